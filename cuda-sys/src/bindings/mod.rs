@@ -1,0 +1,30 @@
+//! What `cargo xtask bindgen` wrote. Do not edit the files in this folder; see UPGRADE.md.
+
+use crate::table::{codes, table, zeroed};
+
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Driver`"
+)]
+pub(crate) mod driver;
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Nvrtc`"
+)]
+pub(crate) mod nvrtc;

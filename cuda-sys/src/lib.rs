@@ -1,0 +1,25 @@
+//! Raw bindings to the CUDA driver and NVRTC, loaded at run time.
+//!
+#![doc = include_str!("../README.md")]
+
+mod bindings;
+mod codes;
+mod driver;
+mod error;
+mod library;
+#[cfg(feature = "noop")]
+pub mod noop;
+mod nvrtc;
+mod table;
+
+pub use bindings::driver::*;
+pub use bindings::nvrtc::*;
+pub use driver::Driver;
+pub use error::{Attempt, MissingLibrary, MissingSymbol};
+pub use nvrtc::Nvrtc;
+pub use table::Symbol;
+
+/// The legacy NULL stream, by name (`CU_STREAM_LEGACY`, a cast in C).
+pub const CU_STREAM_LEGACY: CUstream = core::ptr::without_provenance_mut(1);
+/// The calling thread's own stream (`CU_STREAM_PER_THREAD`, a cast in C).
+pub const CU_STREAM_PER_THREAD: CUstream = core::ptr::without_provenance_mut(2);
