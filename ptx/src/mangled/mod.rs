@@ -1,0 +1,291 @@
+//! What a C++ kernel's mangled name says of its parameters: enough of the Itanium ABI to know the
+//! scalars and what the pointers point to, and nothing guessed.
+
+mod parser;
+
+/// A builtin type of C++, as an NVRTC target (64-bit Linux or Windows) lays it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scalar {
+    /// `bool`
+    Bool,
+    /// `char`, signed on the device.
+    Char,
+    /// 8 bits, signed.
+    I8,
+    /// 8 bits, unsigned.
+    U8,
+    /// 16 bits, signed.
+    I16,
+    /// 16 bits, unsigned.
+    U16,
+    /// 32 bits, signed.
+    I32,
+    /// 32 bits, unsigned.
+    U32,
+    /// `long`: 64 bits under Linux, 32 under Windows, where its name is the same.
+    Long,
+    /// `unsigned long`, see [`Scalar::Long`].
+    ULong,
+    /// `long long`, 64 bits, signed.
+    I64,
+    /// `unsigned long long`, 64 bits.
+    U64,
+    /// 128 bits, signed.
+    I128,
+    /// 128 bits, unsigned.
+    U128,
+    /// `wchar_t`
+    WChar,
+    /// `char8_t`
+    Char8,
+    /// `char16_t`
+    Char16,
+    /// `char32_t`
+    Char32,
+    /// `float`
+    F32,
+    /// `double`
+    F64,
+}
+
+impl Scalar {
+    /// Bytes of one value; for `long` and `wchar_t` those of the platform that this runs on.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::Char | Self::I8 | Self::U8 | Self::Char8 => 1,
+            Self::I16 | Self::U16 | Self::Char16 => 2,
+            Self::I32 | Self::U32 | Self::F32 | Self::Char32 => 4,
+            Self::Long | Self::ULong if cfg!(windows) => 4,
+            Self::WChar => {
+                if cfg!(windows) {
+                    2
+                } else {
+                    4
+                }
+            }
+            Self::I64 | Self::U64 | Self::F64 | Self::Long | Self::ULong => 8,
+            Self::I128 | Self::U128 => 16,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+/// What a pointer points to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pointee {
+    /// `void`
+    Void,
+    /// A builtin type.
+    Scalar(Scalar),
+    /// A class, structure, union or enumeration outside any namespace: `float4`, `__half`.
+    Named(String),
+    /// Understood to be something else, or not understood.
+    Unknown,
+}
+
+/// A parameter's type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Type {
+    /// A builtin type by value.
+    Scalar(Scalar),
+    /// A pointer.
+    Pointer {
+        /// What it points to.
+        pointee: Pointee,
+        /// Whether that is `const`: the kernel promises not to write through it.
+        constant: bool,
+    },
+    /// A class, structure, union or enumeration outside any namespace, by value.
+    Named(String),
+    /// Anything else, or not understood.
+    Unknown,
+}
+
+/// The parameter types that a mangled name states, in order.
+///
+/// The list may be shorter than the kernel's own: of a parameter that is not in it nothing is known.
+/// It is empty for a name that is not mangled (`extern "C"`). Whatever the reader does not fully
+/// understand ends the list, so what it states is never a guess.
+///
+/// ```
+/// use ptx::mangled::{Pointee, Scalar, Type, parameters};
+/// // axpy(float, const float*, float*, unsigned long)
+/// let types = parameters("_Z4axpyfPKfPfm");
+/// assert_eq!(types[0], Type::Scalar(Scalar::F32));
+/// assert_eq!(types[1], Type::Pointer { pointee: Pointee::Scalar(Scalar::F32), constant: true });
+/// assert!(parameters("axpy").is_empty());
+/// ```
+#[must_use]
+pub fn parameters(name: &str) -> Vec<Type> {
+    parser::parameters(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pointer(pointee: Pointee, constant: bool) -> Type {
+        Type::Pointer { pointee, constant }
+    }
+    fn to(scalar: Scalar) -> Type {
+        pointer(Pointee::Scalar(scalar), false)
+    }
+    fn to_const(scalar: Scalar) -> Type {
+        pointer(Pointee::Scalar(scalar), true)
+    }
+    fn named(name: &str) -> Type {
+        Type::Named(name.into())
+    }
+    fn unknown_pointer(constant: bool) -> Type {
+        pointer(Pointee::Unknown, constant)
+    }
+
+    #[test]
+    fn names_that_the_compiler_writes() {
+        use Scalar::*;
+        let class = |name: &str, constant| pointer(Pointee::Named(name.into()), constant);
+        let cases: Vec<(&str, Vec<Type>)> = vec![
+            ("plain", vec![]),
+            ("_Z4nonev", vec![]),
+            (
+                "_Z4axpyfPKfPfm",
+                vec![
+                    Type::Scalar(F32),
+                    to_const(F32),
+                    to(F32),
+                    Type::Scalar(ULong),
+                ],
+            ),
+            // rep(const float*, const float*, float*, float*, S, S*, const S*)
+            (
+                "_Z3repPKfS0_PfS1_1SPS2_PKS2_",
+                vec![
+                    to_const(F32),
+                    to_const(F32),
+                    to(F32),
+                    to(F32),
+                    named("S"),
+                    class("S", false),
+                    class("S", true),
+                ],
+            ),
+            // vec(float4, const float4*, float4*, double2, uchar4, char3)
+            (
+                "_Z3vec6float4PKS_PS_7double26uchar45char3",
+                vec![
+                    named("float4"),
+                    class("float4", true),
+                    class("float4", false),
+                    named("double2"),
+                    named("uchar4"),
+                    named("char3"),
+                ],
+            ),
+            // tk<double>(T*, T, S, V, bool, char, signed char, long, short, volatile int*)
+            (
+                "_Z2tkIdEvPT_S0_1S1VbcalsPVi",
+                vec![
+                    to(F64),
+                    Type::Scalar(F64),
+                    named("S"),
+                    named("V"),
+                    Type::Scalar(Bool),
+                    Type::Scalar(Char),
+                    Type::Scalar(I8),
+                    Type::Scalar(Long),
+                    Type::Scalar(I16),
+                    to(I32),
+                ],
+            ),
+            // fp(void (*)(int), const float* const*, Q, const float&, void*, const void*, unsigned char*,
+            //    const volatile unsigned*)
+            (
+                "_Z2fpPFviEPKPKf1QRS1_PvPKvPhPVKj",
+                vec![
+                    unknown_pointer(false),
+                    unknown_pointer(true),
+                    named("Q"),
+                    Type::Unknown,
+                    pointer(Pointee::Void, false),
+                    pointer(Pointee::Void, true),
+                    to(U8),
+                    to_const(U32),
+                ],
+            ),
+            // n::k(n::T, const n::T*, n::T* const*)
+            (
+                "_ZN1n1kENS_1TEPKS0_PKPS0_",
+                vec![Type::Unknown, unknown_pointer(true), unknown_pointer(true)],
+            ),
+            // template <int N, bool B, class T> sized<128, true, float>(T*, const T*)
+            (
+                "_Z5sizedILi128ELb1EfEvPT1_PKS0_",
+                vec![to(F32), to_const(F32)],
+            ),
+            // template <class T> q<const float>(T*): the const comes from the argument
+            ("_Z1qIKfEvPT_", vec![to_const(F32)]),
+            // in a namespace, with a template argument: n::t<int>(T*, T*)
+            ("_ZN1n1tIiEEvPT_S2_", vec![to(I32), to(I32)]),
+            // static kernel
+            ("_ZL6staticPi", vec![to(I32)]),
+            // a class template's value ends nothing: Vec<float>*, float*
+            ("_Z1vP3VecIfEPf", vec![unknown_pointer(false), to(F32)]),
+            // restrict and const pointers at the top level leave no trace; below it they do
+            ("_Z1rPrKf", vec![to_const(F32)]),
+        ];
+        for (name, want) in cases {
+            assert_eq!(parameters(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_list_ends_where_understanding_does() {
+        assert_eq!(parameters("_Z1kPfDpT_Pf"), [to(Scalar::F32)]);
+        assert_eq!(parameters("_Z1kPfS9_Pf"), [to(Scalar::F32)]);
+        assert_eq!(parameters("_Z1kPfM1Si"), [to(Scalar::F32)]);
+        assert_eq!(parameters("_Z1kIXsrT_E1vEvPf"), []);
+        assert_eq!(parameters("_Z9999kPf"), []);
+        assert_eq!(parameters("_ZN1AIfE1kIiEEvPT_"), []);
+        assert_eq!(parameters("_Z1kPf.suffix"), [to(Scalar::F32)]);
+    }
+
+    #[test]
+    fn no_name_makes_it_dig_too_deep() {
+        for deep in ["P", "F", "A1_", "N1a", "1aI", "K", "RK"] {
+            let _ = parameters(&format!("_Z1k{}", deep.repeat(100_000)));
+        }
+        // Each pair doubles the type that it names; the reader must share, not copy.
+        let doubling: String = (0..30).fold("PFvPiS_E".into(), |s, _| s + "PFvS_S0_E");
+        let _ = parameters(&format!("_Z1k{doubling}"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_answered_without_a_panic(name in "_Z[0-9A-Za-z_]{0,60}") {
+            let _ = parameters(&name);
+        }
+
+        #[test]
+        fn any_mix_of_its_own_codes_is_answered_without_a_panic(
+            picks in proptest::collection::vec(0_usize..24, 0..40)
+        ) {
+            let codes = [
+                "P", "K", "f", "S_", "S0_", "T_", "I", "E", "N", "1a", "Li3E", "F", "v", "A3_", "R", "St",
+                "V", "6float4", "J", "X", "Dh", "L", "i", "é",
+            ];
+            let name: String = picks.iter().map(|&i| codes[i]).collect();
+            let _ = parameters(&format!("_Z1k{name}"));
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The reader: recursive descent over the mangled name, its types in an arena, so that substitutions
+//! share what they name. Every `None` means 'not understood' and ends the reading.
+
+use super::{Pointee, Scalar, Type};
+
+/// Deeper nesting than any kernel's signature has.
+const MAX_DEPTH: usize = 64;
+
+/// A type's place in the arena.
+type Id = usize;
+
+#[derive(Debug, Clone)]
+enum Node {
+    Void,
+    Scalar(Scalar),
+    Pointer(Id),
+    Const(Id),
+    /// A class or enumeration in no namespace and without template arguments.
+    Named(String),
+    /// Read to its end, but of no interest: references, functions, arrays, nested names...
+    Other,
+}
+
+#[derive(Debug)]
+struct Parser<'a> {
+    rest: &'a [u8],
+    nodes: Vec<Node>,
+    substitutions: Vec<Id>,
+    /// The function's own template arguments, `None` for those that are no types.
+    template_args: Vec<Option<Id>>,
+    depth: usize,
+}
+
+pub(super) fn parameters(name: &str) -> Vec<Type> {
+    let mut types = Vec::new();
+    let Some(rest) = name.strip_prefix("_Z") else {
+        return types;
+    };
+    let mut parser = Parser {
+        rest: rest.as_bytes(),
+        nodes: Vec::new(),
+        substitutions: Vec::new(),
+        template_args: Vec::new(),
+        depth: 0,
+    };
+    let Some(templated) = parser.function_name() else {
+        return types;
+    };
+    // A template's name is followed by its return type.
+    if templated && parser.ty().is_none() {
+        return types;
+    }
+    // The name may carry a suffix of the compiler's behind a dot.
+    while !matches!(parser.rest.first(), None | Some(b'.')) {
+        let Some(id) = parser.ty() else { break };
+        if types.is_empty() && matches!(parser.nodes[id], Node::Void) {
+            break;
+        }
+        types.push(parser.describe(id));
+    }
+    types
+}
+
+impl<'a> Parser<'a> {
+    fn eat(&mut self, prefix: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(prefix);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn node(&mut self, node: Node) -> Id {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// A node that a later `S_` can name.
+    fn substitutable(&mut self, node: Node) -> Id {
+        let id = self.node(node);
+        self.substitutions.push(id);
+        id
+    }
+
+    /// Runs `read` one level deeper.
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        if self.depth == MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Digits up to something else.
+    fn number(&mut self) -> Option<usize> {
+        let digits = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+
+    /// `<length><identifier>`.
+    fn source_name(&mut self) -> Option<&'a [u8]> {
+        let length = self.number()?;
+        let name = self.rest.get(..length).filter(|n| !n.is_empty())?;
+        self.rest = &self.rest[length..];
+        // An ABI tag would belong to the name.
+        (self.rest.first() != Some(&b'B')).then_some(name)
+    }
+
+    /// The encoded function's name; whether it ended in template arguments.
+    fn function_name(&mut self) -> Option<bool> {
+        if self.eat(b"N") {
+            return self.nested_function_name();
+        }
+        self.eat(b"St");
+        self.eat(b"L");
+        self.source_name()?;
+        if self.rest.first() != Some(&b'I') {
+            return Some(false);
+        }
+        self.substitutable(Node::Other);
+        self.template_args = self.template_arguments()?;
+        Some(true)
+    }
+
+    /// Behind the `N`: each prefix can be named later, the whole cannot.
+    fn nested_function_name(&mut self) -> Option<bool> {
+        self.eat(b"St");
+        loop {
+            self.eat(b"L");
+            self.source_name()?;
+            if self.eat(b"E") {
+                return Some(false);
+            }
+            self.substitutable(Node::Other);
+            if self.rest.first() == Some(&b'I') {
+                self.template_args = self.template_arguments()?;
+                // Arguments of an enclosing class would make T_ ambiguous, but classes hold no kernels.
+                return self.eat(b"E").then_some(true);
+            }
+        }
+    }
+
+    /// `I…E`.
+    fn template_arguments(&mut self) -> Option<Vec<Option<Id>>> {
+        if !self.eat(b"I") {
+            return None;
+        }
+        let mut arguments = Vec::new();
+        while !self.eat(b"E") {
+            arguments.push(if self.eat(b"L") {
+                self.literal()?;
+                None
+            } else {
+                Some(self.ty()?)
+            });
+        }
+        Some(arguments)
+    }
+
+    /// A literal argument, behind the `L`: a type, digits, `E`.
+    fn literal(&mut self) -> Option<()> {
+        self.ty()?;
+        self.eat(b"n");
+        self.number()?;
+        self.eat(b"E").then_some(())
+    }
+
+    fn ty(&mut self) -> Option<Id> {
+        self.deeper(Self::ty_here)
+    }
+
+    fn ty_here(&mut self) -> Option<Id> {
+        let (&first, rest) = self.rest.split_first()?;
+        if let Some(scalar) = scalar(first) {
+            self.rest = rest;
+            return Some(self.node(Node::Scalar(scalar)));
+        }
+        match first {
+            b'v' => {
+                self.rest = rest;
+                Some(self.node(Node::Void))
+            }
+            b'P' => {
+                self.rest = rest;
+                let pointee = self.ty()?;
+                Some(self.substitutable(Node::Pointer(pointee)))
+            }
+            b'R' | b'O' => {
+                self.rest = rest;
+                self.ty()?;
+                Some(self.substitutable(Node::Other))
+            }
+            b'r' | b'V' | b'K' => self.qualified(),
+            b'A' => {
+                self.rest = rest;
+                self.number()?;
+                if !self.eat(b"_") {
+                    return None;
+                }
+                self.ty()?;
+                Some(self.substitutable(Node::Other))
+            }
+            b'F' => {
+                self.rest = rest;
+                self.eat(b"Y");
+                while !self.eat(b"E") {
+                    self.ty()?;
+                }
+                Some(self.substitutable(Node::Other))
+            }
+            b'T' => {
+                self.rest = rest;
+                let id = self.template_parameter()?;
+                // A template template parameter with arguments of its own.
+                if self.rest.first() == Some(&b'I') {
+                    return None;
+                }
+                self.substitutions.push(id);
+                Some(id)
+            }
+            b'S' if rest.first() != Some(&b't') => {
+                self.rest = rest;
+                let id = self.substitution()?;
+                if self.rest.first() != Some(&b'I') {
+                    return Some(id);
+                }
+                self.template_arguments()?;
+                Some(self.substitutable(Node::Other))
+            }
+            b'N' => {
+                self.rest = rest;
+                self.nested_type()
+            }
+            b'S' | b'0'..=b'9' => self.class_type(),
+            b'D' => self.extended_builtin(rest),
+            // Among others g and e (128-bit and long double), vendor types and qualifiers, pointers to
+            // members, packs, decltype, expressions.
+            _ => None,
+        }
+    }
+
+    /// `[r][V][K]` and the type they qualify: together one entry of the table.
+    fn qualified(&mut self) -> Option<Id> {
+        self.eat(b"r");
+        self.eat(b"V");
+        let constant = self.eat(b"K");
+        // A function's own qualifiers are part of its type, without an entry of their own.
+        if matches!(self.rest.first(), Some(b'r' | b'V' | b'K' | b'F')) {
+            return None;
+        }
+        let inner = self.ty()?;
+        let node = if constant {
+            Node::Const(inner)
+        } else {
+            self.nodes[inner].clone()
+        };
+        Some(self.substitutable(node))
+    }
+
+    /// Behind the `T`: `_`, `0_`, `1_`…
+    fn template_parameter(&mut self) -> Option<Id> {
+        let index = if self.rest.first() == Some(&b'_') {
+            0
+        } else {
+            self.number()?.checked_add(1)?
+        };
+        if !self.eat(b"_") {
+            return None;
+        }
+        *self.template_args.get(index)?
+    }
+
+    /// Behind the `S`: `_`, `0_`… `Z_`, `10_`, in base 36.
+    fn substitution(&mut self) -> Option<Id> {
+        let mut index = 0_usize;
+        if self.rest.first() != Some(&b'_') {
+            while let Some((&digit, rest)) = self.rest.split_first() {
+                let value = match digit {
+                    b'0'..=b'9' => digit - b'0',
+                    b'A'..=b'Z' => digit - b'A' + 10,
+                    _ => break,
+                };
+                index = index.checked_mul(36)?.checked_add(usize::from(value))?;
+                self.rest = rest;
+            }
+            index = index.checked_add(1)?;
+        }
+        if !self.eat(b"_") {
+            return None;
+        }
+        self.substitutions.get(index).copied()
+    }
+
+    /// A class outside any namespace, or in `std`, with or without arguments.
+    fn class_type(&mut self) -> Option<Id> {
+        let in_std = self.eat(b"St");
+        let name = String::from_utf8_lossy(self.source_name()?).into_owned();
+        let templated = self.rest.first() == Some(&b'I');
+        let node = if in_std || templated {
+            Node::Other
+        } else {
+            Node::Named(name)
+        };
+        let id = self.substitutable(node);
+        if !templated {
+            return Some(id);
+        }
+        self.template_arguments()?;
+        Some(self.substitutable(Node::Other))
+    }
+
+    /// Behind the `N`: every prefix, and the whole, can be named later.
+    fn nested_type(&mut self) -> Option<Id> {
+        let mut last = None;
+        if self.rest.starts_with(b"S") && !self.eat(b"St") {
+            self.rest = &self.rest[1..];
+            last = Some(self.substitution()?);
+        }
+        loop {
+            match self.rest.first()? {
+                b'E' => {
+                    self.rest = &self.rest[1..];
+                    return last;
+                }
+                b'I' => {
+                    last?;
+                    self.template_arguments()?;
+                }
+                _ => {
+                    self.eat(b"L");
+                    self.source_name()?;
+                }
+            }
+            last = Some(self.substitutable(Node::Other));
+        }
+    }
+
+    /// Two-letter builtins, behind the `D`.
+    fn extended_builtin(&mut self, rest: &'a [u8]) -> Option<Id> {
+        let node = match rest.first()? {
+            b'u' => Node::Scalar(Scalar::Char8),
+            b's' => Node::Scalar(Scalar::Char16),
+            b'i' => Node::Scalar(Scalar::Char32),
+            b'n' => Node::Other,
+            _ => return None,
+        };
+        self.rest = &rest[1..];
+        Some(self.node(node))
+    }
+
+    /// Removes `const`; whether there was any.
+    fn bare(&self, mut id: Id) -> (Id, bool) {
+        let mut constant = false;
+        while let Node::Const(inner) = self.nodes[id] {
+            (id, constant) = (inner, true);
+        }
+        (id, constant)
+    }
+
+    fn describe(&self, id: Id) -> Type {
+        let (id, _) = self.bare(id);
+        match &self.nodes[id] {
+            Node::Scalar(scalar) => Type::Scalar(*scalar),
+            Node::Named(name) => Type::Named(name.clone()),
+            Node::Pointer(pointee) => {
+                let (pointee, constant) = self.bare(*pointee);
+                let pointee = match &self.nodes[pointee] {
+                    Node::Void => Pointee::Void,
+                    Node::Scalar(scalar) => Pointee::Scalar(*scalar),
+                    Node::Named(name) => Pointee::Named(name.clone()),
+                    _ => Pointee::Unknown,
+                };
+                Type::Pointer { pointee, constant }
+            }
+            _ => Type::Unknown,
+        }
+    }
+}
+
+fn scalar(code: u8) -> Option<Scalar> {
+    Some(match code {
+        b'b' => Scalar::Bool,
+        b'c' => Scalar::Char,
+        b'a' => Scalar::I8,
+        b'h' => Scalar::U8,
+        b's' => Scalar::I16,
+        b't' => Scalar::U16,
+        b'i' => Scalar::I32,
+        b'j' => Scalar::U32,
+        b'l' => Scalar::Long,
+        b'm' => Scalar::ULong,
+        b'x' => Scalar::I64,
+        b'y' => Scalar::U64,
+        b'n' => Scalar::I128,
+        b'o' => Scalar::U128,
+        b'w' => Scalar::WChar,
+        b'f' => Scalar::F32,
+        b'd' => Scalar::F64,
+        _ => return None,
+    })
+}
