@@ -1,0 +1,235 @@
+//! The parser of clauses.
+//!
+//! ```text
+//! clause     = expression (comparison expression)+
+//! comparison = "<" | "<=" | ">" | ">=" | "=="           a chain goes one way: a <= b < c
+//! expression = product (("+" | "-") product)*
+//! product    = operand (("*" | "/" | "%") operand)*
+//! operand    = "-" operand | "(" expression ")" | integer | parameter | slice "." "len" "(" ")"
+//! ```
+
+use crate::clause::{Arithmetic, Clause, Comparison, Expr};
+use crate::function::{Kind, Param};
+use crate::token::{Error, Span, Token, to_text};
+use proc_macro::{Delimiter, Spacing};
+
+impl Clause {
+    /// Parses the tokens of one clause, without its comma; `end` is where to report that it stops
+    /// too early.
+    pub(crate) fn parse(tokens: &[Token], params: &[Param], end: Span) -> Result<Self, Error> {
+        let mut parser = Parser {
+            tokens,
+            params,
+            end,
+        };
+        let first = parser.expression()?;
+        let mut rest: Vec<(Comparison, Expr)> = Vec::new();
+        while let Some(token) = parser.tokens.first() {
+            let comparison = parser.comparison(token)?;
+            let one_way = rest.iter().all(|(earlier, _)| {
+                !(earlier.upward() && comparison.downward()
+                    || earlier.downward() && comparison.upward())
+            });
+            if !one_way {
+                return Err(Error::new(
+                    token.span(),
+                    "a chain of comparisons goes one way: write two clauses, separated by a comma",
+                ));
+            }
+            rest.push((comparison, parser.expression()?));
+        }
+        if rest.is_empty() {
+            return Err(Error::new(
+                end,
+                "a clause is a comparison, as in `n <= x.len()`: one of `<`, `<=`, `>`, `>=`, `==` is \
+                 missing",
+            ));
+        }
+        Ok(Clause { first, rest })
+    }
+}
+
+struct Parser<'t> {
+    tokens: &'t [Token],
+    params: &'t [Param],
+    /// Where to report that something is missing at the end.
+    end: Span,
+}
+
+impl<'t> Parser<'t> {
+    fn expression(&mut self) -> Result<Expr, Error> {
+        let mut left = self.product()?;
+        loop {
+            let op = match self.tokens.first() {
+                Some(token) if token.is_punct('+') => Arithmetic::Add,
+                Some(token) if token.is_punct('-') => Arithmetic::Sub,
+                _ => return Ok(left),
+            };
+            self.tokens = &self.tokens[1..];
+            left = Expr::Binary(Box::new(left), op, Box::new(self.product()?));
+        }
+    }
+
+    fn product(&mut self) -> Result<Expr, Error> {
+        let mut left = self.operand()?;
+        loop {
+            let op = match self.tokens.first() {
+                Some(token) if token.is_punct('*') => Arithmetic::Mul,
+                Some(token) if token.is_punct('/') => Arithmetic::Div,
+                Some(token) if token.is_punct('%') => Arithmetic::Rem,
+                _ => return Ok(left),
+            };
+            self.tokens = &self.tokens[1..];
+            left = Expr::Binary(Box::new(left), op, Box::new(self.operand()?));
+        }
+    }
+
+    fn operand(&mut self) -> Result<Expr, Error> {
+        let Some((token, rest)) = self.tokens.split_first() else {
+            return Err(Error::new(
+                self.end,
+                "this clause ends where a value is expected",
+            ));
+        };
+        self.tokens = rest;
+        match token {
+            Token::Punct('-', _, _) => Ok(Expr::Neg(Box::new(self.operand()?))),
+            Token::Literal(text, span) => integer(text, *span).map(Expr::Int),
+            // A group without brackets is what a macro_rules variable leaves: it binds like one.
+            Token::Group(Delimiter::Parenthesis | Delimiter::None, tokens, span) => {
+                let mut inner = Parser {
+                    tokens,
+                    params: self.params,
+                    end: *span,
+                };
+                let expr = inner.expression()?;
+                match inner.tokens.first() {
+                    None => Ok(Expr::Paren(Box::new(expr))),
+                    Some(extra) => Err(unexpected(extra)),
+                }
+            }
+            Token::Ident(name, span) => self.name(name, *span),
+            _ => Err(unexpected(token)),
+        }
+    }
+
+    /// A parameter, or the length of one.
+    fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
+        if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
+            return Err(Error::new(
+                span,
+                "a clause calls nothing but `.len()` of a slice",
+            ));
+        }
+        let Some(index) = self.params.iter().position(|param| param.text == name) else {
+            return Err(Error::new(
+                span,
+                format!("`{name}` is not a parameter: a clause is about parameters and integers"),
+            ));
+        };
+        let dotted = self.tokens.first().is_some_and(|token| token.is_punct('.'));
+        match (&self.params[index].kind, dotted) {
+            (Kind::Slice { .. }, false) => Err(Error::new(
+                span,
+                format!("`{name}` is a slice: a clause compares its length, `{name}.len()`"),
+            )),
+            (Kind::Slice { .. }, true) => self.len_call().map(|()| Expr::Len(index)),
+            (Kind::Value { integer: true, .. }, false) => Ok(Expr::Param(index)),
+            (Kind::Value { integer: true, .. }, true) => Err(Error::new(
+                span,
+                format!("`{name}` is an integer: it has no length or field"),
+            )),
+            (Kind::Value { integer: false, ty }, _) => Err(Error::new(
+                span,
+                format!(
+                    "`{name}: {}` is not an integer: clauses compare parameters of the types i8 to \
+                     i128, u8 to u64, isize and usize",
+                    to_text(ty)
+                ),
+            )),
+        }
+    }
+
+    /// `.len()` after the name of a slice.
+    fn len_call(&mut self) -> Result<(), Error> {
+        match self.tokens {
+            [
+                _,
+                len,
+                Token::Group(Delimiter::Parenthesis, arguments, _),
+                rest @ ..,
+            ] if len.is_ident("len") && arguments.is_empty() => {
+                self.tokens = rest;
+                Ok(())
+            }
+            [dot, rest @ ..] => Err(Error::new(
+                rest.first().map_or(dot.span(), Token::span),
+                "of a slice, a clause uses `.len()` alone",
+            )),
+            [] => Err(Error::new(self.end, "`.len()` is missing")),
+        }
+    }
+
+    fn comparison(&mut self, token: &'t Token) -> Result<Comparison, Error> {
+        // `<` and `=` are one operator only when nothing stands between them.
+        let glued = match self.tokens {
+            [
+                Token::Punct(_, Spacing::Joint, _),
+                Token::Punct(second, _, _),
+                ..,
+            ] => Some(*second),
+            _ => None,
+        };
+        let (comparison, length) = match (token, glued) {
+            (Token::Punct('<', _, _), Some('=')) => (Comparison::LessEqual, 2),
+            (Token::Punct('>', _, _), Some('=')) => (Comparison::GreaterEqual, 2),
+            (Token::Punct('=', _, _), Some('=')) => (Comparison::Equal, 2),
+            (Token::Punct(first @ ('<' | '>'), _, span), Some(second)) if second == *first => {
+                return Err(Error::new(
+                    *span,
+                    "a clause has no shifts: write `* 2` or `/ 2`",
+                ));
+            }
+            (Token::Punct('<', _, _), _) => (Comparison::Less, 1),
+            (Token::Punct('>', _, _), _) => (Comparison::Greater, 1),
+            _ => return Err(unexpected(token)),
+        };
+        self.tokens = &self.tokens[length..];
+        Ok(comparison)
+    }
+}
+
+/// An integer literal as a value.
+fn integer(text: &str, span: Span) -> Result<i128, Error> {
+    let digits = text.replace('_', "");
+    let value = match digits.get(..2) {
+        Some("0x") => i128::from_str_radix(&digits[2..], 16),
+        Some("0o") => i128::from_str_radix(&digits[2..], 8),
+        Some("0b") => i128::from_str_radix(&digits[2..], 2),
+        _ => digits.parse(),
+    };
+    value.map_err(|_| {
+        Error::new(
+            span,
+            "a clause takes integers up to 2^127 - 1, without a type at their end",
+        )
+    })
+}
+
+/// The message for a token that no clause has at this place.
+fn unexpected(token: &Token) -> Error {
+    let message = match token {
+        Token::Ident(text, _) if text == "as" => {
+            "a clause has no casts: all its values are i128, which holds every integer parameter"
+        }
+        Token::Punct('&', _, _) => "write two clauses, separated by a comma, instead of `&&`",
+        Token::Punct('|', _, _) => "a clause has no `||`: every clause must hold",
+        Token::Punct('=', _, _) => "a comparison is `==`",
+        Token::Punct('!', _, _) => "a clause has no `!` or `!=`: say what must hold",
+        _ => {
+            "expected `<`, `<=`, `>`, `>=`, `==` or + - * / % between integers, parameters and \
+             `.len()` of slices"
+        }
+    };
+    Error::new(token.span(), message)
+}

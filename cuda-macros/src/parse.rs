@@ -1,0 +1,187 @@
+//! From tokens to the declaration they spell: the struct, the source, the list of functions.
+
+use crate::cursor::Cursor;
+use crate::function::{Function, function};
+use crate::token::{Error, Span, Token};
+use proc_macro::Delimiter;
+
+/// What `kernels!` was given.
+#[derive(Debug)]
+pub(crate) struct Declaration {
+    /// Path of the crate `cuda_safe`.
+    pub(crate) krate: Vec<Token>,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Vec<Token>,
+    pub(crate) name: Token,
+    /// Where the promise was written.
+    pub(crate) promise: Span,
+    /// The expression after `unsafe in`.
+    pub(crate) source: Vec<Token>,
+    pub(crate) functions: Vec<Function>,
+}
+
+/// `#[…]`, and the name it begins with.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) name: String,
+    pub(crate) tokens: Vec<Token>,
+}
+
+/// Reads a whole declaration, or says everything that is wrong with it.
+pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
+    let mut cursor = Cursor {
+        tokens,
+        end: Span::Call,
+    };
+    let (mut declaration, body, end) = head(&mut cursor).map_err(|error| vec![error])?;
+    let mut cursor = Cursor { tokens: body, end };
+    let mut errors = Vec::new();
+    while cursor.peek().is_some() {
+        match function(&mut cursor, &mut errors) {
+            Ok(function) => declaration.functions.push(function),
+            Err(error) => {
+                errors.push(error);
+                // Go on behind this declaration, so that one run reports all mistakes.
+                while cursor.next().is_some_and(|token| !ends_declaration(token)) {}
+            }
+        }
+    }
+    names_are_free(&declaration.functions, &mut errors);
+    if errors.is_empty() {
+        Ok(declaration)
+    } else {
+        Err(errors)
+    }
+}
+
+/// `;`, or the body that somebody wrote instead.
+fn ends_declaration(token: &Token) -> bool {
+    token.is_punct(';') || matches!(token, Token::Group(Delimiter::Brace, ..))
+}
+
+/// Everything up to the functions; gives their tokens and where these end.
+fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span), Error> {
+    let krate = krate(cursor)?;
+    let attributes = cursor.attributes()?;
+    let visibility = cursor.visibility();
+    let mut name = Token::Ident("Kernels".to_owned(), Span::Call);
+    if cursor.eat("struct").is_some() {
+        name = cursor.name("a name for the struct")?;
+        cursor.mark(
+            ';',
+            "`;` after the struct's name: its fields are made from the functions",
+        )?;
+    } else if let Some(token) = attributes
+        .iter()
+        .flat_map(|a| &a.tokens)
+        .chain(&visibility)
+        .next()
+    {
+        return Err(Error::new(
+            token.span(),
+            "attributes and visibility belong to a struct: write `struct Name;` after them",
+        ));
+    }
+    let expected = "expected `unsafe in SOURCE { … }`: whoever writes this `unsafe` promises that under \
+                   their `where` the `safe fn`s of SOURCE stay inside what they are given";
+    let promise = cursor.here();
+    if cursor.eat("unsafe").is_none() || cursor.eat("in").is_none() {
+        return Err(Error::new(cursor.here(), expected));
+    }
+    let is_body = |token: &Token| matches!(token, Token::Group(Delimiter::Brace, _, _));
+    let length = cursor
+        .tokens
+        .iter()
+        .position(is_body)
+        .unwrap_or(cursor.tokens.len());
+    let (source, rest) = cursor.tokens.split_at(length);
+    if source.is_empty() {
+        return Err(Error::new(
+            cursor.here(),
+            "expected the kernels' source after `unsafe in`",
+        ));
+    }
+    let Some((Token::Group(_, body, span), rest)) = rest.split_first() else {
+        return Err(Error::new(
+            cursor.end,
+            "expected `{ … }` with the kernels' declarations",
+        ));
+    };
+    if let Some(extra) = rest.first() {
+        return Err(Error::new(
+            extra.span(),
+            "one `unsafe in SOURCE { … }` makes one struct: put others in a `kernels!` of their own",
+        ));
+    }
+    let (source, functions) = (source.to_vec(), Vec::new());
+    Ok((
+        Declaration {
+            krate,
+            attributes,
+            visibility,
+            name,
+            promise,
+            source,
+            functions,
+        },
+        body,
+        *span,
+    ))
+}
+
+/// `#![crate = path]`, for crates that re-export `cuda_safe`.
+fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
+    let [
+        hash,
+        bang,
+        Token::Group(Delimiter::Bracket, inner, span),
+        rest @ ..,
+    ] = cursor.tokens
+    else {
+        return Ok(crate::lex::quote("::cuda_safe", &[]));
+    };
+    if !hash.is_punct('#') || !bang.is_punct('!') {
+        return Ok(crate::lex::quote("::cuda_safe", &[]));
+    }
+    match inner.as_slice() {
+        [krate, equals, path @ ..]
+            if krate.is_ident("crate") && equals.is_punct('=') && !path.is_empty() =>
+        {
+            cursor.tokens = rest;
+            Ok(path.to_vec())
+        }
+        _ => Err(Error::new(
+            *span,
+            "the one inner attribute is `#![crate = path::to::cuda_safe]`",
+        )),
+    }
+}
+
+/// No two items of the generated `impl` may have one name.
+fn names_are_free(functions: &[Function], errors: &mut Vec<Error>) {
+    for (i, function) in functions.iter().enumerate() {
+        let text = &function.text;
+        let clash = if text == "load" || text == "from_module" {
+            Some(format!("`{text}` is a function of the generated struct"))
+        } else if let Some(other) = functions
+            .iter()
+            .find(|other| *text == format!("{}_kernel", other.text))
+        {
+            Some(format!(
+                "`{text}` is the generated access to the kernel `{}`",
+                other.text
+            ))
+        } else {
+            // Two kernels of one name may be alternatives: then rustc sees which of them are left.
+            let is_alternative =
+                |f: &Function| f.attributes.iter().any(|attribute| attribute.name == "cfg");
+            let twin = functions[..i].iter().find(|other| other.text == *text);
+            twin.filter(|twin| !is_alternative(function) && !is_alternative(twin))
+                .map(|_| format!("there are two kernels `{text}`"))
+        };
+        if let Some(clash) = clash {
+            let hint = "name the method otherwise and give the symbol by `#[name = \"…\"]`";
+            errors.push(Error::new(function.name.span(), format!("{clash}: {hint}")));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Unit tests on text (see `lex.rs`): declarations here, clauses and emission beside.
+
+mod clauses;
+mod emission;
+
+use crate::function::{Function, Kind};
+use crate::lex::lex;
+use crate::parse::{Declaration, parse};
+use crate::token::{Error, Span, to_text};
+
+fn declaration(source: &str) -> Declaration {
+    parse(&lex(source, Span::At)).unwrap_or_else(|errors| panic!("{errors:?}\n{source}"))
+}
+
+/// The only function of `unsafe in S { source }`.
+fn function(source: &str) -> Function {
+    declaration(&format!("unsafe in S {{ {source} }}"))
+        .functions
+        .remove(0)
+}
+
+fn squeeze(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+fn errors(source: &str) -> Vec<Error> {
+    match parse(&lex(source, Span::At)) {
+        Ok(_) => panic!("this must be refused: {source}"),
+        Err(errors) => errors,
+    }
+}
+
+/// Asserts that `source`, with `»` before the offending token, is refused there and says `wanted`.
+#[track_caller]
+fn refused(source: &str, wanted: &str) {
+    let at = source
+        .find('»')
+        .unwrap_or_else(|| panic!("no mark in {source}"));
+    let errors = errors(&source.replace('»', ""));
+    let [
+        Error {
+            span: Span::At(found),
+            message,
+        },
+    ] = errors.as_slice()
+    else {
+        panic!("one error with a place expected, got {errors:?}");
+    };
+    assert!(
+        message.contains(wanted),
+        "{message:?} does not say {wanted:?}"
+    );
+    assert_eq!(
+        *found, at,
+        "{message:?} is reported at the wrong token of {source}"
+    );
+}
+
+/// As `refused`, for a declaration inside the braces.
+#[track_caller]
+fn fn_refused(source: &str, wanted: &str) {
+    refused(&format!("unsafe in S {{ {source} }}"), wanted);
+}
+
+#[test]
+fn a_full_declaration_keeps_everything_that_was_written() {
+    let d = declaration(
+        "/// Docs.
+         #[derive(Clone)]
+         pub(crate) struct Saxpy;
+         unsafe in sources::SAXPY.with(1) {
+             /// One.
+             #[inline] pub(super) safe fn saxpy(a: f32, x: &[f32], out: &mut [Vec3<f32>], n: u64)
+                 where n <= x.len(), n <= out.len();
+             #[name = \"_Z3foof\"] unsafe fn foo(v: [f32; 3], p: *mut f32, h: Pair<u8, fn(u8) -> u16>,);
+         }",
+    );
+    assert_eq!(squeeze(&to_text(&d.krate)), "::cuda_safe");
+    assert_eq!(to_text(&[d.name]), "Saxpy");
+    assert_eq!(to_text(&d.visibility), "pub (crate)");
+    assert_eq!(to_text(&d.source), "sources :: SAXPY . with (1)");
+    assert_eq!(
+        d.attributes
+            .iter()
+            .map(|a| a.name.as_str())
+            .collect::<Vec<_>>(),
+        ["doc", "derive"]
+    );
+
+    let [saxpy, foo] = d.functions.as_slice() else {
+        panic!("two functions")
+    };
+    assert!(saxpy.safe && !foo.safe);
+    assert_eq!(to_text(&saxpy.visibility), "pub (super)");
+    assert_eq!(to_text(std::slice::from_ref(&saxpy.symbol)), "\"saxpy\"");
+    assert_eq!(saxpy.clauses.len(), 2);
+    assert_eq!(to_text(std::slice::from_ref(&foo.symbol)), "\"_Z3foof\"");
+    assert!(foo.attributes.is_empty() && foo.visibility.is_empty());
+    let kinds: Vec<String> = saxpy
+        .params
+        .iter()
+        .chain(&foo.params)
+        .map(|p| match &p.kind {
+            Kind::Slice { element, mutable } => {
+                format!("{}: slice {mutable} {}", p.text, to_text(element))
+            }
+            Kind::Value { ty, integer } => format!("{}: value {integer} {}", p.text, to_text(ty)),
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "a: value false f32",
+            "x: slice false f32",
+            "out: slice true Vec3 < f32 >",
+            "n: value true u64",
+            "v: value false [f32 ; 3]",
+            "p: value false * mut f32",
+            "h: value false Pair < u8 , fn (u8) -> u16 >",
+        ]
+    );
+}
+
+#[test]
+fn without_a_struct_it_is_called_kernels_and_another_crate_may_be_named() {
+    let d = declaration("#![crate = geom::cuda] unsafe in S { safe fn f(); }");
+    assert_eq!(
+        (
+            to_text(&[d.name]).as_str(),
+            squeeze(&to_text(&d.krate)).as_str()
+        ),
+        ("Kernels", "geom::cuda")
+    );
+}
+
+#[test]
+fn every_mistake_of_a_declaration_is_reported_at_once() {
+    let found = errors(
+        "unsafe in S { fn a(); safe fn b(x: &[u8]); unsafe fn c() where q < 1, 1; safe fn d(); safe fn e() {} fn f(); }",
+    );
+    assert_eq!(found.len(), 6, "{found:?}");
+}
+
+#[test]
+fn the_head_must_promise() {
+    refused("»safe fn f();", "whoever writes this `unsafe` promises");
+    refused(
+        "struct K; »in S { safe fn f(); }",
+        "expected `unsafe in SOURCE",
+    );
+    refused("unsafe »S { safe fn f(); }", "expected `unsafe in SOURCE");
+    refused("unsafe in »{ safe fn f(); }", "source after `unsafe in`");
+    refused(
+        "unsafe in S { safe fn f(); } »unsafe in T { safe fn g(); }",
+        "makes one struct",
+    );
+    refused(
+        "struct K»<T>; unsafe in S { }",
+        "`;` after the struct's name",
+    );
+    refused("»#[allow(x)] unsafe in S { }", "write `struct Name;`");
+    refused(
+        "#!»[no_std] unsafe in S { }",
+        "#![crate = path::to::cuda_safe]",
+    );
+    assert!(
+        errors("struct K; unsafe in S")[0]
+            .message
+            .contains("expected `{ … }`")
+    );
+    assert!(errors("")[0].message.contains("expected `unsafe in SOURCE"));
+}
+
+#[test]
+fn a_declaration_is_safe_or_unsafe_and_nothing_more() {
+    fn_refused("»fn f();", "`safe fn`");
+    fn_refused("pub »fn f();", "`unsafe fn`");
+    fn_refused("safe »unsafe fn f();", "either `safe` or `unsafe`");
+    fn_refused("safe »f();", "expected `fn`");
+    fn_refused("safe fn »(x: u8);", "kernel's name");
+    fn_refused("safe fn f»<T>(v: T);", "without generics");
+    fn_refused("safe fn f() »-> u8;", "returns nothing");
+    fn_refused("safe fn f() »{ }", "body is in its source");
+    fn_refused("safe fn f »;", "in parentheses");
+    fn_refused(
+        "#[name = \"a\"] #[»name = \"b\"] safe fn f();",
+        "one `#[name]`",
+    );
+    fn_refused(
+        "#»[name(f)] safe fn f();",
+        "expected `#[name = \"symbol\"]`",
+    );
+    fn_refused(
+        "#»[name = \"\"] safe fn f();",
+        "expected `#[name = \"symbol\"]`",
+    );
+}
+
+#[test]
+fn parameters_are_named_once_and_hold_slices_or_values() {
+    fn_refused("safe fn f(a: u8, »a: u8);", "two parameters `a`");
+    fn_refused("safe fn f(»self, a: u8);", "no `self`");
+    fn_refused("safe fn f(&»self);", "no `self`");
+    fn_refused("safe fn f(»_: u8);", "name the parameter");
+    fn_refused("safe fn f(»u8);", "`name: type`");
+    fn_refused("safe fn f(a: u8, »mut b: u8);", "`name: type`");
+    fn_refused("safe fn f(»#[cfg(x)] a: u8);", "no attributes");
+    fn_refused("safe fn f(a: »&f32);", "write `&[T]`");
+    fn_refused("safe fn f(a: »&mut f32);", "write `&mut [T]`");
+    fn_refused("safe fn f(a: »&[f32; 3]);", "write `&[T]`");
+    fn_refused("safe fn f(a: »[f32]);", "a slice is not a value");
+    fn_refused("safe fn f(a: &»'a [f32]);", "no lifetime");
+    fn_refused("safe fn f(a: »*const f32);", "does not say how much");
+    fn_refused("safe fn f(a: »impl Copy);", "one type");
+    let list = |n: usize| {
+        (0..n)
+            .map(|i| format!("a{i}: u8"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    assert_eq!(
+        function(&format!("safe fn f({});", list(24))).params.len(),
+        24
+    );
+    fn_refused(&format!("safe fn f({}, »b: u8);", list(24)), "at most 24");
+}
+
+#[test]
+fn no_two_methods_share_a_name() {
+    fn_refused("safe fn »load();", "function of the generated struct");
+    fn_refused(
+        "safe fn »from_module();",
+        "function of the generated struct",
+    );
+    fn_refused("safe fn a(); safe fn »a();", "two kernels `a`");
+    fn_refused(
+        "safe fn a(); safe fn »a_kernel();",
+        "access to the kernel `a`",
+    );
+    let alternatives = "unsafe in S { #[cfg(a)] safe fn f(); #[cfg(not(a))] safe fn f(); }";
+    assert_eq!(declaration(alternatives).functions.len(), 2);
+}
