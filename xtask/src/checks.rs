@@ -1,0 +1,164 @@
+//! Checks of the sources that no compiler makes: how long files are, and that nothing in them
+//! names a path of somebody's machine.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use xtask::{Error, root};
+
+/// The most lines that a file written by hand may have.
+const MOST_LINES: usize = 600;
+
+/// The extensions of the files whose length is checked.
+const CODE: [&str; 6] = ["rs", "cu", "cuh", "h", "sh", "py"];
+
+/// Prints every offender.
+///
+/// # Errors
+/// A file or folder could not be read.
+pub(crate) fn sources() -> Result<bool, Error> {
+    let root = root();
+    let homes = machine_paths(&root);
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut clean = true;
+    for path in files {
+        let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // What is not text names no path that a person would follow.
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
+        let shown = path.strip_prefix(&root).unwrap_or(&path);
+        for offence in offences(shown, &text, &homes) {
+            println!("{}{offence}", shown.display());
+            clean = false;
+        }
+    }
+    Ok(clean)
+}
+
+/// What is wrong with a file: each entry continues the file's name.
+fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let lines = text.lines().count();
+    if lines > MOST_LINES && is_code(path) && !is_generated(path, text) {
+        offences.push(format!(": {lines} lines, more than {MOST_LINES}"));
+    }
+    for (index, line) in text.lines().enumerate() {
+        if let Some(home) = homes.iter().find(|home| names_path(line, home)) {
+            offences.push(format!(":{}: names a machine's path: {home}", index + 1));
+        }
+    }
+    offences
+}
+
+fn is_code(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| CODE.iter().any(|code| extension == *code))
+}
+
+/// Generated files say so in their first lines, or lie in a folder of bindings.
+fn is_generated(path: &Path, text: &str) -> bool {
+    // Written in two parts, lest this file claims to be generated.
+    let mark = concat!("@gene", "rated");
+    text.lines().take(5).any(|line| line.contains(mark))
+        || path.components().any(|part| part.as_os_str() == "bindings")
+}
+
+/// Whether `line` names a path that begins with `start`, and not merely one that contains it.
+fn names_path(line: &str, start: &str) -> bool {
+    line.match_indices(start).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + start.len()..].chars().next();
+        let part_of_name =
+            |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}' | '$');
+        !before.is_some_and(part_of_name)
+            && (start.ends_with('/') || !after.is_some_and(part_of_name))
+    })
+}
+
+/// The beginnings of paths that exist on one machine only: homes, and this checkout.
+fn machine_paths(root: &Path) -> Vec<String> {
+    // Written in two parts, lest they are found here.
+    let mut paths = vec![
+        concat!("/ho", "me/").to_owned(),
+        concat!("/ro", "ot/").to_owned(),
+        concat!("/Us", "ers/").to_owned(),
+        concat!(r"C:\Us", r"ers\").to_owned(),
+    ];
+    let here = [Some(root.to_path_buf()), env::home_dir()];
+    for path in here.into_iter().flatten() {
+        // A short path such as `/src` occurs everywhere and would say nothing.
+        if path.components().count() > 2 {
+            paths.push(path.to_string_lossy().into_owned());
+        }
+    }
+    paths
+}
+
+/// Adds the files below `folder`, without cargo's output folders and git's own.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_file() {
+            files.push(path);
+        } else if kind.is_dir()
+            && entry.file_name() != ".git"
+            && !path.join("CACHEDIR.TAG").exists()
+            && path != root().join("target")
+        {
+            collect(&path, files)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let homes = machine_paths(Path::new("/srv/checkouts/cuda"));
+        offences(Path::new(path), text, &homes)
+    }
+
+    #[test]
+    fn only_long_code_written_by_hand_is_too_long() {
+        let long = "line\n".repeat(MOST_LINES + 1);
+        assert_eq!(found("src/a.rs", &long), [": 601 lines, more than 600"]);
+        assert_eq!(found("src/a.rs", &"line\n".repeat(MOST_LINES)), [""; 0]);
+        assert_eq!(found("README.md", &long), [""; 0]);
+        assert_eq!(found("src/bindings/driver.rs", &long), [""; 0]);
+        let generated = format!("// {}: by a tool\n{long}", concat!("@gene", "rated"));
+        assert_eq!(found("src/a.rs", &generated), [""; 0]);
+    }
+
+    #[test]
+    fn paths_of_machines_are_found_with_their_line() {
+        let home = concat!("/ho", "me/");
+        let text = format!("fine\nsee {home}ada/notes\n");
+        assert_eq!(
+            found("a.md", &text),
+            [format!(":2: names a machine's path: {home}")]
+        );
+        let text = "let path = \"/srv/checkouts/cuda/target\";";
+        assert_eq!(found("a.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn other_paths_are_left_alone() {
+        for text in [
+            concat!("https://example.org/ho", "me/page").replace("org", "org/x"),
+            concat!("$PREFIX/ho", "me/x").to_owned(),
+            "/srv/checkouts/cuda-samples/x".to_owned(),
+            "/usr/local/cuda/include".to_owned(),
+        ] {
+            assert_eq!(found("a.rs", &text), [""; 0], "{text}");
+        }
+    }
+}

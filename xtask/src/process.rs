@@ -1,0 +1,112 @@
+//! Running other programs: what they print is shown, what went wrong is said in a sentence.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+
+use xtask::{Error, root};
+
+use crate::tally::Tally;
+
+/// The cargo that runs us, in the workspace's root, without standard input.
+pub(crate) fn cargo() -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut cargo = Command::new(program);
+    cargo.current_dir(root()).stdin(Stdio::null());
+    cargo
+}
+
+/// Runs `command` to its end, its output shown.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, Error> {
+    command
+        .status()
+        .map_err(|error| cannot_start(command, &error))
+}
+
+/// Whether `command`, its output shown, ends well.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool, Error> {
+    Ok(status(command)?.success())
+}
+
+/// Runs `command`, its error output shown, and returns its standard output.
+///
+/// # Errors
+/// It could not be started or ended with a failure.
+pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| cannot_start(command, &error))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{}: {}", shown(command), output.status).into())
+    }
+}
+
+/// Runs test programs, their output shown, and sums up the results that they print.
+///
+/// # Errors
+/// The command could not be started, or its output not be read.
+pub(crate) fn counting(command: &mut Command) -> Result<(ExitStatus, Tally), Error> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| cannot_start(command, &error))?;
+    let mut tally = Tally::default();
+    if let Some(stdout) = child.stdout.take() {
+        // Bytes, not lines of text: a test may print anything.
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.map_err(|error| format!("{}: {error}", shown(command)))?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            if let Some(counted) = Tally::of_libtest_line(&line) {
+                tally += counted;
+            }
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("{}: {error}", shown(command)))?;
+    Ok((status, tally))
+}
+
+/// A program's name and arguments, for messages.
+fn shown(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> Error {
+    format!("cannot run `{}`: {error}", shown(command)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let mut command = Command::new("no-such-program-of-this-project");
+        command.arg("--flag");
+        let Err(error) = succeeds(&mut command) else {
+            panic!("a program that does not exist was run");
+        };
+        let message = error.to_string();
+        assert!(
+            message.starts_with("cannot run `no-such-program-of-this-project --flag`: "),
+            "{message}"
+        );
+    }
+}

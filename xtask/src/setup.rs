@@ -1,0 +1,121 @@
+//! `cargo xtask setup`: NVRTC for this machine's driver and the CUDA headers, in `target/cuda`.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use xtask::wheels::{
+    CCCL_13, CRT_13, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0, RUNTIME_13_5, Wheel, fetch,
+};
+use xtask::{Error, root};
+
+use crate::machine;
+
+/// The environment variable that names the NVRTC library to use; the `nvrtc` crate reads it first.
+const NVRTC_VARIABLE: &str = "CUDA_NVRTC";
+
+/// The environment variable that lists, like `PATH`, every NVRTC library that the compile tests
+/// must exercise.
+const TESTED_VARIABLE: &str = "TEST_NVRTC";
+
+/// The first driver branch of CUDA 13.
+const FIRST_BRANCH_OF_13: u32 = 580;
+
+/// The major CUDA version of a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Major {
+    /// Drivers of CUDA 12.x.
+    Twelve,
+    /// Drivers of CUDA 13.x.
+    Thirteen,
+}
+
+impl Major {
+    /// The version asked for (`12` or `13`), else this machine's, else 13.
+    pub(crate) fn choose(asked: Option<&str>) -> Self {
+        Self::of(asked, machine::driver_branch())
+    }
+
+    fn of(asked: Option<&str>, branch: Option<u32>) -> Self {
+        match (asked, branch) {
+            (Some("12"), _) => Self::Twelve,
+            (None, Some(branch)) if branch < FIRST_BRANCH_OF_13 => Self::Twelve,
+            _ => Self::Thirteen,
+        }
+    }
+
+    /// The NVRTC to compile with: its major version must not exceed the driver's.
+    fn nvrtc(self) -> Wheel {
+        match self {
+            Self::Twelve => NVRTC_12_9,
+            Self::Thirteen => NVRTC_13_0,
+        }
+    }
+}
+
+/// Fetches everything and prints what is where.
+///
+/// # Errors
+/// Something could not be downloaded.
+pub(crate) fn setup(major: Major) -> Result<(), Error> {
+    let root = root();
+    for wheel in [major.nvrtc(), RUNTIME_13_5, CRT_13, CCCL_13] {
+        fetch(&wheel)?;
+        let path = wheel.content_path();
+        let path = path.strip_prefix(&root).unwrap_or(&path);
+        println!("{:28} {}", wheel.title, path.display());
+    }
+    Ok(())
+}
+
+/// Fetches the NVRTC for this machine and names it to `command`, unless the user has named one.
+///
+/// # Errors
+/// It could not be downloaded.
+pub(crate) fn name_nvrtc(command: &mut Command) -> Result<(), Error> {
+    if env::var_os(NVRTC_VARIABLE).is_none() {
+        let wheel = Major::choose(None).nvrtc();
+        fetch(&wheel)?;
+        command.env(NVRTC_VARIABLE, wheel.content_path());
+    }
+    Ok(())
+}
+
+/// Fetches every NVRTC that the tests exercise and names them to `command`.
+///
+/// # Errors
+/// One could not be downloaded.
+pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
+    name_nvrtc(command)?;
+    let mut libraries: Vec<PathBuf> = Vec::new();
+    for wheel in [NVRTC_13_0, NVRTC_12_0] {
+        // NVIDIA has not published every version for every system.
+        match wheel.file_for(env::consts::OS, env::consts::ARCH) {
+            Ok(_) => {
+                fetch(&wheel)?;
+                libraries.push(wheel.content_path());
+            }
+            Err(reason) => eprintln!("xtask: {} is not tested: {reason}", wheel.title),
+        }
+    }
+    command.env(TESTED_VARIABLE, env::join_paths(libraries)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nvrtc_never_exceeds_the_driver() {
+        assert_eq!(Major::of(None, Some(570)).nvrtc(), NVRTC_12_9);
+        assert_eq!(Major::of(None, Some(580)).nvrtc(), NVRTC_13_0);
+        assert_eq!(Major::of(None, None).nvrtc(), NVRTC_13_0);
+    }
+
+    #[test]
+    fn what_is_asked_for_wins() {
+        assert_eq!(Major::of(Some("12"), Some(580)), Major::Twelve);
+        assert_eq!(Major::of(Some("13"), Some(570)), Major::Thirteen);
+    }
+}

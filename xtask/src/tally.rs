@@ -1,0 +1,219 @@
+//! Counting tests: from the lines that test programs print, and from the report of the
+//! integration tests.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use serde_json::Value;
+use xtask::Error;
+
+/// How many tests passed and failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Tally {
+    /// One failure: of a step that counts no tests, or that failed before it could.
+    pub(crate) const FAILURE: Self = Self {
+        passed: 0,
+        failed: 1,
+    };
+
+    /// What a line such as `test result: ok. 5 passed; 0 failed; …` says; `None` for other lines.
+    pub(crate) fn of_libtest_line(line: &str) -> Option<Self> {
+        let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+        let count = |label: &str| {
+            counts
+                .split("; ")
+                .find_map(|part| part.strip_suffix(label)?.parse().ok())
+        };
+        Some(Self {
+            passed: count(" passed")?,
+            failed: count(" failed")?,
+        })
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// One tier of the integration tests, as the test program reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tier {
+    pub(crate) name: String,
+    pub(crate) ran: u64,
+    pub(crate) tally: Tally,
+    /// Why the tier did not run, if it did not.
+    pub(crate) not_run: Option<String>,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.not_run {
+            Some(reason) => write!(f, "{:10} not run: {reason}", self.name),
+            None => write!(f, "{:10} {}", self.name, self.tally),
+        }
+    }
+}
+
+/// Reads the report of the integration tests.
+///
+/// # Errors
+/// It is not what the test program promises to write.
+pub(crate) fn parse_report(text: &str) -> Result<Vec<Tier>, Error> {
+    let report: Value = serde_json::from_str(text.trim())?;
+    let tiers = report["tiers"]
+        .as_array()
+        .ok_or("the test report has no `tiers`")?;
+    tiers.iter().map(parse_tier).collect()
+}
+
+fn parse_tier(tier: &Value) -> Result<Tier, Error> {
+    let wrong = |field: &str| format!("the test report has a tier without `{field}`: {tier}");
+    let count = |field: &str| tier[field].as_u64().ok_or_else(|| wrong(field));
+    Ok(Tier {
+        name: tier["tier"]
+            .as_str()
+            .ok_or_else(|| wrong("tier"))?
+            .to_owned(),
+        ran: count("ran")?,
+        tally: Tally {
+            passed: count("passed")?,
+            failed: count("failed")?,
+        },
+        not_run: tier["not_run"].as_str().map(str::to_owned),
+    })
+}
+
+/// What is wrong with a report beside the tests that failed: each tier of `required` can run on
+/// this machine, so it must have run. With a filter a tier may be left without a test.
+pub(crate) fn problems(tiers: &[Tier], required: &[&str], filtered: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    for &name in required {
+        match tiers.iter().find(|tier| tier.name == name) {
+            None => problems.push(format!("tier {name} is missing from the report")),
+            Some(tier) => match &tier.not_run {
+                Some(reason) => {
+                    problems.push(format!(
+                        "tier {name} can run here and did not run: {reason}"
+                    ));
+                }
+                None if tier.ran == 0 && !filtered => {
+                    problems.push(format!("tier {name} can run here and has run no test"));
+                }
+                None => {}
+            },
+        }
+    }
+    for tier in tiers {
+        if tier.ran != tier.tally.passed + tier.tally.failed {
+            problems.push(format!(
+                "tier {} ran {} tests and tells the result of {}",
+                tier.name,
+                tier.ran,
+                tier.tally.passed + tier.tally.failed
+            ));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"tiers":[
+        {"tier":"host","ran":3,"passed":2,"failed":1,"not_run":null},
+        {"tier":"compile","ran":0,"passed":0,"failed":0,"not_run":null},
+        {"tier":"gpu","ran":0,"passed":0,"failed":0,"not_run":"no GPU"}]}"#;
+
+    #[test]
+    fn result_lines_are_summed() {
+        let mut sum = Tally::default();
+        for line in [
+            "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out",
+        ] {
+            if let Some(counted) = Tally::of_libtest_line(line) {
+                sum += counted;
+            }
+        }
+        assert_eq!(sum.to_string(), "15 passed, 2 failed");
+    }
+
+    #[test]
+    fn other_lines_count_nothing() {
+        for line in [
+            "test result_is_kept ... ok",
+            "5 passed; 0 failed",
+            "test result: ok. many passed; 0 failed",
+            "  test result: ok. 1 passed; 0 failed;",
+        ] {
+            assert_eq!(Tally::of_libtest_line(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_whole() -> Result<(), Error> {
+        let lines: Vec<String> = parse_report(REPORT)?.iter().map(Tier::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "host       2 passed, 1 failed",
+                "compile    0 passed, 0 failed",
+                "gpu        not run: no GPU"
+            ]
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_broken_report_is_an_error() {
+        for text in [
+            "",
+            "{}",
+            r#"{"tiers":[{"tier":"host","ran":1,"passed":1}]}"#,
+            r#"{"tiers":[{"ran":1,"passed":1,"failed":0}]}"#,
+        ] {
+            assert!(parse_report(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tier_that_can_run_must_run() -> Result<(), Error> {
+        let tiers = parse_report(REPORT)?;
+        assert_eq!(problems(&tiers, &["host"], false), [""; 0]);
+        assert_eq!(
+            problems(&tiers, &["host", "compile", "gpu", "emu"], false),
+            [
+                "tier compile can run here and has run no test",
+                "tier gpu can run here and did not run: no GPU",
+                "tier emu is missing from the report",
+            ]
+        );
+        assert_eq!(problems(&tiers, &["compile"], true), [""; 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_result_that_was_lost_is_noticed() -> Result<(), Error> {
+        let text = r#"{"tiers":[{"tier":"host","ran":4,"passed":2,"failed":1,"not_run":null}]}"#;
+        assert_eq!(
+            problems(&parse_report(text)?, &["host"], false),
+            ["tier host ran 4 tests and tells the result of 3"]
+        );
+        Ok(())
+    }
+}
