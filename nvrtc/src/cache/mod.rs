@@ -1,0 +1,240 @@
+//! Images kept between processes: one small file each, in a folder that belongs to the user alone.
+//!
+//! Nothing that is wrong with the cache can fail a compile, and nothing read from it is trusted before
+//! its checksum: a file that is cut, altered, of another format or of another user does not exist.
+
+mod entry;
+mod folder;
+mod lock;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::codec::Hash;
+use folder::Folder;
+#[cfg(unix)]
+pub(crate) use folder::user;
+pub(crate) use lock::Lock;
+
+/// Bytes that a cache may take if nothing else is said: 1 GiB.
+const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+
+/// What became of an image in the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheStatus {
+    /// Found: nothing was compiled.
+    Hit,
+    /// Compiled, and kept for the next time.
+    Stored,
+    /// Compiled and not kept.
+    Uncached(Uncached),
+}
+
+/// Why an image was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Uncached {
+    /// The cache is switched off.
+    #[error("the cache is off")]
+    Off,
+    /// The folder cannot be used: missing rights, or rights that others have.
+    #[error("the cache's folder {} cannot be used: {reason}", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An `#include` or `__has_include` takes its name from a macro.
+    #[error("{file} includes what only the preprocessor can name: {directive}")]
+    ComputedInclude {
+        /// The file or header.
+        file: String,
+        /// The line.
+        directive: String,
+    },
+    /// The text expands to the time of compiling.
+    #[error("{file} depends on {name}")]
+    TimeMacro {
+        /// The file or header.
+        file: String,
+        /// The macro.
+        name: &'static str,
+    },
+    /// A file that the program includes cannot be read.
+    #[error("{file} cannot be read: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// The program includes more files than is sensible.
+    #[error("the program includes too many files")]
+    TooManyFiles,
+    /// An option that reads or writes other files.
+    #[error("the option {0} reads or writes files of its own")]
+    Option(String),
+    /// An environment variable that changes what the compiler does.
+    #[error("the environment variable {0} changes the compiler's options")]
+    Environment(&'static str),
+    /// The compiler did not come from a file.
+    #[error("the compiler did not come from a file")]
+    Compiler,
+}
+
+/// A cache's counts since the process began.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Images found.
+    pub hits: u64,
+    /// Images that had to be compiled.
+    pub misses: u64,
+    /// Compiles that were not kept, with the reasons.
+    pub uncached: Vec<(Uncached, u64)>,
+}
+
+/// A cache of images. Copies of a handle share it.
+#[derive(Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: Option<Folder>,
+    stats: Mutex<CacheStats>,
+}
+
+impl Cache {
+    /// The user's own: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
+    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`.
+    #[must_use]
+    pub fn user() -> Self {
+        static USER: OnceLock<Cache> = OnceLock::new();
+        let open = || match std::env::var_os("CUDA_KERNEL_CACHE") {
+            Some(value) if value.eq_ignore_ascii_case("off") => Self::off(),
+            Some(value) if !value.is_empty() => Self::at(value),
+            _ => user_folder().map_or_else(Self::off, |f| Self::at(f.join("cuda-kernels"))),
+        };
+        USER.get_or_init(open).clone()
+    }
+
+    /// The cache in `folder`, which is made when the first image is kept.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self::sized(folder, DEFAULT_MAX_BYTES)
+    }
+
+    /// The cache in `folder`, of at most `max_bytes`: the images not used for longest make room.
+    #[must_use]
+    pub fn sized(folder: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        Self::new(Some(Folder::new(folder.into(), max_bytes)))
+    }
+
+    /// Keeps nothing.
+    #[must_use]
+    pub fn off() -> Self {
+        Self::new(None)
+    }
+
+    fn new(folder: Option<Folder>) -> Self {
+        Self { inner: Arc::new(Inner { folder, stats: Mutex::default() }) }
+    }
+
+    /// Where it is; `None` if it is off.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.inner.folder.as_ref().map(Folder::path)
+    }
+
+    /// What it did since the process began.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn count(&self, status: &CacheStatus) {
+        let mut stats = self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        match status {
+            CacheStatus::Hit => stats.hits += 1,
+            CacheStatus::Stored => stats.misses += 1,
+            CacheStatus::Uncached(reason) => {
+                stats.misses += 1;
+                match stats.uncached.iter_mut().find(|(known, _)| known == reason) {
+                    Some((_, count)) => *count += 1,
+                    None => stats.uncached.push((reason.clone(), 1)),
+                }
+            }
+        }
+    }
+
+    fn usable(&self) -> Result<&Folder, Uncached> {
+        self.inner.folder.as_ref().ok_or(Uncached::Off)
+    }
+
+    /// The payload kept under `key`, if it is whole and the user's own.
+    pub(crate) fn read(&self, kind: Kind, key: &Hash) -> Result<Option<Vec<u8>>, Uncached> {
+        let folder = self.usable()?;
+        if !folder.exists()? {
+            return Ok(None);
+        }
+        let payload =
+            folder.read(&kind.file_name(key)).and_then(|file| entry::decode(kind, key, file));
+        Ok(payload)
+    }
+
+    /// Keeps `payload` under `key`.
+    pub(crate) fn write(&self, kind: Kind, key: &Hash, payload: &[u8]) -> Result<(), Uncached> {
+        let folder = self.usable()?;
+        folder.create()?;
+        folder.write(&kind.file_name(key), &entry::encode(kind, key, payload))
+    }
+
+    /// Waits until no other thread or process compiles what `key` names; for a while at most.
+    pub(crate) fn lock(&self, key: &Hash) -> Result<Lock, Uncached> {
+        let folder = self.usable()?;
+        folder.create()?;
+        Ok(Lock::acquire(&folder.path().join(format!("{}.lock", crate::codec::hex(key)))))
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("folder", &self.folder())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An image.
+    Image,
+    /// What was learned of a compiler when it was first loaded.
+    Library,
+}
+
+impl Kind {
+    fn file_name(self, key: &Hash) -> String {
+        let extension = match self {
+            Self::Image => folder::IMAGE_EXTENSION,
+            Self::Library => "library",
+        };
+        format!("{}.{extension}", crate::codec::hex(key))
+    }
+}
+
+/// The folder for caches of this user.
+fn user_folder() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    if cfg!(windows) {
+        return absolute("LOCALAPPDATA");
+    }
+    absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+}

@@ -1,0 +1,185 @@
+//! The files that a program may read through `#include`, with their contents' hashes.
+//!
+//! Every file that a name could mean is taken, whatever the order in which the compiler searches, so a
+//! file that appears, changes or goes away changes the closure.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::Uncached;
+use crate::codec::{Hash, sha256};
+use crate::scan::{Obstacle, Scan, scan};
+
+/// Beyond this no program is compiled at run time; the bound keeps a strange one from taking forever.
+const MAX_FILES: usize = 20_000;
+
+/// A file's content as far as a key needs it.
+#[derive(Debug, Clone)]
+struct Content {
+    hash: Hash,
+    scan: Arc<Scan>,
+}
+
+/// What a program's texts and folders are.
+#[derive(Debug)]
+pub(crate) struct Roots<'a> {
+    /// The main source's name and text.
+    pub(crate) source: (&'a str, &'a str),
+    /// Headers in memory: names and texts.
+    pub(crate) headers: &'a [(String, String)],
+    /// The folders that are searched.
+    pub(crate) include_paths: &'a [PathBuf],
+    /// The folder that the process is in: quoted names are sought there too.
+    pub(crate) folder: &'a Path,
+}
+
+/// The closure: absolute paths and hashes, in order.
+pub(crate) fn closure(roots: &Roots<'_>) -> Result<BTreeMap<PathBuf, Hash>, Uncached> {
+    let mut files = BTreeMap::new();
+    let mut pending: Vec<(PathBuf, Arc<Scan>)> = Vec::new();
+    let texts =
+        std::iter::once(roots.source).chain(roots.headers.iter().map(|(n, t)| (&**n, &**t)));
+    for (name, text) in texts {
+        let scan = scan(text.as_bytes());
+        unobstructed(&scan, || name.to_owned())?;
+        let folder = roots.folder.join(name);
+        pending.push((folder.parent().unwrap_or(roots.folder).to_owned(), Arc::new(scan)));
+    }
+    let search: Vec<PathBuf> = roots.include_paths.iter().map(|p| roots.folder.join(p)).collect();
+    while let Some((folder, scan)) = pending.pop() {
+        for name in &scan.names {
+            let folders = [folder.as_path(), roots.folder]
+                .into_iter()
+                .chain(search.iter().map(PathBuf::as_path));
+            for mut path in folders.map(|f| f.join(name)) {
+                // Otherwise "../x/self.h" would name one file in ever longer ways.
+                if name.contains("..") {
+                    path = path.canonicalize().unwrap_or(path);
+                }
+                if files.contains_key(&path) {
+                    continue;
+                }
+                let Some(content) = content(&path)? else {
+                    continue;
+                };
+                unobstructed(&content.scan, || path.display().to_string())?;
+                pending.push((path.parent().unwrap_or(roots.folder).to_owned(), content.scan));
+                files.insert(path, content.hash);
+                if files.len() > MAX_FILES {
+                    return Err(Uncached::TooManyFiles);
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn unobstructed(scan: &Scan, file: impl FnOnce() -> String) -> Result<(), Uncached> {
+    match &scan.obstacle {
+        None => Ok(()),
+        Some(Obstacle::Computed(directive)) => {
+            Err(Uncached::ComputedInclude { file: file(), directive: directive.clone() })
+        }
+        Some(Obstacle::Time(name)) => Err(Uncached::TimeMacro { file: file(), name }),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: SystemTime,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        Some(Self { length: metadata.len(), modified: metadata.modified().ok()? })
+    }
+
+    /// Whether a later change must show in the time stamp: clocks of file systems tick slowly.
+    fn is_settled(&self) -> bool {
+        self.modified.elapsed().is_ok_and(|age| age > Duration::from_secs(2))
+    }
+}
+
+/// Files already read by this process, so that a large tree of headers is read once.
+static MEMO: Mutex<Option<HashMap<PathBuf, (Stamp, Content)>>> = Mutex::new(None);
+
+/// The file's hash and references; `None` if there is no such file.
+fn content(path: &Path) -> Result<Option<Content>, Uncached> {
+    let Ok(metadata) = std::fs::metadata(path) else {
+        return Ok(None);
+    };
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let stamp = Stamp::of(&metadata);
+    let memo = || MEMO.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stamp) = &stamp
+        && let Some((_, known)) =
+            memo().get_or_insert_default().get(path).filter(|(s, _)| s == stamp)
+    {
+        return Ok(Some(known.clone()));
+    }
+    let bytes = std::fs::read(path).map_err(|e| Uncached::Unreadable {
+        file: path.display().to_string(),
+        reason: e.to_string(),
+    })?;
+    let content = Content { hash: sha256(&bytes), scan: Arc::new(scan(&bytes)) };
+    if let Some(stamp) = stamp.filter(Stamp::is_settled) {
+        memo().get_or_insert_default().insert(path.to_owned(), (stamp, content.clone()));
+    }
+    Ok(Some(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn every_file_that_a_name_could_mean_is_taken() -> TestResult {
+        let dir = tempfile::tempdir()?;
+        let root = &dir.path().canonicalize()?;
+        for (file, text) in [
+            ("here.h", ""),
+            (
+                "inc/a/a.h",
+                "#include \"sibling.h\"\n#include <deep.h>\n#include \"../up.h\"\n#include <missing.h>",
+            ),
+            ("inc/a/sibling.h", "#include \"a.h\""),
+            ("inc/sibling.h", ""),
+            ("inc/up.h", "#include \"../inc/../inc/up.h\""),
+            ("other/deep.h", ""),
+            ("other/unused.h", ""),
+        ] {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().ok_or("no parent")?)?;
+            std::fs::write(path, text)?;
+        }
+        let include_paths = ["inc".into(), root.join("other")];
+        let headers = [("mem.h".to_owned(), "#include <a/a.h>".to_owned())];
+        let roots = Roots {
+            source: ("main.cu", "#include \"mem.h\"\n#include \"here.h\""),
+            headers: &headers,
+            include_paths: &include_paths,
+            folder: root,
+        };
+        let found = closure(&roots)?;
+        let names: Vec<_> = found.keys().filter_map(|p| p.strip_prefix(root).ok()).collect();
+        let want =
+            ["here.h", "inc/a/a.h", "inc/a/sibling.h", "inc/sibling.h", "inc/up.h", "other/deep.h"];
+        assert_eq!(names, want.map(Path::new));
+
+        std::fs::write(root.join("other/missing.h"), "")?;
+        assert_eq!(closure(&roots)?.len(), found.len() + 1);
+        std::fs::write(root.join("inc/up.h"), "int x;")?;
+        assert_ne!(closure(&roots)?.get(&root.join("inc/up.h")), found.get(&root.join("inc/up.h")));
+        std::fs::write(root.join("inc/up.h"), "#include NAME")?;
+        assert!(matches!(closure(&roots), Err(Uncached::ComputedInclude { .. })));
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Everything that can go wrong between a source and its image.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use cuda_sys::nvrtcResult;
+
+use crate::{Arch, Diagnostic, Version};
+
+/// Why there is no image.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source does not compile. The message is the compiler's log.
+    #[error(transparent)]
+    Compile(CompileError),
+    /// No NVRTC was found.
+    #[error(transparent)]
+    NotFound(NotFound),
+    /// The library is there but cannot be loaded.
+    #[error("NVRTC cannot be loaded: {0}")]
+    Load(cuda_sys::MissingLibrary),
+    /// This NVRTC is too old (or too new) to have a function.
+    #[error("this NVRTC ({library}) lacks {symbol}")]
+    MissingSymbol {
+        /// The function.
+        symbol: &'static str,
+        /// Where the library came from.
+        library: String,
+    },
+    /// The compiler's builtins (`libnvrtc-builtins.so`) are out of its reach.
+    #[error(
+        "NVRTC cannot find its builtins: {expected} belongs beside the library{}; \
+         put it there, or set CUDA_NVRTC to an installation that has it",
+        log_suffix(.log)
+    )]
+    Builtins {
+        /// The file that NVRTC needs.
+        expected: String,
+        /// The compiler's log.
+        log: String,
+    },
+    /// Asked of this crate what no C string or command line can express.
+    #[error("{what}: {why}")]
+    InvalidInput {
+        /// Which input.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The compiler refuses an option. The message is the compiler's log.
+    #[error("{}", .log.trim_end())]
+    InvalidOption {
+        /// The compiler's log.
+        log: String,
+    },
+    /// This NVRTC cannot compile for the architecture, nor for an older one in its place.
+    #[error("NVRTC {version} cannot compile for {asked}: it knows {}", known_archs(.supported))]
+    UnsupportedArch {
+        /// What was asked.
+        asked: Arch,
+        /// What this NVRTC supports, as numbers like 90.
+        supported: Vec<u32>,
+        /// This NVRTC.
+        version: Version,
+    },
+    /// A call failed for another reason.
+    #[error("{call}: {}{}", code_name(*.code), log_suffix(.log))]
+    Status {
+        /// The function.
+        call: &'static str,
+        /// What it answered.
+        code: nvrtcResult,
+        /// The compiler's log, often empty.
+        log: String,
+    },
+    /// The compiler's own PTX could not be scanned for kernels.
+    #[error("the compiler's PTX: {0}")]
+    Ptx(#[from] ptx::Error),
+}
+
+fn log_suffix(log: &str) -> String {
+    let log = log.trim_end();
+    if log.is_empty() { String::new() } else { format!("\n{log}") }
+}
+
+fn known_archs(supported: &[u32]) -> String {
+    match (supported.iter().min(), supported.iter().max()) {
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "none".into(),
+    }
+}
+
+fn code_name(code: nvrtcResult) -> String {
+    match code.name() {
+        Some(name) => format!("{name} ({})", code.0),
+        None => format!("unknown code {}", code.0),
+    }
+}
+
+/// A source that does not compile. Displays as the compiler's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompileError {
+    /// What the compiler wrote.
+    pub log: String,
+    /// The log's messages, as far as they were recognised: warnings too.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl CompileError {
+    pub(crate) fn new(log: String) -> Self {
+        Self { diagnostics: crate::diagnostic::parse(&log), log }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let log = self.log.trim_end();
+        f.write_str(if log.is_empty() {
+            "the source does not compile; NVRTC gives no reason"
+        } else {
+            log
+        })
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// No NVRTC in any place that was searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotFound {
+    /// The newest major version that would do, if there was such a bound.
+    pub max_major: Option<u32>,
+    /// Every place, in order, and why it gave nothing.
+    pub tried: Vec<Attempt>,
+}
+
+/// A place where NVRTC was sought in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Why this place was searched: a variable's name, 'loader path'.
+    pub origin: String,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no NVRTC")?;
+        if let Some(major) = self.max_major {
+            write!(f, " of version {major} or older")?;
+        }
+        f.write_str(" was found; install it (for instance `pip install nvidia-cuda-nvrtc`) or set CUDA_NVRTC. Searched:")?;
+        for Attempt { origin, path, reason } in &self.tried {
+            if path.as_os_str().is_empty() {
+                write!(f, "\n  {origin}: {reason}")?;
+            } else {
+                write!(f, "\n  {origin}: {}: {reason}", path.display())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+impl From<NotFound> for Error {
+    fn from(error: NotFound) -> Self {
+        Self::NotFound(error)
+    }
+}

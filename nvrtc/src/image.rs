@@ -1,0 +1,102 @@
+//! What a compile gives.
+
+use ptx::Signature;
+
+use crate::codec::{Reader, Writer};
+use crate::{Arch, CacheStatus, Diagnostic, Error, Version};
+
+/// A compiled program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Image {
+    /// The GPU's own code; `None` for a virtual architecture.
+    pub cubin: Option<Vec<u8>>,
+    /// The same program as PTX, which the driver can compile for any newer GPU; `None` for LTO-IR.
+    pub ptx: Option<String>,
+    /// LTO-IR, if [`Options::lto`](crate::Options::lto) asked for it.
+    pub lto_ir: Option<Vec<u8>>,
+    /// The kernels and their parameters; empty for LTO-IR.
+    pub kernels: Vec<Signature>,
+    /// Name expressions and the names that they have in the image.
+    pub lowered: Vec<(String, String)>,
+    /// The compiler's log: warnings, usually nothing.
+    pub log: String,
+    /// What it was compiled for.
+    pub arch: Arch,
+    /// The compiler's version.
+    pub version: Version,
+    /// Whether it came from the cache.
+    pub cache: CacheStatus,
+}
+
+impl Image {
+    /// The name in the image of a name expression: `_Z4axpyIfEvPT_` for `axpy<float>`.
+    #[must_use]
+    pub fn lowered(&self, expression: &str) -> Option<&str> {
+        self.lowered.iter().find(|(e, _)| e == expression).map(|(_, name)| &**name)
+    }
+
+    /// The kernel of this name, or of this name expression.
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Option<&Signature> {
+        let name = self.lowered(name).unwrap_or(name);
+        self.kernels.iter().find(|k| k.name == name)
+    }
+
+    /// The log's messages, as far as they were recognised.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        crate::diagnostic::parse(&self.log)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.bytes(self.arch.to_string().as_bytes());
+        writer.u32(self.version.major);
+        writer.u32(self.version.minor);
+        writer.optional(self.cubin.as_deref());
+        writer.optional(self.ptx.as_deref().map(str::as_bytes));
+        writer.optional(self.lto_ir.as_deref());
+        writer.bytes(self.log.as_bytes());
+        writer.count(self.lowered.len());
+        for (expression, name) in &self.lowered {
+            writer.bytes(expression.as_bytes());
+            writer.bytes(name.as_bytes());
+        }
+        writer.0
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut reader = Reader(payload);
+        let arch = reader.text()?.parse().ok()?;
+        let version = Version { major: reader.u32()?, minor: reader.u32()? };
+        let cubin = reader.optional()?.map(<[u8]>::to_vec);
+        let ptx = match reader.optional()? {
+            Some(bytes) => Some(std::str::from_utf8(bytes).ok()?.to_owned()),
+            None => None,
+        };
+        let lto_ir = reader.optional()?.map(<[u8]>::to_vec);
+        let log = reader.text()?;
+        let lowered = (0..reader.count()?)
+            .map(|_| Some((reader.text()?, reader.text()?)))
+            .collect::<Option<_>>()?;
+        let kernels = signatures(ptx.as_deref()).ok()?;
+        let cache = CacheStatus::Hit;
+        reader.0.is_empty().then_some(Self {
+            cubin,
+            ptx,
+            lto_ir,
+            kernels,
+            lowered,
+            log,
+            arch,
+            version,
+            cache,
+        })
+    }
+}
+
+/// The kernels of the image's PTX, if there is any.
+pub(crate) fn signatures(ptx: Option<&str>) -> Result<Vec<Signature>, Error> {
+    Ok(ptx.map(ptx::entries).transpose()?.unwrap_or_default())
+}

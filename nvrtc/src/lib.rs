@@ -1,0 +1,47 @@
+//! Safe NVRTC: CUDA C++ text in, a device image out, at run time and without a GPU.
+//!
+//! ```no_run
+//! let image = nvrtc::Program::new("__global__ void scale(float* x, float a) { x[threadIdx.x] *= a; }")
+//!     .compile(nvrtc::Arch::sm(9, 0))?;
+//! for kernel in &image.kernels {
+//!     println!("{} takes {} parameters", kernel.name, kernel.params.len());
+//! }
+//! # Ok::<(), nvrtc::Error>(())
+//! ```
+//!
+//! The library is found where CUDA, pip, conda or this project put it ([`Nvrtc::find`]), and loaded
+//! only when something must be compiled: images are kept in the user's [`Cache`], and a program whose
+//! images are there never loads it. A failed compile displays as the compiler's own log.
+//!
+//! # Environment
+//! | variable | meaning |
+//! |---|---|
+//! | `CUDA_NVRTC` | the library, or its folder: nothing else is searched |
+//! | `CUDA_KERNEL_CACHE` | the cache's folder; `off` for none |
+//! | `CUDA_SETUP_DIR` | the folder that `cargo xtask setup` filled |
+#![deny(unsafe_code)]
+
+mod arch;
+mod cache;
+mod closure;
+mod codec;
+mod compile;
+mod diagnostic;
+mod error;
+mod image;
+mod library;
+mod options;
+mod program;
+mod scan;
+mod search;
+
+pub use arch::{Arch, ParseArchError};
+pub use cache::{Cache, CacheStats, CacheStatus, Uncached};
+pub use cuda_sys::nvrtcResult;
+pub use diagnostic::{Diagnostic, Severity};
+pub use error::{Attempt, CompileError, Error, NotFound};
+pub use image::Image;
+pub use library::{Nvrtc, Version};
+pub use options::{Options, Std};
+pub use program::Program;
+pub use ptx::{Class, Param, ParamType, Signature};

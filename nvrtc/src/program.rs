@@ -1,0 +1,255 @@
+//! The program to compile, and the way from it to its image: through the cache or the compiler.
+
+use std::path::PathBuf;
+
+use crate::cache::{Cache, CacheStatus, Kind};
+use crate::closure::{Roots, closure};
+use crate::codec::{Hash, KeyWriter};
+use crate::compile::{Input, c_string, compile};
+use crate::image::signatures;
+use crate::library::Facts;
+use crate::{Arch, Error, Image, Nvrtc, Options, Uncached};
+
+/// Variables by which NVRTC takes options that its caller does not see.
+const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
+
+/// A CUDA C++ program to compile.
+///
+/// ```no_run
+/// let image = nvrtc::Program::new("template <class T> __global__ void fill(T* x, T v) { x[threadIdx.x] = v; }")
+///     .name("fill.cu")
+///     .name_expression("fill<float>")
+///     .options(nvrtc::Options::new().lineinfo(true))
+///     .compile(nvrtc::Arch::sm(9, 0))?;
+/// let name = image.lowered("fill<float>");
+/// # Ok::<(), nvrtc::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Program {
+    source: String,
+    name: String,
+    headers: Vec<(String, String)>,
+    expressions: Vec<String>,
+    options: Options,
+    library: Option<Nvrtc>,
+    cache: Cache,
+}
+
+impl Program {
+    /// The program of this text.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            name: "program.cu".into(),
+            headers: Vec::new(),
+            expressions: Vec::new(),
+            options: Options::new(),
+            library: None,
+            cache: Cache::user(),
+        }
+    }
+
+    /// What messages call the source. A path makes quoted includes relative to its folder.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// A header in memory, found under exactly this name before any file.
+    pub fn header(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.headers.push((name.into(), text.into()));
+        self
+    }
+
+    /// One more folder that `#include` searches, after those of the [`Options`].
+    pub fn include_path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.include_paths.push(path.into());
+        self
+    }
+
+    /// A kernel or variable to instantiate, such as `axpy<float>`; its name in the image comes back in
+    /// [`Image::lowered`].
+    #[doc(alias = "nvrtcAddNameExpression")]
+    pub fn name_expression(mut self, expression: impl Into<String>) -> Self {
+        self.expressions.push(expression.into());
+        self
+    }
+
+    /// Compiler options, in place of those given so far; include paths given so far are kept.
+    pub fn options(mut self, options: Options) -> Self {
+        let paths = std::mem::replace(&mut self.options, options).include_paths;
+        self.options.include_paths.extend(paths);
+        self
+    }
+
+    /// The compiler to take, in place of [`Nvrtc::find`].
+    pub fn library(mut self, library: &Nvrtc) -> Self {
+        self.library = Some(library.clone());
+        self
+    }
+
+    /// The cache to take, in place of [`Cache::user`].
+    pub fn cache(mut self, cache: &Cache) -> Self {
+        self.cache = cache.clone();
+        self
+    }
+
+    /// The image for `arch`, clamped to what the compiler supports. From the cache if it has it: then
+    /// the compiler's library is not even loaded.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] if the text is wrong; see [`Error`] for the rest. Trouble with the cache is no
+    /// error: [`Image::cache`] tells of it.
+    #[doc(alias = "nvrtcCompileProgram")]
+    pub fn compile(&self, arch: Arch) -> Result<Image, Error> {
+        match &self.library {
+            Some(library) => self.compile_by(library, arch),
+            None => self.compile_by(&Nvrtc::find()?, arch),
+        }
+    }
+
+    /// As [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
+    /// [`Nvrtc::find_for_driver`]. `cuda_version` is what `cuDriverGetVersion` answers.
+    ///
+    /// # Errors
+    /// As `compile`.
+    pub fn compile_for_driver(&self, arch: Arch, cuda_version: i32) -> Result<Image, Error> {
+        match &self.library {
+            Some(library) => self.compile_by(library, arch),
+            None => self.compile_by(&Nvrtc::find_for_driver(cuda_version)?, arch),
+        }
+    }
+
+    fn compile_by(&self, library: &Nvrtc, arch: Arch) -> Result<Image, Error> {
+        let facts = library.facts(&self.cache)?;
+        let arch = arch.clamped(&facts.archs).ok_or_else(|| Error::UnsupportedArch {
+            asked: arch,
+            supported: facts.archs.clone(),
+            version: facts.version,
+        })?;
+        let image = self.through_cache(library, facts, arch)?;
+        self.cache.count(&image.cache);
+        Ok(image)
+    }
+
+    fn through_cache(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {
+        let without = |reason| {
+            let image = self.run(library, facts, arch)?;
+            Ok(Image { cache: CacheStatus::Uncached(reason), ..image })
+        };
+        let key = match self.key(facts, arch) {
+            Ok(key) => key,
+            Err(reason) => return without(reason),
+        };
+        let read = || self.cache.read(Kind::Image, &key).map(|p| p.and_then(|p| Image::decode(&p)));
+        match read() {
+            Ok(Some(image)) => return Ok(image),
+            Ok(None) => {}
+            Err(reason) => return without(reason),
+        }
+        let _lock = match self.cache.lock(&key) {
+            Ok(lock) => lock,
+            Err(reason) => return without(reason),
+        };
+        // Whoever held the lock before may have kept the image.
+        if let Ok(Some(image)) = read() {
+            return Ok(image);
+        }
+        let image = self.run(library, facts, arch)?;
+        let cache = match self.cache.write(Kind::Image, &key, &image.encode()) {
+            Ok(()) => {
+                library.remember(facts, &self.cache);
+                CacheStatus::Stored
+            }
+            Err(reason) => CacheStatus::Uncached(reason),
+        };
+        Ok(Image { cache, ..image })
+    }
+
+    /// All that the image depends on, or why that is not known.
+    fn key(&self, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
+        if self.cache.folder().is_none() {
+            return Err(Uncached::Off);
+        }
+        if let Some(reason) = self.options.uncached() {
+            return Err(reason);
+        }
+        if let Some(variable) = VARIABLES.into_iter().find(|v| std::env::var_os(v).is_some()) {
+            return Err(Uncached::Environment(variable));
+        }
+        let build = facts.build.ok_or(Uncached::Compiler)?;
+        let folder = std::env::current_dir()
+            .map_err(|e| Uncached::Unreadable { file: ".".into(), reason: e.to_string() })?;
+        let files = closure(&Roots {
+            source: (&self.name, &self.source),
+            headers: &self.headers,
+            include_paths: &self.options.include_paths,
+            folder: &folder,
+        })?;
+        let mut key = KeyWriter::default();
+        key.field(env!("CARGO_PKG_VERSION").as_bytes());
+        key.field(facts.version.to_string().as_bytes());
+        key.field(&build);
+        key.field(arch.to_string().as_bytes());
+        if self.options.embeds_folder() {
+            key.field(folder.as_os_str().as_encoded_bytes());
+        }
+        key.field(self.name.as_bytes());
+        key.field(self.source.as_bytes());
+        key.count(self.headers.len());
+        for (name, text) in &self.headers {
+            key.field(name.as_bytes());
+            key.field(text.as_bytes());
+        }
+        for list in [&self.expressions, &self.options.flags()] {
+            key.count(list.len());
+            list.iter().for_each(|text| key.field(text.as_bytes()));
+        }
+        key.count(files.len());
+        for (path, hash) in &files {
+            key.field(path.as_os_str().as_encoded_bytes());
+            key.field(hash);
+        }
+        Ok(key.finish())
+    }
+
+    /// Compiles.
+    fn run(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {
+        let strings = |what: &str, texts: &mut dyn Iterator<Item = &String>| {
+            texts.map(|t| c_string(|| format!("{what} {t:?}"), t)).collect::<Result<Vec<_>, _>>()
+        };
+        let architecture = format!("--gpu-architecture={arch}");
+        let flags = self.options.flags();
+        let input = Input {
+            source: c_string(|| format!("the source {}", self.name), &self.source)?,
+            name: c_string(|| format!("the name {:?}", self.name), &self.name)?,
+            header_names: strings(
+                "the header's name",
+                &mut self.headers.iter().map(|(name, _)| name),
+            )?,
+            header_texts: self
+                .headers
+                .iter()
+                .map(|(name, text)| c_string(|| format!("the header {name}"), text))
+                .collect::<Result<_, _>>()?,
+            expressions: strings("the name expression", &mut self.expressions.iter())?,
+            flags: strings("the option", &mut std::iter::once(&architecture).chain(&flags))?,
+            cubin: arch.is_real(),
+            lto: self.options.lto,
+        };
+        let output = compile(library.raw()?, facts.version, &input)?;
+        let lowered = self.expressions.iter().cloned().zip(output.lowered).collect();
+        Ok(Image {
+            kernels: signatures(output.ptx.as_deref())?,
+            cubin: output.cubin,
+            ptx: output.ptx,
+            lto_ir: output.lto_ir,
+            lowered,
+            log: output.log,
+            arch,
+            version: facts.version,
+            cache: CacheStatus::Stored,
+        })
+    }
+}

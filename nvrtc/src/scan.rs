@@ -1,0 +1,236 @@
+//! What a source text refers to outside itself, found without a preprocessor.
+//!
+//! The scan errs on one side only: it may report an `#include` that a conditional or a string hides,
+//! never the reverse. What it cannot name (`#include MACRO`) it reports as an obstacle.
+
+use std::borrow::Cow;
+
+/// The outside references of one text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// The names in `#include` and `__has_include`, without their quotes.
+    pub(crate) names: Vec<String>,
+    /// The first thing that makes the list incomplete.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// Why a text's meaning cannot be known from the files that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The text of an `#include` or `__has_include` whose operand a macro supplies.
+    Computed(String),
+    /// A macro that expands to the time.
+    Time(&'static str),
+}
+
+const DIRECTIVES: [&[u8]; 4] = [b"include_next", b"include", b"import", b"embed"];
+const TIMES: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
+
+pub(crate) fn scan(text: &[u8]) -> Scan {
+    let text = &*spliced(text);
+    let mut found = Scan::default();
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let rest = &text[at..];
+        let mark = match byte {
+            b'#' => 1,
+            b'%' if rest.starts_with(b"%:") => 2,
+            b'?' if rest.starts_with(b"??=") => 3,
+            b'_' if rest.starts_with(b"__") => {
+                at += identifier(text, at, &mut found);
+                continue;
+            }
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        if begins_line(text, at) {
+            directive(text, at + mark, &mut found);
+        }
+        at += mark;
+    }
+    found
+}
+
+/// The text without the line breaks that a backslash takes away.
+fn spliced(text: &[u8]) -> Cow<'_, [u8]> {
+    /// The length of a break at the beginning of `rest`, blanks before the line's end included.
+    fn splice(rest: &[u8]) -> Option<usize> {
+        let tail = match rest {
+            [b'\\', tail @ ..] | [b'?', b'?', b'/', tail @ ..] => tail,
+            _ => return None,
+        };
+        let blanks = tail.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count();
+        (tail.get(blanks) == Some(&b'\n')).then(|| rest.len() - tail.len() + blanks + 1)
+    }
+    let mut joined = Vec::new();
+    let (mut kept, mut at) = (0, 0);
+    while at < text.len() {
+        match splice(&text[at..]) {
+            Some(length) => {
+                joined.extend(&text[kept..at]);
+                at += length;
+                kept = at;
+            }
+            None => at += 1,
+        }
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    joined.extend(&text[kept..]);
+    Cow::Owned(joined)
+}
+
+/// Whether only blanks, or something that may be a comment's end, stand before `at` on its line.
+fn begins_line(text: &[u8], at: usize) -> bool {
+    let before = text[..at].iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c));
+    match before.map(|last| &text[..=last]) {
+        None => true,
+        Some(head) => head.ends_with(b"\n") || head.ends_with(b"*/"),
+    }
+}
+
+/// The place of the first byte from `at` on that is neither a blank nor in a comment.
+fn skip_blanks(text: &[u8], mut at: usize) -> usize {
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        if rest.starts_with(b"/*") {
+            at += rest[2..].windows(2).position(|w| w == b"*/").map_or(rest.len(), |end| end + 4);
+        } else if matches!(rest.first(), Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c)) {
+            at += 1;
+        } else {
+            return at;
+        }
+    }
+}
+
+/// `<name>` or `"name"` at `at`.
+fn operand(text: &[u8], at: usize) -> Option<&[u8]> {
+    let rest = text.get(at..)?;
+    let close = match rest.first()? {
+        b'<' => b'>',
+        b'"' => b'"',
+        _ => return None,
+    };
+    let end = rest[1..].iter().position(|b| *b == close || *b == b'\n')?;
+    (rest[1 + end] == close).then(|| &rest[1..=end])
+}
+
+fn line(text: &[u8], at: usize) -> Cow<'_, str> {
+    let start = text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
+    let rest = &text[start..];
+    let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    String::from_utf8_lossy(&rest[..end.min(120)])
+}
+
+fn obstruct(found: &mut Scan, obstacle: impl FnOnce() -> Obstacle) {
+    if found.obstacle.is_none() {
+        found.obstacle = Some(obstacle());
+    }
+}
+
+fn name(text: &[u8], at: usize, found: &mut Scan) {
+    match operand(text, at).map(std::str::from_utf8) {
+        Some(Ok(name)) => found.names.push(name.to_owned()),
+        _ => {
+            obstruct(found, || {
+                Obstacle::Computed(line(text, at.min(text.len())).trim().to_owned())
+            });
+        }
+    }
+}
+
+/// Behind a line's `#`.
+fn directive(text: &[u8], at: usize, found: &mut Scan) {
+    let at = skip_blanks(text, at);
+    let rest = text.get(at..).unwrap_or_default();
+    let Some(word) = DIRECTIVES.iter().find(|word| rest.starts_with(word)) else {
+        return;
+    };
+    let at = at + word.len();
+    if text.get(at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+        return;
+    }
+    name(text, skip_blanks(text, at), found);
+}
+
+/// At two underscores: a question for a file or the time? Returns how far to go on.
+fn identifier(text: &[u8], at: usize, found: &mut Scan) -> usize {
+    let part_of_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let length = text[at..].iter().take_while(|b| part_of_word(b)).count();
+    if at > 0 && part_of_word(&text[at - 1]) {
+        return length;
+    }
+    let word = &text[at..at + length];
+    if let Some(time) = TIMES.iter().find(|t| t.as_bytes() == word) {
+        obstruct(found, || Obstacle::Time(time));
+    } else if [b"__has_include".as_slice(), b"__has_include_next", b"__has_embed"].contains(&word) {
+        let next = skip_blanks(text, at + length);
+        if text.get(next) == Some(&b'(') {
+            name(text, skip_blanks(text, next + 1), found);
+        } else if line(text, at).contains("define") && !line(text, at).contains("defined") {
+            // Another name for the question.
+            obstruct(found, || Obstacle::Computed(line(text, at).trim().to_owned()));
+        }
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_an_include_is_found() {
+        let text = b"#include <a>\n  # include \"b.h\" // x\n%:include <c>\n??=include <d>\n#inc\\\nlude \"e\"\n\
+            #/**/include/*x*/\"f\"\n/* c */ #include <g>\n/*\n*/#include <h>\n#include_next <i>\r\n#if 0\n#include <j>\n\
+            #endif\n#if __has_include(<k>) && __has_include ( \"l\" )\n#inc??/\nlude <m>\n#\\  \n  include <n>";
+        let scan = scan(text);
+        assert_eq!(scan.names.join(""), "ab.hcdefghijklmn");
+        assert_eq!(scan.obstacle, None);
+    }
+
+    #[test]
+    fn prose_is_not_a_directive() {
+        let text = b"// see #include order\n/* an #include MACRO */ int x; // __DATE__X\n#includes\n#define S #include Y\n\
+            #ifdef __has_include\n#if defined(__has_include)\nint a__DATE__;";
+        assert_eq!(scan(text), Scan::default());
+    }
+
+    #[test]
+    fn what_cannot_be_named_is_an_obstacle() {
+        let computed = |text: &str| match scan(text.as_bytes()).obstacle {
+            Some(Obstacle::Computed(line)) => line,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(computed("int a;\n #include MACRO(x)\n"), "#include MACRO(x)");
+        assert_eq!(computed("#include <unclosed\n"), "#include <unclosed");
+        assert_eq!(computed("#include"), "#include");
+        assert_eq!(computed("#define HAS(x) __has_include(x)"), "#define HAS(x) __has_include(x)");
+        assert_eq!(computed("#define HAS __has_include\n"), "#define HAS __has_include");
+        assert_eq!(scan(b"int t = __TIME__[0];").obstacle, Some(Obstacle::Time("__TIME__")));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = scan(&bytes);
+        }
+
+        #[test]
+        fn any_mix_of_its_own_tokens_is_answered_without_a_panic(
+            picks in proptest::collection::vec(0_usize..18, 0..40)
+        ) {
+            let tokens = [
+                "#", "include", " ", "<a>", "\"b\"", "\"", "<", "/*", "*/", "\\\n", "\n", "__has_include", "(", ")",
+                "__", "??/", "%:", "??=",
+            ];
+            let text: String = picks.iter().map(|&i| tokens[i]).collect();
+            let _ = scan(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What must happen in a process of its own: this binary again, with a job in its environment.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use nvrtc::{Arch, Cache, Nvrtc, Program};
+
+use crate::Compiler;
+
+const JOB: &str = "NVRTC_TEST_JOB";
+const LIBRARY: &str = "NVRTC_TEST_LIBRARY";
+const CACHE: &str = "NVRTC_TEST_CACHE";
+
+/// What the jobs compile.
+pub(crate) const SOURCE: &str =
+    "extern \"C\" __global__ void saxpy(float a, const float* x, float* y, unsigned long long n) {
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}";
+
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(JOB).is_some()
+}
+
+fn start(job: &str, variables: &[(&str, &OsStr)]) -> std::io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(JOB, job).envs(variables.iter().copied()).stdout(Stdio::piped()).spawn()
+}
+
+/// Starts a child that compiles [`SOURCE`] and prints `<cache status>|<loaded>|<microseconds>` or
+/// `error|<message>`.
+pub(crate) fn spawn(
+    library: &Path,
+    cache: &Path,
+    variables: &[(&str, &str)],
+) -> std::io::Result<Child> {
+    let mut all: Vec<(&str, &OsStr)> =
+        variables.iter().map(|(name, value)| (*name, OsStr::new(value))).collect();
+    all.extend([(LIBRARY, library.as_os_str()), (CACHE, cache.as_os_str())]);
+    start("compile", &all)
+}
+
+/// What `Nvrtc::find` and `Cache::user` give under these variables: `<path or error>|<folder>`.
+pub(crate) fn find(
+    variables: &[(&str, &OsStr)],
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    answer(start("find", variables)?)
+}
+
+/// The fields that a child prints.
+pub(crate) fn answer(child: Child) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8(output.stdout)?;
+    if !output.status.success() {
+        return Err(format!("{}: {text}", output.status).into());
+    }
+    Ok(text.trim_end().split('|').map(str::to_owned).collect())
+}
+
+pub(crate) fn run(c: &Compiler, cache: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    answer(spawn(c.library.path().ok_or("no path")?, cache, &[])?)
+}
+
+pub(crate) fn main() {
+    if std::env::var_os(JOB).is_some_and(|job| job == "find") {
+        let found = Nvrtc::find().map(|n| n.path().map(Path::to_owned));
+        let found =
+            found.map_or_else(|e| e.to_string(), |p| p.unwrap_or_default().display().to_string());
+        println!("{found}|{:?}", Cache::user().folder());
+        return;
+    }
+    let variable = |name| std::env::var_os(name).unwrap_or_default();
+    let begin = Instant::now();
+    let image = Nvrtc::at(variable(LIBRARY)).and_then(|library| {
+        Program::new(SOURCE)
+            .library(&library)
+            .cache(&Cache::at(variable(CACHE)))
+            .compile(Arch::sm(9, 0))
+    });
+    let micros = begin.elapsed().as_micros();
+    // Not what this crate believes, but what the system has mapped.
+    let maps =
+        std::fs::read_to_string("/proc/self/maps").unwrap_or_else(|_| "libnvrtc unknown".into());
+    let loaded = maps.contains("libnvrtc");
+    match image {
+        Ok(image) => println!("{:?}|{loaded}|{micros}", image.cache),
+        Err(error) => println!("error|{error}"),
+    }
+}

@@ -1,0 +1,88 @@
+//! The crate on the real compilers, NVRTC 12.0 and 13.0, as `cargo xtask setup` installs them.
+//!
+//! Where a version is not installed its tests are reported as ignored, with the reason in their names:
+//! they never count as passed.
+
+mod caching;
+mod child;
+mod compiling;
+mod faults;
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use nvrtc::{Cache, Nvrtc, Program, Version};
+
+pub(crate) type Outcome = Result<(), Box<dyn Error>>;
+
+/// What a test gets.
+pub(crate) struct Compiler {
+    pub(crate) library: Nvrtc,
+    pub(crate) version: Version,
+    /// Empty at the test's beginning, removed at its end.
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Compiler {
+    /// A program for this compiler, without a cache.
+    pub(crate) fn program(&self, source: &str) -> Program {
+        Program::new(source).name("test.cu").library(&self.library).cache(&Cache::off())
+    }
+
+    /// A cache in the test's own folder.
+    pub(crate) fn cache(&self) -> Cache {
+        Cache::at(self.folder.path().join("cache"))
+    }
+}
+
+type Test = (&'static str, fn(&Compiler) -> Outcome);
+
+/// Version, the folder under `target/cuda`, and where the library lies in it.
+const INSTALLED: [(Version, &str); 2] = [
+    (Version { major: 12, minor: 0 }, "nvidia-cuda-nvrtc-cu12-12.0.140/nvidia/cuda_nvrtc/lib"),
+    (Version { major: 13, minor: 0 }, "nvidia-cuda-nvrtc-13.0.88/nvidia/cu13/lib"),
+];
+
+fn main() {
+    if child::is_child() {
+        child::main();
+        return;
+    }
+    let arguments = Arguments::from_args();
+    let tests = [compiling::TESTS, caching::TESTS, faults::TESTS].concat();
+    let mut trials = Vec::new();
+    for (version, folder) in INSTALLED {
+        let library = installed(folder);
+        for &(name, test) in &tests {
+            trials.push(match library.clone() {
+                Some(path) => {
+                    Trial::test(format!("{version}/{name}"), move || run(version, &path, test))
+                }
+                None => Trial::test(
+                    format!("{version}/{name} (not run: `cargo xtask setup` first)"),
+                    || Ok(()),
+                )
+                .with_ignored_flag(true),
+            });
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn installed(folder: &str) -> Option<PathBuf> {
+    let roots = match std::env::var_os("CUDA_SETUP_DIR") {
+        Some(root) => vec![PathBuf::from(root)],
+        None => {
+            let here = std::env::current_dir().ok()?;
+            here.ancestors().map(|folder| folder.join("target/cuda")).collect()
+        }
+    };
+    roots.into_iter().map(|root| root.join(folder)).find(|path| path.is_dir())
+}
+
+fn run(version: Version, path: &PathBuf, test: fn(&Compiler) -> Outcome) -> Result<(), Failed> {
+    let library = Nvrtc::at(path).map_err(|e| e.to_string())?;
+    let folder = tempfile::tempdir()?;
+    test(&Compiler { library, version, folder }).map_err(|e| Failed::from(e.to_string()))
+}
