@@ -1,0 +1,113 @@
+//! The bin: what was dropped but can't be freed without waiting for the device.
+//!
+//! Freeing pinned memory, unloading a module, and `cuMemFree` wait for *all* work of the device
+//! (measured: each waits for a 200 ms kernel on another stream). So drops put them here, where
+//! allocations find memory to use again, and [`Context::collect`](crate::Context::collect) frees
+//! the rest when the caller is ready to wait.
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use cuda_sys::{CUdeviceptr, CUmodule};
+
+use super::ContextInner;
+use crate::error::Result;
+
+/// Something dropped, owned by the bin.
+pub(crate) enum Garbage {
+    /// Pinned host memory that no transfer uses any more: free to be used again at once.
+    Pinned { start: NonNull<u8>, bytes: usize },
+    /// Pinned host memory that a transfer may still use: only a wait for the device frees it.
+    PinnedInFlight { start: NonNull<u8> },
+    /// Device memory from `cuMemAlloc`. Work on the stream with this number may be unfinished, and
+    /// all other uses are ordered before later work on that stream.
+    Device { start: CUdeviceptr, bytes: usize, stream: u64 },
+    /// A module whose kernels may still be running.
+    Module(CUmodule),
+}
+
+// SAFETY: the pointers are owned by the bin alone and the driver's handles are not tied to threads.
+unsafe impl Send for Garbage {}
+
+#[derive(Default)]
+pub(crate) struct Bin {
+    items: Mutex<Vec<Garbage>>,
+}
+
+impl Bin {
+    pub(crate) fn put(&self, item: Garbage) {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).push(item);
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+
+    /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
+    pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = items.iter().position(|item| {
+            matches!(item, Garbage::Pinned { bytes, .. }
+                if *bytes >= wanted && *bytes / 2 <= wanted)
+        })?;
+        match items.swap_remove(position) {
+            Garbage::Pinned { start, bytes } => Some((start, bytes)),
+            other => {
+                items.push(other);
+                None
+            }
+        }
+    }
+
+    /// Device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever
+    /// still uses it is ordered before that work.
+    pub(crate) fn take_device(&self, wanted: usize, on: u64) -> Option<CUdeviceptr> {
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = items.iter().position(|item| {
+            matches!(item, Garbage::Device { bytes, stream, .. }
+                if *bytes == wanted && *stream == on)
+        })?;
+        match items.swap_remove(position) {
+            Garbage::Device { start, .. } => Some(start),
+            other => {
+                items.push(other);
+                None
+            }
+        }
+    }
+
+    /// Frees everything. Each of the frees waits for the device, so none pulls memory away from
+    /// work that is still running.
+    pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
+        let items = std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner));
+        if items.is_empty() {
+            return Ok(());
+        }
+        let sys = context.state.sys;
+        let mut first_error = Ok(());
+        context.with_current(|| {
+            for item in items {
+                let freed = match item {
+                    Garbage::Pinned { start, .. } | Garbage::PinnedInFlight { start } => {
+                        let start = start.as_ptr().cast();
+                        // SAFETY: the bin owns this pinned memory; the call waits for transfers.
+                        context.answer("cuMemFreeHost", unsafe { sys.cuMemFreeHost(start) })
+                    }
+                    Garbage::Device { start, .. } => {
+                        // SAFETY: the bin owns this allocation; the call waits for its users.
+                        context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
+                    }
+                    Garbage::Module(module) => {
+                        // SAFETY: no handle to the module is left; the call waits for its kernels.
+                        context.answer("cuModuleUnload", unsafe { sys.cuModuleUnload(module) })
+                    }
+                };
+                if first_error.is_ok() {
+                    first_error = freed;
+                }
+            }
+            Ok(())
+        })?;
+        first_error
+    }
+}

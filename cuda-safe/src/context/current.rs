@@ -1,0 +1,52 @@
+//! Running driver calls that need a current context, leaving the caller's current context alone.
+
+use cuda_sys::CUcontext;
+
+use super::ContextInner;
+use crate::error::Result;
+
+impl ContextInner {
+    /// Runs `f` with this context current on the calling thread and then restores what was
+    /// current before. Nothing is remembered per thread: another library may change the current
+    /// context at any time.
+    pub(crate) fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.state.usable()?;
+        let sys = self.state.sys;
+        // SAFETY: `raw` is a live context: this object retains it or its owner token does.
+        self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
+        let guard = Pop { context: self };
+        let result = f();
+        let popped = guard.pop();
+        let value = result?;
+        popped?;
+        Ok(value)
+    }
+}
+
+/// Pops on unwinding too, so that a panic in between cannot leave our context current.
+struct Pop<'a> {
+    context: &'a ContextInner,
+}
+
+impl Pop<'_> {
+    fn pop(self) -> Result<()> {
+        let result = self.pop_once();
+        std::mem::forget(self);
+        result
+    }
+
+    fn pop_once(&self) -> Result<()> {
+        let mut popped: CUcontext = std::ptr::null_mut();
+        let state = self.context.state;
+        // SAFETY: `popped` is a valid place for a handle; the context was pushed by this thread.
+        let result = unsafe { state.sys.cuCtxPopCurrent_v2(&raw mut popped) };
+        state.answer("cuCtxPopCurrent", result)
+    }
+}
+
+impl Drop for Pop<'_> {
+    fn drop(&mut self) {
+        // Unwinding already carries the failure that matters.
+        let _ = self.pop_once();
+    }
+}

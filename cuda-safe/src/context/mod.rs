@@ -1,0 +1,425 @@
+//! A CUDA context: the device's primary one, shared with everybody else in the process, or a
+//! foreign one that somebody lends.
+
+mod bin;
+mod current;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use cuda_sys::{CUcontext, CUresult, MissingSymbol};
+
+pub(crate) use bin::{Bin, Garbage};
+
+use crate::device::Device;
+use crate::driver::{DeviceState, Driver};
+use crate::error::{Error, LaunchRecord, Result};
+use crate::launch::Limits;
+use crate::memory::{Pool, Staging};
+use crate::stream::{Stream, StreamInner};
+
+/// A context: what streams, modules and memory of one device live in.
+///
+/// Cloning it is cheap and gives another handle to the same context. [`Context::new`] and
+/// [`Device::context`] use the device's *primary* context, which is shared with the CUDA runtime
+/// and every other library in the process; its flags are never set and it is never reset.
+///
+/// No call in this crate changes which context is current on the calling thread.
+///
+/// Dropping the last handle does not release the primary context, since that would wait for the
+/// GPU; the next [`Context::new`] finds it as it was. [`Context::close`] releases it.
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<ContextInner>,
+}
+
+pub(crate) struct ContextInner {
+    pub(crate) device: Device,
+    /// The same as `device`'s, here for the hot path.
+    pub(crate) state: &'static DeviceState,
+    pub(crate) raw: CUcontext,
+    owner: Owner,
+    pub(crate) limits: Limits,
+    pub(crate) pool: Pool,
+    pub(crate) staging: Staging,
+    pub(crate) bin: Bin,
+    pub(crate) counters: Counters,
+    /// For error reports: what was launched lately, on whichever stream.
+    streams: Mutex<Vec<Weak<StreamInner>>>,
+    /// Errors met by drops, kept for whoever asks; see [`Context::take_drop_errors`].
+    drop_errors: Mutex<Vec<Error>>,
+}
+
+enum Owner {
+    /// One retain of the primary context, given back by `close`.
+    Primary,
+    /// Somebody else's context; the token keeps it alive.
+    Foreign { _token: Box<dyn Any + Send + Sync> },
+}
+
+/// Counts of what the context did, for [`Context::stats`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) events_recorded: AtomicU64,
+    pub(crate) stream_waits: AtomicU64,
+    pub(crate) staged_bytes: AtomicU64,
+    pub(crate) allocation_retries: AtomicU64,
+}
+
+/// What a context did and holds; see [`Context::stats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Events recorded to order one stream behind another.
+    pub events_recorded: u64,
+    /// Waits enqueued to order one stream behind another.
+    pub stream_waits: u64,
+    /// Bytes that went through the pinned staging ring.
+    pub staged_bytes: u64,
+    /// Pinned bytes that the staging ring holds.
+    pub staging_bytes: u64,
+    /// Allocations that succeeded only after the pool was trimmed.
+    pub allocation_retries: u64,
+    /// Things dropped that only [`Context::collect`] or a reuse can free.
+    pub in_bin: u64,
+}
+
+// SAFETY: a CUcontext may be used from any thread; everything else in the struct is Send + Sync.
+unsafe impl Send for ContextInner {}
+// SAFETY: as above; the driver locks its own state.
+unsafe impl Sync for ContextInner {}
+
+impl Context {
+    /// The primary context of the device with this ordinal, by the default driver.
+    ///
+    /// # Errors
+    /// As [`Driver::load`], [`Driver::device`] and [`Device::context`].
+    pub fn new(ordinal: usize) -> Result<Self> {
+        Driver::load()?.device(ordinal)?.context()
+    }
+
+    /// The primary context of a device; retained at the first call and shared afterwards.
+    pub(crate) fn primary(device: Device) -> Result<Self> {
+        let state = device.state();
+        state.usable()?;
+        let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inner) = &*primary {
+            return Ok(Self { inner: inner.clone() });
+        }
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is a valid place for a handle and the device comes from the driver.
+        let result = unsafe { state.sys.cuDevicePrimaryCtxRetain(&raw mut raw, state.raw) };
+        state.answer("cuDevicePrimaryCtxRetain", result)?;
+        match ContextInner::new(device, raw, Owner::Primary) {
+            Ok(inner) => {
+                let inner = Arc::new(inner);
+                *primary = Some(inner.clone());
+                Ok(Self { inner })
+            }
+            Err(error) => {
+                // SAFETY: gives back the retain made above.
+                let _ = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Adopts a context that somebody else made, such as a framework's.
+    ///
+    /// `token` is kept until the last handle to the context, and everything made in it, is gone;
+    /// put there what keeps the context alive.
+    ///
+    /// # Errors
+    /// What the driver answered when asked for the context's device or limits.
+    ///
+    /// # Safety
+    /// `raw` must be a context of `driver` and stay valid until `token` is dropped.
+    pub unsafe fn from_raw(
+        driver: Driver,
+        raw: CUcontext,
+        token: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        if raw.is_null() {
+            return Err(Error::invalid("the context handle is null"));
+        }
+        let sys = driver.as_sys();
+        let answer = crate::driver::answer;
+        // SAFETY: `raw` is a live context by this function's contract.
+        answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(raw) })?;
+        let mut device = 0;
+        // SAFETY: `device` is a valid place for a CUdevice.
+        let asked = answer("cuCtxGetDevice", unsafe { sys.cuCtxGetDevice(&raw mut device) });
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: pops what was pushed above; `popped` is a valid place for a handle.
+        answer("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })?;
+        asked?;
+        let device = driver
+            .find_raw(device)
+            .ok_or_else(|| Error::invalid("the context belongs to a device that is not visible"))?;
+        let owner = Owner::Foreign { _token: Box::new(token) };
+        Ok(Self { inner: Arc::new(ContextInner::new(device, raw, owner)?) })
+    }
+
+    /// The raw handle. It stays valid while any handle to this context lives.
+    #[must_use]
+    pub fn as_raw(&self) -> CUcontext {
+        self.inner.raw
+    }
+
+    /// The device that this context is on.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.inner.device
+    }
+
+    /// The driver that this context belongs to.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.inner.device.driver()
+    }
+
+    /// A new stream with default priority that does not wait for the NULL stream.
+    ///
+    /// # Errors
+    /// As [`Stream::new`].
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// Waits until all work of this context, on every stream, is done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed.
+    #[doc(alias = "cuCtxSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        let inner = &*self.inner;
+        inner.with_current(|| {
+            // SAFETY: a context is current: this one, pushed by `with_current`.
+            inner.answer("cuCtxSynchronize", unsafe { inner.state.sys.cuCtxSynchronize() })
+        })
+    }
+
+    /// Free and total device memory, in bytes.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuMemGetInfo")]
+    pub fn memory_info(&self) -> Result<(usize, usize)> {
+        self.inner.memory_info()
+    }
+
+    /// Sets how many unused bytes the device's memory pool keeps when it is synchronised instead
+    /// of giving them back to the system. All of them by default, so that allocating is fast.
+    ///
+    /// # Errors
+    /// What the driver answered; nothing happens on devices without memory pools.
+    #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
+    pub fn set_pool_threshold(&self, bytes: u64) -> Result<()> {
+        self.inner.pool.set_threshold(&self.inner, bytes)
+    }
+
+    /// Gives unused memory of the pool back to the system until at most `keep` bytes are held.
+    ///
+    /// # Errors
+    /// What the driver answered; nothing happens on devices without memory pools.
+    #[doc(alias = "cuMemPoolTrimTo")]
+    pub fn trim_pool(&self, keep: usize) -> Result<()> {
+        self.inner.pool.trim(&self.inner, keep)
+    }
+
+    /// Frees what was dropped but could not be freed without waiting: pinned memory, modules, and
+    /// memory on devices without pools. **Waits for the device.**
+    ///
+    /// # Errors
+    /// The first error that a free answered; the others are freed all the same.
+    pub fn collect(&self) -> Result<()> {
+        self.inner.collect()
+    }
+
+    /// What this context did and holds. Never calls the driver.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let counters = &self.inner.counters;
+        Stats {
+            events_recorded: counters.events_recorded.load(Ordering::Relaxed),
+            stream_waits: counters.stream_waits.load(Ordering::Relaxed),
+            staged_bytes: counters.staged_bytes.load(Ordering::Relaxed),
+            staging_bytes: self.inner.staging.held_bytes(),
+            allocation_retries: counters.allocation_retries.load(Ordering::Relaxed),
+            in_bin: self.inner.bin.len(),
+        }
+    }
+
+    /// The errors that drops met since the last call. A drop can't return its error and must not
+    /// leave it to an unrelated call, so they are kept here; at most the 64 newest.
+    #[must_use]
+    pub fn take_drop_errors(&self) -> Vec<Error> {
+        std::mem::take(&mut *self.inner.drop_errors.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for the device, frees all that this context's bin, pool and staging ring hold, and
+    /// gives up the retain of the primary context.
+    ///
+    /// # Errors
+    /// The context comes back with the reason: other handles, streams, buffers or modules of it
+    /// are alive, or the device answered an error.
+    #[doc(alias = "cuDevicePrimaryCtxRelease")]
+    pub fn close(self) -> Result<(), (Self, Error)> {
+        let state = self.inner.state;
+        let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let registered = primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, &self.inner));
+        let others = Arc::strong_count(&self.inner) - 1 - usize::from(registered);
+        if others > 0 {
+            drop(primary);
+            let error = Error::invalid(format!(
+                "the context is still in use: {others} other handles, streams, buffers, events \
+                 or modules of it are alive"
+            ));
+            return Err((self, error));
+        }
+        if let Err(error) = self.inner.free_everything() {
+            drop(primary);
+            return Err((self, error));
+        }
+        if registered {
+            *primary = None;
+            // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
+            let result = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
+            let released = state.answer("cuDevicePrimaryCtxRelease", result);
+            drop(primary);
+            if let Err(error) = released {
+                return Err((self, error));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &Arc<ContextInner> {
+        &self.inner
+    }
+
+    pub(crate) fn from_inner(inner: Arc<ContextInner>) -> Self {
+        Self { inner }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("device", &self.inner.device.ordinal())
+            .field("raw", &self.inner.raw)
+            .field("primary", &matches!(self.inner.owner, Owner::Primary))
+            .finish()
+    }
+}
+
+impl PartialEq for Context {
+    /// Whether both are handles to the same driver context.
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.raw == other.inner.raw && self.driver() == other.driver()
+    }
+}
+
+impl Eq for Context {}
+
+impl ContextInner {
+    fn new(device: Device, raw: CUcontext, owner: Owner) -> Result<Self> {
+        let limits = Limits::of(device)?;
+        let pool = Pool::new(device)?;
+        Ok(Self {
+            device,
+            state: device.state(),
+            raw,
+            owner,
+            limits,
+            pool,
+            staging: Staging::default(),
+            bin: Bin::default(),
+            counters: Counters::default(),
+            streams: Mutex::new(Vec::new()),
+            drop_errors: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Turns the answer of a call without a stream into a result. A fatal one carries what was
+    /// launched lately on all streams.
+    #[inline]
+    pub(crate) fn answer(
+        &self,
+        call: &'static str,
+        result: Result<CUresult, MissingSymbol>,
+    ) -> Result<()> {
+        match result {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+            other => Err(self.state.failed(call, other, || self.last_launches())),
+        }
+    }
+
+    fn last_launches(&self) -> Vec<LaunchRecord> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams
+            .iter()
+            .filter_map(Weak::upgrade)
+            .flat_map(|stream| stream.last_launches())
+            .take(32)
+            .collect()
+    }
+
+    pub(crate) fn register_stream(&self, stream: &Arc<StreamInner>) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|known| known.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// Keeps an error that a drop met.
+    #[cold]
+    pub(crate) fn keep_drop_error(&self, error: Error) {
+        // After a fatal error every drop would repeat it; later calls answer it anyway.
+        if error.is_fatal() {
+            return;
+        }
+        let mut errors = self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if errors.len() == 64 {
+            errors.remove(0);
+        }
+        errors.push(error);
+    }
+
+    pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
+        let (mut free, mut total) = (0, 0);
+        self.with_current(|| {
+            // SAFETY: both are valid places for a size_t.
+            let result = unsafe { self.state.sys.cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+            self.answer("cuMemGetInfo", result)
+        })?;
+        Ok((free, total))
+    }
+
+    pub(crate) fn collect(&self) -> Result<()> {
+        self.bin.empty(self)
+    }
+
+    /// Frees all that the context holds for reuse. Waits for the device.
+    fn free_everything(&self) -> Result<()> {
+        self.with_current(|| {
+            // SAFETY: a context is current: this one, pushed by `with_current`.
+            self.answer("cuCtxSynchronize", unsafe { self.state.sys.cuCtxSynchronize() })
+        })?;
+        self.staging.empty(self)?;
+        self.bin.empty(self)?;
+        self.pool.destroy(self)
+    }
+}
+
+impl Drop for ContextInner {
+    /// Only foreign contexts get here with something left; the primary one is kept until closed.
+    /// Frees nothing that would wait: the owner of the context frees the rest with it.
+    fn drop(&mut self) {
+        if self.state.is_usable() {
+            self.pool.abandon(self.state);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! A loaded and initialised driver, and the state that all its users share.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cuda_sys::{CUdevice, CUresult, MissingSymbol};
+
+use crate::context::ContextInner;
+use crate::device::Device;
+use crate::error::{Error, LaunchRecord, Result, is_fatal_code};
+
+/// A CUDA driver: loaded, initialised, and ready to be asked for devices.
+///
+/// Copying it is free. Several drivers (the system's, a software device, a table made by a test)
+/// can live in one process; none is ever unloaded.
+#[derive(Clone, Copy)]
+pub struct Driver {
+    shared: &'static Shared,
+}
+
+struct Shared {
+    sys: &'static cuda_sys::Driver,
+    devices: Box<[DeviceState]>,
+}
+
+/// What all contexts of one device share for the life of the process.
+pub(crate) struct DeviceState {
+    pub(crate) sys: &'static cuda_sys::Driver,
+    pub(crate) ordinal: usize,
+    pub(crate) raw: CUdevice,
+    /// Set once `fatal` is: one load on the hot path instead of a lock.
+    lost: AtomicBool,
+    fatal: OnceLock<Error>,
+    /// The primary context, retained once and kept: releasing it would wait for the device.
+    pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
+}
+
+/// Drivers made so far, so that asking twice for one table shares contexts and fatal errors.
+static DRIVERS: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
+
+/// Raised in a child process by the handler that [`watch_fork`] installs.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+impl Driver {
+    /// Loads and initialises the default driver: the library that the environment variable
+    /// `CUDA_DRIVER` names if it is set, else the system's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MissingLibrary`](crate::ErrorKind::MissingLibrary) lists every name tried;
+    /// otherwise what `cuInit` answered, such as `CUDA_ERROR_NO_DEVICE`.
+    pub fn load() -> Result<Self> {
+        Self::from_sys(cuda_sys::Driver::load()?)
+    }
+
+    /// Loads and initialises the driver at `path`.
+    ///
+    /// # Errors
+    /// As [`Driver::load`].
+    pub fn load_from(path: impl AsRef<Path>) -> Result<Self> {
+        Self::from_sys(cuda_sys::Driver::load_from(path)?)
+    }
+
+    /// Initialises a driver from its table of functions: how software devices plug in.
+    ///
+    /// # Errors
+    /// What `cuInit` or the enumeration of devices answered.
+    #[doc(alias = "cuInit")]
+    pub fn from_sys(sys: &'static cuda_sys::Driver) -> Result<Self> {
+        if forked() {
+            return Err(Error::forked());
+        }
+        let mut drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = drivers.iter().find(|shared| std::ptr::eq(shared.sys, sys)) {
+            return Ok(Self { shared });
+        }
+        watch_fork();
+        // SAFETY: cuInit has no precondition.
+        answer("cuInit", unsafe { sys.cuInit(0) })?;
+        let mut count = 0;
+        // SAFETY: `count` is a valid place for an int.
+        answer("cuDeviceGetCount", unsafe { sys.cuDeviceGetCount(&raw mut count) })?;
+        let devices = (0..count)
+            .map(|ordinal| {
+                let mut raw = 0;
+                // SAFETY: `raw` is a valid place for a CUdevice.
+                answer("cuDeviceGet", unsafe { sys.cuDeviceGet(&raw mut raw, ordinal) })?;
+                Ok(DeviceState {
+                    sys,
+                    ordinal: usize::try_from(ordinal).unwrap_or(0),
+                    raw,
+                    lost: AtomicBool::new(false),
+                    fatal: OnceLock::new(),
+                    primary: Mutex::new(None),
+                })
+            })
+            .collect::<Result<Box<[_]>>>()?;
+        // Leaked on purpose: contexts, streams and buffers refer to it for the process's life.
+        let shared: &'static Shared = Box::leak(Box::new(Shared { sys, devices }));
+        drivers.push(shared);
+        Ok(Self { shared })
+    }
+
+    /// The raw table, for driver functions that this crate does not wrap.
+    #[must_use]
+    pub fn as_sys(&self) -> &'static cuda_sys::Driver {
+        self.shared.sys
+    }
+
+    /// Whether this driver exports `name`, such as `"cuLaunchKernelEx"`.
+    #[must_use]
+    pub fn supports(&self, name: &str) -> bool {
+        self.shared.sys.supports(name)
+    }
+
+    /// The newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuDriverGetVersion")]
+    pub fn version(&self) -> Result<i32> {
+        let mut version = 0;
+        // SAFETY: `version` is a valid place for an int.
+        let result = unsafe { self.shared.sys.cuDriverGetVersion(&raw mut version) };
+        answer("cuDriverGetVersion", result)?;
+        Ok(version)
+    }
+
+    /// The number of devices that `CUDA_VISIBLE_DEVICES` leaves visible.
+    #[must_use]
+    pub fn device_count(&self) -> usize {
+        self.shared.devices.len()
+    }
+
+    /// The device with this ordinal, from 0.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if there is no such device.
+    #[doc(alias = "cuDeviceGet")]
+    pub fn device(&self, ordinal: usize) -> Result<Device> {
+        match self.shared.devices.get(ordinal) {
+            Some(state) => Ok(Device::new(*self, state)),
+            None => Err(Error::invalid(format!(
+                "there is no device {ordinal}: the driver shows {}",
+                self.shared.devices.len()
+            ))
+            .with_hint("CUDA_VISIBLE_DEVICES may hide devices")),
+        }
+    }
+
+    /// All visible devices.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + use<> {
+        let driver = *self;
+        self.shared.devices.iter().map(move |state| Device::new(driver, state))
+    }
+
+    pub(crate) fn find_raw(&self, raw: CUdevice) -> Option<Device> {
+        self.devices().find(|device| device.as_raw() == raw)
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("source", &self.shared.sys.source().to_string())
+            .field("devices", &self.shared.devices.len())
+            .finish()
+    }
+}
+
+impl PartialEq for Driver {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.shared, other.shared)
+    }
+}
+
+impl Eq for Driver {}
+
+impl DeviceState {
+    /// Whether the device may still be asked: neither lost to a fatal error nor forked away.
+    #[inline]
+    pub(crate) fn usable(&self) -> Result<()> {
+        if self.lost.load(Ordering::Relaxed) || forked() {
+            Err(self.why_unusable())
+        } else {
+            Ok(())
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && !forked()
+    }
+
+    #[cold]
+    fn why_unusable(&self) -> Error {
+        if forked() {
+            return Error::forked();
+        }
+        match self.fatal.get() {
+            Some(error) => error.clone(),
+            // `lost` is raised after `fatal` is set; a thread that sees one before the other
+            // still gets an error that is true.
+            None => Error::driver("(an earlier call)", CUresult::CUDA_ERROR_UNKNOWN),
+        }
+    }
+
+    /// Turns the driver's answer into a result, remembering the first fatal one for all.
+    #[inline]
+    pub(crate) fn answer(
+        &self,
+        call: &'static str,
+        result: Result<CUresult, MissingSymbol>,
+    ) -> Result<()> {
+        match result {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+            other => Err(self.failed(call, other, Vec::new)),
+        }
+    }
+
+    /// The error for an answer that is not success; `launches` says what may have caused it.
+    #[cold]
+    pub(crate) fn failed(
+        &self,
+        call: &'static str,
+        result: Result<CUresult, MissingSymbol>,
+        launches: impl FnOnce() -> Vec<LaunchRecord>,
+    ) -> Error {
+        match result {
+            Ok(code) if is_fatal_code(code) => {
+                self.lose(Error::driver(call, code).with_launches(launches()))
+            }
+            Ok(code) => Error::driver(call, code),
+            Err(missing) => missing.into(),
+        }
+    }
+
+    /// Marks the device as lost. The first error is the one that every later call answers.
+    #[cold]
+    pub(crate) fn lose(&self, error: Error) -> Error {
+        let error = self.fatal.get_or_init(|| error).clone();
+        self.lost.store(true, Ordering::Release);
+        error
+    }
+}
+
+impl fmt::Debug for DeviceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceState").field("ordinal", &self.ordinal).finish_non_exhaustive()
+    }
+}
+
+/// Turns the answer of a call that belongs to no device into a result.
+pub(crate) fn answer(call: &'static str, result: Result<CUresult, MissingSymbol>) -> Result<()> {
+    match result {
+        Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+        Ok(code) => Err(Error::driver(call, code)),
+        Err(missing) => Err(missing.into()),
+    }
+}
+
+/// Whether this process is a child, made by `fork` after a driver was initialised in its parent.
+#[inline]
+pub(crate) fn forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Arranges for [`FORKED`] to be raised in children: the driver answers nonsense there, and some
+/// of its calls crash.
+fn watch_fork() {
+    #[cfg(unix)]
+    {
+        extern "C" fn in_child() {
+            FORKED.store(true, Ordering::Relaxed);
+        }
+        static INSTALLED: OnceLock<()> = OnceLock::new();
+        INSTALLED.get_or_init(|| {
+            // SAFETY: the handler only stores to a static atomic, which is async-signal-safe and
+            // stays mapped for the life of the process: statically linked, or in a library that
+            // the leaked driver state keeps in use.
+            let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+    }
+}

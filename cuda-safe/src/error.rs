@@ -1,0 +1,378 @@
+//! What can go wrong, and which call, code, request and earlier launches it belongs to.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_sys::{CUresult, MissingLibrary, MissingSymbol};
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure: which call met it, what the driver answered, what was asked for, and what to do.
+///
+/// Cheap to clone: after a fatal error (see [`Error::is_fatal`]) every later call on that device
+/// answers the same error. Formatting one never calls the driver.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    call: Option<&'static str>,
+    asked: Option<String>,
+    hint: Option<Cow<'static, str>>,
+    asynchronous: bool,
+    launches: Vec<LaunchRecord>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The driver answered with this code.
+    Driver(CUresult),
+    /// Device memory ran out; all numbers are bytes, read when it happened.
+    OutOfMemory {
+        /// What was asked for.
+        requested: usize,
+        /// What was free on the device.
+        free: usize,
+        /// What the device has.
+        total: usize,
+    },
+    /// No driver library could be loaded.
+    MissingLibrary(MissingLibrary),
+    /// The driver is older than the function that was needed.
+    MissingSymbol(MissingSymbol),
+    /// NVRTC could not be loaded or the source did not compile.
+    Compile(Arc<nvrtc::Error>),
+    /// A kernel argument does not fit the kernel's parameter.
+    Argument {
+        /// The kernel's name.
+        kernel: String,
+        /// The argument's position, from 0; `None` when the number of arguments is wrong.
+        index: Option<usize>,
+        /// What does not fit.
+        message: String,
+    },
+    /// A launch or request is beyond what the device or the kernel allows.
+    Limit {
+        /// What was too large, such as `threads per block`.
+        what: &'static str,
+        /// The value asked for.
+        value: u64,
+        /// The largest value allowed.
+        limit: u64,
+    },
+    /// A `where` clause of a kernel declared by [`kernels!`](crate::kernels) did not hold.
+    Precondition {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// The clause as written.
+        clause: &'static str,
+        /// Each name or length in the clause and its value.
+        values: Vec<(&'static str, i128)>,
+    },
+    /// The request makes no sense; refused before the driver was asked.
+    Invalid(Cow<'static, str>),
+    /// The process was forked after the driver was initialised: CUDA does not survive `fork`.
+    Forked,
+}
+
+/// One launch that a stream remembered, newest first in [`Error::launches`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchRecord {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// The number of the enqueue on its stream.
+    pub sequence: u64,
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            call: None,
+            asked: None,
+            hint: None,
+            asynchronous: false,
+            launches: Vec::new(),
+        }))
+    }
+
+    #[cold]
+    pub(crate) fn driver(call: &'static str, code: CUresult) -> Self {
+        Self::new(ErrorKind::Driver(code)).with_call(call).edit(|inner| {
+            inner.asynchronous = is_fatal_code(code);
+            inner.hint = hint_for(code);
+        })
+    }
+
+    #[cold]
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid(message.into()))
+    }
+
+    #[cold]
+    pub(crate) fn forked() -> Self {
+        Self::new(ErrorKind::Forked).with_hint(
+            "create the context in the process that uses it; start workers with a fresh process \
+             (std::process::Command) instead of fork",
+        )
+    }
+
+    pub(crate) fn with_call(self, call: &'static str) -> Self {
+        self.edit(|inner| inner.call = Some(call))
+    }
+
+    pub(crate) fn with_asked(self, asked: impl Into<String>) -> Self {
+        let asked = asked.into();
+        self.edit(|inner| inner.asked = Some(asked))
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+        let hint = hint.into();
+        self.edit(|inner| inner.hint = Some(hint))
+    }
+
+    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
+        self.edit(|inner| inner.kind = kind)
+    }
+
+    pub(crate) fn with_launches(self, launches: Vec<LaunchRecord>) -> Self {
+        self.edit(|inner| inner.launches = launches)
+    }
+
+    /// Errors are built once and shared afterwards; a shared one is copied before it is changed.
+    fn edit(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        if Arc::get_mut(&mut self.0).is_none() {
+            let inner = &*self.0;
+            self.0 = Arc::new(Inner {
+                kind: inner.kind.clone(),
+                call: inner.call,
+                asked: inner.asked.clone(),
+                hint: inner.hint.clone(),
+                asynchronous: inner.asynchronous,
+                launches: inner.launches.clone(),
+            });
+        }
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            change(inner);
+        }
+        self
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The driver function that met the failure, if the driver was asked at all.
+    #[must_use]
+    pub fn call(&self) -> Option<&'static str> {
+        self.0.call
+    }
+
+    /// The driver's code, if the driver answered.
+    #[must_use]
+    pub fn code(&self) -> Option<CUresult> {
+        match self.0.kind {
+            ErrorKind::Driver(code) => Some(code),
+            ErrorKind::OutOfMemory { .. } => Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
+            _ => None,
+        }
+    }
+
+    /// The code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver did not answer
+    /// or answered with a code that is newer than these bindings.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        self.code().and_then(CUresult::name)
+    }
+
+    /// What the code means, from a table in this crate.
+    #[must_use]
+    pub fn description(&self) -> Option<&'static str> {
+        self.code().and_then(CUresult::description)
+    }
+
+    /// What the failing call was asked to do.
+    #[must_use]
+    pub fn asked(&self) -> Option<&str> {
+        self.0.asked.as_deref()
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Whether earlier, asynchronous work failed and [`Error::call`] only met it.
+    #[must_use]
+    pub fn is_asynchronous(&self) -> bool {
+        self.0.asynchronous
+    }
+
+    /// The last launches before an asynchronous failure, newest first. One of them, or work
+    /// enqueued through raw handles, is the culprit.
+    #[must_use]
+    pub fn launches(&self) -> &[LaunchRecord] {
+        &self.0.launches
+    }
+
+    /// Whether the process has lost the device: every later call on it answers this error.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Driver(code) => is_fatal_code(code),
+            ErrorKind::Forked => true,
+            _ => false,
+        }
+    }
+}
+
+/// Codes after which the driver answers nothing else: the work that ran has failed, not the call.
+pub(crate) fn is_fatal_code(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | CUresult::CUDA_ERROR_CONTAINED
+            | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUresult::CUDA_ERROR_ASSERT
+            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUresult::CUDA_ERROR_INVALID_PC
+            | CUresult::CUDA_ERROR_LAUNCH_FAILED
+            | CUresult::CUDA_ERROR_TENSOR_MEMORY_LEAK
+            | CUresult::CUDA_ERROR_EXTERNAL_DEVICE
+    )
+}
+
+fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
+    let hint = match code {
+        CUresult::CUDA_ERROR_NO_DEVICE => {
+            "no GPU is visible: check the driver with nvidia-smi, and CUDA_VISIBLE_DEVICES"
+        }
+        CUresult::CUDA_ERROR_STUB_LIBRARY => {
+            "the toolkit's stub was loaded instead of the driver: remove its folder from \
+             LD_LIBRARY_PATH, or set CUDA_DRIVER to the real libcuda.so.1"
+        }
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
+            "the kernel module and libcuda have different versions: reboot after a driver update"
+        }
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS => {
+            "run under compute-sanitizer to see which thread accessed which address"
+        }
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+            "the image has no code for this device: compile for its architecture, or keep PTX"
+        }
+        _ => return None,
+    };
+    Some(Cow::Borrowed(hint))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        if inner.asynchronous {
+            f.write_str("earlier work on the device failed: ")?;
+        } else if let Some(call) = inner.call {
+            write!(f, "{call}: ")?;
+        }
+        match &inner.kind {
+            ErrorKind::Driver(code) => match (code.description(), code.name()) {
+                (Some(description), Some(name)) => write!(f, "{description} ({name})")?,
+                _ => write!(f, "the driver answered code {}", code.0)?,
+            },
+            ErrorKind::OutOfMemory { requested, free, total } => write!(
+                f,
+                "out of device memory (CUDA_ERROR_OUT_OF_MEMORY): requested {requested} bytes, \
+                 {free} of {total} bytes free"
+            )?,
+            ErrorKind::MissingLibrary(error) => write!(f, "{error}")?,
+            ErrorKind::MissingSymbol(error) => write!(f, "{error}")?,
+            ErrorKind::Compile(error) => write!(f, "{error}")?,
+            ErrorKind::Argument { kernel, index: Some(index), message } => {
+                write!(f, "kernel `{kernel}`, argument {index}: {message}")?;
+            }
+            ErrorKind::Argument { kernel, index: None, message } => {
+                write!(f, "kernel `{kernel}`: {message}")?;
+            }
+            ErrorKind::Limit { what, value, limit } => {
+                write!(f, "{what}: {value} asked, at most {limit} allowed")?;
+            }
+            ErrorKind::Precondition { kernel, clause, values } => {
+                write!(f, "kernel `{kernel}`: `{clause}` does not hold")?;
+                for (position, (name, value)) in values.iter().enumerate() {
+                    let separator = if position == 0 { ": " } else { ", " };
+                    write!(f, "{separator}{name} = {value}")?;
+                }
+            }
+            ErrorKind::Invalid(message) => f.write_str(message)?,
+            ErrorKind::Forked => {
+                f.write_str("the process was forked after CUDA was initialised")?;
+            }
+        }
+        if inner.asynchronous
+            && let Some(call) = inner.call
+        {
+            write!(f, "; met by {call}")?;
+        }
+        if let Some(asked) = &inner.asked {
+            write!(f, "; asked: {asked}")?;
+        }
+        if !inner.launches.is_empty() {
+            f.write_str("; last launches, newest first:")?;
+            for launch in &inner.launches {
+                write!(f, " {} (#{})", launch.kernel, launch.sequence)?;
+            }
+        }
+        if let Some(hint) = &inner.hint {
+            write!(f, "; hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `main() -> Result` and `unwrap` print Debug: a person reads it.
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::MissingLibrary(error) => Some(error),
+            ErrorKind::MissingSymbol(error) => Some(error),
+            ErrorKind::Compile(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl From<MissingLibrary> for Error {
+    fn from(error: MissingLibrary) -> Self {
+        Self::new(ErrorKind::MissingLibrary(error))
+    }
+}
+
+impl From<MissingSymbol> for Error {
+    fn from(error: MissingSymbol) -> Self {
+        Self::new(ErrorKind::MissingSymbol(error))
+    }
+}
+
+impl From<nvrtc::Error> for Error {
+    fn from(error: nvrtc::Error) -> Self {
+        Self::new(ErrorKind::Compile(Arc::new(error)))
+    }
+}

@@ -1,0 +1,165 @@
+//! Events: marks in a stream, to wait for and to measure time between.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_sys::{CUevent, CUevent_flags, CUresult};
+
+use crate::context::{Context, ContextInner};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// An event: recorded on a stream, it is done when all that the stream had enqueued is done.
+///
+/// Dropping it does not wait.
+pub struct Event {
+    context: Arc<ContextInner>,
+    raw: CUevent,
+    timing: bool,
+}
+
+// SAFETY: a CUevent may be used from any thread, and the driver locks it itself.
+unsafe impl Send for Event {}
+// SAFETY: as above; all methods only pass the handle to the driver.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// A new event that measures no time, which makes it cheaper to record and wait for.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuEventCreate")]
+    pub fn new(context: &Context) -> Result<Self> {
+        Self::with_flags(context, CUevent_flags::CU_EVENT_DISABLE_TIMING.0, false)
+    }
+
+    /// A new event that measures time; see [`Event::elapsed_ms`].
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuEventCreate")]
+    pub fn timing(context: &Context) -> Result<Self> {
+        Self::with_flags(context, CUevent_flags::CU_EVENT_DEFAULT.0, true)
+    }
+
+    fn with_flags(context: &Context, flags: u32, timing: bool) -> Result<Self> {
+        let context = context.inner();
+        let mut raw = std::ptr::null_mut();
+        context.with_current(|| {
+            // SAFETY: `raw` is a valid place for a handle, and this context is current.
+            let result = unsafe { context.state.sys.cuEventCreate(&raw mut raw, flags) };
+            context.answer("cuEventCreate", result)
+        })?;
+        Ok(Self { context: context.clone(), raw, timing })
+    }
+
+    /// Adopts an event: it is destroyed when this is dropped.
+    ///
+    /// `timing` says whether it was created with timing.
+    ///
+    /// # Safety
+    /// `raw` must be an event of `context` that nobody else destroys.
+    #[must_use]
+    pub unsafe fn from_raw(context: &Context, raw: CUevent, timing: bool) -> Self {
+        Self { context: context.inner().clone(), raw, timing }
+    }
+
+    /// The raw handle.
+    #[must_use]
+    pub fn as_raw(&self) -> CUevent {
+        self.raw
+    }
+
+    /// Gives up the handle: the event is the caller's to destroy.
+    #[must_use]
+    pub fn into_raw(self) -> CUevent {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used or dropped again, so the Arc is dropped exactly once.
+        drop(unsafe { std::ptr::read(&raw const this.context) });
+        this.raw
+    }
+
+    /// Records the event: it is done when all that `stream` has enqueued so far is done.
+    ///
+    /// # Errors
+    /// What the driver answered, such as a stream of another context.
+    #[doc(alias = "cuEventRecord")]
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        let stream = stream.inner();
+        stream.state().usable()?;
+        // SAFETY: both handles are live: `self` and `stream` own them.
+        let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
+        stream.answer("cuEventRecord", result)?;
+        stream.number();
+        Ok(())
+    }
+
+    /// Whether the work before the newest record is done. An event never recorded is done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed. 'Not ready' is not an error.
+    #[doc(alias = "cuEventQuery")]
+    pub fn is_done(&self) -> Result<bool> {
+        self.context.state.usable()?;
+        // SAFETY: the event is live: `self` owns it.
+        match unsafe { self.context.state.sys.cuEventQuery(self.raw) } {
+            Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+            other => self.context.answer("cuEventQuery", other).map(|()| true),
+        }
+    }
+
+    /// Waits until the work before the newest record is done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed.
+    #[doc(alias = "cuEventSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.context.state.usable()?;
+        // SAFETY: the event is live: `self` owns it.
+        let result = unsafe { self.context.state.sys.cuEventSynchronize(self.raw) };
+        self.context.answer("cuEventSynchronize", result)
+    }
+
+    /// Milliseconds on the device from this event's record to `end`'s, with a resolution of about
+    /// half a microsecond. Waits for both.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time;
+    /// otherwise what the driver answered, such as an event that was never recorded.
+    #[doc(alias = "cuEventElapsedTime")]
+    pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
+        if !self.timing || !end.timing {
+            return Err(Error::invalid("an event made without timing measures no time")
+                .with_hint("make both with Event::timing"));
+        }
+        self.synchronize()?;
+        end.synchronize()?;
+        let mut milliseconds = 0.0;
+        let sys = self.context.state.sys;
+        let to = &raw mut milliseconds;
+        // SAFETY: both events are live and `milliseconds` is a valid place for a float.
+        let result = unsafe { sys.cuEventElapsedTime(to, self.raw, end.raw) };
+        self.context.answer("cuEventElapsedTime", result)?;
+        Ok(milliseconds)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if !self.context.state.is_usable() {
+            return;
+        }
+        // SAFETY: this owns the event. Destroying one that is recorded but not done is allowed and
+        // does not wait.
+        let result = unsafe { self.context.state.sys.cuEventDestroy_v2(self.raw) };
+        if let Err(error) = self.context.answer("cuEventDestroy", result) {
+            self.context.keep_drop_error(error);
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("raw", &self.raw).field("timing", &self.timing).finish()
+    }
+}

@@ -1,0 +1,486 @@
+//! Kernels: functions of a module that can be launched.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
+
+use crate::error::{Error, Result};
+use crate::launch::{
+    ArgType, Begin, End, KernelArgs, KernelLimits, Launch, Parameter, check, explain, names,
+    not_resident, within,
+};
+use crate::module::{Module, ModuleInner};
+use crate::stream::Stream;
+
+/// A kernel. A clone is another handle to the same kernel; each keeps the module loaded.
+#[derive(Clone)]
+pub struct Kernel {
+    inner: Arc<KernelInner>,
+}
+
+struct KernelInner {
+    raw: CUfunction,
+    module: Arc<ModuleInner>,
+    name: &'static str,
+    number: u32,
+    limits: KernelLimits,
+    max_dynamic_shared: AtomicU32,
+    /// `None` if neither the driver nor the image tells.
+    parameters: Option<Vec<Parameter>>,
+    /// The argument types that were checked last, by the address of their list.
+    checked: AtomicPtr<ArgType>,
+    /// The last cooperative launch found resident: threads per block and shared memory in one
+    /// number, and how many such blocks the device holds.
+    resident: [AtomicU64; 2],
+}
+
+// SAFETY: a CUfunction may be used from any thread; everything else is Send + Sync.
+unsafe impl Send for KernelInner {}
+// SAFETY: as above.
+unsafe impl Sync for KernelInner {}
+
+/// What a kernel needs, as compiled for the device; see [`Kernel::attributes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelAttributes {
+    /// The largest block that can be launched.
+    pub max_threads_per_block: u32,
+    /// Registers of each thread.
+    pub registers: u32,
+    /// Static shared memory of each block, in bytes.
+    pub static_shared: u32,
+    /// The most dynamic shared memory that a launch may ask for, in bytes.
+    pub max_dynamic_shared: u32,
+    /// Local memory (stack and spills) of each thread, in bytes.
+    pub local: u32,
+    /// Constant memory of the module, in bytes.
+    pub constant: u32,
+    /// The PTX version that it was compiled for, as 10 × major + minor.
+    pub ptx_version: u32,
+    /// The architecture of its machine code, as 10 × major + minor.
+    pub binary_version: u32,
+}
+
+impl Kernel {
+    pub(crate) fn new(
+        module: &Arc<ModuleInner>,
+        raw: CUfunction,
+        name: &str,
+        signature: Option<&ptx::Signature>,
+    ) -> Result<Self> {
+        let (number, name) = names::intern(name);
+        let mut inner = KernelInner {
+            raw,
+            module: module.clone(),
+            name,
+            number,
+            limits: KernelLimits { threads: 0, static_shared: 0 },
+            max_dynamic_shared: AtomicU32::new(0),
+            parameters: None,
+            checked: AtomicPtr::new(std::ptr::null_mut()),
+            resident: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
+        };
+        inner.limits = KernelLimits {
+            threads: inner
+                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared: inner
+                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        };
+        let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        *inner.max_dynamic_shared.get_mut() = inner.attribute(most)?;
+        let sizes = inner.parameter_sizes(signature.map(|signature| signature.params.len()))?;
+        inner.parameters = match (sizes, signature) {
+            (None, None) => None,
+            (sizes, signature) => {
+                Some(parameters(name, sizes.as_deref().unwrap_or_default(), signature))
+            }
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The name in the image: mangled for a C++ function without `extern "C"`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.inner.name
+    }
+
+    /// The module that the kernel is in.
+    #[must_use]
+    pub fn module(&self) -> Module {
+        Module::from_inner(self.inner.module.clone())
+    }
+
+    /// The raw handle. It stays valid while any handle to this kernel, or its module, lives.
+    #[must_use]
+    pub fn as_raw(&self) -> CUfunction {
+        self.inner.raw
+    }
+
+    /// Enqueues the kernel on `stream`.
+    ///
+    /// `args` is a tuple: scalars, `#[repr(C)]` structures that are [`DeviceRepr`], and device
+    /// memory as `&DeviceBuffer`, `&mut DeviceBuffer` or views. Number, size and class of the
+    /// arguments are compared with the kernel's parameters at the first launch with these types;
+    /// the shape is compared with the limits of device and kernel at every launch. A grid without
+    /// blocks is `Ok` and enqueues nothing.
+    ///
+    /// If a buffer was last used on another stream, `stream` waits for that use. With all buffers
+    /// at home on `stream` a launch is one driver call and no heap allocation.
+    ///
+    /// [`DeviceRepr`]: crate::DeviceRepr
+    ///
+    /// # Errors
+    /// [`Argument`](crate::ErrorKind::Argument) or [`Limit`](crate::ErrorKind::Limit) before the
+    /// driver is asked; otherwise what the driver answered. Faults of the kernel itself come later,
+    /// from whichever call waits for it.
+    ///
+    /// # Safety
+    /// The kernel is foreign code: with these arguments and this shape it must access only the
+    /// memory that it was given, within bounds, write only what was passed as `&mut`, and not race
+    /// with itself. [`kernels!`](crate::kernels) is the place to state that once.
+    #[doc(alias = "cuLaunchKernel")]
+    #[doc(alias = "cuLaunchCooperativeKernel")]
+    #[inline]
+    pub unsafe fn launch<A: KernelArgs>(
+        &self,
+        stream: &Stream,
+        launch: impl Into<Launch>,
+        args: A,
+    ) -> Result<()> {
+        let launch = launch.into();
+        let kernel = &*self.inner;
+        let queue = &**stream.inner();
+        queue.state().usable()?;
+        if kernel.checked.load(Ordering::Relaxed).cast_const() != A::TYPES.as_ptr() {
+            kernel.check_types(A::TYPES)?;
+        }
+        let context = &queue.context;
+        let max_shared = kernel.max_dynamic_shared.load(Ordering::Relaxed);
+        let fits = within(&launch, &context.limits, &kernel.limits, max_shared)
+            && std::ptr::eq(&raw const **context, &raw const **kernel.module.context())
+            && !launch.cooperative;
+        if !fits && !kernel.fits_after_all(stream, &launch, max_shared)? {
+            return Ok(());
+        }
+        args.uses(&mut Begin(stream))?;
+        let result = args.with_pointers(|pointers| {
+            let sys = queue.state().sys;
+            let (grid, block) = (launch.grid, launch.block);
+            let (pointers, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
+            if launch.cooperative {
+                // SAFETY: as below.
+                return unsafe {
+                    sys.cuLaunchCooperativeKernel(
+                        kernel.raw,
+                        grid.x,
+                        grid.y,
+                        grid.z,
+                        block.x,
+                        block.y,
+                        block.z,
+                        launch.shared,
+                        queue.raw,
+                        pointers,
+                    )
+                };
+            }
+            // SAFETY: function and stream are live and of one context; there is one pointer for
+            // each parameter, to a value of the parameter's size (both checked above, where the
+            // driver or the image tells); the driver copies the values before it returns. What the
+            // kernel does is the caller's promise.
+            unsafe {
+                sys.cuLaunchKernel(
+                    kernel.raw,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    launch.shared,
+                    queue.raw,
+                    pointers,
+                    extra,
+                )
+            }
+        });
+        if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
+            return Err(kernel.launch_failed(stream, &launch, result));
+        }
+        let sequence = queue.number();
+        queue.remember(kernel.number, sequence);
+        args.uses(&mut End(stream, sequence))
+    }
+
+    /// What the kernel needs, as compiled for the device.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuFuncGetAttribute")]
+    pub fn attributes(&self) -> Result<KernelAttributes> {
+        let inner = &*self.inner;
+        let get = |attribute| inner.attribute(attribute);
+        Ok(KernelAttributes {
+            max_threads_per_block: inner.limits.threads,
+            registers: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            static_shared: inner.limits.static_shared,
+            max_dynamic_shared: inner.max_dynamic_shared.load(Ordering::Relaxed),
+            local: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            constant: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)?,
+            ptx_version: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION)?,
+            binary_version: get(CUfunction_attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
+        })
+    }
+
+    /// Allows launches to ask for up to `bytes` of dynamic shared memory. More than 48 KiB
+    /// together with the static part must be allowed so, on devices that have it.
+    ///
+    /// # Errors
+    /// [`Limit`](crate::ErrorKind::Limit) beyond what the device has; otherwise what the driver
+    /// answered.
+    #[doc(alias = "cuFuncSetAttribute")]
+    pub fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
+        let inner = &*self.inner;
+        let context = inner.module.context();
+        context.state.usable()?;
+        let device = context.device.max_shared_memory_per_block_optin()?;
+        let most =
+            u32::try_from(device).unwrap_or(u32::MAX).saturating_sub(inner.limits.static_shared);
+        if bytes > most {
+            return Err(Error::new(crate::ErrorKind::Limit {
+                what: "bytes of dynamic shared memory",
+                value: bytes.into(),
+                limit: most.into(),
+            }));
+        }
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function is live: its module is kept.
+        let result = unsafe { context.state.sys.cuFuncSetAttribute(inner.raw, attribute, value) };
+        context.answer("cuFuncSetAttribute", result)?;
+        inner.max_dynamic_shared.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, one
+    /// multiprocessor holds at the same time.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
+    pub fn max_active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
+        let inner = &*self.inner;
+        let context = inner.module.context();
+        let threads = i32::try_from(threads)
+            .map_err(|_| Error::invalid(format!("a block can't have {threads} threads")))?;
+        let mut blocks = 0;
+        context.with_current(|| {
+            // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
+            // is current.
+            let result = unsafe {
+                context.state.sys.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut blocks,
+                    inner.raw,
+                    threads,
+                    shared as usize,
+                )
+            };
+            context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
+        })?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
+    /// The block size that keeps most threads resident, and the number of blocks that then fill the
+    /// device, for launches with `shared` bytes of dynamic shared memory in each block.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuOccupancyMaxPotentialBlockSize")]
+    pub fn suggested_block(&self, shared: u32) -> Result<(u32, u32)> {
+        let inner = &*self.inner;
+        let context = inner.module.context();
+        let (mut grid, mut block) = (0, 0);
+        context.with_current(|| {
+            // SAFETY: both are valid places for an int, the function is live, its context is
+            // current, and no callback is given.
+            let result = unsafe {
+                context.state.sys.cuOccupancyMaxPotentialBlockSize(
+                    &raw mut grid,
+                    &raw mut block,
+                    inner.raw,
+                    None,
+                    shared as usize,
+                    0,
+                )
+            };
+            context.answer("cuOccupancyMaxPotentialBlockSize", result)
+        })?;
+        Ok((u32::try_from(block).unwrap_or(0), u32::try_from(grid).unwrap_or(0)))
+    }
+
+    /// Puts the kernel's code on the device now. Otherwise the driver may do so at the first
+    /// launch, which costs time there and is not possible while a stream is being captured.
+    ///
+    /// # Errors
+    /// What the driver answered; drivers before 12.4 load with the module, and nothing happens.
+    #[doc(alias = "cuFuncLoad")]
+    pub fn load(&self) -> Result<()> {
+        let context = self.inner.module.context();
+        context.state.usable()?;
+        if !context.state.sys.supports("cuFuncLoad") {
+            return Ok(());
+        }
+        // SAFETY: the function is live: its module is kept.
+        let result = unsafe { context.state.sys.cuFuncLoad(self.inner.raw) };
+        context.answer("cuFuncLoad", result)
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel")
+            .field("name", &self.inner.name)
+            .field("parameters", &self.inner.parameters)
+            .finish()
+    }
+}
+
+impl KernelInner {
+    fn attribute(&self, attribute: CUfunction_attribute) -> Result<u32> {
+        let context = self.module.context();
+        context.state.usable()?;
+        let mut value = 0;
+        let sys = context.state.sys;
+        // SAFETY: `value` is a valid place for an int, and the function is live.
+        let result = unsafe { sys.cuFuncGetAttribute(&raw mut value, attribute, self.raw) };
+        context.answer("cuFuncGetAttribute", result)?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    /// The size of each parameter, from drivers that tell (12.4 and later). The end of the list
+    /// shows as an error of the driver, which is not provoked if the image says how many there are.
+    fn parameter_sizes(&self, count: Option<usize>) -> Result<Option<Vec<usize>>> {
+        let context = self.module.context();
+        let sys = context.state.sys;
+        let mut sizes = Vec::new();
+        while count != Some(sizes.len()) {
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: both are valid places for a size_t, and the function is live.
+            let result = unsafe {
+                sys.cuFuncGetParamInfo(self.raw, sizes.len(), &raw mut offset, &raw mut size)
+            };
+            match result {
+                Err(_missing) => return Ok(None),
+                Ok(CUresult::CUDA_ERROR_INVALID_VALUE) => break,
+                other => context.answer("cuFuncGetParamInfo", other)?,
+            }
+            sizes.push(size);
+        }
+        Ok(Some(sizes))
+    }
+
+    #[cold]
+    fn check_types(&self, types: &'static [ArgType]) -> Result<()> {
+        if let Some(parameters) = &self.parameters {
+            check(self.name, parameters, types)?;
+        }
+        self.checked.store(types.as_ptr().cast_mut(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the quick check of a launch could not say: an error, `false` for a launch without
+    /// blocks, or `true`.
+    #[cold]
+    fn fits_after_all(&self, stream: &Stream, launch: &Launch, max_shared: u32) -> Result<bool> {
+        let context = &stream.inner().context;
+        if !Arc::ptr_eq(context, self.module.context()) {
+            return Err(Error::invalid(format!(
+                "kernel `{}` belongs to another context than the stream",
+                self.name
+            )));
+        }
+        let limits = &context.limits;
+        if !within(launch, limits, &self.limits, max_shared) {
+            return match explain(launch, limits, &self.limits, max_shared) {
+                Some(error) => Err(error),
+                None => Ok(false),
+            };
+        }
+        if launch.cooperative {
+            let blocks = launch.grid.count();
+            let most = self.resident_blocks(launch)?;
+            if blocks > most {
+                return Err(not_resident(blocks, most));
+            }
+        }
+        Ok(true)
+    }
+
+    /// How many blocks of this launch the device holds at the same time. The last answer is kept.
+    fn resident_blocks(&self, launch: &Launch) -> Result<u64> {
+        let key = launch.block.count() << 32 | u64::from(launch.shared);
+        let [kept, most] = &self.resident;
+        // Written most first, read key first: a key that fits goes with an answer for it, or for a
+        // later launch whose key was not yet visible; then the driver refuses what does not fit.
+        if kept.load(Ordering::Acquire) == key {
+            return Ok(most.load(Ordering::Acquire));
+        }
+        let threads = u32::try_from(launch.block.count()).unwrap_or(u32::MAX);
+        let context = self.module.context();
+        let mut blocks = 0;
+        context.with_current(|| {
+            let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+            // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
+            // is current.
+            let result = unsafe {
+                context.state.sys.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut blocks,
+                    self.raw,
+                    threads,
+                    launch.shared as usize,
+                )
+            };
+            context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
+        })?;
+        let blocks = u64::try_from(blocks).unwrap_or(0);
+        let answer = blocks * u64::from(context.limits.multiprocessors);
+        most.store(answer, Ordering::Release);
+        kept.store(key, Ordering::Release);
+        Ok(answer)
+    }
+
+    #[cold]
+    fn launch_failed(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        result: Result<CUresult, cuda_sys::MissingSymbol>,
+    ) -> Error {
+        let call = if launch.cooperative { "cuLaunchCooperativeKernel" } else { "cuLaunchKernel" };
+        match stream.inner().answer(call, result) {
+            Ok(()) => Error::invalid("the launch failed and succeeded"),
+            Err(error) if error.is_fatal() => error,
+            Err(error) => error.with_asked(format!("kernel `{}`, {launch}", self.name)),
+        }
+    }
+}
+
+/// What is known of a kernel's parameters: sizes from the driver if it tells, else from the image;
+/// classes from the image's PTX; C++ types from the mangled name.
+pub(crate) fn parameters(
+    name: &str,
+    sizes: &[usize],
+    signature: Option<&ptx::Signature>,
+) -> Vec<Parameter> {
+    let cpp = ptx::mangled::parameters(name);
+    let params = signature.map_or(&[][..], |signature| &signature.params);
+    (0..sizes.len().max(params.len()))
+        .map(|index| Parameter {
+            size: sizes.get(index).copied().or(params.get(index).map(|p| p.size)).unwrap_or(0),
+            class: params.get(index).map(ptx::Param::class),
+            cpp: cpp.get(index).cloned().unwrap_or(ptx::mangled::Type::Unknown),
+        })
+        .collect()
+}

@@ -1,0 +1,305 @@
+//! Kernel arguments: what each Rust type is to a kernel, and which memory a launch uses.
+
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+
+use cuda_sys::CUdeviceptr;
+
+use crate::error::Result;
+use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut};
+use crate::stream::Stream;
+
+/// How a parameter is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// An integer, a `bool` or an address.
+    Int,
+    /// A floating-point number.
+    Float,
+    /// A structure, by its bytes.
+    Bytes,
+}
+
+/// A type that is passed to a kernel by value.
+///
+/// Scalars, arrays of such types and CUDA's vector types ([`crate::vector`]) are. For a structure
+/// of one's own:
+///
+/// ```
+/// # use cuda_safe::DeviceRepr;
+/// #[repr(C)]
+/// #[derive(Clone, Copy)]
+/// struct Params {
+///     gravity: f32,
+///     steps: u32,
+/// }
+/// // SAFETY: repr(C), and the same fields in the same order as the CUDA C++ structure.
+/// unsafe impl DeviceRepr for Params {}
+/// ```
+///
+/// # Safety
+/// The type has the layout of the kernel's parameter type (`#[repr(C)]`, same fields), and any
+/// address in it is one that the device may use as the kernel uses it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be passed to a kernel by value",
+    note = "pass device memory as `&DeviceBuffer`, `&mut DeviceBuffer` or a view of one",
+    note = "for a `#[repr(C)]` structure of your own, `unsafe impl cuda_safe::DeviceRepr`"
+)]
+pub unsafe trait DeviceRepr: Copy + 'static {
+    /// How it is passed.
+    const CLASS: Class = Class::Bytes;
+}
+
+/// What is known of an argument's type, to be compared with the kernel's parameter.
+#[derive(Clone, Copy)]
+pub struct ArgType {
+    /// The size in bytes.
+    pub size: usize,
+    /// Value or address.
+    pub kind: ArgKind,
+    /// The Rust type's name, for messages.
+    pub name: fn() -> &'static str,
+}
+
+/// Whether an argument is a value or the address of elements.
+#[derive(Debug, Clone, Copy)]
+pub enum ArgKind {
+    /// Passed by value.
+    Value(Class),
+    /// The address of elements in device memory.
+    Pointer {
+        /// The element's type.
+        element: fn() -> TypeId,
+        /// The element's size in bytes.
+        element_size: usize,
+        /// Whether the kernel may write through it.
+        writable: bool,
+    },
+}
+
+impl fmt::Debug for ArgType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes)", (self.name)(), self.size)
+    }
+}
+
+impl ArgType {
+    /// A value of type `T`.
+    #[must_use]
+    pub const fn value<T: DeviceRepr>() -> Self {
+        Self { size: size_of::<T>(), kind: ArgKind::Value(T::CLASS), name: type_name::<T> }
+    }
+
+    /// The address of elements of type `T`; `A` is the argument's type.
+    #[must_use]
+    pub const fn pointer<A, T: 'static>(writable: bool) -> Self {
+        Self {
+            size: size_of::<CUdeviceptr>(),
+            kind: ArgKind::Pointer {
+                element: TypeId::of::<T>,
+                element_size: size_of::<T>(),
+                writable,
+            },
+            name: type_name::<A>,
+        }
+    }
+}
+
+/// Something that can be an argument of a launch.
+///
+/// # Safety
+/// `abi` is what the kernel is given for it, and `uses` reports every piece of device memory that
+/// the kernel can reach through it, so that it is ordered and kept.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no kernel argument",
+    note = "pass device memory as `&DeviceBuffer`, `&mut DeviceBuffer` or a view of one",
+    note = "for a `#[repr(C)]` structure of your own, `unsafe impl cuda_safe::DeviceRepr`"
+)]
+pub unsafe trait KernelArg {
+    /// What is copied into the kernel's parameter.
+    type Abi: Copy;
+    /// What is known of the type.
+    const TYPE: ArgType;
+
+    /// The value that the kernel is given.
+    fn abi(&self) -> Self::Abi;
+
+    /// Reports the memory that the kernel can reach through the argument.
+    ///
+    /// # Errors
+    /// Whatever the visitor answers.
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
+}
+
+/// Who is told which memory an argument reaches.
+pub trait UseVisitor {
+    /// A range of bytes of an allocation and how it is used.
+    ///
+    /// # Errors
+    /// If the use can't be ordered; the launch is then not made.
+    fn visit(&mut self, allocation: &Allocation, range: Range<usize>, access: Access)
+    -> Result<()>;
+}
+
+/// Orders uses before a launch.
+pub(crate) struct Begin<'a>(pub(crate) &'a Stream);
+
+impl UseVisitor for Begin<'_> {
+    #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Allocation,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        allocation.begin_use(self.0, range, access)
+    }
+}
+
+/// Records uses after a launch.
+pub(crate) struct End<'a>(pub(crate) &'a Stream, pub(crate) u64);
+
+impl UseVisitor for End<'_> {
+    #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Allocation,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        allocation.end_use(self.0, range, access, self.1);
+        Ok(())
+    }
+}
+
+// SAFETY: a value reaches no device memory, or its author has promised that what it reaches may be
+// used (the contract of DeviceRepr).
+unsafe impl<T: DeviceRepr> KernelArg for T {
+    type Abi = T;
+    const TYPE: ArgType = ArgType::value::<T>();
+
+    #[inline]
+    fn abi(&self) -> T {
+        *self
+    }
+
+    #[inline]
+    fn uses<V: UseVisitor>(&self, _: &mut V) -> Result<()> {
+        Ok(())
+    }
+}
+
+macro_rules! scalars {
+    ($($class:ident: $($scalar:ty),+;)+) => {$($(
+        // SAFETY: the same size and representation in Rust and in CUDA C++.
+        unsafe impl DeviceRepr for $scalar {
+            const CLASS: Class = Class::$class;
+        }
+    )+)+};
+}
+
+scalars! {
+    Int: u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool;
+    Float: f32, f64;
+}
+
+// SAFETY: an array is its elements, one after the other, as in a C++ structure that holds one.
+unsafe impl<T: DeviceRepr, const N: usize> DeviceRepr for [T; N] {}
+
+#[cfg(feature = "half")]
+mod half_precision {
+    use super::DeviceRepr;
+    // SAFETY: 2 bytes, as __half, which is a structure to the compiler.
+    unsafe impl DeviceRepr for half::f16 {}
+    // SAFETY: 2 bytes, as __nv_bfloat16, which is a structure to the compiler.
+    unsafe impl DeviceRepr for half::bf16 {}
+}
+
+/// Arguments that are the address of the elements of one view.
+macro_rules! pointers {
+    ($([$($generics:tt)*] $argument:ty, $writable:literal, $access:ident;)+) => {$(
+        // SAFETY: the kernel reaches exactly the view's bytes, in the way reported.
+        unsafe impl<$($generics)* T: Copy + 'static> KernelArg for $argument {
+            type Abi = CUdeviceptr;
+            const TYPE: ArgType = ArgType::pointer::<Self, T>($writable);
+
+            #[inline]
+            fn abi(&self) -> CUdeviceptr {
+                self.as_raw()
+            }
+
+            #[inline]
+            fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+                let allocation = self.allocation();
+                visitor.visit(allocation, self.byte_range(), Access::$access)
+            }
+        }
+    )+};
+}
+
+pointers! {
+    ['a,] DeviceSlice<'a, T>, false, Read;
+    ['a, 'b,] &'b DeviceSlice<'a, T>, false, Read;
+    ['a,] DeviceSliceMut<'a, T>, true, Write;
+    ['a, 'b,] &'b mut DeviceSliceMut<'a, T>, true, Write;
+    ['b,] &'b DeviceBuffer<T>, false, Read;
+    ['b,] &'b mut DeviceBuffer<T>, true, Write;
+}
+
+/// All arguments of a launch: a tuple of up to 24 [`KernelArg`]s.
+///
+/// # Safety
+/// `with_pointers` passes one pointer for each of `TYPES`, in order, to a value of that type.
+pub unsafe trait KernelArgs {
+    /// The arguments' types.
+    const TYPES: &'static [ArgType];
+
+    /// Reports the memory that the kernel can reach.
+    ///
+    /// # Errors
+    /// Whatever the visitor answers.
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
+
+    /// Calls `f` with pointers to the values that the kernel is given.
+    fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out;
+}
+
+macro_rules! tuples {
+    ($($name:ident $index:tt),*) => {
+        // SAFETY: one pointer per element, to its ABI value, which lives on this stack frame
+        // until `f` has returned.
+        unsafe impl<$($name: KernelArg),*> KernelArgs for ($($name,)*) {
+            const TYPES: &'static [ArgType] = &[$($name::TYPE),*];
+
+            #[inline]
+            fn uses<V: UseVisitor>(&self, _visitor: &mut V) -> Result<()> {
+                $(self.$index.uses(_visitor)?;)*
+                Ok(())
+            }
+
+            #[inline]
+            fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out {
+                let _values = ($(self.$index.abi(),)*);
+                f(&mut [$((&raw const _values.$index).cast_mut().cast::<c_void>()),*])
+            }
+        }
+    };
+}
+
+/// Implements [`KernelArgs`] for the tuple of all elements and, in turn, for all shorter ones.
+macro_rules! all_tuples {
+    ([$($done:tt)*]) => { tuples!($($done)*); };
+    ([] $name:ident $index:tt $($rest:tt)*) => {
+        tuples!();
+        all_tuples!([$name $index] $($rest)*);
+    };
+    ([$($done:tt)+] $name:ident $index:tt $($rest:tt)*) => {
+        tuples!($($done)+);
+        all_tuples!([$($done)+, $name $index] $($rest)*);
+    };
+}
+
+all_tuples!([] A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13 O 14 P 15 Q 16 R 17
+    S 18 T 19 U 20 W 21 X 22 Y 23);

@@ -1,0 +1,47 @@
+//! Kernel names as small numbers, so that remembering a launch is one store.
+//!
+//! Each distinct name is leaked once: an error report may need it after the kernel is gone.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<&'static str, u32>,
+    names: Vec<&'static str>,
+}
+
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+/// The number of a name, never 0, and the name for ever.
+pub(crate) fn intern(name: &str) -> (u32, &'static str) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((name, number)) = names.numbers.get_key_value(name) {
+        return (*number, name);
+    }
+    let name: &'static str = Box::leak(name.into());
+    names.names.push(name);
+    let number = u32::try_from(names.names.len()).unwrap_or(u32::MAX);
+    names.numbers.insert(name, number);
+    (number, name)
+}
+
+/// The name with this number.
+pub(crate) fn get(number: u32) -> &'static str {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let index = (number as usize).wrapping_sub(1);
+    names.names.get(index).copied().unwrap_or("?")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_keeps_its_number() {
+        let (first, name) = super::intern("a_kernel_of_this_test");
+        let (second, _) = super::intern("another_kernel_of_this_test");
+        assert_ne!(first, second);
+        assert_eq!(super::intern("a_kernel_of_this_test").0, first);
+        assert_eq!(super::get(first), name);
+        assert_eq!(super::get(0), "?");
+    }
+}

@@ -1,0 +1,190 @@
+//! Comparing the arguments of a launch with the kernel's parameters, once for each kernel and
+//! tuple of argument types.
+
+use std::any::TypeId;
+use std::mem::MaybeUninit;
+
+use ptx::mangled::{Pointee, Scalar, Type};
+
+use super::args::{ArgKind, ArgType, Class};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is known of a kernel's parameter.
+#[derive(Debug, Clone)]
+pub(crate) struct Parameter {
+    /// Bytes, from the driver or from the PTX.
+    pub(crate) size: usize,
+    /// Integer, float or structure, from the PTX.
+    pub(crate) class: Option<ptx::Class>,
+    /// The C++ type, from the mangled name.
+    pub(crate) cpp: Type,
+}
+
+/// Compares all arguments with all parameters; the error names the first that does not fit.
+#[cold]
+pub(crate) fn check(kernel: &str, parameters: &[Parameter], args: &[ArgType]) -> Result<()> {
+    let error = |index, message| {
+        Error::new(ErrorKind::Argument { kernel: kernel.to_owned(), index, message })
+    };
+    if parameters.len() != args.len() {
+        let (takes, given) = (parameters.len(), args.len());
+        return Err(error(None, format!("takes {takes} arguments, {given} given")));
+    }
+    for (index, (parameter, arg)) in parameters.iter().zip(args).enumerate() {
+        if let Some(message) = mismatch(parameter, arg) {
+            return Err(error(Some(index), message));
+        }
+    }
+    Ok(())
+}
+
+/// What does not fit, if anything is known not to.
+fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
+    let name = (arg.name)();
+    if parameter.size != arg.size {
+        return Some(format!("`{name}` has {} bytes, the parameter {}", arg.size, parameter.size));
+    }
+    match arg.kind {
+        ArgKind::Value(Class::Float) if is_integer(parameter) => {
+            Some(format!("`{name}` is a float, the parameter an integer or a pointer"))
+        }
+        ArgKind::Value(Class::Int) if is_float(parameter) => {
+            Some(format!("`{name}` is an integer, the parameter a float"))
+        }
+        ArgKind::Value(_) => None,
+        ArgKind::Pointer { .. } if is_float(parameter) => {
+            Some(format!("`{name}` is device memory, the parameter a float"))
+        }
+        ArgKind::Pointer { element, element_size, writable } => match &parameter.cpp {
+            Type::Scalar(scalar) => {
+                Some(format!("`{name}` is device memory, the parameter a {scalar:?}"))
+            }
+            Type::Pointer { pointee, constant } => {
+                if !*constant && !writable {
+                    return Some(format!(
+                        "`{name}` may only be read, but the kernel's pointer is not const: pass \
+                         it as `&mut`, or make the parameter a pointer to const"
+                    ));
+                }
+                match pointee {
+                    Pointee::Scalar(scalar) => {
+                        element_mismatch(name, *scalar, element(), element_size)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+    }
+}
+
+fn is_float(parameter: &Parameter) -> bool {
+    parameter.class == Some(ptx::Class::Float)
+        || matches!(&parameter.cpp, Type::Scalar(scalar) if scalar.is_float())
+}
+
+fn is_integer(parameter: &Parameter) -> bool {
+    parameter.class == Some(ptx::Class::Int)
+        || matches!(&parameter.cpp, Type::Scalar(scalar) if !scalar.is_float())
+        || matches!(&parameter.cpp, Type::Pointer { .. })
+}
+
+/// Compares an element with what the kernel's pointer points to, if the element is a scalar: a
+/// structure may well be passed as the scalars that it consists of. Signedness is not compared,
+/// and bytes fit everything: C++ programs read memory through `char*`.
+fn element_mismatch(name: &str, scalar: Scalar, element: TypeId, size: usize) -> Option<String> {
+    let is_float = scalar_element(element)?;
+    if scalar.size() == 1 && !is_float && size == 1 {
+        return None;
+    }
+    (is_float != scalar.is_float() || size != scalar.size()).then(|| {
+        format!("the elements of `{name}` are not what the kernel's {scalar:?}* points to")
+    })
+}
+
+/// Whether the type, or what it is not-yet-written memory of, is a float; `None` for other types
+/// than scalars.
+fn scalar_element(element: TypeId) -> Option<bool> {
+    fn is<T: 'static>(element: TypeId) -> bool {
+        element == TypeId::of::<T>() || element == TypeId::of::<MaybeUninit<T>>()
+    }
+    if is::<f32>(element) || is::<f64>(element) {
+        return Some(true);
+    }
+    let integer = is::<u8>(element)
+        || is::<i8>(element)
+        || is::<u16>(element)
+        || is::<i16>(element)
+        || is::<u32>(element)
+        || is::<i32>(element)
+        || is::<u64>(element)
+        || is::<i64>(element)
+        || is::<usize>(element)
+        || is::<isize>(element);
+    integer.then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::KernelArgs;
+    use crate::memory::{DeviceSlice, DeviceSliceMut};
+
+    type In<T> = DeviceSlice<'static, T>;
+    type Out<T> = DeviceSliceMut<'static, T>;
+
+    /// The parameters of `axpy(float a, const float* x, float* y, unsigned n)`.
+    fn axpy() -> Vec<Parameter> {
+        let text = ".entry _Z4axpyfPKfPfj(.param .f32 a, .param .u64 x, .param .u64 y,
+                    .param .u32 n) { ret; }";
+        parameters(text)
+    }
+
+    fn parameters(text: &str) -> Vec<Parameter> {
+        let signature = ptx::entries(text).unwrap().remove(0);
+        crate::kernel::parameters(&signature.name, &[], Some(&signature))
+    }
+
+    fn message<A: KernelArgs>(parameters: &[Parameter]) -> String {
+        match check("axpy", parameters, A::TYPES) {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_fits_passes() {
+        assert_eq!(message::<(f32, In<f32>, Out<f32>, u32)>(&axpy()), "ok");
+        assert_eq!(message::<(f32, In<f32>, Out<MaybeUninit<f32>>, i32)>(&axpy()), "ok");
+        // A raw address, and elements that consist of floats.
+        assert_eq!(message::<(f32, u64, Out<[f32; 4]>, u32)>(&axpy()), "ok");
+        // A buffer for writing where the kernel only reads.
+        assert_eq!(message::<(f32, Out<f32>, Out<f32>, u32)>(&axpy()), "ok");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let parameters = axpy();
+        for (message, part) in [
+            (message::<(f32, In<f32>, Out<f32>)>(&parameters), "takes 4 arguments, 3 given"),
+            (message::<(f64, In<f32>, Out<f32>, u32)>(&parameters), "argument 0: `f64` has 8"),
+            (message::<(u32, In<f32>, Out<f32>, u32)>(&parameters), "argument 0: `u32` is an int"),
+            (message::<(f32, In<f64>, Out<f32>, u32)>(&parameters), "argument 1: the elements"),
+            (message::<(f32, In<u32>, Out<f32>, u32)>(&parameters), "argument 1: the elements"),
+            (message::<(f32, In<f32>, In<f32>, u32)>(&parameters), "argument 2: "),
+            (message::<(f32, In<f32>, Out<f32>, u64)>(&parameters), "argument 3: `u64` has 8"),
+            (message::<(f32, In<f32>, Out<f32>, f32)>(&parameters), "argument 3: `f32` is a fl"),
+            (message::<(f32, f64, Out<f32>, u32)>(&parameters), "argument 1: `f64` is a float"),
+        ] {
+            assert!(message.contains(part), "{message:?} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn without_mangling_size_and_class_still_count() {
+        let parameters = parameters(".entry k(.param .u64 p, .param .f64 v) { ret; }");
+        assert_eq!(message::<(In<u8>, f64)>(&parameters), "ok");
+        assert!(message::<(In<u8>, In<u8>)>(&parameters).contains("the parameter a float"));
+        assert!(message::<(f64, f64)>(&parameters).contains("an integer or a pointer"));
+    }
+}

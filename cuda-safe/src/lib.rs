@@ -1,0 +1,103 @@
+//! Safe, thin RAII over the CUDA driver: contexts, streams, events, memory, modules, kernels.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer, Launch, kernels};
+//!
+//! kernels! {
+//!     struct Kernels;
+//!     // Promised by this `unsafe`: thread i touches element i of x and y, and only if i < n.
+//!     unsafe in r#"
+//!         extern "C" __global__ void axpy(float a, const float* x, float* y, unsigned n) {
+//!             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!             if (i < n) y[i] += a * x[i];
+//!         }
+//!     "# {
+//!         safe fn axpy(a: f32, x: &[f32], y: &mut [f32], n: u32)
+//!             where n <= x.len(), n <= y.len();
+//!     }
+//! }
+//!
+//! fn main() -> cuda_safe::Result<()> {
+//!     let context = Context::new(0)?;
+//!     let stream = context.stream()?;
+//!     let kernels = Kernels::load(&context)?;
+//!     let x = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0])?;
+//!     let mut y = DeviceBuffer::from_slice(&stream, &[10.0f32, 20.0, 30.0])?;
+//!     kernels.axpy(&stream, Launch::cover(3, 128), 2.0, &x, &mut y, 3)?;
+//!     assert_eq!(y.to_vec(&stream)?, [12.0, 24.0, 36.0]);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Three levels of launching
+//! Foreign code is unsafe to run: the compiler can't see what a kernel does with what it is given.
+//! [`Kernel::launch`], also spelled [`launch!`], says so at each launch. [`kernels!`] states the
+//! promise once, beside the kernel's declaration, and makes methods that are safe to call. Crates
+//! on top of this one offer whole operations that are.
+//!
+//! # Order
+//! Work on one stream runs in order. A buffer used on several streams orders them: whoever writes
+//! it waits for all who used it before, whoever reads it for who wrote it before. That costs an
+//! event and a wait at such a conflict, and nothing otherwise.
+//!
+//! # Errors
+//! Every failure is an [`Error`] with the call, the code, what was asked and what to do. Faults of
+//! kernels come later than their launch; such an error says so and names the stream's last
+//! launches. After a fatal one the process has lost the device: every later call answers the same
+//! error and every drop is quiet.
+
+mod context;
+mod device;
+mod driver;
+mod error;
+mod event;
+mod image;
+mod kernel;
+mod launch;
+mod memory;
+mod module;
+mod stream;
+pub mod vector;
+
+#[cfg(feature = "ndarray")]
+mod ndarray;
+
+pub use context::{Context, Stats};
+pub use device::{Device, Uuid};
+pub use driver::Driver;
+pub use error::{Error, ErrorKind, LaunchRecord, Result};
+pub use event::Event;
+pub use kernel::{Kernel, KernelAttributes};
+pub use launch::{
+    ArgKind, ArgType, Class, DeviceRepr, Dim3, KernelArg, KernelArgs, Launch, UseVisitor,
+};
+pub use memory::{
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, Transfer,
+};
+pub use module::{
+    Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,
+};
+pub use stream::Stream;
+
+pub use cuda_macros::kernels;
+/// The raw bindings, for driver functions that this crate does not wrap.
+pub use cuda_sys as sys;
+/// The compiler, for options, headers and templates.
+pub use nvrtc;
+
+/// What the code made by [`kernels!`] calls. Not for anybody else.
+#[doc(hidden)]
+pub mod __private {
+    use crate::error::{Error, ErrorKind};
+
+    /// The error of a `where` clause that does not hold.
+    #[cold]
+    #[must_use]
+    pub fn precondition(
+        kernel: &'static str,
+        clause: &'static str,
+        values: &[(&'static str, i128)],
+    ) -> Error {
+        Error::new(ErrorKind::Precondition { kernel, clause, values: values.to_vec() })
+    }
+}

@@ -1,0 +1,188 @@
+//! One piece of device memory: what it is freed with, and the stream it is at home on.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use cuda_sys::CUdeviceptr;
+
+use super::ranges::Ranges;
+use super::uses::Uses;
+use super::versions::Versions;
+use crate::context::Garbage;
+use crate::error::Result;
+use crate::stream::Stream;
+
+/// A piece of device memory, shared by the buffers and views that lie in it.
+///
+/// It has a *home stream*: it is allocated and freed in that stream's order, and using it there
+/// costs nothing. Uses on other streams are ordered behind the conflicting ones before them,
+/// wherever those ran. See [`DeviceBuffer`](crate::DeviceBuffer) for typed access.
+pub struct Allocation {
+    start: CUdeviceptr,
+    bytes: usize,
+    home: Stream,
+    /// The same as `home.id()`, here for the hot path.
+    home_id: u64,
+    kind: Kind,
+    /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
+    pub(super) shared: AtomicBool,
+    /// `Some` exactly when `shared` is raised.
+    pub(super) uses: Mutex<Option<Ranges<Uses>>>,
+    pub(super) versions: Versions,
+}
+
+/// How an allocation came to be, which is how it goes.
+pub(super) enum Kind {
+    /// No bytes, no memory.
+    Empty,
+    /// From the context's pool: freed in stream order.
+    Pooled,
+    /// From `cuMemAlloc`, on devices without pools: to the bin.
+    Blocking,
+    /// Somebody else's, or part of something else that the token keeps alive.
+    Borrowed { token: Box<dyn Any + Send + Sync> },
+    /// Given away by `into_raw`.
+    Released,
+}
+
+impl Allocation {
+    /// Allocates `bytes` in `stream`'s order: one driver call.
+    pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Self> {
+        let inner = stream.inner();
+        inner.state().usable()?;
+        if bytes == 0 {
+            return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
+        }
+        let (start, kind) = inner.context.pool.allocate(inner, bytes)?;
+        Ok(Self::with_kind(start, bytes, stream, kind))
+    }
+
+    /// Memory that the token keeps alive.
+    pub(crate) fn borrowed(
+        start: CUdeviceptr,
+        bytes: usize,
+        home: &Stream,
+        token: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self::with_kind(start, bytes, home, Kind::Borrowed { token })
+    }
+
+    /// Memory that `cuMemFreeAsync` on the home stream will free.
+    pub(crate) fn adopted(start: CUdeviceptr, bytes: usize, home: &Stream) -> Self {
+        let kind = if bytes == 0 { Kind::Empty } else { Kind::Pooled };
+        Self::with_kind(start, bytes, home, kind)
+    }
+
+    fn with_kind(start: CUdeviceptr, bytes: usize, home: &Stream, kind: Kind) -> Self {
+        Self {
+            start,
+            bytes,
+            home: home.clone(),
+            home_id: home.id(),
+            kind,
+            shared: AtomicBool::new(false),
+            uses: Mutex::new(None),
+            versions: Versions::default(),
+        }
+    }
+
+    /// The device address of the first byte; 0 if there are no bytes.
+    #[must_use]
+    #[inline]
+    pub fn address(&self) -> CUdeviceptr {
+        self.start
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The stream in whose order it was allocated and will be freed.
+    #[must_use]
+    pub fn home(&self) -> &Stream {
+        &self.home
+    }
+
+    /// How often any byte of `range` has been written through this crate: it grows with every
+    /// launch, copy and fill that may write there.
+    #[must_use]
+    pub fn version(&self, range: Range<usize>) -> u64 {
+        self.versions.of(range)
+    }
+
+    #[inline]
+    pub(super) fn is_home(&self, stream: &Stream) -> bool {
+        self.home_id == stream.inner().id
+    }
+
+    /// Gives the memory away: nothing is freed when this is dropped. Waits for nothing, but makes
+    /// the home stream wait for uses on other streams. `None` if it is not ours to give.
+    pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, Arc<Self>> {
+        if !matches!(self.kind, Kind::Pooled | Kind::Empty) || self.join_home().is_err() {
+            return Err(self);
+        }
+        match Arc::get_mut(&mut self) {
+            Some(this) => {
+                this.kind = Kind::Released;
+                Ok(this.start)
+            }
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if matches!(self.kind, Kind::Empty | Kind::Released) {
+            return;
+        }
+        let home = self.home.inner();
+        if !home.state().is_usable() {
+            return;
+        }
+        if let Err(error) = self.join_home() {
+            // Freeing now could pull the memory away from work on another stream: better lost.
+            home.context.keep_drop_error(error);
+            if let Kind::Borrowed { token } = std::mem::replace(&mut self.kind, Kind::Released) {
+                std::mem::forget(token);
+            }
+            return;
+        }
+        match self.kind {
+            Kind::Pooled => {
+                // SAFETY: this owns the memory, and every use of it is ordered before this free:
+                // those on the home stream by the stream, the others by `join_home`.
+                let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
+                match home.answer("cuMemFreeAsync", result) {
+                    Ok(()) => {
+                        home.number();
+                    }
+                    Err(error) => home.context.keep_drop_error(error),
+                }
+            }
+            Kind::Blocking => home.context.bin.put(Garbage::Device {
+                start: self.start,
+                bytes: self.bytes,
+                stream: self.home_id,
+            }),
+            // The token goes with the fields: its contract is that of `DeviceBuffer::from_raw`.
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Released => {}
+        }
+    }
+}
+
+impl fmt::Debug for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocation")
+            .field("address", &format_args!("{:#x}", self.start))
+            .field("bytes", &self.bytes)
+            .field("home", &self.home_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,362 @@
+//! Owned, typed device memory.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+use cuda_sys::CUdeviceptr;
+
+use super::allocation::Allocation;
+use super::slice::{DeviceSlice, DeviceSliceMut};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// `len` elements of device memory.
+///
+/// It is at home on the stream that it was made with: allocated, used without cost, and freed in
+/// that stream's order. It may be used on any other stream of the context; the crate then makes
+/// the streams wait for each other where uses conflict.
+///
+/// Elements are plain data by `bytemuck`'s traits: uploading needs [`NoUninit`], downloading
+/// [`AnyBitPattern`], zeroing [`Zeroable`]; memory not yet written is `MaybeUninit<T>`.
+///
+/// Dropping it enqueues a free on its home stream, after every use; the host does not wait.
+///
+/// ```no_run
+/// # fn main() -> cuda_safe::Result<()> {
+/// use cuda_safe::{Context, DeviceBuffer};
+/// let stream = Context::new(0)?.stream()?;
+/// let mut buffer = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0])?;
+/// buffer.slice_mut(1..)?.fill(&stream, 5.0)?;
+/// assert_eq!(buffer.to_vec(&stream)?, [1.0, 5.0, 5.0]);
+/// # Ok(()) }
+/// ```
+pub struct DeviceBuffer<T> {
+    allocation: Arc<Allocation>,
+    len: usize,
+    marker: PhantomData<T>,
+}
+
+impl<T: Copy + 'static> DeviceBuffer<T> {
+    fn allocate(stream: &Stream, len: usize) -> Result<Self> {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            let element = std::any::type_name::<T>();
+            Error::invalid(format!("{len} elements of {element} are more than memory can hold"))
+        })?;
+        let allocation = Arc::new(Allocation::new(stream, bytes)?);
+        Ok(Self { allocation, len, marker: PhantomData })
+    }
+
+    /// A buffer of `len` elements, all zero.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    #[doc(alias = "cuMemAllocAsync")]
+    pub fn zeroed(stream: &Stream, len: usize) -> Result<Self>
+    where
+        T: Zeroable,
+    {
+        let buffer = Self::allocate(stream, len)?;
+        super::copy::fill(stream, &buffer.allocation, 0, &[0], buffer.allocation.bytes())?;
+        Ok(buffer)
+    }
+
+    /// A buffer with a copy of `source`. Returns when `source` was read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    #[doc(alias = "cuMemcpyHtoD")]
+    pub fn from_slice(stream: &Stream, source: &[T]) -> Result<Self>
+    where
+        T: NoUninit,
+    {
+        let mut buffer = Self::allocate(stream, source.len())?;
+        buffer.as_slice_mut().upload(stream, source)?;
+        Ok(buffer)
+    }
+
+    /// Adopts device memory.
+    ///
+    /// With `token: None` the memory is owned: it must come from stream-ordered allocation, and
+    /// `cuMemFreeAsync` on `home` frees it. With a token it is borrowed: the token is dropped
+    /// when the last buffer or view of it is gone, after `home` was made to wait for all uses on
+    /// other streams. Work on `home` may be unfinished then, so whatever the token frees must be
+    /// freed in `home`'s order, or after waiting for it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size overflows, the address is
+    /// null though there are elements, or is not aligned for them.
+    ///
+    /// # Safety
+    /// `start` must be the address of `len` elements of device memory that work on `home`'s device
+    /// may use, whose bytes are valid for `T` at the latest when work enqueued later on `home`
+    /// runs, that nothing else writes while this buffer or views of it use it, and that stay
+    /// allocated until then as described.
+    pub unsafe fn from_raw(
+        home: &Stream,
+        start: CUdeviceptr,
+        len: usize,
+        token: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Result<Self> {
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|bytes| start.checked_add(*bytes as u64).is_some())
+            .ok_or_else(|| Error::invalid("the buffer would reach past the end of memory"))?;
+        if bytes > 0 && (start == 0 || !start.is_multiple_of(align_of::<T>() as u64)) {
+            let element = std::any::type_name::<T>();
+            return Err(Error::invalid(format!("{start:#x} is no address for a {element}")));
+        }
+        let allocation = match token {
+            Some(token) => Allocation::borrowed(start, bytes, home, token),
+            None => Allocation::adopted(start, bytes, home),
+        };
+        Ok(Self { allocation: Arc::new(allocation), len, marker: PhantomData })
+    }
+
+    /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.
+    ///
+    /// # Errors
+    /// The buffer comes back if the memory is not ours to give: it is borrowed, it did not come
+    /// from stream-ordered allocation, or somebody holds the [`Allocation`].
+    pub fn into_raw(self) -> Result<CUdeviceptr, Self> {
+        let len = self.len;
+        self.allocation.release().map_err(|allocation| Self {
+            allocation,
+            len,
+            marker: PhantomData,
+        })
+    }
+
+    /// The device address of the first element; 0 if there are none.
+    ///
+    /// What is done with it through raw calls is not ordered by this crate.
+    #[must_use]
+    pub fn as_raw(&self) -> CUdeviceptr {
+        self.allocation.address()
+    }
+
+    /// The number of elements.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.allocation.bytes()
+    }
+
+    /// The bytes of the allocation that the buffer covers: all of them.
+    #[must_use]
+    #[inline]
+    pub fn byte_range(&self) -> std::ops::Range<usize> {
+        0..self.allocation.bytes()
+    }
+
+    /// The stream in whose order the buffer was allocated and will be freed.
+    #[must_use]
+    pub fn home(&self) -> &Stream {
+        self.allocation.home()
+    }
+
+    /// The memory behind the buffer.
+    #[must_use]
+    #[inline]
+    pub fn allocation(&self) -> &Arc<Allocation> {
+        &self.allocation
+    }
+
+    /// A view of all elements, for reading.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(&self.allocation, 0, self.len)
+    }
+
+    /// A view of all elements, for writing.
+    #[must_use]
+    #[inline]
+    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut::new(&self.allocation, 0, self.len)
+    }
+
+    /// A view of the elements in `range`, for reading.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        self.as_slice().slice(range)
+    }
+
+    /// A view of the elements in `range`, for writing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        let (start, len) = {
+            let part = self.as_slice().slice(range)?;
+            (part.byte_range().start, part.len())
+        };
+        Ok(DeviceSliceMut::new(&self.allocation, start, len))
+    }
+
+    /// Two views for writing: the first `middle` elements, and the others.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
+    pub fn split_at_mut(
+        &mut self,
+        middle: usize,
+    ) -> Result<(DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>)> {
+        self.as_slice_mut().split_at_mut(middle)
+    }
+
+    /// Copies `source` to the buffer, in `stream`'s order. Returns when `source` was read.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::upload`].
+    pub fn upload(&mut self, stream: &Stream, source: &[T]) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        self.as_slice_mut().upload(stream, source)
+    }
+
+    /// Copies the buffer into `target`. Waits until it is written.
+    ///
+    /// # Errors
+    /// As [`DeviceSlice::download`].
+    pub fn download(&self, stream: &Stream, target: &mut [T]) -> Result<()>
+    where
+        T: AnyBitPattern,
+    {
+        self.as_slice().download(stream, target)
+    }
+
+    /// Copies the buffer to a new vector. Waits until it is filled.
+    ///
+    /// # Errors
+    /// As [`DeviceSlice::to_vec`].
+    pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>>
+    where
+        T: AnyBitPattern,
+    {
+        self.as_slice().to_vec(stream)
+    }
+
+    /// Writes `value` to every element, in `stream`'s order.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::fill`].
+    pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        self.as_slice_mut().fill(stream, value)
+    }
+
+    /// Copies from elsewhere on the device, in `stream`'s order.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::copy_from`].
+    pub fn copy_from<'b>(
+        &mut self,
+        stream: &Stream,
+        source: impl Into<DeviceSlice<'b, T>>,
+    ) -> Result<()> {
+        self.as_slice_mut().copy_from(stream, source)
+    }
+
+    /// A new buffer at home on `stream` with a copy of this one's elements.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    pub fn try_clone(&self, stream: &Stream) -> Result<Self> {
+        let mut copy = Self::allocate(stream, self.len)?;
+        copy.copy_from(stream, self)?;
+        Ok(copy)
+    }
+
+    /// The same memory as elements of another type.
+    ///
+    /// # Errors
+    /// The buffer comes back if its size is not a multiple of the new element's or its address is
+    /// not aligned for it.
+    pub fn cast<U: Pod>(self) -> Result<DeviceBuffer<U>, Self>
+    where
+        T: Pod,
+    {
+        match self.as_slice().cast::<U>().map(|view| view.len()) {
+            Ok(len) => Ok(DeviceBuffer { allocation: self.allocation, len, marker: PhantomData }),
+            Err(_) => Err(self),
+        }
+    }
+}
+
+impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
+    /// A buffer of `len` elements that are not written yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    #[doc(alias = "cuMemAllocAsync")]
+    pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
+        Self::allocate(stream, len)
+    }
+
+    /// The same buffer, its elements taken as written.
+    ///
+    /// # Safety
+    /// Work enqueued by now must write every element, in an order that later uses come after.
+    #[must_use]
+    pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
+        DeviceBuffer { allocation: self.allocation, len: self.len, marker: PhantomData }
+    }
+
+    /// Copies `source` to the buffer: then every element is written.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::upload`]; the buffer is freed.
+    pub fn init_from(self, stream: &Stream, source: &[T]) -> Result<DeviceBuffer<T>>
+    where
+        T: NoUninit,
+    {
+        let DeviceBuffer { allocation, len, .. } = self;
+        let mut buffer = DeviceBuffer { allocation, len, marker: PhantomData };
+        buffer.upload(stream, source)?;
+        Ok(buffer)
+    }
+}
+
+impl<'a, T: Copy + 'static> From<&'a DeviceBuffer<T>> for DeviceSlice<'a, T> {
+    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
+        buffer.as_slice()
+    }
+}
+
+impl<'a, T: Copy + 'static> From<&'a mut DeviceBuffer<T>> for DeviceSliceMut<'a, T> {
+    fn from(buffer: &'a mut DeviceBuffer<T>) -> Self {
+        buffer.as_slice_mut()
+    }
+}
+
+impl<T> fmt::Debug for DeviceBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceBuffer")
+            .field("element", &std::any::type_name::<T>())
+            .field("len", &self.len)
+            .field("allocation", &self.allocation)
+            .finish()
+    }
+}

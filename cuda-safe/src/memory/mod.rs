@@ -1,0 +1,23 @@
+//! Device memory, pinned host memory, and the copies between them.
+
+mod allocation;
+mod buffer;
+mod copy;
+mod pinned;
+mod pool;
+mod ranges;
+mod slice;
+mod staging;
+mod transfer;
+mod uses;
+mod versions;
+
+pub use allocation::Allocation;
+pub use buffer::DeviceBuffer;
+pub use pinned::PinnedBuffer;
+pub use slice::{DeviceSlice, DeviceSliceMut};
+pub use transfer::Transfer;
+pub use uses::Access;
+
+pub(crate) use pool::Pool;
+pub(crate) use staging::{Staging, StagingBlock};

@@ -1,0 +1,141 @@
+//! Owned pinned host memory, for transfers that go on while the host does something else.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytemuck::{NoUninit, Zeroable};
+
+use super::staging::allocate_pinned;
+use crate::context::{Context, ContextInner, Garbage};
+use crate::error::{Error, Result};
+
+/// `len` elements of pinned (page-locked) host memory: a slice that the device copies to and from
+/// directly, at the bus's full speed.
+///
+/// It is moved into a transfer ([`DeviceSliceMut::upload_pinned`](crate::DeviceSliceMut),
+/// [`DeviceSlice::download_pinned`](crate::DeviceSlice)) and comes back when that is done, so the
+/// host never sees it while the device uses it. For plain slices the ordinary uploads and
+/// downloads stage through such memory themselves.
+///
+/// Dropping it does not free it, which would wait for the device: it lies in the context's bin
+/// until a buffer of about its size is made, or [`Context::collect`] frees it.
+pub struct PinnedBuffer<T> {
+    context: Arc<ContextInner>,
+    /// Dangling if `capacity` is 0.
+    start: NonNull<T>,
+    len: usize,
+    /// Bytes that the driver allocated.
+    capacity: usize,
+    marker: PhantomData<T>,
+}
+
+// SAFETY: the buffer owns its memory as a `Box<[T]>` does, and the driver ties it to no thread.
+unsafe impl<T: Send> Send for PinnedBuffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl<T: Copy + 'static> PinnedBuffer<T> {
+    /// A pinned buffer of `len` elements, all zero.
+    ///
+    /// # Errors
+    /// What the driver answered, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
+    #[doc(alias = "cuMemHostAlloc")]
+    #[doc(alias = "cuMemAllocHost")]
+    pub fn zeroed(context: &Context, len: usize) -> Result<Self>
+    where
+        T: Zeroable,
+    {
+        let buffer = Self::allocate(context, len)?;
+        // SAFETY: there is room for `len` elements, and zero bytes are valid ones.
+        unsafe { buffer.start.as_ptr().write_bytes(0, len) };
+        Ok(buffer)
+    }
+
+    /// A pinned copy of `source`.
+    ///
+    /// # Errors
+    /// As [`PinnedBuffer::zeroed`].
+    pub fn from_slice(context: &Context, source: &[T]) -> Result<Self>
+    where
+        T: NoUninit,
+    {
+        let buffer = Self::allocate(context, source.len())?;
+        // SAFETY: there is room for `len` elements, in memory that is only ours.
+        unsafe { buffer.start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        Ok(buffer)
+    }
+
+    fn allocate(context: &Context, len: usize) -> Result<Self> {
+        let inner = context.inner();
+        inner.state.usable()?;
+        // The driver aligns to pages; nothing sensible needs more.
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|_| align_of::<T>() <= 4096)
+            .ok_or_else(|| Error::invalid(format!("{len} elements don't fit pinned memory")))?;
+        let (start, capacity) = if bytes == 0 {
+            (NonNull::dangling(), 0)
+        } else if let Some((start, capacity)) = inner.bin.take_pinned(bytes) {
+            (start.cast(), capacity)
+        } else {
+            (allocate_pinned(inner, bytes)?.cast(), bytes)
+        };
+        Ok(Self { context: inner.clone(), start, len, capacity, marker: PhantomData })
+    }
+
+    pub(super) fn context(&self) -> &Arc<ContextInner> {
+        &self.context
+    }
+
+    pub(super) fn start(&self) -> NonNull<T> {
+        self.start
+    }
+
+    /// Gives the memory up to the bin as possibly still in use by the device.
+    pub(super) fn abandon(mut self) {
+        if self.capacity > 0 {
+            if self.context.state.is_usable() {
+                self.context.bin.put(Garbage::PinnedInFlight { start: self.start.cast() });
+            }
+            self.capacity = 0;
+        }
+    }
+}
+
+impl<T> Deref for PinnedBuffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` initialised elements that only this buffer refers to; while the device
+        // uses them the buffer is inside a transfer, out of reach.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for PinnedBuffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for PinnedBuffer<T> {
+    fn drop(&mut self) {
+        if self.capacity > 0 && self.context.state.is_usable() {
+            let item = Garbage::Pinned { start: self.start.cast(), bytes: self.capacity };
+            self.context.bin.put(item);
+        }
+    }
+}
+
+impl<T> fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinnedBuffer")
+            .field("element", &std::any::type_name::<T>())
+            .field("len", &self.len)
+            .finish()
+    }
+}

@@ -1,0 +1,176 @@
+//! Where device memory comes from: a pool of our own, or `cuMemAlloc` where there are no pools.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use cuda_sys::{
+    CUdevice_attribute, CUdeviceptr, CUmemAllocationType, CUmemLocation, CUmemLocationType,
+    CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+};
+
+use super::allocation::Kind;
+use crate::context::ContextInner;
+use crate::device::Device;
+use crate::driver::DeviceState;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stream::StreamInner;
+
+/// The memory pool of a context. Its own, so that its settings and its trimming disturb nobody.
+pub(crate) struct Pool {
+    /// Read on the hot path; only `destroy` and `abandon`, after the last user, empty `owned`.
+    handle: Option<CUmemoryPool>,
+    owned: Mutex<Option<CUmemoryPool>>,
+}
+
+// SAFETY: a CUmemoryPool may be used from any thread.
+unsafe impl Send for Pool {}
+// SAFETY: as above; the driver locks the pool itself.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    pub(crate) fn new(device: Device) -> Result<Self> {
+        let state = device.state();
+        let supported = state.sys.supports("cuMemAllocFromPoolAsync")
+            && device
+                .raw_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?
+                != 0;
+        if !supported {
+            return Ok(Self { handle: None, owned: Mutex::new(None) });
+        }
+
+        let mut location = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            ..Default::default()
+        };
+        location.__bindgen_anon_1.id = state.raw;
+        let properties = CUmemPoolProps {
+            allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            location,
+            ..Default::default()
+        };
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is a valid place for a handle and `properties` is fully initialised.
+        let result = unsafe { state.sys.cuMemPoolCreate(&raw mut raw, &raw const properties) };
+        state.answer("cuMemPoolCreate", result)?;
+        let pool = Self { handle: Some(raw), owned: Mutex::new(Some(raw)) };
+        // Without a threshold every synchronisation gives the memory back to the system, and the
+        // next allocation is as slow as the first.
+        pool.apply_threshold(state, u64::MAX)?;
+        Ok(pool)
+    }
+
+    /// Allocates `bytes` in the stream's order. Out of memory, the pool gives what it holds back
+    /// to the system and the allocation is tried once more.
+    pub(super) fn allocate(
+        &self,
+        stream: &StreamInner,
+        bytes: usize,
+    ) -> Result<(CUdeviceptr, Kind)> {
+        let context = &stream.context;
+        let Some(pool) = self.handle else {
+            return Ok((allocate_blocking(stream, bytes)?, Kind::Blocking));
+        };
+        let attempt = || {
+            let mut start = 0;
+            // SAFETY: `start` is a valid place for an address; pool and stream are live.
+            let result = unsafe {
+                stream.state().sys.cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw)
+            };
+            stream.answer("cuMemAllocFromPoolAsync", result)?;
+            stream.number();
+            Ok(start)
+        };
+        match attempt() {
+            Ok(start) => Ok((start, Kind::Pooled)),
+            Err(error) if is_out_of_memory(&error) => {
+                self.trim(context, 0)?;
+                match attempt() {
+                    Ok(start) => {
+                        context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);
+                        Ok((start, Kind::Pooled))
+                    }
+                    Err(error) => Err(explain_out_of_memory(context, error, bytes)),
+                }
+            }
+            Err(error) => Err(error.with_asked(format!("{bytes} bytes of device memory"))),
+        }
+    }
+
+    pub(crate) fn trim(&self, context: &ContextInner, keep: usize) -> Result<()> {
+        context.state.usable()?;
+        let Some(pool) = self.handle else { return Ok(()) };
+        // SAFETY: the pool is live as long as its context.
+        let result = unsafe { context.state.sys.cuMemPoolTrimTo(pool, keep) };
+        context.answer("cuMemPoolTrimTo", result)
+    }
+
+    pub(crate) fn set_threshold(&self, context: &ContextInner, bytes: u64) -> Result<()> {
+        context.state.usable()?;
+        self.apply_threshold(context.state, bytes)
+    }
+
+    fn apply_threshold(&self, state: &DeviceState, mut bytes: u64) -> Result<()> {
+        let Some(pool) = self.handle else { return Ok(()) };
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        let value = (&raw mut bytes).cast();
+        // SAFETY: the attribute's type is a 64-bit integer, which `value` points to.
+        let result = unsafe { state.sys.cuMemPoolSetAttribute(pool, attribute, value) };
+        state.answer("cuMemPoolSetAttribute", result)
+    }
+
+    /// Destroys the pool: called when nothing allocated from it is left.
+    pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
+        let pool = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pool) = pool else { return Ok(()) };
+        // SAFETY: the handle is live and is taken by this call alone.
+        context.answer("cuMemPoolDestroy", unsafe { context.state.sys.cuMemPoolDestroy(pool) })
+    }
+
+    /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
+    pub(crate) fn abandon(&self, state: &DeviceState) {
+        let pool = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(pool) = pool {
+            // SAFETY: as in `destroy`. There is nobody left to tell about a failure.
+            let _ = unsafe { state.sys.cuMemPoolDestroy(pool) };
+        }
+    }
+}
+
+fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
+    let context = &stream.context;
+    if let Some(start) = context.bin.take_device(bytes, stream.id) {
+        return Ok(start);
+    }
+    let attempt = || {
+        let mut start = 0;
+        context.with_current(|| {
+            // SAFETY: `start` is a valid place for an address, and the context is current.
+            let result = unsafe { context.state.sys.cuMemAlloc_v2(&raw mut start, bytes) };
+            context.answer("cuMemAlloc", result)
+        })?;
+        Ok(start)
+    };
+    match attempt() {
+        Err(error) if is_out_of_memory(&error) => {
+            context.collect()?;
+            context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);
+            attempt().map_err(|error| explain_out_of_memory(context, error, bytes))
+        }
+        other => other,
+    }
+}
+
+pub(super) fn is_out_of_memory(error: &Error) -> bool {
+    error.code() == Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+#[cold]
+fn explain_out_of_memory(context: &ContextInner, error: Error, requested: usize) -> Error {
+    if !is_out_of_memory(&error) {
+        return error;
+    }
+    match context.memory_info() {
+        Ok((free, total)) => error.with_kind(ErrorKind::OutOfMemory { requested, free, total }),
+        Err(_) => error.with_asked(format!("{requested} bytes of device memory")),
+    }
+}

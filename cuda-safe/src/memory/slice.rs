@@ -1,0 +1,350 @@
+//! Borrowed views of device memory: what kernels and copies are given.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+use bytemuck::{AnyBitPattern, NoUninit, Pod};
+use cuda_sys::CUdeviceptr;
+
+use super::allocation::Allocation;
+use super::copy;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// A view of `len` elements on the device that may be read.
+///
+/// It borrows the buffer: the buffer can't be written, or dropped, while the view lives. What the
+/// device does with it is ordered by the stream it is used on, not by the view's lifetime.
+pub struct DeviceSlice<'a, T> {
+    allocation: &'a Arc<Allocation>,
+    offset: usize,
+    len: usize,
+    marker: PhantomData<&'a [T]>,
+}
+
+/// A view of `len` elements on the device that may be written. It borrows the buffer exclusively.
+pub struct DeviceSliceMut<'a, T> {
+    allocation: &'a Arc<Allocation>,
+    offset: usize,
+    len: usize,
+    marker: PhantomData<&'a mut [T]>,
+}
+
+// A view is Send and Sync as the host's slices are: `&Arc<Allocation>` is both, and the marker
+// brings the element's bounds.
+
+impl<T> Clone for DeviceSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DeviceSlice<'_, T> {}
+
+/// What both kinds of views have, written once.
+macro_rules! view {
+    ($view:ident) => {
+        impl<'a, T: Copy + 'static> $view<'a, T> {
+            /// The elements from `offset` bytes on. Callers have checked bounds and alignment.
+            pub(crate) fn new(allocation: &'a Arc<Allocation>, offset: usize, len: usize) -> Self {
+                debug_assert!(offset + len * size_of::<T>() <= allocation.bytes());
+                Self { allocation, offset, len, marker: PhantomData }
+            }
+
+            /// The number of elements.
+            #[must_use]
+            #[inline]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether there are no elements.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// The size in bytes.
+            #[must_use]
+            #[inline]
+            pub fn bytes(&self) -> usize {
+                self.len * size_of::<T>()
+            }
+
+            /// The device address of the first element; 0 for a view of an empty buffer.
+            #[must_use]
+            #[inline]
+            pub fn as_raw(&self) -> CUdeviceptr {
+                self.allocation.address() + self.offset as u64
+            }
+
+            /// The allocation that the view lies in.
+            #[must_use]
+            #[inline]
+            pub fn allocation(&self) -> &'a Arc<Allocation> {
+                self.allocation
+            }
+
+            /// The bytes of the allocation that the view covers.
+            #[must_use]
+            #[inline]
+            pub fn byte_range(&self) -> Range<usize> {
+                self.offset..self.offset + self.bytes()
+            }
+
+            /// Copies the elements to a new vector. Waits until it is filled.
+            ///
+            /// # Errors
+            /// What the driver answered, or the error of earlier work on the stream.
+            #[doc(alias = "cuMemcpyDtoH")]
+            pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>>
+            where
+                T: AnyBitPattern,
+            {
+                let mut host = Vec::with_capacity(self.len);
+                let spare = &mut host.spare_capacity_mut()[..self.len];
+                let bytes = self.bytes();
+                // SAFETY: the same memory as `spare`, as bytes; uninitialised bytes are allowed.
+                let target = unsafe {
+                    std::slice::from_raw_parts_mut(
+                        spare.as_mut_ptr().cast::<MaybeUninit<u8>>(),
+                        bytes,
+                    )
+                };
+                copy::download(stream, self.allocation, self.offset, target)?;
+                // SAFETY: `download` has written all `len` elements, and any bytes are a `T`.
+                unsafe { host.set_len(self.len) };
+                Ok(host)
+            }
+
+            /// Copies the elements into `target`. Waits until it is written.
+            ///
+            /// # Errors
+            /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise
+            /// what the driver answered, or the error of earlier work on the stream.
+            #[doc(alias = "cuMemcpyDtoH")]
+            pub fn download(&self, stream: &Stream, target: &mut [T]) -> Result<()>
+            where
+                T: AnyBitPattern,
+            {
+                same_length("download", self.len, target.len())?;
+                // SAFETY: the same memory as `target`, as bytes; only whole elements' worth of
+                // bytes from the device are written to it, and any bytes are a `T`.
+                let target = unsafe {
+                    std::slice::from_raw_parts_mut(
+                        target.as_mut_ptr().cast::<MaybeUninit<u8>>(),
+                        size_of_val(target),
+                    )
+                };
+                copy::download(stream, self.allocation, self.offset, target)
+            }
+
+            fn bounds(&self, range: impl RangeBounds<usize>) -> Result<Range<usize>> {
+                let start = match range.start_bound() {
+                    Bound::Included(start) => Some(*start),
+                    Bound::Excluded(before) => before.checked_add(1),
+                    Bound::Unbounded => Some(0),
+                };
+                let end = match range.end_bound() {
+                    Bound::Included(last) => last.checked_add(1),
+                    Bound::Excluded(end) => Some(*end),
+                    Bound::Unbounded => Some(self.len),
+                };
+                match (start, end) {
+                    (Some(start), Some(end)) if start <= end && end <= self.len => Ok(start..end),
+                    _ => Err(Error::invalid(format!(
+                        "the range {:?}..{:?} is not within 0..{}",
+                        start, end, self.len
+                    ))),
+                }
+            }
+
+            fn recast<U>(&self) -> Result<usize> {
+                let (bytes, size) = (self.bytes(), size_of::<U>());
+                let aligned = self.as_raw().is_multiple_of(align_of::<U>() as u64);
+                if size == 0 || bytes % size != 0 || !aligned {
+                    return Err(Error::invalid(format!(
+                        "{bytes} bytes at {:#x} are not a whole number of aligned {}",
+                        self.as_raw(),
+                        std::any::type_name::<U>(),
+                    )));
+                }
+                Ok(bytes / size)
+            }
+        }
+
+        impl<T> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($view))
+                    .field("element", &std::any::type_name::<T>())
+                    .field("len", &self.len)
+                    .field("offset", &self.offset)
+                    .field("allocation", self.allocation)
+                    .finish()
+            }
+        }
+    };
+}
+
+view!(DeviceSlice);
+view!(DeviceSliceMut);
+
+impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
+    /// The elements in `range`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
+        let range = self.bounds(range)?;
+        let offset = self.offset + range.start * size_of::<T>();
+        Ok(DeviceSlice::new(self.allocation, offset, range.len()))
+    }
+
+    /// The first `middle` elements and the others.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
+    pub fn split_at(&self, middle: usize) -> Result<(DeviceSlice<'a, T>, DeviceSlice<'a, T>)> {
+        Ok((self.slice(..middle)?, self.slice(middle..)?))
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new
+    /// element's or the address is not aligned for it.
+    pub fn cast<U: AnyBitPattern>(&self) -> Result<DeviceSlice<'a, U>>
+    where
+        T: NoUninit,
+    {
+        Ok(DeviceSlice::new(self.allocation, self.offset, self.recast::<U>()?))
+    }
+}
+
+impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
+    /// A view for reading, for as long as this one is borrowed.
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(self.allocation, self.offset, self.len)
+    }
+
+    /// A view for writing, for as long as this one is borrowed.
+    pub fn reborrow(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut::new(self.allocation, self.offset, self.len)
+    }
+
+    /// The elements in `range`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        let range = self.bounds(range)?;
+        let offset = self.offset + range.start * size_of::<T>();
+        Ok(DeviceSliceMut::new(self.allocation, offset, range.len()))
+    }
+
+    /// The first `middle` elements and the others, each to be written independently.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
+    pub fn split_at_mut(
+        self,
+        middle: usize,
+    ) -> Result<(DeviceSliceMut<'a, T>, DeviceSliceMut<'a, T>)> {
+        let range = self.bounds(middle..)?;
+        let offset = self.offset + middle * size_of::<T>();
+        // Disjoint, and `self` is consumed: no byte is in two views for writing.
+        Ok((
+            DeviceSliceMut::new(self.allocation, self.offset, middle),
+            DeviceSliceMut::new(self.allocation, offset, range.len()),
+        ))
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new
+    /// element's or the address is not aligned for it.
+    pub fn cast_mut<U: Pod>(self) -> Result<DeviceSliceMut<'a, U>>
+    where
+        T: Pod,
+    {
+        Ok(DeviceSliceMut::new(self.allocation, self.offset, self.recast::<U>()?))
+    }
+
+    /// Copies `source` to the device, in `stream`'s order. Returns when `source` was read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    #[doc(alias = "cuMemcpyHtoD")]
+    pub fn upload(&mut self, stream: &Stream, source: &[T]) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        same_length("upload", self.len, source.len())?;
+        copy::upload(stream, self.allocation, self.offset, bytemuck::cast_slice(source))
+    }
+
+    /// Copies from elsewhere on the device, in `stream`'s order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    #[doc(alias = "cuMemcpyDtoD")]
+    pub fn copy_from<'b>(
+        &mut self,
+        stream: &Stream,
+        source: impl Into<DeviceSlice<'b, T>>,
+    ) -> Result<()> {
+        let source = source.into();
+        same_length("copy", self.len, source.len)?;
+        let to = (&**self.allocation, self.offset);
+        let from = (&**source.allocation, source.offset);
+        copy::copy_on_device(stream, to, from, source.bytes())
+    }
+
+    /// Writes `value` to every element, in `stream`'s order.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuMemset")]
+    pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        if self.bytes() == 0 {
+            return Ok(());
+        }
+        let pattern = bytemuck::bytes_of(&value);
+        copy::fill(stream, self.allocation, self.offset, pattern, self.len)
+    }
+}
+
+fn same_length(what: &str, device: usize, host: usize) -> Result<()> {
+    if device == host {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what}: {device} elements on one side and {host} on the other")))
+}
+
+impl<'b, T: Copy + 'static> From<&'b DeviceSlice<'_, T>> for DeviceSlice<'b, T> {
+    fn from(view: &'b DeviceSlice<'_, T>) -> Self {
+        *view
+    }
+}
+
+impl<'b, T: Copy + 'static> From<&'b DeviceSliceMut<'_, T>> for DeviceSlice<'b, T> {
+    fn from(view: &'b DeviceSliceMut<'_, T>) -> Self {
+        view.as_slice()
+    }
+}
+
+impl<'b, T: Copy + 'static> From<&'b mut DeviceSliceMut<'_, T>> for DeviceSliceMut<'b, T> {
+    fn from(view: &'b mut DeviceSliceMut<'_, T>) -> Self {
+        view.reborrow()
+    }
+}

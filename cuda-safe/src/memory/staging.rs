@@ -1,0 +1,196 @@
+//! The staging ring: pinned blocks of our own that uploads and downloads go through, so that the
+//! driver never holds a pointer into a caller's slice after a call has returned.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use cuda_sys::{CU_MEMHOSTALLOC_PORTABLE, CUevent, CUresult};
+
+use crate::context::{ContextInner, Garbage};
+use crate::error::Result;
+use crate::stream::{StreamInner, create_event};
+
+/// The size of a block: large enough that a block's event is paid for by many small uploads, and
+/// that a large copy runs at the bus's speed.
+pub(crate) const BLOCK_BYTES: usize = 2 << 20;
+
+/// The most blocks that one context holds. When all are in flight, a copy waits for the oldest.
+const MOST_BLOCKS: usize = 16;
+
+/// A pinned block and the event that says when the device is done with it. Owned by whoever holds
+/// it; the ring frees it.
+pub(crate) struct StagingBlock {
+    start: NonNull<u8>,
+    event: CUevent,
+}
+
+// SAFETY: the block owns its memory and event, and the driver ties neither to a thread.
+unsafe impl Send for StagingBlock {}
+
+impl StagingBlock {
+    #[inline]
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Records the block's event on `stream`: it is done when the copies enqueued so far are.
+    pub(super) fn record(&self, stream: &StreamInner) -> Result<()> {
+        // SAFETY: both handles are live: the block owns the event.
+        let result = unsafe { stream.state().sys.cuEventRecord(self.event, stream.raw) };
+        stream.answer("cuEventRecord", result)
+    }
+
+    /// Waits until the copies before the last record are done.
+    pub(super) fn wait(&self, context: &ContextInner) -> Result<()> {
+        // SAFETY: the block owns the event.
+        let result = unsafe { context.state.sys.cuEventSynchronize(self.event) };
+        context.answer("cuEventSynchronize", result)
+    }
+
+    fn is_done(&self, context: &ContextInner) -> Result<bool> {
+        // SAFETY: the block owns the event.
+        match unsafe { context.state.sys.cuEventQuery(self.event) } {
+            Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+            other => context.answer("cuEventQuery", other).map(|()| true),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Staging {
+    ring: Mutex<Ring>,
+}
+
+#[derive(Default)]
+struct Ring {
+    free: Vec<StagingBlock>,
+    /// Recorded and perhaps still read or written by the device, oldest first.
+    busy: VecDeque<StagingBlock>,
+    /// Blocks that exist: free, busy, and held by streams and copies.
+    blocks: usize,
+}
+
+impl Staging {
+    /// A block that the device is done with: a free one, the oldest busy one if it is done, a new
+    /// one, or the oldest busy one after a wait, in this order.
+    pub(super) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
+        let waited_for = {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(block) = ring.free.pop() {
+                return Ok(block);
+            }
+            let done = match ring.busy.front() {
+                Some(oldest) => oldest.is_done(context)?,
+                None => false,
+            };
+            // Holders may all be other threads' streams, so that nothing is busy at the limit: one
+            // block more is then better than waiting for them.
+            let full = ring.blocks >= MOST_BLOCKS;
+            match ring.busy.pop_front() {
+                Some(block) if done => return Ok(block),
+                Some(block) if full => Some(block),
+                other => {
+                    if let Some(block) = other {
+                        ring.busy.push_front(block);
+                    }
+                    ring.blocks += 1;
+                    None
+                }
+            }
+        };
+        match waited_for {
+            // Waiting happens outside the lock: other threads go on.
+            Some(block) => match block.wait(context) {
+                Ok(()) => Ok(block),
+                Err(error) => {
+                    self.discard(context, block);
+                    Err(error)
+                }
+            },
+            None => create_block(context).inspect_err(|_| {
+                self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
+            }),
+        }
+    }
+
+    /// Takes back a block that the device is done with.
+    pub(super) fn release(&self, block: StagingBlock) {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).free.push(block);
+    }
+
+    /// Takes back a block that copies enqueued on `stream` still use.
+    pub(crate) fn retire(&self, stream: &StreamInner, block: StagingBlock) {
+        match block.record(stream) {
+            Ok(()) => {
+                self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);
+            }
+            Err(error) => {
+                stream.context.keep_drop_error(error);
+                self.discard(&stream.context, block);
+            }
+        }
+    }
+
+    /// Gives a block up to the bin, when nobody can say any more whether the device uses it.
+    pub(super) fn discard(&self, context: &ContextInner, block: StagingBlock) {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
+        if !context.state.is_usable() {
+            return;
+        }
+        context.bin.put(Garbage::PinnedInFlight { start: block.start });
+        // SAFETY: the block owned the event; destroying a pending one is allowed.
+        let _ = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
+    }
+
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        (ring.blocks * BLOCK_BYTES) as u64
+    }
+
+    /// Frees all blocks that nobody holds. Waits for the device.
+    pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
+        let blocks: Vec<_> = {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let ring = &mut *ring;
+            let blocks: Vec<_> = ring.free.drain(..).chain(ring.busy.drain(..)).collect();
+            ring.blocks -= blocks.len();
+            blocks
+        };
+        for block in blocks {
+            // SAFETY: the block owned the event.
+            let result = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
+            context.bin.put(Garbage::PinnedInFlight { start: block.start });
+            context.answer("cuEventDestroy", result)?;
+        }
+        Ok(())
+    }
+}
+
+fn create_block(context: &ContextInner) -> Result<StagingBlock> {
+    let event = create_event(context)?;
+    match allocate_pinned(context, BLOCK_BYTES) {
+        Ok(start) => Ok(StagingBlock { start, event }),
+        Err(error) => {
+            // SAFETY: made above and never recorded.
+            let _ = unsafe { context.state.sys.cuEventDestroy_v2(event) };
+            Err(error)
+        }
+    }
+}
+
+/// Allocates pinned host memory that every context may use. `bytes` must not be 0.
+pub(super) fn allocate_pinned(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
+    let mut start = std::ptr::null_mut();
+    context.with_current(|| {
+        // SAFETY: `start` is a valid place for a pointer, and the context is current.
+        let result = unsafe {
+            context.state.sys.cuMemHostAlloc(&raw mut start, bytes, CU_MEMHOSTALLOC_PORTABLE)
+        };
+        context
+            .answer("cuMemHostAlloc", result)
+            .map_err(|error| error.with_asked(format!("{bytes} bytes of pinned host memory")))
+    })?;
+    NonNull::new(start.cast())
+        .ok_or_else(|| crate::Error::invalid("cuMemHostAlloc answered success and a null pointer"))
+}

@@ -1,0 +1,143 @@
+//! Transfers that own their pinned buffer until they are done.
+
+use std::fmt;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use super::copy::enqueue;
+use super::pinned::PinnedBuffer;
+use super::slice::{DeviceSlice, DeviceSliceMut};
+use super::uses::Access;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::stream::Stream;
+
+/// A copy between pinned host memory and the device that may still be running. The pinned buffer
+/// is inside, out of the host's reach; [`Transfer::wait`] gives it back.
+///
+/// Dropping it does not wait: the copy goes on, and the pinned memory lies in the context's bin.
+#[must_use = "`wait` gives the pinned buffer back"]
+pub struct Transfer<T: Copy + 'static> {
+    /// `None` only once `wait` has taken it.
+    buffer: Option<PinnedBuffer<T>>,
+    done: Event,
+}
+
+impl<T: Copy + 'static> Transfer<T> {
+    /// Enqueues the copy and an event behind it. Whatever fails after the copy may have begun, the
+    /// buffer is not seen by the host again.
+    fn start(
+        stream: &Stream,
+        buffer: PinnedBuffer<T>,
+        copy: impl FnOnce(&PinnedBuffer<T>) -> Result<()>,
+    ) -> Result<Self> {
+        let done = Event::new(&Context::from_inner(buffer.context().clone()))?;
+        let transfer = Self { buffer: Some(buffer), done };
+        if let Some(buffer) = &transfer.buffer {
+            copy(buffer)?;
+        }
+        transfer.done.record(stream)?;
+        Ok(transfer)
+    }
+
+    /// Waits until the copy is done and gives the buffer back.
+    ///
+    /// # Errors
+    /// The error of the copy or of earlier work on its stream; the buffer is then lost.
+    pub fn wait(mut self) -> Result<PinnedBuffer<T>> {
+        self.done.synchronize()?;
+        self.buffer.take().ok_or_else(|| Error::invalid("the transfer was waited for before"))
+    }
+
+    /// Whether the copy is done, so that [`Transfer::wait`] won't block.
+    ///
+    /// # Errors
+    /// The error of the copy or of earlier work on its stream.
+    pub fn is_done(&self) -> Result<bool> {
+        self.done.is_done()
+    }
+}
+
+impl<T: Copy + 'static> Drop for Transfer<T> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            buffer.abandon();
+        }
+    }
+}
+
+impl<T: Copy + 'static> fmt::Debug for Transfer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer").field("buffer", &self.buffer).finish_non_exhaustive()
+    }
+}
+
+impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
+    /// Copies `source` to the device, in `stream`'s order, without waiting. `source` comes back
+    /// from [`Transfer::wait`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn upload_pinned(&mut self, stream: &Stream, source: PinnedBuffer<T>) -> Result<Transfer<T>>
+    where
+        T: NoUninit,
+    {
+        check_length(self.len(), source.len())?;
+        let view = self.as_slice();
+        Transfer::start(stream, source, |source| {
+            if view.bytes() == 0 {
+                return Ok(());
+            }
+            let uses = [(&**view.allocation(), view.byte_range(), Access::Write)];
+            enqueue(stream, uses, |inner| {
+                let (to, bytes) = (view.as_raw(), view.bytes());
+                let from = source.start().as_ptr().cast_const().cast();
+                // SAFETY: the pinned memory stays in the transfer until the copy is done, or goes
+                // to the bin, which frees it only after waiting; `to` lies in a live allocation.
+                let result =
+                    unsafe { inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
+                inner.answer("cuMemcpyHtoDAsync", result)
+            })
+        })
+    }
+}
+
+impl<T: Copy + 'static> DeviceSlice<'_, T> {
+    /// Copies to `target`, in `stream`'s order, without waiting. `target` comes back, written,
+    /// from [`Transfer::wait`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    #[doc(alias = "cuMemcpyDtoHAsync")]
+    pub fn download_pinned(&self, stream: &Stream, target: PinnedBuffer<T>) -> Result<Transfer<T>>
+    where
+        T: AnyBitPattern,
+    {
+        check_length(self.len(), target.len())?;
+        Transfer::start(stream, target, |target| {
+            if self.bytes() == 0 {
+                return Ok(());
+            }
+            let uses = [(&**self.allocation(), self.byte_range(), Access::Read)];
+            enqueue(stream, uses, |inner| {
+                let (from, bytes) = (self.as_raw(), self.bytes());
+                let to = target.start().as_ptr().cast();
+                // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
+                let result =
+                    unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
+                inner.answer("cuMemcpyDtoHAsync", result)
+            })
+        })
+    }
+}
+
+fn check_length(device: usize, host: usize) -> Result<()> {
+    if device == host {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("transfer: {device} elements on the device and {host} pinned")))
+}

@@ -1,0 +1,171 @@
+//! Who used an allocation last, and whom the next user has to wait for.
+//!
+//! Most allocations are only ever used on their home stream, where the stream itself keeps order.
+//! As long as that is so, `shared` is false and a use records nothing. The first use from another
+//! stream raises `shared`; from then on every use is recorded under the lock, per range of bytes:
+//! the last write and, for each stream, its last read.
+//!
+//! The moment of raising is the delicate one. A home use runs `enqueue; number (SeqCst); load
+//! shared (SeqCst)`, a raising one `store shared (SeqCst); load the home stream's number
+//! (SeqCst)`. In the single order of SeqCst operations either the home use sees `shared` raised,
+//! and records itself, or its number is seen and counted as part of what the home stream had
+//! enqueued by then. No use is missed.
+
+use std::ops::Range;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::allocation::Allocation;
+use super::ranges::Ranges;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// How a kernel or a copy uses a range of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It only reads.
+    Read,
+    /// It may write, and perhaps read too.
+    Write,
+}
+
+/// Beyond this many streams that have read since the last write, the home stream waits for the
+/// one that read first and stands for it, so that the list stays short.
+const MOST_READERS: usize = 16;
+
+/// The newest use of some bytes by a stream.
+#[derive(Clone, PartialEq)]
+pub(super) struct Mark {
+    stream: Stream,
+    sequence: u64,
+}
+
+#[derive(Clone, PartialEq, Default)]
+pub(super) struct Uses {
+    write: Option<Mark>,
+    /// At most one for each stream, all newer than `write`.
+    reads: Vec<Mark>,
+}
+
+impl Allocation {
+    /// To be called before a use is enqueued on `stream`: makes the stream wait for conflicting
+    /// uses on other streams. Costs two loads while the allocation stays on its home stream.
+    #[inline]
+    pub(crate) fn begin_use(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if self.is_home(stream) && !self.shared.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.begin_shared_use(stream, range, access)
+    }
+
+    /// To be called after the use was enqueued and numbered.
+    #[inline]
+    pub(crate) fn end_use(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        access: Access,
+        sequence: u64,
+    ) {
+        if access == Access::Write {
+            self.versions.bump(range.clone(), self.bytes());
+        }
+        if self.is_home(stream) && !self.shared.load(Ordering::SeqCst) {
+            return;
+        }
+        self.end_shared_use(stream, range, access, sequence);
+    }
+
+    #[cold]
+    fn begin_shared_use(&self, stream: &Stream, range: Range<usize>, access: Access) -> Result<()> {
+        let user = stream.inner();
+        if !std::sync::Arc::ptr_eq(&user.context, &self.home().inner().context) {
+            return Err(Error::invalid(
+                "the buffer belongs to another context than the stream it is used on",
+            ));
+        }
+        if self.bytes() == 0 {
+            return Ok(());
+        }
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = uses.get_or_insert_with(|| {
+            self.shared.store(true, Ordering::SeqCst);
+            let home = self.home();
+            // Stands for every use by the home stream so far, reads too, and for the allocation
+            // itself, which is work of that stream.
+            let sequence = home.inner().enqueued();
+            let write = Some(Mark { stream: home.clone(), sequence });
+            Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
+        });
+        uses.for_each(range, |uses| {
+            if let Some(write) = &uses.write {
+                user.wait_for(write.stream.inner(), write.sequence)?;
+            }
+            if access == Access::Write {
+                for read in &uses.reads {
+                    user.wait_for(read.stream.inner(), read.sequence)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    #[cold]
+    fn end_shared_use(&self, stream: &Stream, range: Range<usize>, access: Access, sequence: u64) {
+        let mut guard = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(uses) = guard.as_mut() else { return };
+        let mark = Mark { stream: stream.clone(), sequence };
+        uses.update(range, |uses| match access {
+            Access::Write => {
+                uses.write = Some(mark.clone());
+                uses.reads.clear();
+            }
+            Access::Read => match uses.reads.iter_mut().find(|read| read.stream == *stream) {
+                Some(read) => read.sequence = read.sequence.max(sequence),
+                None => {
+                    uses.reads.push(mark.clone());
+                    if uses.reads.len() > MOST_READERS {
+                        self.fold_first_reader(uses);
+                    }
+                }
+            },
+        });
+    }
+
+    /// Lets the home stream wait for the stream that read first, and stand for it.
+    fn fold_first_reader(&self, uses: &mut Uses) {
+        let home = self.home();
+        let Some(first) = uses.reads.iter().position(|read| read.stream != *home) else { return };
+        let read = &uses.reads[first];
+        // If the wait can't be enqueued the list stays one longer: nothing is lost.
+        if home.inner().wait_for(read.stream.inner(), read.sequence).is_err() {
+            return;
+        }
+        uses.reads.remove(first);
+        // The wait is part of what is enqueued after it: a number taken now covers it.
+        let sequence = home.inner().number();
+        match uses.reads.iter_mut().find(|read| read.stream == *home) {
+            Some(read) => read.sequence = sequence,
+            None => uses.reads.push(Mark { stream: home.clone(), sequence }),
+        }
+    }
+
+    /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
+    /// comes last.
+    pub(super) fn join_home(&self) -> Result<()> {
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(uses) = uses.as_ref() else { return Ok(()) };
+        let home = self.home().inner();
+        uses.for_each(0..self.bytes(), |uses| {
+            for mark in uses.write.iter().chain(&uses.reads) {
+                home.wait_for(mark.stream.inner(), mark.sequence)?;
+            }
+            Ok(())
+        })
+    }
+}

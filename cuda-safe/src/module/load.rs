@@ -1,0 +1,214 @@
+//! Handing an image to the driver: checked first, since the driver is told no length.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use cuda_sys::{CUmodule, CUresult};
+
+use super::ModuleInner;
+use super::jit::{Arguments, JitOptions};
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::image::{self, ImageKind};
+
+/// What a module can be loaded from.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum ModuleImage<'a> {
+    /// What NVRTC made: cubin and PTX, the names and signatures of the kernels.
+    Image(&'a nvrtc::Image),
+    /// PTX text.
+    Ptx(&'a str),
+    /// Machine code for one architecture.
+    Cubin(&'a [u8]),
+    /// Images for several architectures in one.
+    Fatbin(&'a [u8]),
+}
+
+impl<'a> From<&'a nvrtc::Image> for ModuleImage<'a> {
+    fn from(image: &'a nvrtc::Image) -> Self {
+        Self::Image(image)
+    }
+}
+
+/// Which part of an image the driver took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LoadedFrom {
+    /// Machine code, as it was.
+    Cubin,
+    /// PTX, compiled by the driver.
+    Ptx,
+    /// A fatbin: the driver chose.
+    Fatbin,
+}
+
+pub(super) fn load(
+    context: &Arc<ContextInner>,
+    image: ModuleImage<'_>,
+    options: &JitOptions,
+) -> Result<ModuleInner> {
+    context.state.usable()?;
+    match image {
+        ModuleImage::Image(image) => load_image(context, image, options),
+        ModuleImage::Ptx(ptx) => {
+            let signatures = ptx::entries(ptx).unwrap_or_default();
+            let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
+            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx))
+        }
+        ModuleImage::Cubin(bytes) => {
+            let loaded = load_bytes(context, bytes, ImageKind::Cubin, options)?;
+            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin))
+        }
+        ModuleImage::Fatbin(bytes) => {
+            let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
+            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Fatbin))
+        }
+    }
+}
+
+fn load_image(
+    context: &Arc<ContextInner>,
+    image: &nvrtc::Image,
+    options: &JitOptions,
+) -> Result<ModuleInner> {
+    let attempt = |kind| match kind {
+        LoadedFrom::Ptx => {
+            let ptx = image.ptx.as_deref();
+            ptx.map(|ptx| load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options))
+        }
+        _ => {
+            let cubin = image.cubin.as_deref();
+            cubin.map(|cubin| load_bytes(context, cubin, ImageKind::Cubin, options))
+        }
+    };
+    let (loaded, from) = match (attempt(LoadedFrom::Cubin), &image.ptx) {
+        (Some(Ok(loaded)), _) => (loaded, LoadedFrom::Cubin),
+        (Some(Err(error)), Some(_)) if wants_ptx(&error) => match attempt(LoadedFrom::Ptx) {
+            Some(loaded) => (loaded?, LoadedFrom::Ptx),
+            None => return Err(error),
+        },
+        (Some(Err(error)), _) => return Err(error),
+        (None, _) => match attempt(LoadedFrom::Ptx) {
+            Some(loaded) => (loaded?, LoadedFrom::Ptx),
+            None => return Err(Error::invalid("the image has neither a cubin nor PTX")),
+        },
+    };
+    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from))
+}
+
+/// Whether another form of the same program may load where this one did not: no code for the
+/// device, a newer format than the driver knows, or a device that takes no machine code.
+fn wants_ptx(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(
+            CUresult::CUDA_ERROR_INVALID_IMAGE
+                | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+                | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                | CUresult::CUDA_ERROR_INVALID_SOURCE
+        )
+    )
+}
+
+struct Loaded {
+    raw: CUmodule,
+    log: String,
+}
+
+fn module(
+    context: &Arc<ContextInner>,
+    loaded: Loaded,
+    signatures: Vec<ptx::Signature>,
+    lowered: Vec<(String, String)>,
+    loaded_from: LoadedFrom,
+) -> ModuleInner {
+    ModuleInner {
+        context: context.clone(),
+        raw: loaded.raw,
+        signatures,
+        lowered,
+        loaded_from,
+        log: loaded.log,
+        globals: Mutex::new(HashMap::new()),
+    }
+}
+
+fn load_bytes(
+    context: &ContextInner,
+    bytes: &[u8],
+    kind: ImageKind,
+    options: &JitOptions,
+) -> Result<Loaded> {
+    let found = image::check(bytes).map_err(Error::invalid)?;
+    if found != kind {
+        return Err(Error::invalid(format!("expected {}, found {}", label(kind), label(found))));
+    }
+    // PTX ends with a zero byte for the driver; others are taken as they are.
+    let bytes: Cow<'_, [u8]> = match kind {
+        ImageKind::Ptx if bytes.last() != Some(&0) => [bytes, &[0]].concat().into(),
+        _ => bytes.into(),
+    };
+    let mut arguments = Arguments::new(options);
+    let mut raw = std::ptr::null_mut();
+    let result = context.with_current(|| {
+        let (count, keys, values) = arguments.as_raw();
+        // SAFETY: `raw` is a valid place for a handle; the image is whole, which `check` has
+        // established, or ends with a zero byte; the arrays have `count` elements, and the log
+        // buffers live until after the call.
+        let result = unsafe {
+            context.state.sys.cuModuleLoadDataEx(
+                &raw mut raw,
+                bytes.as_ptr().cast(),
+                count,
+                keys,
+                values,
+            )
+        };
+        context.answer("cuModuleLoadDataEx", result)
+    });
+    let log = arguments.log();
+    match result {
+        Ok(()) => Ok(Loaded { raw, log }),
+        Err(error) if error.is_fatal() => Err(error),
+        Err(error) => Err(explain(context, error, &bytes, kind, &log)),
+    }
+}
+
+fn label(kind: ImageKind) -> &'static str {
+    match kind {
+        ImageKind::Cubin => "a cubin",
+        ImageKind::Fatbin => "a fatbin",
+        ImageKind::Ptx => "PTX",
+    }
+}
+
+/// Says what the image is, what the driver can take, and what the compiler said.
+#[cold]
+fn explain(
+    context: &ContextInner,
+    error: Error,
+    bytes: &[u8],
+    kind: ImageKind,
+    log: &str,
+) -> Error {
+    let (label, size) = (label(kind), bytes.len());
+    let asked = if log.is_empty() {
+        format!("{label} of {size} bytes")
+    } else {
+        format!("{label} of {size} bytes; the driver's compiler says: {log}")
+    };
+    let unsupported = error.code() == Some(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    let error = error.with_asked(asked);
+    match (image::ptx_version(bytes), context.state.sys.version()) {
+        (Some((major, minor)), Some(driver)) if unsupported => error.with_hint(format!(
+            "the image is PTX {major}.{minor}, which this driver (CUDA {}.{}) does not know: use an \
+             NVRTC no newer than the driver (`cargo xtask setup` fetches one), load a cubin for \
+             the device instead, or update the driver",
+            driver / 1000,
+            driver % 1000 / 10,
+        )),
+        _ => error,
+    }
+}

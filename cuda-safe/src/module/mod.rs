@@ -1,0 +1,320 @@
+//! Modules: compiled code, loaded on a device.
+
+mod global;
+mod jit;
+mod load;
+mod source;
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use cuda_sys::{CUfunction, CUmodule, CUresult};
+
+pub use global::Global;
+use global::SharedGlobal;
+pub use jit::{JitOptions, OptimizationLevel};
+pub use load::{LoadedFrom, ModuleImage};
+pub use source::KernelSource;
+
+use crate::context::{Context, ContextInner, Garbage};
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+
+/// A loaded module: kernels and global variables. A clone is another handle to the same module.
+///
+/// Dropping the last handle, with no kernel or global of it left, does not unload it: that would
+/// wait for the device. It lies in the context's bin until [`Context::collect`].
+#[derive(Clone)]
+pub struct Module {
+    inner: Arc<ModuleInner>,
+}
+
+pub(crate) struct ModuleInner {
+    context: Arc<ContextInner>,
+    raw: CUmodule,
+    /// The kernels that the image's PTX declares, in its order; empty if there is no PTX.
+    signatures: Vec<ptx::Signature>,
+    /// Name expressions given to NVRTC and the names that they have in the image.
+    lowered: Vec<(String, String)>,
+    loaded_from: LoadedFrom,
+    log: String,
+    /// The globals in use, so that two handles to one share what orders them.
+    globals: Mutex<HashMap<String, Weak<SharedGlobal>>>,
+}
+
+// SAFETY: a CUmodule may be used from any thread; everything else is Send + Sync.
+unsafe impl Send for ModuleInner {}
+// SAFETY: as above; the driver locks its own state.
+unsafe impl Sync for ModuleInner {}
+
+impl Module {
+    /// Loads what NVRTC made: the cubin, or, where the driver can't use that, the PTX.
+    ///
+    /// # Errors
+    /// What the driver answered, with the log of its compiler if that ran.
+    #[doc(alias = "cuModuleLoadData")]
+    pub fn load(context: &Context, image: &nvrtc::Image) -> Result<Self> {
+        Self::load_with(context, image, &JitOptions::default())
+    }
+
+    /// Loads an image: a [`nvrtc::Image`], or PTX, a cubin or a fatbin as
+    /// [`ModuleImage`], with options for the driver's own compiler.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the bytes are not an image or are cut
+    /// short; otherwise what the driver answered, with the log of its compiler if that ran.
+    #[doc(alias = "cuModuleLoadDataEx")]
+    pub fn load_with<'a>(
+        context: &Context,
+        image: impl Into<ModuleImage<'a>>,
+        options: &JitOptions,
+    ) -> Result<Self> {
+        let inner = load::load(context.inner(), image.into(), options)?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Loads PTX, which the driver compiles for the device.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`].
+    pub fn from_ptx(context: &Context, ptx: &str) -> Result<Self> {
+        Self::load_with(context, ModuleImage::Ptx(ptx), &JitOptions::default())
+    }
+
+    /// Loads a cubin: machine code for one architecture.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`].
+    pub fn from_cubin(context: &Context, cubin: &[u8]) -> Result<Self> {
+        Self::load_with(context, ModuleImage::Cubin(cubin), &JitOptions::default())
+    }
+
+    /// Loads a fatbin: images for several architectures in one.
+    ///
+    /// # Errors
+    /// As [`Module::load_with`].
+    pub fn from_fatbin(context: &Context, fatbin: &[u8]) -> Result<Self> {
+        Self::load_with(context, ModuleImage::Fatbin(fatbin), &JitOptions::default())
+    }
+
+    /// Compiles CUDA C++ for the context's device, or finds it in the cache, and loads it. For
+    /// options, headers and templates see [`nvrtc::Program`] and [`KernelSource`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Compile`](crate::ErrorKind::Compile) with the compiler's log; otherwise as
+    /// [`Module::load`].
+    pub fn compile(context: &Context, source: &str) -> Result<Self> {
+        source.load_kernels(context, &[])
+    }
+
+    /// The kernel with this name: the name in the image, a name expression that the program was
+    /// compiled with (`axpy<float>`), or the plain name of a C++ function that the module has just
+    /// one of.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) lists the kernels that there are;
+    /// otherwise what the driver answered.
+    #[doc(alias = "cuModuleGetFunction")]
+    pub fn kernel(&self, name: &str) -> Result<Kernel> {
+        let inner = &self.inner;
+        let (image_name, signature) = inner.find(name)?;
+        let text = CString::new(image_name)
+            .map_err(|_| Error::invalid(format!("{name:?} is no kernel name")))?;
+        inner.context.state.usable()?;
+        let mut raw: CUfunction = std::ptr::null_mut();
+        // SAFETY: `raw` is a valid place for a handle, the module is live, the name is a C string.
+        let result = unsafe {
+            inner.context.state.sys.cuModuleGetFunction(&raw mut raw, inner.raw, text.as_ptr())
+        };
+        if let Ok(CUresult::CUDA_ERROR_NOT_FOUND) = result {
+            return Err(inner.no_such_kernel(name));
+        }
+        inner.context.answer("cuModuleGetFunction", result)?;
+        Kernel::new(inner, raw, image_name, signature)
+    }
+
+    /// The names of the kernels in the image, as far as they are known: from the PTX, or else from
+    /// drivers of 12.4 and later.
+    #[must_use]
+    pub fn kernel_names(&self) -> Vec<String> {
+        self.inner.kernel_names()
+    }
+
+    /// What the driver's compiler had to say when it loaded the module.
+    #[must_use]
+    pub fn jit_log(&self) -> &str {
+        &self.inner.log
+    }
+
+    /// Which part of the image the driver took.
+    #[must_use]
+    pub fn loaded_from(&self) -> LoadedFrom {
+        self.inner.loaded_from
+    }
+
+    /// The context that the module is loaded in.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context::from_inner(self.inner.context.clone())
+    }
+
+    /// The raw handle. It stays valid while any handle to the module lives.
+    #[must_use]
+    pub fn as_raw(&self) -> CUmodule {
+        self.inner.raw
+    }
+
+    pub(crate) fn from_inner(inner: Arc<ModuleInner>) -> Self {
+        Self { inner }
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kernels = self.inner.signatures.iter().map(|signature| &signature.name);
+        f.debug_struct("Module")
+            .field("raw", &self.inner.raw)
+            .field("loaded_from", &self.inner.loaded_from)
+            .field("kernels", &kernels.collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl ModuleInner {
+    #[inline]
+    pub(crate) fn context(&self) -> &Arc<ContextInner> {
+        &self.context
+    }
+
+    /// The name in the image that `name` stands for, and the signature if the image has PTX.
+    fn find<'a>(&'a self, name: &'a str) -> Result<(&'a str, Option<&'a ptx::Signature>)> {
+        let signature =
+            |name: &str| self.signatures.iter().find(|signature| signature.name == name);
+        if let Some(found) = signature(name) {
+            return Ok((name, Some(found)));
+        }
+        if let Some((_, lowered)) = self.lowered.iter().find(|(expression, _)| expression == name) {
+            return Ok((lowered, signature(lowered)));
+        }
+        let mut plain =
+            self.signatures.iter().filter(|signature| plain_name(&signature.name) == Some(name));
+        match (plain.next(), plain.next()) {
+            (Some(only), None) => return Ok((&only.name, Some(only))),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(format!("several kernels are called `{name}`"))
+                    .with_hint(self.list_kernels()));
+            }
+            _ => {}
+        }
+        if self.signatures.is_empty() {
+            // Nothing is known: the driver has to be asked.
+            return Ok((name, None));
+        }
+        Err(self.no_such_kernel(name))
+    }
+
+    #[cold]
+    fn no_such_kernel(&self, name: &str) -> Error {
+        Error::invalid(format!("the module has no kernel `{name}`")).with_hint(self.list_kernels())
+    }
+
+    fn list_kernels(&self) -> String {
+        let names = self.kernel_names();
+        if names.is_empty() {
+            return "the module has no kernels: a kernel needs `__global__`, and a template a name \
+                    expression"
+                .to_owned();
+        }
+        format!("it has {}", names.join(", "))
+    }
+
+    fn kernel_names(&self) -> Vec<String> {
+        if !self.signatures.is_empty() {
+            return self.signatures.iter().map(|signature| signature.name.clone()).collect();
+        }
+        self.enumerate().unwrap_or_default()
+    }
+
+    /// The kernels' names from the driver, if it can tell.
+    fn enumerate(&self) -> Result<Vec<String>> {
+        let sys = self.context.state.sys;
+        if !self.context.state.is_usable() || !sys.supports("cuModuleEnumerateFunctions") {
+            return Ok(Vec::new());
+        }
+        self.context.with_current(|| {
+            let mut count = 0;
+            // SAFETY: `count` is a valid place for an unsigned int, and the module is live.
+            let result = unsafe { sys.cuModuleGetFunctionCount(&raw mut count, self.raw) };
+            self.context.answer("cuModuleGetFunctionCount", result)?;
+            let mut functions: Vec<CUfunction> = vec![std::ptr::null_mut(); count as usize];
+            let to = functions.as_mut_ptr();
+            // SAFETY: there is room for `count` handles.
+            let result = unsafe { sys.cuModuleEnumerateFunctions(to, count, self.raw) };
+            self.context.answer("cuModuleEnumerateFunctions", result)?;
+            let names = functions.into_iter().filter(|function| !function.is_null());
+            names
+                .map(|function| {
+                    let mut name = std::ptr::null();
+                    // SAFETY: `name` is a valid place for a pointer, and the function is live.
+                    let result = unsafe { sys.cuFuncGetName(&raw mut name, function) };
+                    self.context.answer("cuFuncGetName", result)?;
+                    if name.is_null() {
+                        return Ok(String::new());
+                    }
+                    // SAFETY: the driver answered a C string that lives as long as the module.
+                    let name = unsafe { std::ffi::CStr::from_ptr(name) };
+                    Ok(name.to_string_lossy().into_owned())
+                })
+                .collect()
+        })
+    }
+
+    /// What all handles to a global share, made by `make` if there are none.
+    fn shared_global(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Result<SharedGlobal>,
+    ) -> Result<Arc<SharedGlobal>> {
+        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = globals.get(name).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        globals.insert(name.to_owned(), Arc::downgrade(&made));
+        Ok(made)
+    }
+}
+
+/// The function's plain name in a mangled one: `axpy` in `_Z4axpyfPKfPfm`.
+fn plain_name(mangled: &str) -> Option<&str> {
+    let rest = mangled.strip_prefix("_Z")?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let length: usize = rest.get(..digits)?.parse().ok()?;
+    rest.get(digits..)?.get(..length)
+}
+
+impl Drop for ModuleInner {
+    fn drop(&mut self) {
+        if self.context.state.is_usable() {
+            self.context.bin.put(Garbage::Module(self.raw));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_name;
+
+    #[test]
+    fn plain_names_of_mangled_ones() {
+        assert_eq!(plain_name("_Z4axpyfPKfPfm"), Some("axpy"));
+        assert_eq!(plain_name("_Z3foov"), Some("foo"));
+        // A template's name is a name expression's business.
+        assert_eq!(plain_name("_Z4axpyIfEvT_PKS0_"), Some("axpy"));
+        for odd in ["axpy", "_Z", "_Z99x", "_ZN2ns3fooEv", "_Z99999999999999999999999x", "_Z2é"] {
+            assert_eq!(plain_name(odd).filter(|name| name.is_empty()), None, "{odd}");
+        }
+    }
+}

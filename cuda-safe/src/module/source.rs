@@ -1,0 +1,60 @@
+//! Where kernels come from: anything that can be made a module.
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::module::Module;
+
+/// Something that [`kernels!`](crate::kernels) and [`Module::compile`] make a module of.
+///
+/// CUDA C++ text is compiled for the context's device, with the cache of `nvrtc`; an
+/// [`nvrtc::Program`] likewise, with its options and headers; an [`nvrtc::Image`] is loaded.
+pub trait KernelSource {
+    /// Makes a module that has the kernels `names`: plain names, or name expressions such as
+    /// `axpy<float>`, which the compiler is told.
+    ///
+    /// # Errors
+    /// Whatever compiling or loading answers.
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module>;
+}
+
+impl KernelSource for &str {
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        nvrtc::Program::new(self).load_kernels(context, names)
+    }
+}
+
+impl KernelSource for &String {
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.as_str().load_kernels(context, names)
+    }
+}
+
+impl KernelSource for nvrtc::Program {
+    fn load_kernels(mut self, context: &Context, names: &[&str]) -> Result<Module> {
+        for name in names.iter().filter(|name| is_expression(name)) {
+            self = self.name_expression(*name);
+        }
+        (&self).load_kernels(context, &[])
+    }
+}
+
+impl KernelSource for &nvrtc::Program {
+    /// Name expressions must have been given to the program.
+    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        let arch = context.device().arch()?;
+        let driver = context.driver().version()?;
+        let image = self.compile_for_driver(arch, driver)?;
+        Module::load(context, &image)
+    }
+}
+
+impl KernelSource for &nvrtc::Image {
+    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        Module::load(context, self)
+    }
+}
+
+/// Whether a kernel's name is an expression for the compiler rather than a plain or mangled name.
+fn is_expression(name: &str) -> bool {
+    name.contains(['<', ':', '&', '('])
+}

@@ -1,0 +1,390 @@
+//! Streams: queues of work on a device.
+
+mod callback;
+mod order;
+
+pub(crate) use order::create_event;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_sys::{CUresult, CUstream, CUstream_flags, MissingSymbol};
+
+use crate::context::{Context, ContextInner};
+use crate::driver::DeviceState;
+use crate::error::{Error, LaunchRecord, Result};
+use crate::event::Event;
+use crate::launch::names;
+use crate::memory::StagingBlock;
+
+/// How many launches a stream remembers for error reports.
+const REMEMBERED: usize = 8;
+
+/// A stream: work enqueued on it runs in order, and unordered with other streams unless a buffer
+/// is used on both.
+///
+/// Streams made here never wait for the NULL stream (`CU_STREAM_NON_BLOCKING`). A clone is another
+/// handle to the same stream. Dropping the last handle does not wait: what is enqueued still runs.
+///
+/// Every enqueue through this crate is numbered. That is how buffers know, without asking the
+/// driver, whether one stream has to wait for another; see `ARCHITECTURE.md`.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+}
+
+pub(crate) struct StreamInner {
+    pub(crate) context: Arc<ContextInner>,
+    pub(crate) raw: CUstream,
+    /// Unique in the process, never used again.
+    pub(crate) id: u64,
+    /// The number of the newest enqueue whose driver call has returned.
+    sequence: AtomicU64,
+    /// Everything up to this number is known to be done, from a wait of the host.
+    completed: AtomicU64,
+    /// What this stream already waits for: stream number and sequence.
+    waited: Mutex<Vec<(u64, u64)>>,
+    /// The newest event recorded for others to wait for.
+    marker: Mutex<Option<order::Marker>>,
+    /// The last launches: kernel number in the upper half, sequence in the lower.
+    launches: [AtomicU64; REMEMBERED],
+    /// The staging block that small uploads are packed into, and how much of it is used.
+    pub(crate) upload: Mutex<Option<(StagingBlock, usize)>>,
+    /// Host functions enqueued and perhaps not run yet.
+    callbacks: Mutex<Vec<u64>>,
+    /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
+    foreign: Option<Box<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: a CUstream may be used from any thread; everything else in the struct is Send.
+unsafe impl Send for StreamInner {}
+// SAFETY: the driver locks the stream itself; everything else is atomic or behind a mutex.
+unsafe impl Sync for StreamInner {}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Stream {
+    /// A new stream with default priority.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuStreamCreate")]
+    pub fn new(context: &Context) -> Result<Self> {
+        Self::with_priority(context, 0)
+    }
+
+    /// A new stream with a priority: a lower number is more urgent. The driver clamps it to
+    /// [`Device::stream_priorities`](crate::Device::stream_priorities).
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuStreamCreateWithPriority")]
+    pub fn with_priority(context: &Context, priority: i32) -> Result<Self> {
+        let inner = context.inner();
+        let mut raw = std::ptr::null_mut();
+        inner.with_current(|| {
+            let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0;
+            // SAFETY: `raw` is a valid place for a handle, and this context is current.
+            let result = unsafe {
+                inner.state.sys.cuStreamCreateWithPriority(&raw mut raw, flags, priority)
+            };
+            inner.answer("cuStreamCreateWithPriority", result)
+        })?;
+        Ok(Self::wrap(inner.clone(), raw, None))
+    }
+
+    /// Adopts a stream that somebody else made, such as a framework's.
+    ///
+    /// `token` is kept until the last handle, and every buffer that is at home on the stream, is
+    /// gone; put there what keeps the stream alive.
+    ///
+    /// # Errors
+    /// The NULL stream and the special per-thread and legacy handles are refused: what they name
+    /// depends on the calling thread and its current context.
+    ///
+    /// # Safety
+    /// `raw` must be a stream of `context` and stay valid until `token` is dropped.
+    pub unsafe fn from_raw(
+        context: &Context,
+        raw: CUstream,
+        token: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        // 0 is the NULL stream, 1 CU_STREAM_LEGACY, 2 CU_STREAM_PER_THREAD.
+        if raw.addr() <= 2 {
+            return Err(Error::invalid(
+                "the NULL, legacy and per-thread streams can't be adopted: what they name depends \
+                 on the calling thread",
+            ));
+        }
+        context.inner().state.usable()?;
+        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token))))
+    }
+
+    fn wrap(
+        context: Arc<ContextInner>,
+        raw: CUstream,
+        foreign: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        let inner = Arc::new(StreamInner {
+            context,
+            raw,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            sequence: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            waited: Mutex::new(Vec::new()),
+            marker: Mutex::new(None),
+            launches: [const { AtomicU64::new(0) }; REMEMBERED],
+            upload: Mutex::new(None),
+            callbacks: Mutex::new(Vec::new()),
+            foreign,
+        });
+        inner.context.register_stream(&inner);
+        Self { inner }
+    }
+
+    /// The context that this stream belongs to.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context::from_inner(self.inner.context.clone())
+    }
+
+    /// The raw handle. It stays valid while any handle to this stream lives.
+    ///
+    /// Work enqueued through it is not numbered: buffers that it uses must be ordered by the
+    /// caller.
+    #[must_use]
+    pub fn as_raw(&self) -> CUstream {
+        self.inner.raw
+    }
+
+    /// Gives up the handle: the stream is the caller's to destroy, and its context is retained for
+    /// ever.
+    ///
+    /// # Errors
+    /// The stream comes back if other handles to it, or buffers that are at home on it, are alive,
+    /// or if it is somebody else's.
+    pub fn into_raw(self) -> Result<CUstream, Self> {
+        if self.inner.foreign.is_some() {
+            return Err(self);
+        }
+        match Arc::try_unwrap(self.inner) {
+            Ok(inner) => {
+                inner.retire();
+                let raw = inner.raw;
+                std::mem::forget(inner);
+                Ok(raw)
+            }
+            Err(inner) => Err(Self { inner }),
+        }
+    }
+
+    /// Waits until everything enqueued so far is done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed.
+    #[doc(alias = "cuStreamSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.inner.synchronize()
+    }
+
+    /// Whether everything enqueued so far is done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed. 'Not ready' is not an error.
+    #[doc(alias = "cuStreamQuery")]
+    pub fn is_done(&self) -> Result<bool> {
+        let inner = &*self.inner;
+        inner.context.state.usable()?;
+        let enqueued = inner.enqueued();
+        // SAFETY: the stream is live; this handle keeps it so.
+        match unsafe { inner.context.state.sys.cuStreamQuery(inner.raw) } {
+            Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+            other => {
+                inner.answer("cuStreamQuery", other)?;
+                inner.complete(enqueued);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Makes work enqueued on this stream from now on wait for `event`.
+    ///
+    /// An event that was never recorded is waited for by nobody.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuStreamWaitEvent")]
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        let inner = &*self.inner;
+        inner.context.state.usable()?;
+        // SAFETY: both handles are live: `self` and `event` own them.
+        let result =
+            unsafe { inner.context.state.sys.cuStreamWaitEvent(inner.raw, event.as_raw(), 0) };
+        inner.answer("cuStreamWaitEvent", result)?;
+        inner.number();
+        Ok(())
+    }
+
+    /// Makes work enqueued on this stream from now on wait for all that `other` has enqueued.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn wait_stream(&self, other: &Self) -> Result<()> {
+        self.inner.context.state.usable()?;
+        self.inner.wait_for(&other.inner, other.inner.enqueued())
+    }
+
+    /// Enqueues a function for the host to run when all earlier work is done, on a thread of the
+    /// driver. Later work of the stream waits for it.
+    ///
+    /// The function must not call CUDA. A panic in it is caught. If the stream is dropped, or the
+    /// device is lost, before it ran, it is dropped without being run.
+    ///
+    /// # Errors
+    /// What the driver answered; the function is then dropped without being run.
+    #[doc(alias = "cuLaunchHostFunc")]
+    pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.inner.host_function(Box::new(function))
+    }
+
+    /// This stream's priority, after clamping.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuStreamGetPriority")]
+    pub fn priority(&self) -> Result<i32> {
+        let inner = &*self.inner;
+        inner.context.state.usable()?;
+        let mut priority = 0;
+        // SAFETY: the stream is live and `priority` is a valid place for an int.
+        let result =
+            unsafe { inner.context.state.sys.cuStreamGetPriority(inner.raw, &raw mut priority) };
+        inner.answer("cuStreamGetPriority", result)?;
+        Ok(priority)
+    }
+
+    /// A number that names this stream in the process and is never used again.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &Arc<StreamInner> {
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("id", &self.inner.id)
+            .field("raw", &self.inner.raw)
+            .field("enqueued", &self.inner.enqueued())
+            .finish()
+    }
+}
+
+impl PartialEq for Stream {
+    /// Whether both are handles to one stream.
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.id == other.inner.id
+    }
+}
+
+impl Eq for Stream {}
+
+impl StreamInner {
+    #[inline]
+    pub(crate) fn state(&self) -> &'static DeviceState {
+        self.context.state
+    }
+
+    /// Turns the answer of a call on this stream into a result. A fatal one carries what was
+    /// launched here lately.
+    #[inline]
+    pub(crate) fn answer(
+        &self,
+        call: &'static str,
+        result: Result<CUresult, MissingSymbol>,
+    ) -> Result<()> {
+        match result {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+            other => Err(self.context.state.failed(call, other, || self.last_launches())),
+        }
+    }
+
+    /// Remembers a launch for error reports.
+    #[inline]
+    pub(crate) fn remember(&self, kernel: u32, sequence: u64) {
+        let slot = (sequence % REMEMBERED as u64) as usize;
+        let record = u64::from(kernel) << 32 | (sequence & u64::from(u32::MAX));
+        self.launches[slot].store(record, Ordering::Relaxed);
+    }
+
+    /// The last launches, newest first.
+    pub(crate) fn last_launches(&self) -> Vec<LaunchRecord> {
+        let now = self.enqueued();
+        let mut records: Vec<LaunchRecord> = self
+            .launches
+            .iter()
+            .map(|slot| slot.load(Ordering::Relaxed))
+            .filter(|record| *record != 0)
+            .map(|record| {
+                // The upper half of the sequence is the stream's own, less a borrow when the
+                // lower half has wrapped since.
+                let low = record & u64::from(u32::MAX);
+                let mut sequence = (now & !u64::from(u32::MAX)) | low;
+                if sequence > now {
+                    sequence = sequence.wrapping_sub(1 << 32);
+                }
+                LaunchRecord { kernel: names::get((record >> 32) as u32), sequence }
+            })
+            .collect();
+        records.sort_by_key(|record| std::cmp::Reverse(record.sequence));
+        records
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.state().usable()?;
+        let enqueued = self.enqueued();
+        // SAFETY: the stream is live: `self` owns it or its owner token keeps it so.
+        let result = unsafe { self.state().sys.cuStreamSynchronize(self.raw) };
+        self.answer("cuStreamSynchronize", result)?;
+        self.complete(enqueued);
+        Ok(())
+    }
+
+    /// Lets go of what the stream holds besides its handle. Enqueues at most an event.
+    fn retire(&self) {
+        let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((block, _)) = block {
+            self.context.staging.retire(self, block);
+        }
+        self.drop_callbacks();
+        if let Some(marker) = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            marker.destroy(&self.context);
+        }
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if !self.state().is_usable() {
+            // The driver is not asked any more; host functions will never be called.
+            self.drop_callbacks();
+            return;
+        }
+        self.retire();
+        if self.foreign.is_none() {
+            // SAFETY: ours to destroy, and this is the last handle. Work that is still running
+            // finishes: cuStreamDestroy neither waits nor cancels.
+            let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
+            if let Err(error) = self.answer("cuStreamDestroy", result) {
+                self.context.keep_drop_error(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Order between streams, by numbers instead of questions to the driver.
+//!
+//! Each stream numbers its enqueues, *after* the driver call has returned: whoever reads number
+//! `n` knows that an event recorded from now on covers everything up to `n`. A stream remembers
+//! how far it already waits for each other stream; only a use beyond that costs an event and a
+//! wait. No query is ever made (one costs as much as four records).
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use cuda_sys::{CUevent, CUevent_flags};
+
+use super::StreamInner;
+use crate::context::ContextInner;
+use crate::error::Result;
+
+/// How many other streams a stream remembers having waited for. Forgetting one is sound: at worst
+/// it is waited for once more.
+const MOST_WAITED: usize = 64;
+
+/// An event, recorded so that it covers all enqueues up to a number. It is recorded again when
+/// more must be covered: a wait refers to the record that was newest when the wait was enqueued.
+pub(super) struct Marker {
+    event: CUevent,
+    covers: u64,
+}
+
+impl Marker {
+    pub(super) fn destroy(self, context: &ContextInner) {
+        // SAFETY: the marker owns the event; waits that refer to it have been enqueued and keep
+        // what they need.
+        let result = unsafe { context.state.sys.cuEventDestroy_v2(self.event) };
+        if let Err(error) = context.answer("cuEventDestroy", result) {
+            context.keep_drop_error(error);
+        }
+    }
+}
+
+impl StreamInner {
+    /// The number of the newest enqueue whose driver call has returned.
+    #[inline]
+    pub(crate) fn enqueued(&self) -> u64 {
+        // SeqCst: pairs with the `shared` flag of allocations; see `memory/uses.rs`.
+        self.sequence.load(Ordering::SeqCst)
+    }
+
+    /// Numbers an enqueue whose driver call has returned.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Notes that the host has seen everything up to `sequence` done.
+    pub(crate) fn complete(&self, sequence: u64) {
+        self.completed.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// Whether the host has seen everything up to `sequence` done.
+    pub(crate) fn has_completed(&self, sequence: u64) -> bool {
+        self.completed.load(Ordering::Acquire) >= sequence
+    }
+
+    /// Makes later work of this stream wait for `other` up to `sequence`; free if it already does.
+    pub(crate) fn wait_for(&self, other: &Self, sequence: u64) -> Result<()> {
+        if other.id == self.id || sequence == 0 || other.has_completed(sequence) {
+            return Ok(());
+        }
+        {
+            let waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+            if waited.iter().any(|&(id, far)| id == other.id && far >= sequence) {
+                return Ok(());
+            }
+        }
+        let covers = other.mark_for(self, sequence)?;
+        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        match waited.iter_mut().find(|(id, _)| *id == other.id) {
+            Some((_, far)) => *far = (*far).max(covers),
+            None => {
+                if waited.len() == MOST_WAITED {
+                    waited.remove(0);
+                }
+                waited.push((other.id, covers));
+            }
+        }
+        Ok(())
+    }
+
+    /// Enqueues on `waiter` a wait for this stream up to at least `sequence` and says how far the
+    /// wait reaches.
+    fn mark_for(&self, waiter: &Self, sequence: u64) -> Result<u64> {
+        let sys = self.state().sys;
+        let counters = &self.context.counters;
+        // Held until the wait is enqueued, so that the event isn't recorded anew in between.
+        let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
+        let (event, covers) = match &*marker {
+            Some(marker) if marker.covers >= sequence => (marker.event, marker.covers),
+            recorded => {
+                let event = match recorded {
+                    Some(marker) => marker.event,
+                    None => create_event(&self.context)?,
+                };
+                let covers = self.enqueued();
+                // SAFETY: both handles are live and of one context.
+                let result = unsafe { sys.cuEventRecord(event, self.raw) };
+                let recorded = self.answer("cuEventRecord", result);
+                // Even if recording failed the event must be kept to be destroyed later; it then
+                // covers nothing.
+                let covers = if recorded.is_ok() { covers } else { 0 };
+                *marker = Some(Marker { event, covers });
+                recorded?;
+                counters.events_recorded.fetch_add(1, Ordering::Relaxed);
+                (event, covers)
+            }
+        };
+        // SAFETY: both handles are live; the lock held keeps the event.
+        let result = unsafe { waiter.state().sys.cuStreamWaitEvent(waiter.raw, event, 0) };
+        waiter.answer("cuStreamWaitEvent", result)?;
+        counters.stream_waits.fetch_add(1, Ordering::Relaxed);
+        Ok(covers)
+    }
+}
+
+/// An event without timing, which is cheaper to record and to wait for.
+pub(crate) fn create_event(context: &ContextInner) -> Result<CUevent> {
+    let mut event = std::ptr::null_mut();
+    context.with_current(|| {
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
+        // SAFETY: `event` is a valid place for a handle, and the context is current.
+        let result = unsafe { context.state.sys.cuEventCreate(&raw mut event, flags) };
+        context.answer("cuEventCreate", result)
+    })?;
+    Ok(event)
+}
