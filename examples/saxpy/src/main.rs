@@ -1,0 +1,89 @@
+//! CUDA C++ text, compiled at run time, launched on a GPU over typed buffers, checked on the host.
+
+use cuda_safe::vector::Float4;
+use cuda_safe::{Context, DeviceBuffer, Event, Launch, Result, Stream, kernels};
+
+const N: usize = 16_777_216;
+const BLOCK: u32 = 512;
+const LAUNCHES: u32 = 20;
+
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i touches element i of each array, and only if i < n.
+    unsafe in include_str!("saxpy.cu") {
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u64)
+            where n <= x.len(), n <= y.len(), n <= out.len();
+        safe fn saxpy4(a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: u64)
+            where n <= x.len(), n <= y.len(), n <= out.len();
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let context = Context::new(0).unwrap_or_else(|error| {
+        eprintln!("no device to run on: {error}");
+        std::process::exit(3)
+    });
+    println!("device: {}", context.device().name()?);
+    run(&context)?;
+    // Optional: frees what the context keeps for reuse, which otherwise the process's end does.
+    context.close().map_err(|(_, error)| error.into())
+}
+
+fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let stream = context.stream()?;
+    let kernels = Kernels::load(context)?;
+
+    let a = 2.5;
+    let x: Vec<f32> = (0..N).map(|i| (i % 1000) as f32 * 0.001).collect();
+    let y: Vec<f32> = (0..N).map(|i| (i % 777) as f32 * 0.01).collect();
+    let dx = DeviceBuffer::from_slice(&stream, &x)?;
+    let dy = DeviceBuffer::from_slice(&stream, &y)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, N)?;
+
+    // A copy reads one array and writes one; saxpy moves three arrays' worth of bytes.
+    let copy = time(&stream, || out.copy_from(&stream, &dx))? * 1.5;
+    println!("device copy of as many bytes: {copy:.4} ms");
+
+    out.fill(&stream, f32::NAN)?;
+    let ms = time(&stream, || {
+        let launch = Launch::cover(N, BLOCK);
+        kernels.saxpy(&stream, launch, a, &dx, &dy, &mut out, N as u64)
+    })?;
+    verify(a, &x, &y, &out.to_vec(&stream)?)?;
+    report("one float a thread", ms, copy);
+
+    out.fill(&stream, f32::NAN)?;
+    let (dx4, dy4, n4) = (dx.as_slice().cast()?, dy.as_slice().cast()?, N / 4);
+    let ms = time(&stream, || {
+        let (launch, out4) = (Launch::cover(n4, BLOCK), out.as_slice_mut().cast_mut()?);
+        kernels.saxpy4(&stream, launch, a, dx4, dy4, out4, n4 as u64)
+    })?;
+    verify(a, &x, &y, &out.to_vec(&stream)?)?;
+    report("one float4 a thread", ms, copy);
+    Ok(())
+}
+
+/// Milliseconds of one run: the mean over several between two events, after one to warm up.
+fn time(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f32> {
+    let (start, end) = (Event::timing(&stream.context())?, Event::timing(&stream.context())?);
+    run()?;
+    start.record(stream)?;
+    (0..LAUNCHES).try_for_each(|_| run())?;
+    end.record(stream)?;
+    Ok(start.elapsed_ms(&end)? / LAUNCHES as f32)
+}
+
+/// Compares with the host. The compiler may round the product before the sum, or not.
+fn verify(a: f32, x: &[f32], y: &[f32], out: &[f32]) -> std::result::Result<(), String> {
+    for (i, ((x, y), out)) in x.iter().zip(y).zip(out).enumerate() {
+        if *out != a * x + y && *out != a.mul_add(*x, *y) {
+            return Err(format!("element {i} is {out}, not {}", a * x + y));
+        }
+    }
+    Ok(())
+}
+
+fn report(name: &str, ms: f32, copy: f32) {
+    let (speed, share) = (12.0 * N as f32 / ms / 1e6, copy / ms * 100.0);
+    println!("saxpy, {name}: {ms:.4} ms, {speed:.0} GB/s, {share:.1}% of the copy; all {N} right");
+}
