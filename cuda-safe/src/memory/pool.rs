@@ -1,11 +1,10 @@
 //! Where device memory comes from: a pool of our own, or `cuMemAlloc` where there are no pools.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_sys::{
     CUdevice_attribute, CUdeviceptr, CUmemAllocationType, CUmemLocation, CUmemLocationType,
-    CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+    CUmemPool_attribute, CUmemPoolHandle_st, CUmemPoolProps, CUmemoryPool,
 };
 
 use super::allocation::Kind;
@@ -16,16 +15,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stream::StreamInner;
 
 /// The memory pool of a context. Its own, so that its settings and its trimming disturb nobody.
+///
+/// A CUmemoryPool may be used from any thread; the driver locks it itself.
 pub(crate) struct Pool {
-    /// Read on the hot path; only `destroy` and `abandon`, after the last user, empty `owned`.
-    handle: Option<CUmemoryPool>,
-    owned: Mutex<Option<CUmemoryPool>>,
+    /// Null on devices without pools, and once the pool was destroyed.
+    raw: AtomicPtr<CUmemPoolHandle_st>,
 }
-
-// SAFETY: a CUmemoryPool may be used from any thread.
-unsafe impl Send for Pool {}
-// SAFETY: as above; the driver locks the pool itself.
-unsafe impl Sync for Pool {}
 
 impl Pool {
     pub(crate) fn new(device: Device) -> Result<Self> {
@@ -35,7 +30,7 @@ impl Pool {
                 .raw_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?
                 != 0;
         if !supported {
-            return Ok(Self { handle: None, owned: Mutex::new(None) });
+            return Ok(Self { raw: AtomicPtr::new(std::ptr::null_mut()) });
         }
 
         let mut location = CUmemLocation {
@@ -52,7 +47,7 @@ impl Pool {
         // SAFETY: `raw` is a valid place for a handle and `properties` is fully initialised.
         let result = unsafe { state.sys.cuMemPoolCreate(&raw mut raw, &raw const properties) };
         state.answer("cuMemPoolCreate", result)?;
-        let pool = Self { handle: Some(raw), owned: Mutex::new(Some(raw)) };
+        let pool = Self { raw: AtomicPtr::new(raw) };
         // Without a threshold every synchronisation gives the memory back to the system, and the
         // next allocation is as slow as the first.
         pool.apply_threshold(state, u64::MAX)?;
@@ -67,7 +62,7 @@ impl Pool {
         bytes: usize,
     ) -> Result<(CUdeviceptr, Kind)> {
         let context = &stream.context;
-        let Some(pool) = self.handle else {
+        let Some(pool) = self.handle() else {
             return Ok((allocate_blocking(stream, bytes)?, Kind::Blocking));
         };
         let attempt = || {
@@ -96,9 +91,21 @@ impl Pool {
         }
     }
 
+    #[inline]
+    fn handle(&self) -> Option<CUmemoryPool> {
+        let raw = self.raw.load(Ordering::Relaxed);
+        (!raw.is_null()).then_some(raw)
+    }
+
+    /// Takes the handle away: whoever allocates from now on does without a pool.
+    fn take(&self) -> Option<CUmemoryPool> {
+        let raw = self.raw.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        (!raw.is_null()).then_some(raw)
+    }
+
     pub(crate) fn trim(&self, context: &ContextInner, keep: usize) -> Result<()> {
         context.state.usable()?;
-        let Some(pool) = self.handle else { return Ok(()) };
+        let Some(pool) = self.handle() else { return Ok(()) };
         // SAFETY: the pool is live as long as its context.
         let result = unsafe { context.state.sys.cuMemPoolTrimTo(pool, keep) };
         context.answer("cuMemPoolTrimTo", result)
@@ -110,7 +117,7 @@ impl Pool {
     }
 
     fn apply_threshold(&self, state: &DeviceState, mut bytes: u64) -> Result<()> {
-        let Some(pool) = self.handle else { return Ok(()) };
+        let Some(pool) = self.handle() else { return Ok(()) };
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         let value = (&raw mut bytes).cast();
         // SAFETY: the attribute's type is a 64-bit integer, which `value` points to.
@@ -120,16 +127,14 @@ impl Pool {
 
     /// Destroys the pool: called when nothing allocated from it is left.
     pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
-        let pool = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(pool) = pool else { return Ok(()) };
+        let Some(pool) = self.take() else { return Ok(()) };
         // SAFETY: the handle is live and is taken by this call alone.
         context.answer("cuMemPoolDestroy", unsafe { context.state.sys.cuMemPoolDestroy(pool) })
     }
 
     /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
     pub(crate) fn abandon(&self, state: &DeviceState) {
-        let pool = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(pool) = pool {
+        if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`. There is nobody left to tell about a failure.
             let _ = unsafe { state.sys.cuMemPoolDestroy(pool) };
         }

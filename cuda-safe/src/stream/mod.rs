@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_sys::{CUresult, CUstream, CUstream_flags, MissingSymbol};
 
 use crate::context::{Context, ContextInner};
-use crate::driver::DeviceState;
+use crate::driver::{DeviceState, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::event::Event;
 use crate::launch::names;
@@ -372,6 +372,10 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        if forked() {
+            // Whatever locks are needed may be held by a thread that exists in the parent only.
+            return;
+        }
         if !self.state().is_usable() {
             // The driver is not asked any more; host functions will never be called.
             self.drop_callbacks();
