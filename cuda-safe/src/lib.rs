@@ -63,7 +63,10 @@ pub mod vector;
 mod ndarray;
 
 pub use context::{Context, Stats};
-pub use device::{Device, Uuid};
+pub use device::{
+    ComputeMode, DecompressAlgorithms, Device, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
+    RdmaFlushes, RdmaOrdering, Uuid,
+};
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;

@@ -157,6 +157,10 @@ impl Program {
             return Ok(image);
         }
         let image = self.run(library, facts, arch)?;
+        if self.key(facts, arch).as_ref() != Ok(&key) {
+            let cache = CacheStatus::Uncached(Uncached::Changed);
+            return Ok(Image { cache, ..image });
+        }
         let cache = match self.cache.write(Kind::Image, &key, &image.encode()) {
             Ok(()) => {
                 library.remember(facts, &self.cache);

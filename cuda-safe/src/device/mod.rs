@@ -2,6 +2,11 @@
 
 mod attributes;
 
+pub use attributes::{
+    ComputeMode, DecompressAlgorithms, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
+    RdmaFlushes, RdmaOrdering,
+};
+
 use std::ffi::CStr;
 use std::fmt;
 

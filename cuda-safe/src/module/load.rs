@@ -201,13 +201,20 @@ fn explain(
     };
     let unsupported = error.code() == Some(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
     let error = error.with_asked(asked);
-    match (image::ptx_version(bytes), context.state.sys.version()) {
-        (Some((major, minor)), Some(driver)) if unsupported => error.with_hint(format!(
-            "the image is PTX {major}.{minor}, which this driver (CUDA {}.{}) does not know: use an \
-             NVRTC no newer than the driver (`cargo xtask setup` fetches one), load a cubin for \
+    if let (true, Some((major, minor)), Some(driver)) =
+        (unsupported, image::ptx_version(bytes), context.state.sys.version())
+    {
+        return error.with_hint(format!(
+            "the image is PTX {major}.{minor}, which this driver (CUDA {}.{}) does not know: use \
+             an NVRTC no newer than the driver (`cargo xtask setup` fetches one), load a cubin for \
              the device instead, or update the driver",
             driver / 1000,
             driver % 1000 / 10,
+        ));
+    }
+    match (kind, image::ptx_target(bytes), context.device.compute_capability()) {
+        (ImageKind::Ptx, Some(target), Ok((major, minor))) => error.with_hint(format!(
+            "the PTX is for {target} and newer; the device is sm_{major}{minor}"
         )),
         _ => error,
     }

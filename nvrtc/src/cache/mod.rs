@@ -74,6 +74,10 @@ pub enum Uncached {
     /// The program includes more files than is sensible.
     #[error("the program includes too many files")]
     TooManyFiles,
+    /// A file that the program includes changed while it was compiled: which text the compiler saw is
+    /// not known.
+    #[error("an included file changed during the compile")]
+    Changed,
     /// An option that reads or writes other files.
     #[error("the option {0} reads or writes files of its own")]
     Option(String),

@@ -16,7 +16,9 @@ pub(crate) const TESTS: &[Test] = &[
         "damaged_files_are_compiled_anew_and_rewritten",
         damaged_files_are_compiled_anew_and_rewritten,
     ),
+    #[cfg(unix)]
     ("what_others_may_write_is_not_used", what_others_may_write_is_not_used),
+    #[cfg(unix)]
     ("what_belongs_to_others_is_not_used", what_belongs_to_others_is_not_used),
     (
         "a_folder_that_cannot_be_written_fails_nothing",
@@ -30,6 +32,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("processes_that_fill_one_cache_compile_once", processes_that_fill_one_cache_compile_once),
     ("a_hit_never_loads_the_library", a_hit_never_loads_the_library),
     ("a_failed_compile_is_not_kept", a_failed_compile_is_not_kept),
+    (
+        "a_header_that_changes_meanwhile_poisons_nothing",
+        a_header_that_changes_meanwhile_poisons_nothing,
+    ),
 ];
 
 const SM_90: Arch = Arch::sm(9, 0);
@@ -227,16 +233,6 @@ fn what_belongs_to_others_is_not_used(c: &Compiler) -> Outcome {
     Ok(())
 }
 
-#[cfg(not(unix))]
-fn what_others_may_write_is_not_used(_: &Compiler) -> Outcome {
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn what_belongs_to_others_is_not_used(_: &Compiler) -> Outcome {
-    Ok(())
-}
-
 fn a_folder_that_cannot_be_written_fails_nothing(c: &Compiler) -> Outcome {
     let file = c.folder.path().join("file");
     fs::write(&file, "")?;
@@ -338,6 +334,26 @@ fn a_hit_never_loads_the_library(c: &Compiler) -> Outcome {
 fn a_failed_compile_is_not_kept(c: &Compiler) -> Outcome {
     let program = c.program("nonsense").cache(&c.cache());
     assert!(program.compile(SM_90).is_err() && program.compile(SM_90).is_err());
+    assert!(files(&c.folder.path().join("cache"), "image")?.is_empty());
+    Ok(())
+}
+
+fn a_header_that_changes_meanwhile_poisons_nothing(c: &Compiler) -> Outcome {
+    let header = c.folder.path().join("changes.h");
+    fs::write(&header, "#define N 3")?;
+    let kernels: String =
+        (0..1500).map(|i| format!("__global__ void k{i}(int* p) {{ p[N] = {i}; }}\n")).collect();
+    let program = c.program(&format!("#include \"changes.h\"\n{kernels}"));
+    let program = program.include_path(c.folder.path()).cache(&c.cache());
+    // The compile takes over a second, most of it after the header was read.
+    let image = std::thread::scope(|scope| {
+        let compiling = scope.spawn(|| program.compile(Arch::compute(8, 0)));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert!(!compiling.is_finished(), "the compile is too short for this test");
+        fs::write(&header, "#define N 5")?;
+        compiling.join().map_err(|_| std::io::Error::other("panicked"))
+    })?;
+    assert_eq!(image?.cache, CacheStatus::Uncached(Uncached::Changed));
     assert!(files(&c.folder.path().join("cache"), "image")?.is_empty());
     Ok(())
 }
