@@ -120,6 +120,9 @@ impl Driver {
     /// What the driver answered.
     #[doc(alias = "cuDriverGetVersion")]
     pub fn version(&self) -> Result<i32> {
+        if forked() {
+            return Err(Error::forked());
+        }
         let mut version = 0;
         // SAFETY: `version` is a valid place for an int.
         let result = unsafe { self.shared.sys.cuDriverGetVersion(&raw mut version) };
@@ -186,6 +189,14 @@ impl DeviceState {
         } else {
             Ok(())
         }
+    }
+
+    /// Fails if the other device is shown by another driver, which knows none of our handles.
+    pub(crate) fn same_driver(&self, other: &Self) -> Result<()> {
+        if std::ptr::eq(self.sys, other.sys) {
+            return Ok(());
+        }
+        Err(Error::invalid("the two belong to different drivers"))
     }
 
     #[inline]

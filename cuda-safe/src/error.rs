@@ -126,7 +126,11 @@ impl Error {
         self.edit(|inner| inner.call = Some(call))
     }
 
+    /// Says what the call was asked. An asynchronous error is not about that.
     pub(crate) fn with_asked(self, asked: impl Into<String>) -> Self {
+        if self.is_asynchronous() {
+            return self;
+        }
         let asked = asked.into();
         self.edit(|inner| inner.asked = Some(asked))
     }

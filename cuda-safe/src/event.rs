@@ -64,6 +64,10 @@ impl Event {
         Self { context: context.inner().clone(), raw, timing }
     }
 
+    pub(crate) fn context(&self) -> &ContextInner {
+        &self.context
+    }
+
     /// The raw handle.
     #[must_use]
     pub fn as_raw(&self) -> CUevent {
@@ -87,6 +91,7 @@ impl Event {
     pub fn record(&self, stream: &Stream) -> Result<()> {
         let stream = stream.inner();
         stream.state().usable()?;
+        stream.state().same_driver(self.context.state)?;
         // SAFETY: both handles are live: `self` and `stream` own them.
         let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
         stream.answer("cuEventRecord", result)?;
@@ -132,6 +137,7 @@ impl Event {
             return Err(Error::invalid("an event made without timing measures no time")
                 .with_hint("make both with Event::timing"));
         }
+        self.context.state.same_driver(end.context.state)?;
         self.synchronize()?;
         end.synchronize()?;
         let mut milliseconds = 0.0;

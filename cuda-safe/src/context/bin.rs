@@ -79,13 +79,14 @@ impl Bin {
     /// Frees everything. Each of the frees waits for the device, so none pulls memory away from
     /// work that is still running.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
-        let items = std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner));
-        if items.is_empty() {
+        if self.len() == 0 {
             return Ok(());
         }
         let sys = context.state.sys;
         let mut first_error = Ok(());
         context.with_current(|| {
+            let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+            let items = std::mem::take(&mut *items);
             for item in items {
                 let freed = match item {
                     Garbage::Pinned { start, .. } | Garbage::PinnedInFlight { start } => {

@@ -14,7 +14,7 @@ use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 pub(crate) use bin::{Bin, Garbage};
 
 use crate::device::Device;
-use crate::driver::{DeviceState, Driver};
+use crate::driver::{DeviceState, Driver, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::launch::Limits;
 use crate::memory::{Pool, Staging};
@@ -119,8 +119,10 @@ impl Context {
                 Ok(Self { inner })
             }
             Err(error) => {
-                // SAFETY: gives back the retain made above.
-                let _ = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
+                if state.is_usable() {
+                    // SAFETY: gives back the retain made above.
+                    let _ = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
+                }
                 Err(error)
             }
         }
@@ -143,6 +145,9 @@ impl Context {
     ) -> Result<Self> {
         if raw.is_null() {
             return Err(Error::invalid("the context handle is null"));
+        }
+        if forked() {
+            return Err(Error::forked());
         }
         let sys = driver.as_sys();
         let answer = crate::driver::answer;
@@ -284,14 +289,13 @@ impl Context {
             return Err((self, error));
         }
         if registered {
-            *primary = None;
             // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
             let result = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
-            let released = state.answer("cuDevicePrimaryCtxRelease", result);
-            drop(primary);
-            if let Err(error) = released {
+            if let Err(error) = state.answer("cuDevicePrimaryCtxRelease", result) {
+                drop(primary);
                 return Err((self, error));
             }
+            *primary = None;
         }
         Ok(())
     }
@@ -359,13 +363,12 @@ impl ContextInner {
     }
 
     fn last_launches(&self) -> Vec<LaunchRecord> {
-        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams
-            .iter()
-            .filter_map(Weak::upgrade)
-            .flat_map(|stream| stream.last_launches())
-            .take(32)
-            .collect()
+        // The lock is not held while handles are dropped: the last one's drop may come here again.
+        let streams: Vec<Arc<StreamInner>> = {
+            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            streams.iter().filter_map(Weak::upgrade).collect()
+        };
+        streams.iter().flat_map(|stream| stream.last_launches()).take(32).collect()
     }
 
     pub(crate) fn register_stream(&self, stream: &Arc<StreamInner>) {

@@ -70,6 +70,7 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(&self) -> Result<String> {
+        self.state.usable()?;
         let mut name = [0u8; 256];
         let sys = self.state.sys;
         // SAFETY: `name` has room for as many bytes as the call is told, the last one stays zero.
@@ -85,6 +86,7 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetUuid")]
     pub fn uuid(&self) -> Result<Uuid> {
+        self.state.usable()?;
         let mut uuid = CUuuid { bytes: [0; 16] };
         let sys = self.state.sys;
         // SAFETY: `uuid` is a valid place for a CUuuid.
@@ -99,6 +101,7 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetPCIBusId")]
     pub fn pci_bus_id(&self) -> Result<String> {
+        self.state.usable()?;
         let mut id = [0u8; 64];
         let sys = self.state.sys;
         // SAFETY: `id` has room for as many bytes as the call is told, the last one stays zero.
@@ -114,6 +117,7 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceTotalMem")]
     pub fn total_memory(&self) -> Result<usize> {
+        self.state.usable()?;
         let mut bytes = 0;
         // SAFETY: `bytes` is a valid place for a size_t.
         let result = unsafe { self.state.sys.cuDeviceTotalMem_v2(&raw mut bytes, self.state.raw) };
@@ -163,6 +167,7 @@ impl Device {
     /// What the driver answered, such as for an attribute newer than itself.
     #[doc(alias = "cuDeviceGetAttribute")]
     pub fn raw_attribute(&self, attribute: CUdevice_attribute) -> Result<i32> {
+        self.state.usable()?;
         let mut value = 0;
         let sys = self.state.sys;
         // SAFETY: `value` is a valid place for an int.

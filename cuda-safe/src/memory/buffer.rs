@@ -110,6 +110,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             let element = std::any::type_name::<T>();
             return Err(Error::invalid(format!("{start:#x} is no address for a {element}")));
         }
+        // The memory may be ready only when what others enqueued on `home` is done. A new number
+        // makes whoever waits for `home` wait for that too.
+        home.inner().number();
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),
             None => Allocation::adopted(start, bytes, home),
@@ -124,6 +127,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// from stream-ordered allocation, or somebody holds the [`Allocation`].
     pub fn into_raw(self) -> Result<CUdeviceptr, Self> {
         let len = self.len;
+        if self.home().inner().state().usable().is_err() {
+            return Err(self);
+        }
         self.allocation.release().map_err(|allocation| Self {
             allocation,
             len,

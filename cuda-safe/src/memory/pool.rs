@@ -50,7 +50,10 @@ impl Pool {
         let pool = Self { raw: AtomicPtr::new(raw) };
         // Without a threshold every synchronisation gives the memory back to the system, and the
         // next allocation is as slow as the first.
-        pool.apply_threshold(state, u64::MAX)?;
+        if let Err(error) = pool.apply_threshold(state, u64::MAX) {
+            pool.abandon(state);
+            return Err(error);
+        }
         Ok(pool)
     }
 
@@ -129,7 +132,10 @@ impl Pool {
     pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
         let Some(pool) = self.take() else { return Ok(()) };
         // SAFETY: the handle is live and is taken by this call alone.
-        context.answer("cuMemPoolDestroy", unsafe { context.state.sys.cuMemPoolDestroy(pool) })
+        let result = unsafe { context.state.sys.cuMemPoolDestroy(pool) };
+        context.answer("cuMemPoolDestroy", result).inspect_err(|_| {
+            self.raw.store(pool, Ordering::Relaxed);
+        })
     }
 
     /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
@@ -144,6 +150,9 @@ impl Pool {
 fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
     let context = &stream.context;
     if let Some(start) = context.bin.take_device(bytes, stream.id) {
+        // The stream may have been made to wait for the memory's former users since its last
+        // numbered enqueue. A new number makes whoever waits for this stream wait for that too.
+        stream.number();
         return Ok(start);
     }
     let attempt = || {
@@ -157,9 +166,13 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
     };
     match attempt() {
         Err(error) if is_out_of_memory(&error) => {
-            context.collect()?;
+            if let Err(error) = context.collect() {
+                // An error of what somebody else dropped: not this caller's.
+                context.keep_drop_error(error);
+            }
+            let start = attempt().map_err(|error| explain_out_of_memory(context, error, bytes))?;
             context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);
-            attempt().map_err(|error| explain_out_of_memory(context, error, bytes))
+            Ok(start)
         }
         other => other,
     }

@@ -155,9 +155,11 @@ macro_rules! view {
                 };
                 match (start, end) {
                     (Some(start), Some(end)) if start <= end && end <= self.len => Ok(start..end),
-                    _ => Err(Error::invalid(format!(
-                        "the range {:?}..{:?} is not within 0..{}",
-                        start, end, self.len
+                    (start, end) => Err(Error::invalid(format!(
+                        "the range {}..{} is not within 0..{}",
+                        start.unwrap_or(usize::MAX),
+                        end.unwrap_or(usize::MAX),
+                        self.len
                     ))),
                 }
             }

@@ -157,13 +157,14 @@ impl Staging {
             ring.blocks -= blocks.len();
             blocks
         };
+        let mut first_error = Ok(());
         for block in blocks {
             // SAFETY: the block owned the event.
             let result = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
             context.bin.put(Garbage::PinnedInFlight { start: block.start });
-            context.answer("cuEventDestroy", result)?;
+            first_error = first_error.and(context.answer("cuEventDestroy", result));
         }
-        Ok(())
+        first_error
     }
 }
 
@@ -172,8 +173,10 @@ fn create_block(context: &ContextInner) -> Result<StagingBlock> {
     match allocate_pinned(context, BLOCK_BYTES) {
         Ok(start) => Ok(StagingBlock { start, event }),
         Err(error) => {
-            // SAFETY: made above and never recorded.
-            let _ = unsafe { context.state.sys.cuEventDestroy_v2(event) };
+            if context.state.is_usable() {
+                // SAFETY: made above and never recorded.
+                let _ = unsafe { context.state.sys.cuEventDestroy_v2(event) };
+            }
             Err(error)
         }
     }

@@ -8,7 +8,6 @@ use super::copy::enqueue;
 use super::pinned::PinnedBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
-use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::stream::Stream;
@@ -32,7 +31,8 @@ impl<T: Copy + 'static> Transfer<T> {
         buffer: PinnedBuffer<T>,
         copy: impl FnOnce(&PinnedBuffer<T>) -> Result<()>,
     ) -> Result<Self> {
-        let done = Event::new(&Context::from_inner(buffer.context().clone()))?;
+        stream.inner().state().same_driver(buffer.context().state)?;
+        let done = Event::new(&stream.context())?;
         let transfer = Self { buffer: Some(buffer), done };
         if let Some(buffer) = &transfer.buffer {
             copy(buffer)?;

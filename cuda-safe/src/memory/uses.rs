@@ -117,42 +117,46 @@ impl Allocation {
 
     #[cold]
     fn end_shared_use(&self, stream: &Stream, range: Range<usize>, access: Access, sequence: u64) {
+        let mark = Mark { stream: stream.clone(), sequence };
+        // Handles to streams that go are dropped after the lock: the last one's drop runs the drops
+        // of what its host functions captured, which are not ours and may come back here.
+        let mut gone = Vec::new();
         let mut guard = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(uses) = guard.as_mut() else { return };
-        let mark = Mark { stream: stream.clone(), sequence };
         uses.update(range, |uses| match access {
             Access::Write => {
-                uses.write = Some(mark.clone());
-                uses.reads.clear();
+                gone.extend(uses.write.replace(mark.clone()));
+                gone.append(&mut uses.reads);
             }
             Access::Read => match uses.reads.iter_mut().find(|read| read.stream == *stream) {
                 Some(read) => read.sequence = read.sequence.max(sequence),
                 None => {
                     uses.reads.push(mark.clone());
                     if uses.reads.len() > MOST_READERS {
-                        self.fold_first_reader(uses);
+                        gone.extend(self.fold_first_reader(uses));
                     }
                 }
             },
         });
+        drop(guard);
+        drop(gone);
     }
 
     /// Lets the home stream wait for the stream that read first, and stand for it.
-    fn fold_first_reader(&self, uses: &mut Uses) {
+    fn fold_first_reader(&self, uses: &mut Uses) -> Option<Mark> {
         let home = self.home();
-        let Some(first) = uses.reads.iter().position(|read| read.stream != *home) else { return };
+        let first = uses.reads.iter().position(|read| read.stream != *home)?;
         let read = &uses.reads[first];
         // If the wait can't be enqueued the list stays one longer: nothing is lost.
-        if home.inner().wait_for(read.stream.inner(), read.sequence).is_err() {
-            return;
-        }
-        uses.reads.remove(first);
-        // The wait is part of what is enqueued after it: a number taken now covers it.
+        home.inner().wait_for(read.stream.inner(), read.sequence).ok()?;
+        let folded = uses.reads.remove(first);
+        // The wait has been enqueued: a number taken now covers it.
         let sequence = home.inner().number();
         match uses.reads.iter_mut().find(|read| read.stream == *home) {
             Some(read) => read.sequence = sequence,
             None => uses.reads.push(Mark { stream: home.clone(), sequence }),
         }
+        Some(folded)
     }
 
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it

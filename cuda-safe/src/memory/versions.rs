@@ -20,6 +20,9 @@ impl Versions {
     /// Counts a write of `range`, of an allocation of `bytes` bytes.
     #[inline]
     pub(super) fn bump(&self, range: Range<usize>, bytes: usize) {
+        if range.is_empty() {
+            return;
+        }
         if range.start == 0 && range.end == bytes && !self.partial.load(Ordering::Acquire) {
             self.clock.fetch_add(1, Ordering::AcqRel);
         } else {

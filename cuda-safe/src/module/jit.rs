@@ -85,8 +85,8 @@ const LOG_BYTES: usize = 16 << 10;
 /// The options as the driver takes them: parallel arrays of keys and values, where a value is an
 /// integer in a pointer's place or a pointer to a log buffer.
 pub(super) struct Arguments {
-    info: Box<[u8; LOG_BYTES]>,
-    error: Box<[u8; LOG_BYTES]>,
+    info: Vec<u8>,
+    error: Vec<u8>,
     keys: Vec<CUjit_option>,
     values: Vec<*mut c_void>,
 }
@@ -94,8 +94,8 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn new(options: &JitOptions) -> Self {
         let mut arguments = Self {
-            info: Box::new([0; LOG_BYTES]),
-            error: Box::new([0; LOG_BYTES]),
+            info: vec![0; LOG_BYTES],
+            error: vec![0; LOG_BYTES],
             keys: Vec::new(),
             values: Vec::new(),
         };
@@ -145,7 +145,7 @@ impl Arguments {
             let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());
             String::from_utf8_lossy(&buffer[..end]).trim().to_owned()
         };
-        let (error, info) = (text(&self.error[..]), text(&self.info[..]));
+        let (error, info) = (text(&self.error), text(&self.info));
         match (error.is_empty(), info.is_empty()) {
             (true, _) => info,
             (false, true) => error,

@@ -164,9 +164,9 @@ impl Stream {
     ///
     /// # Errors
     /// The stream comes back if other handles to it, or buffers that are at home on it, are alive,
-    /// or if it is somebody else's.
+    /// if it is somebody else's, or if the device is lost.
     pub fn into_raw(self) -> Result<CUstream, Self> {
-        if self.inner.foreign.is_some() {
+        if self.inner.foreign.is_some() || !self.inner.state().is_usable() {
             return Err(self);
         }
         match Arc::try_unwrap(self.inner) {
@@ -219,6 +219,7 @@ impl Stream {
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
         inner.context.state.usable()?;
+        inner.context.state.same_driver(event.context().state)?;
         // SAFETY: both handles are live: `self` and `event` own them.
         let result =
             unsafe { inner.context.state.sys.cuStreamWaitEvent(inner.raw, event.as_raw(), 0) };
@@ -233,13 +234,17 @@ impl Stream {
     /// What the driver answered.
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
         self.inner.context.state.usable()?;
-        self.inner.wait_for(&other.inner, other.inner.enqueued())
+        self.inner.context.state.same_driver(other.inner.context.state)?;
+        // A new number, so that work enqueued through raw handles is waited for too.
+        self.inner.wait_for(&other.inner, other.inner.number())
     }
 
     /// Enqueues a function for the host to run when all earlier work is done, on a thread of the
     /// driver. Later work of the stream waits for it.
     ///
-    /// The function must not call CUDA. A panic in it is caught. If the stream is dropped, or the
+    /// The function must not call CUDA, and dropping what it captured must not either: that happens
+    /// on the driver's thread too, so don't capture buffers or streams. A panic in it is caught. If
+    /// the stream is dropped, or the
     /// device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
@@ -363,7 +368,6 @@ impl StreamInner {
         if let Some((block, _)) = block {
             self.context.staging.retire(self, block);
         }
-        self.drop_callbacks();
         if let Some(marker) = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             marker.destroy(&self.context);
         }
@@ -381,8 +385,10 @@ impl Drop for StreamInner {
             self.drop_callbacks();
             return;
         }
+        self.drop_callbacks();
         self.retire();
-        if self.foreign.is_none() {
+        // One of the calls above may have met the device's end.
+        if self.foreign.is_none() && self.state().is_usable() {
             // SAFETY: ours to destroy, and this is the last handle. Work that is still running
             // finishes: cuStreamDestroy neither waits nor cancels.
             let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
