@@ -182,4 +182,25 @@ mod tests {
         assert!(matches!(closure(&roots), Err(Uncached::ComputedInclude { .. })));
         Ok(())
     }
+
+    #[test]
+    fn a_change_within_one_tick_of_the_clock_is_noticed() -> TestResult {
+        let dir = tempfile::tempdir()?;
+        let header = dir.path().join("h");
+        let roots = Roots {
+            source: ("main.cu", "#include \"h\""),
+            headers: &[],
+            include_paths: &[],
+            folder: dir.path(),
+        };
+        // A file system whose clock stands still, as a coarse one does between two writes.
+        let now = SystemTime::now();
+        for i in 0..20 {
+            let text = format!("{i:03}");
+            std::fs::write(&header, &text)?;
+            std::fs::File::options().write(true).open(&header)?.set_modified(now)?;
+            assert_eq!(closure(&roots)?.get(&header), Some(&sha256(text.as_bytes())), "{i}");
+        }
+        Ok(())
+    }
 }

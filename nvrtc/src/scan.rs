@@ -27,6 +27,7 @@ const DIRECTIVES: [&[u8]; 4] = [b"include_next", b"include", b"import", b"embed"
 const TIMES: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
 
 pub(crate) fn scan(text: &[u8]) -> Scan {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = &*spliced(text);
     let mut found = Scan::default();
     let mut at = 0;
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_spelling_of_an_include_is_found() {
-        let text = b"#include <a>\n  # include \"b.h\" // x\n%:include <c>\n??=include <d>\n#inc\\\nlude \"e\"\n\
+        let text = b"\xef\xbb\xbf#include <a>\n  # include \"b.h\" // x\n%:include <c>\n??=include <d>\n#inc\\\nlude \"e\"\n\
             #/**/include/*x*/\"f\"\n/* c */ #include <g>\n/*\n*/#include <h>\n#include_next <i>\r\n#if 0\n#include <j>\n\
             #endif\n#if __has_include(<k>) && __has_include ( \"l\" )\n#inc??/\nlude <m>\n#\\  \n  include <n>";
         let scan = scan(text);

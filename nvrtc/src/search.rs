@@ -196,7 +196,10 @@ fn variable(name: &str) -> Option<PathBuf> {
 
 /// The folders of an installation with this root.
 fn lib_folders(root: &Path) -> [PathBuf; 4] {
-    ["lib64", "lib", "targets/x86_64-linux/lib", "bin"].map(|sub| root.join(sub))
+    // Servers with ARM processors have a name of their own.
+    let machine = if cfg!(target_arch = "aarch64") { "sbsa" } else { std::env::consts::ARCH };
+    let target = format!("targets/{machine}-linux/lib");
+    ["lib64", "lib", &target, "bin"].map(|sub| root.join(sub))
 }
 
 /// What the system's loader searches: its variable, its configuration, its defaults.

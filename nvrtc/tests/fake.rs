@@ -117,6 +117,7 @@ fn a_table_of_functions_compiles_but_is_not_cached() -> Result<(), Box<dyn std::
     assert_eq!((image.arch, image.version.to_string()), (Arch::compute(7, 5), "12.3".into()));
     assert_eq!(image.kernel("k").map(ptx::Signature::param_bytes), Some(8));
     assert_eq!(image.ptx.as_deref(), PTX.to_str().ok());
+    assert_eq!(fake(&[]).supported_archs()?, [Arch::compute(7, 5), Arch::compute(9, 0)]);
     assert!(!cache.folder().is_some_and(std::path::Path::exists));
     Ok(())
 }

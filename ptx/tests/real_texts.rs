@@ -17,10 +17,7 @@ const TEXTS: [(&str, &str); 4] = [
 fn every_version_gives_the_same_signatures() -> Result<(), ptx::Error> {
     let want: [Expected; 4] = [
         ("scale", &[(0, 4, Float), (8, 8, Int), (16, 8, Int)]),
-        (
-            "_Z4axpyfPKfPfm",
-            &[(0, 4, Float), (8, 8, Int), (16, 8, Int), (24, 8, Int)],
-        ),
+        ("_Z4axpyfPKfPfm", &[(0, 4, Float), (8, 8, Int), (16, 8, Int), (24, 8, Int)]),
         (
             "_Z4fillIdEvPT_S0_bcs4Pair6float4",
             &[
@@ -42,13 +39,7 @@ fn every_version_gives_the_same_signatures() -> Result<(), ptx::Error> {
         let got: Vec<(&str, Vec<_>)> = found
             .iter()
             .map(|s| {
-                (
-                    s.name.as_str(),
-                    s.params
-                        .iter()
-                        .map(|p| (p.offset, p.size, p.class()))
-                        .collect(),
-                )
+                (s.name.as_str(), s.params.iter().map(|p| (p.offset, p.size, p.class())).collect())
             })
             .collect();
         let want: Vec<(&str, Vec<_>)> = want.iter().map(|(name, p)| (*name, p.to_vec())).collect();
@@ -59,10 +50,7 @@ fn every_version_gives_the_same_signatures() -> Result<(), ptx::Error> {
 
 #[test]
 fn the_names_in_the_texts_state_what_the_source_said() {
-    let pointer = |scalar, constant| Type::Pointer {
-        pointee: Pointee::Scalar(scalar),
-        constant,
-    };
+    let pointer = |scalar, constant| Type::Pointer { pointee: Pointee::Scalar(scalar), constant };
     assert_eq!(
         parameters("_Z4axpyfPKfPfm"),
         [
@@ -89,10 +77,7 @@ fn the_names_in_the_texts_state_what_the_source_said() {
 #[test]
 fn every_cut_of_a_real_text_is_answered() {
     for (_, text) in TEXTS {
-        for end in (0..text.len())
-            .step_by(7)
-            .filter(|&end| text.is_char_boundary(end))
-        {
+        for end in (0..text.len()).step_by(7).filter(|&end| text.is_char_boundary(end)) {
             let _ = ptx::entries(&text[..end]);
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use nvrtc::{Arch, Cache, CacheStatus, Image, Options, Program, Uncached};
 
 use crate::child::{self, SOURCE};
+use crate::compiling::newest;
 use crate::{Compiler, Outcome, Test};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -35,6 +36,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_header_that_changes_meanwhile_poisons_nothing",
         a_header_that_changes_meanwhile_poisons_nothing,
+    ),
+    (
+        "what_was_learned_elsewhere_is_kept_beside_the_image",
+        what_was_learned_elsewhere_is_kept_beside_the_image,
     ),
 ];
 
@@ -111,7 +116,7 @@ fn everything_that_matters_is_in_the_key(c: &Compiler) -> Outcome {
     assert_eq!(base.compile(Arch::compute(9, 0))?.cache, CacheStatus::Stored);
     assert_eq!(base.compile(Arch::sm(8, 0))?.cache, CacheStatus::Stored);
     // Clamped to what is compiled in the end.
-    let newest = c.library.supported_archs()?.pop().ok_or("none")?;
+    let newest = newest(c);
     base.compile(newest)?;
     assert_eq!(base.compile(Arch::sm(99, 0))?.cache, CacheStatus::Hit);
     Ok(())
@@ -328,6 +333,16 @@ fn a_hit_never_loads_the_library(c: &Compiler) -> Outcome {
     }
     // Unoptimised hashing takes most of it; `cargo run --release --example timing` measures.
     assert!(best < 20_000, "{best} us");
+    Ok(())
+}
+
+fn what_was_learned_elsewhere_is_kept_beside_the_image(c: &Compiler) -> Outcome {
+    // The library's version is asked through one cache and the image kept in another.
+    let (one, other) = (c.folder.path().join("one"), c.folder.path().join("other"));
+    let program = Program::new(SOURCE).library(&c.library);
+    compile(&program.clone().cache(&Cache::at(&one)))?;
+    compile(&program.cache(&Cache::at(&other)))?;
+    assert_eq!(child::run(c, &other)?[..2], ["Hit", "false"]);
     Ok(())
 }
 

@@ -160,12 +160,7 @@ mod tests {
             ("_Z4nonev", vec![]),
             (
                 "_Z4axpyfPKfPfm",
-                vec![
-                    Type::Scalar(F32),
-                    to_const(F32),
-                    to(F32),
-                    Type::Scalar(ULong),
-                ],
+                vec![Type::Scalar(F32), to_const(F32), to(F32), Type::Scalar(ULong)],
             ),
             // rep(const float*, const float*, float*, float*, S, S*, const S*)
             (
@@ -229,10 +224,7 @@ mod tests {
                 vec![Type::Unknown, unknown_pointer(true), unknown_pointer(true)],
             ),
             // template <int N, bool B, class T> sized<128, true, float>(T*, const T*)
-            (
-                "_Z5sizedILi128ELb1EfEvPT1_PKS0_",
-                vec![to(F32), to_const(F32)],
-            ),
+            ("_Z5sizedILi128ELb1EfEvPT1_PKS0_", vec![to(F32), to_const(F32)]),
             // template <class T> q<const float>(T*): the const comes from the argument
             ("_Z1qIKfEvPT_", vec![to_const(F32)]),
             // in a namespace, with a template argument: n::t<int>(T*, T*)

@@ -251,21 +251,14 @@ impl<'a> Parser<'a> {
             return None;
         }
         let inner = self.ty()?;
-        let node = if constant {
-            Node::Const(inner)
-        } else {
-            self.nodes[inner].clone()
-        };
+        let node = if constant { Node::Const(inner) } else { self.nodes[inner].clone() };
         Some(self.substitutable(node))
     }
 
     /// Behind the `T`: `_`, `0_`, `1_`…
     fn template_parameter(&mut self) -> Option<Id> {
-        let index = if self.rest.first() == Some(&b'_') {
-            0
-        } else {
-            self.number()?.checked_add(1)?
-        };
+        let index =
+            if self.rest.first() == Some(&b'_') { 0 } else { self.number()?.checked_add(1)? };
         if !self.eat(b"_") {
             return None;
         }
@@ -298,11 +291,7 @@ impl<'a> Parser<'a> {
         let in_std = self.eat(b"St");
         let name = String::from_utf8_lossy(self.source_name()?).into_owned();
         let templated = self.rest.first() == Some(&b'I');
-        let node = if in_std || templated {
-            Node::Other
-        } else {
-            Node::Named(name)
-        };
+        let node = if in_std || templated { Node::Other } else { Node::Named(name) };
         let id = self.substitutable(node);
         if !templated {
             return Some(id);
