@@ -158,6 +158,22 @@ impl Driver {
         self.shared.devices.iter().map(move |state| Device::new(driver, state))
     }
 
+    /// Turns the answer of a call whose device is not known yet into a result. A fatal one is
+    /// remembered for all devices: it may be any of them.
+    pub(crate) fn answer_for_any(
+        &self,
+        call: &'static str,
+        result: Result<CUresult, MissingSymbol>,
+    ) -> Result<()> {
+        answer(call, result).inspect_err(|error| {
+            if error.is_fatal() {
+                for state in &self.shared.devices {
+                    state.lose(error.clone());
+                }
+            }
+        })
+    }
+
     pub(crate) fn find_raw(&self, raw: CUdevice) -> Option<Device> {
         self.devices().find(|device| device.as_raw() == raw)
     }

@@ -5,6 +5,7 @@
 //! allocations find memory to use again, and [`Context::collect`](crate::Context::collect) frees
 //! the rest when the caller is ready to wait.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -24,10 +25,18 @@ pub(crate) enum Garbage {
     Device { start: CUdeviceptr, bytes: usize, stream: u64 },
     /// A module whose kernels may still be running.
     Module(CUmodule),
+    /// Stream-ordered memory that a stream other than its own may still use: the waits that order
+    /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory.
+    Unordered { start: CUdeviceptr },
+    /// What keeps foreign memory alive, where the same has happened.
+    Token(Box<dyn Any + Send + Sync>),
 }
 
 // SAFETY: the pointers are owned by the bin alone and the driver's handles are not tied to threads.
 unsafe impl Send for Garbage {}
+
+/// A stream number that no stream has: memory on which no stream may build.
+pub(crate) const NO_STREAM: u64 = 0;
 
 #[derive(Default)]
 pub(crate) struct Bin {
@@ -76,18 +85,32 @@ impl Bin {
         }
     }
 
-    /// Frees everything. Each of the frees waits for the device, so none pulls memory away from
-    /// work that is still running.
+    /// Frees everything. Each of the frees waits for the device, or the device is waited for before,
+    /// so none pulls memory away from work that is still running.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
+        context.state.usable()?;
         if self.len() == 0 {
             return Ok(());
         }
         let sys = context.state.sys;
         let mut first_error = Ok(());
         context.with_current(|| {
-            let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-            let items = std::mem::take(&mut *items);
+            let items =
+                std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner));
+            let waits =
+                |item: &Garbage| matches!(item, Garbage::Unordered { .. } | Garbage::Token(_));
+            if items.iter().any(waits) {
+                // SAFETY: a context is current: this one, pushed by `with_current`.
+                let result = unsafe { sys.cuCtxSynchronize() };
+                if let Err(error) = context.answer("cuCtxSynchronize", result) {
+                    self.items.lock().unwrap_or_else(PoisonError::into_inner).extend(items);
+                    return Err(error);
+                }
+            }
             for item in items {
+                if !context.state.is_usable() {
+                    break;
+                }
                 let freed = match item {
                     Garbage::Pinned { start, .. } | Garbage::PinnedInFlight { start } => {
                         let start = start.as_ptr().cast();
@@ -97,6 +120,14 @@ impl Bin {
                     Garbage::Device { start, .. } => {
                         // SAFETY: the bin owns this allocation; the call waits for its users.
                         context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
+                    }
+                    Garbage::Unordered { start } => {
+                        // SAFETY: the bin owns this allocation; the device was waited for above.
+                        context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
+                    }
+                    Garbage::Token(token) => {
+                        drop(token);
+                        Ok(())
                     }
                     Garbage::Module(module) => {
                         // SAFETY: no handle to the module is left; the call waits for its kernels.

@@ -16,10 +16,12 @@ impl ContextInner {
         self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
         let guard = Pop { context: self };
         let result = f();
-        let popped = guard.pop();
-        let value = result?;
-        popped?;
-        Ok(value)
+        // What `f` made is the caller's even if popping failed. A fatal failure has been remembered
+        // for the next call; another one is nobody's in particular.
+        if let Err(error) = guard.pop() {
+            self.keep_drop_error(error);
+        }
+        result
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
-pub(crate) use bin::{Bin, Garbage};
+pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
@@ -149,8 +149,11 @@ impl Context {
         if forked() {
             return Err(Error::forked());
         }
+        if let Some(error) = driver.devices().find_map(|device| device.state().usable().err()) {
+            return Err(error);
+        }
         let sys = driver.as_sys();
-        let answer = crate::driver::answer;
+        let answer = |call, result| driver.answer_for_any(call, result);
         // SAFETY: `raw` is a live context by this function's contract.
         answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(raw) })?;
         let mut device = 0;
@@ -158,8 +161,9 @@ impl Context {
         let asked = answer("cuCtxGetDevice", unsafe { sys.cuCtxGetDevice(&raw mut device) });
         let mut popped = std::ptr::null_mut();
         // SAFETY: pops what was pushed above; `popped` is a valid place for a handle.
-        answer("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })?;
+        let popped = answer("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) });
         asked?;
+        popped?;
         let device = driver
             .find_raw(device)
             .ok_or_else(|| Error::invalid("the context belongs to a device that is not visible"))?;

@@ -11,7 +11,7 @@ use cuda_sys::CUdeviceptr;
 use super::ranges::Ranges;
 use super::uses::Uses;
 use super::versions::Versions;
-use crate::context::Garbage;
+use crate::context::{Garbage, NO_STREAM};
 use crate::error::Result;
 use crate::stream::Stream;
 
@@ -26,6 +26,7 @@ pub struct Allocation {
     home: Stream,
     /// The same as `home.id()`, here for the hot path.
     home_id: u64,
+    born: u64,
     kind: Kind,
     /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
     pub(super) shared: AtomicBool,
@@ -50,7 +51,7 @@ pub(super) enum Kind {
 
 impl Allocation {
     /// Allocates `bytes` in `stream`'s order: one driver call.
-    pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Self> {
+    pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let inner = stream.inner();
         inner.state().usable()?;
         if bytes == 0 {
@@ -66,27 +67,37 @@ impl Allocation {
         bytes: usize,
         home: &Stream,
         token: Box<dyn Any + Send + Sync>,
-    ) -> Self {
+    ) -> Arc<Self> {
         Self::with_kind(start, bytes, home, Kind::Borrowed { token })
     }
 
     /// Memory that `cuMemFreeAsync` on the home stream will free.
-    pub(crate) fn adopted(start: CUdeviceptr, bytes: usize, home: &Stream) -> Self {
+    pub(crate) fn adopted(start: CUdeviceptr, bytes: usize, home: &Stream) -> Arc<Self> {
         let kind = if bytes == 0 { Kind::Empty } else { Kind::Pooled };
         Self::with_kind(start, bytes, home, kind)
     }
 
-    fn with_kind(start: CUdeviceptr, bytes: usize, home: &Stream, kind: Kind) -> Self {
-        Self {
+    fn with_kind(start: CUdeviceptr, bytes: usize, home: &Stream, kind: Kind) -> Arc<Self> {
+        Arc::new(Self {
             start,
             bytes,
             home: home.clone(),
             home_id: home.id(),
+            // Covers the allocation itself, which is work of the stream; work that others enqueued
+            // before handing the memory over; and, for memory used again from the bin, the waits
+            // for those who used it before.
+            born: home.inner().next_number(),
             kind,
             shared: AtomicBool::new(false),
             uses: Mutex::new(None),
             versions: Versions::default(),
-        }
+        })
+    }
+
+    /// The number on the home stream that covers everything this memory has to wait for before its
+    /// first use.
+    pub(super) fn born(&self) -> u64 {
+        self.born
     }
 
     /// The device address of the first byte; 0 if there are no bytes.
@@ -147,11 +158,16 @@ impl Drop for Allocation {
             return;
         }
         if let Err(error) = self.join_home() {
-            // Freeing now could pull the memory away from work on another stream: better lost.
+            // Freeing now could pull the memory away from work on another stream.
             home.context.keep_drop_error(error);
-            if let Kind::Borrowed { token } = std::mem::replace(&mut self.kind, Kind::Released) {
-                std::mem::forget(token);
-            }
+            let item = match std::mem::replace(&mut self.kind, Kind::Released) {
+                Kind::Borrowed { token } => Garbage::Token(token),
+                Kind::Blocking => {
+                    Garbage::Device { start: self.start, bytes: self.bytes, stream: NO_STREAM }
+                }
+                _ => Garbage::Unordered { start: self.start },
+            };
+            home.context.bin.put(item);
             return;
         }
         match self.kind {
@@ -159,11 +175,9 @@ impl Drop for Allocation {
                 // SAFETY: this owns the memory, and every use of it is ordered before this free:
                 // those on the home stream by the stream, the others by `join_home`.
                 let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
-                match home.answer("cuMemFreeAsync", result) {
-                    Ok(()) => {
-                        home.number();
-                    }
-                    Err(error) => home.context.keep_drop_error(error),
+                // Not numbered: nobody ever waits for it.
+                if let Err(error) = home.answer("cuMemFreeAsync", result) {
+                    home.context.keep_drop_error(error);
                 }
             }
             Kind::Blocking => home.context.bin.put(Garbage::Device {

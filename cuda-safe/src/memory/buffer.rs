@@ -47,7 +47,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             let element = std::any::type_name::<T>();
             Error::invalid(format!("{len} elements of {element} are more than memory can hold"))
         })?;
-        let allocation = Arc::new(Allocation::new(stream, bytes)?);
+        let allocation = Allocation::new(stream, bytes)?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
@@ -110,14 +110,11 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             let element = std::any::type_name::<T>();
             return Err(Error::invalid(format!("{start:#x} is no address for a {element}")));
         }
-        // The memory may be ready only when what others enqueued on `home` is done. A new number
-        // makes whoever waits for `home` wait for that too.
-        home.inner().number();
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),
             None => Allocation::adopted(start, bytes, home),
         };
-        Ok(Self { allocation: Arc::new(allocation), len, marker: PhantomData })
+        Ok(Self { allocation, len, marker: PhantomData })
     }
 
     /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.

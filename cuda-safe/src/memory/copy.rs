@@ -74,27 +74,37 @@ pub(super) fn upload(
     })
 }
 
+/// The block that a stream packs small uploads into.
+pub(crate) struct Packing {
+    pub(crate) block: StagingBlock,
+    /// Bytes that uploads have taken.
+    used: usize,
+    /// The stream's number that covers the newest of them.
+    newest: u64,
+}
+
 /// One memcpy and one enqueue, except that a full block is handed back with one event.
 fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Result<()> {
     let mut current = inner.upload.lock().unwrap_or_else(PoisonError::into_inner);
-    let used = match &*current {
-        Some((_, used)) if used + source.len() <= BLOCK_BYTES => *used,
-        _ => {
-            if let Some((full, _)) = current.take() {
-                inner.context.staging.retire(inner, full);
+    let packing = match &mut *current {
+        Some(packing) if packing.used + source.len() <= BLOCK_BYTES => packing,
+        full => {
+            if let Some(full) = full.take() {
+                inner.context.staging.retire(inner, full.block);
             }
-            *current = Some((inner.context.staging.acquire(&inner.context)?, 0));
-            0
+            let block = inner.context.staging.acquire(&inner.context)?;
+            full.insert(Packing { block, used: 0, newest: 0 })
         }
     };
-    match &mut *current {
-        Some((block, next)) => {
-            *next = (used + source.len()).next_multiple_of(PACK_ALIGN);
-            copy_from_block(inner, block, used, to, source)
-        }
-        // Put there above.
-        None => Ok(()),
+    // If the host has seen all of it done, start again where the cache is warm.
+    if inner.has_completed(packing.newest) {
+        packing.used = 0;
     }
+    let at = packing.used;
+    packing.used = (at + source.len()).next_multiple_of(PACK_ALIGN);
+    let copied = copy_from_block(inner, &packing.block, at, to, source);
+    packing.newest = inner.next_number();
+    copied
 }
 
 /// Copies `source` into the block at `at`, and enqueues the copy from there to the device.

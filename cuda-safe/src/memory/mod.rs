@@ -19,5 +19,6 @@ pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use transfer::Transfer;
 pub use uses::Access;
 
+pub(crate) use copy::Packing;
 pub(crate) use pool::Pool;
-pub(crate) use staging::{Staging, StagingBlock};
+pub(crate) use staging::Staging;

@@ -75,7 +75,6 @@ impl Pool {
                 stream.state().sys.cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw)
             };
             stream.answer("cuMemAllocFromPoolAsync", result)?;
-            stream.number();
             Ok(start)
         };
         match attempt() {
@@ -141,8 +140,10 @@ impl Pool {
     /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
     pub(crate) fn abandon(&self, state: &DeviceState) {
         if let Some(pool) = self.take() {
-            // SAFETY: as in `destroy`. There is nobody left to tell about a failure.
-            let _ = unsafe { state.sys.cuMemPoolDestroy(pool) };
+            // SAFETY: as in `destroy`.
+            let result = unsafe { state.sys.cuMemPoolDestroy(pool) };
+            // There is nobody left to tell, but a fatal answer is remembered.
+            let _ = state.answer("cuMemPoolDestroy", result);
         }
     }
 }
@@ -150,9 +151,6 @@ impl Pool {
 fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
     let context = &stream.context;
     if let Some(start) = context.bin.take_device(bytes, stream.id) {
-        // The stream may have been made to wait for the memory's former users since its last
-        // numbered enqueue. A new number makes whoever waits for this stream wait for that too.
-        stream.number();
         return Ok(start);
     }
     let attempt = || {

@@ -121,6 +121,10 @@ impl Staging {
 
     /// Takes back a block that copies enqueued on `stream` still use.
     pub(crate) fn retire(&self, stream: &StreamInner, block: StagingBlock) {
+        if !stream.state().is_usable() {
+            // Lost with the device; nothing more is asked of the driver.
+            return;
+        }
         match block.record(stream) {
             Ok(()) => {
                 self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);

@@ -98,7 +98,7 @@ impl Allocation {
             let home = self.home();
             // Stands for every use by the home stream so far, reads too, and for the allocation
             // itself, which is work of that stream.
-            let sequence = home.inner().enqueued();
+            let sequence = home.inner().enqueued().max(self.born());
             let write = Some(Mark { stream: home.clone(), sequence });
             Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
         });
@@ -162,6 +162,9 @@ impl Allocation {
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
     /// comes last.
     pub(super) fn join_home(&self) -> Result<()> {
+        if !self.shared.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(uses) = uses.as_ref() else { return Ok(()) };
         let home = self.home().inner();

@@ -81,7 +81,7 @@ fn find(inner: &Arc<ModuleInner>, stream: &Stream, name: &str) -> Result<SharedG
             .map_err(|error| error.with_asked(format!("global `{name}`")))
     })?;
     let allocation = Allocation::borrowed(start, bytes, stream, Box::new(inner.clone()));
-    Ok(SharedGlobal { allocation: Arc::new(allocation), turn: Mutex::new(()) })
+    Ok(SharedGlobal { allocation, turn: Mutex::new(()) })
 }
 
 impl<T: Copy + 'static> Global<T> {

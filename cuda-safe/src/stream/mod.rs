@@ -17,7 +17,7 @@ use crate::driver::{DeviceState, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::event::Event;
 use crate::launch::names;
-use crate::memory::StagingBlock;
+use crate::memory::Packing;
 
 /// How many launches a stream remembers for error reports.
 const REMEMBERED: usize = 8;
@@ -50,8 +50,8 @@ pub(crate) struct StreamInner {
     marker: Mutex<Option<order::Marker>>,
     /// The last launches: kernel number in the upper half, sequence in the lower.
     launches: [AtomicU64; REMEMBERED],
-    /// The staging block that small uploads are packed into, and how much of it is used.
-    pub(crate) upload: Mutex<Option<(StagingBlock, usize)>>,
+    /// The staging block that small uploads are packed into.
+    pub(crate) upload: Mutex<Option<Packing>>,
     /// Host functions enqueued and perhaps not run yet.
     callbacks: Mutex<Vec<u64>>,
     /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
@@ -365,8 +365,8 @@ impl StreamInner {
     /// Lets go of what the stream holds besides its handle. Enqueues at most an event.
     fn retire(&self) {
         let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((block, _)) = block {
-            self.context.staging.retire(self, block);
+        if let Some(packing) = block {
+            self.context.staging.retire(self, packing.block);
         }
         if let Some(marker) = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             marker.destroy(&self.context);

@@ -44,6 +44,14 @@ impl StreamInner {
         self.sequence.load(Ordering::SeqCst)
     }
 
+    /// A number that stands for work whose driver call has returned, without spending one: if no
+    /// later enqueue takes it, whoever has to wait for it does (see `mark_for`). An event that
+    /// covers it was recorded after the number was taken, so after the call had returned.
+    #[inline]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.enqueued() + 1
+    }
+
     /// Numbers an enqueue whose driver call has returned.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
@@ -99,7 +107,11 @@ impl StreamInner {
                     Some(marker) => marker.event,
                     None => create_event(&self.context)?,
                 };
-                let covers = self.enqueued();
+                let covers = match self.enqueued() {
+                    now if now >= sequence => now,
+                    // Asked for by `next_number`, and not taken since.
+                    _ => self.number(),
+                };
                 // SAFETY: both handles are live and of one context.
                 let result = unsafe { sys.cuEventRecord(event, self.raw) };
                 let recorded = self.answer("cuEventRecord", result);

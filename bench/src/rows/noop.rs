@@ -1,0 +1,106 @@
+//! What our side of a call costs, on a driver that does nothing. Needs no GPU.
+
+use std::mem::MaybeUninit;
+
+use cuda_safe::{DeviceBuffer, Launch, Module};
+use cuda_sys::noop;
+use serde_json::json;
+
+use super::{Bench, Work};
+use crate::gpu::{Gpu, Saxpy};
+use crate::raw::{Launcher, Pool};
+use crate::report::Row;
+use crate::stop::Stop;
+use crate::timing::{Paired, burst};
+
+pub(super) const WORKS: &[Work] = &[
+    Work { names: &["noop/launch5", "noop/launch5/safe"], run: launch5 },
+    Work { names: &["noop/alloc_free"], run: alloc_free },
+];
+
+/// So many that a burst takes far longer than reading the clock.
+const CALLS: u32 = 20_000;
+
+const N: usize = 1024;
+
+/// The parameters of saxpy and no code: nothing runs on this driver.
+const PTX: &str = "
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry saxpy(.param .f32 a, .param .u64 x, .param .u64 y, .param .u64 out, .param .u64 n)
+{
+    ret;
+}
+.visible .entry saxpy4(.param .f32 a, .param .u64 x, .param .u64 y, .param .u64 out, .param .u64 n)
+{
+    ret;
+}
+";
+
+/// Driver calls that one call of `f` makes.
+fn driver_calls<E>(f: impl FnOnce() -> Result<(), E>) -> Result<u64, E> {
+    noop::reset();
+    f()?;
+    Ok(noop::total_calls())
+}
+
+fn row(work: &str, paired: &Paired, calls: u64, expected: u64) -> Result<Row, Stop> {
+    if calls != expected {
+        return Err(Stop::failed(format!("{calls} driver calls instead of {expected}")));
+    }
+    Ok(Row::host(work, paired)
+        .check(format!("driver calls: {calls}"))
+        .extra("driver_calls", json!(calls))
+        .device("no-op table"))
+}
+
+fn launch5(bench: &Bench) -> Result<Vec<Row>, Stop> {
+    let gpu = Gpu::noop()?;
+    let module = Module::from_ptx(&gpu.context, PTX)?;
+    // SAFETY: on this driver no kernel runs, so none leaves its arguments.
+    let kernels = unsafe { Saxpy::from_module(&module) }?;
+    let kernel = kernels.saxpy_kernel();
+    let stream = &gpu.stream;
+    let x = DeviceBuffer::<f32>::zeroed(stream, N)?;
+    let y = DeviceBuffer::<f32>::zeroed(stream, N)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(stream, N)?;
+    let (launch, n) = (Launch::cover(N, 256), N as u64);
+    let launcher = Launcher::new(gpu.driver, kernel, stream, launch.grid.x, launch.block.x)?;
+    let arrays = [x.as_raw(), y.as_raw(), out.as_raw()];
+    // SAFETY: kernel, stream and arrays are alive; the kernel has these parameters.
+    let raw = || burst(CALLS, || unsafe { launcher.saxpy(2.5, arrays, n) });
+    let direct = |out: &mut DeviceBuffer<f32>| {
+        // SAFETY: as above.
+        unsafe { kernel.launch(stream, launch, (2.5f32, &x, &y, out, n)) }
+    };
+    let safe = |out: &mut DeviceBuffer<f32>| kernels.saxpy(stream, launch, 2.5, &x, &y, out, n);
+
+    // The first launch also checks the argument types.
+    direct(&mut out)?;
+    safe(&mut out)?;
+    direct(&mut out)?;
+    let direct_calls = driver_calls(|| direct(&mut out))?;
+    let paired = Paired::measure(bench.pairs, &mut || burst(CALLS, || direct(&mut out)), &raw)?;
+    let difference = paired.difference().median;
+    let first = row("noop/launch5", &paired, direct_calls, 1)?.at_most("diff_ns", difference, 40.0);
+
+    safe(&mut out)?;
+    let safe_calls = driver_calls(|| safe(&mut out))?;
+    let paired = Paired::measure(bench.pairs, &mut || burst(CALLS, || safe(&mut out)), &raw)?;
+    let difference = paired.difference().median;
+    let second =
+        row("noop/launch5/safe", &paired, safe_calls, 1)?.at_most("diff_ns", difference, 40.0);
+    Ok(vec![first, second])
+}
+
+fn alloc_free(bench: &Bench) -> Result<Vec<Row>, Stop> {
+    let gpu = Gpu::noop()?;
+    let pool = Pool::new(gpu.device)?;
+    let (allocate, free) = (pool.allocator(&gpu.stream, 4096)?, pool.freer(&gpu.stream)?);
+    let raw = || burst(CALLS, || free(allocate()?));
+    let ours = || DeviceBuffer::<MaybeUninit<u8>>::uninit(&gpu.stream, 4096).map(drop);
+    let calls = driver_calls(ours)?;
+    let paired = Paired::measure(bench.pairs, &mut || burst(CALLS, ours), &raw)?;
+    Ok(vec![row("noop/alloc_free", &paired, calls, 2)?])
+}
