@@ -16,12 +16,16 @@ impl ContextInner {
         self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
         let guard = Pop { context: self };
         let result = f();
-        // What `f` made is the caller's even if popping failed. A fatal failure has been remembered
-        // for the next call; another one is nobody's in particular.
-        if let Err(error) = guard.pop() {
-            self.keep_drop_error(error);
+        // What `f` made is the caller's even if popping failed, unless the device is lost: then
+        // nothing may be done with it.
+        match guard.pop() {
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                self.keep_drop_error(error);
+                result
+            }
+            Ok(()) => result,
         }
-        result
     }
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_sys::CUdeviceptr;
 
@@ -30,8 +30,8 @@ pub struct Allocation {
     kind: Kind,
     /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
     pub(super) shared: AtomicBool,
-    /// `Some` exactly when `shared` is raised.
-    pub(super) uses: Mutex<Option<Ranges<Uses>>>,
+    /// Made when `shared` is raised. Most allocations never are, so it is kept out of line.
+    pub(super) uses: OnceLock<Box<Mutex<Ranges<Uses>>>>,
     pub(super) versions: Versions,
 }
 
@@ -89,7 +89,7 @@ impl Allocation {
             born: home.inner().next_number(),
             kind,
             shared: AtomicBool::new(false),
-            uses: Mutex::new(None),
+            uses: OnceLock::new(),
             versions: Versions::default(),
         })
     }

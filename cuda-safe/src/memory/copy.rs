@@ -116,8 +116,9 @@ fn copy_from_block(
     source: &[u8],
 ) -> Result<()> {
     debug_assert!(at + source.len() <= BLOCK_BYTES);
-    // SAFETY: `at + source.len()` is within the block (callers see to it), which is ours alone: the
-    // device reads only parts below `at`, and the block overlaps no slice of a caller's.
+    // SAFETY: `at + source.len()` is within the block (callers see to it), which is ours alone. The
+    // device reads only parts below `at`, or, where the caller starts over, none any more. The
+    // block overlaps no slice of a caller's.
     let from = unsafe {
         let from = block.start().add(at).as_ptr();
         std::ptr::copy_nonoverlapping(source.as_ptr(), from, source.len());

@@ -51,7 +51,9 @@ impl Pool {
         // Without a threshold every synchronisation gives the memory back to the system, and the
         // next allocation is as slow as the first.
         if let Err(error) = pool.apply_threshold(state, u64::MAX) {
-            pool.abandon(state);
+            if state.is_usable() {
+                pool.abandon(state);
+            }
             return Err(error);
         }
         Ok(pool)

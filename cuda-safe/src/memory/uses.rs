@@ -12,8 +12,8 @@
 //! enqueued by then. No use is missed.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use super::allocation::Allocation;
 use super::ranges::Ranges;
@@ -92,16 +92,16 @@ impl Allocation {
         if self.bytes() == 0 {
             return Ok(());
         }
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let uses = uses.get_or_insert_with(|| {
+        let uses = self.uses.get_or_init(|| {
             self.shared.store(true, Ordering::SeqCst);
             let home = self.home();
             // Stands for every use by the home stream so far, reads too, and for the allocation
             // itself, which is work of that stream.
             let sequence = home.inner().enqueued().max(self.born());
             let write = Some(Mark { stream: home.clone(), sequence });
-            Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
+            Box::new(Mutex::new(Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })))
         });
+        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
         uses.for_each(range, |uses| {
             if let Some(write) = &uses.write {
                 user.wait_for(write.stream.inner(), write.sequence)?;
@@ -121,8 +121,8 @@ impl Allocation {
         // Handles to streams that go are dropped after the lock: the last one's drop runs the drops
         // of what its host functions captured, which are not ours and may come back here.
         let mut gone = Vec::new();
-        let mut guard = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(uses) = guard.as_mut() else { return };
+        let Some(uses) = self.uses.get() else { return };
+        let mut uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
         uses.update(range, |uses| match access {
             Access::Write => {
                 gone.extend(uses.write.replace(mark.clone()));
@@ -138,7 +138,7 @@ impl Allocation {
                 }
             },
         });
-        drop(guard);
+        drop(uses);
         drop(gone);
     }
 
@@ -162,11 +162,8 @@ impl Allocation {
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
     /// comes last.
     pub(super) fn join_home(&self) -> Result<()> {
-        if !self.shared.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(uses) = uses.as_ref() else { return Ok(()) };
+        let Some(uses) = self.uses.get() else { return Ok(()) };
+        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.home().inner();
         uses.for_each(0..self.bytes(), |uses| {
             for mark in uses.write.iter().chain(&uses.reads) {

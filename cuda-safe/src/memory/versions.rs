@@ -2,18 +2,20 @@
 //! from it can tell whether it still holds.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ranges::Ranges;
 
 /// Write counters. While all writes covered the whole allocation one atomic counter says it all;
 /// the first partial write starts a map of ranges.
+///
+/// A whole write and the first partial one are never concurrent: both borrow the same bytes
+/// exclusively.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     clock: AtomicU64,
-    partial: AtomicBool,
-    ranges: Mutex<Option<Ranges<u64>>>,
+    ranges: OnceLock<Box<Mutex<Ranges<u64>>>>,
 }
 
 impl Versions {
@@ -23,7 +25,7 @@ impl Versions {
         if range.is_empty() {
             return;
         }
-        if range.start == 0 && range.end == bytes && !self.partial.load(Ordering::Acquire) {
+        if range.start == 0 && range.end == bytes && self.ranges.get().is_none() {
             self.clock.fetch_add(1, Ordering::AcqRel);
         } else {
             self.bump_partial(range, bytes);
@@ -32,29 +34,24 @@ impl Versions {
 
     #[cold]
     fn bump_partial(&self, range: Range<usize>, bytes: usize) {
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        let ranges = ranges.get_or_insert_with(|| {
-            self.partial.store(true, Ordering::Release);
-            Ranges::new(bytes, self.clock.load(Ordering::Acquire))
+        let ranges = self.ranges.get_or_init(|| {
+            Box::new(Mutex::new(Ranges::new(bytes, self.clock.load(Ordering::Acquire))))
         });
+        let mut ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
         ranges.update(range, |old| *old = version);
     }
 
     /// The newest version of any byte in `range`: it grows with each write that touches it.
     pub(super) fn of(&self, range: Range<usize>) -> u64 {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        match ranges.as_ref() {
-            None => self.clock.load(Ordering::Acquire),
-            Some(ranges) => {
-                let mut newest = 0;
-                let _ = ranges.for_each(range, |version| {
-                    newest = newest.max(*version);
-                    Ok::<(), std::convert::Infallible>(())
-                });
-                newest
-            }
-        }
+        let Some(ranges) = self.ranges.get() else { return self.clock.load(Ordering::Acquire) };
+        let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = 0;
+        let _ = ranges.for_each(range, |version| {
+            newest = newest.max(*version);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        newest
     }
 }
 

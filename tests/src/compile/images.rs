@@ -1,0 +1,69 @@
+//! Every program of the tests compiles, with every compiler and the options that change code most.
+
+use nvrtc::{Arch, Options};
+
+use crate::harness::{Case, Compiler, TestResult, ensure, ensure_eq};
+use crate::programs;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::compile("images::default_options", |c| all(c, &Options::new())),
+        Case::compile("images::without_fmad", |c| all(c, &Options::new().fmad(false))),
+        Case::compile("images::fast_math", |c| all(c, &Options::new().fast_math(true))),
+        Case::compile("images::fmad_is_written_out", fmad_is_written_out),
+        Case::compile("images::a_newer_gpu_gets_ptx", a_newer_gpu_gets_ptx),
+    ]
+}
+
+fn all(compiler: &Compiler, options: &Options) -> TestResult {
+    for program in programs::ALL {
+        let real = compiler.compile(program, Arch::sm(9, 0), options.clone())?;
+        let (name, log) = (program.name, &real.log);
+        ensure_eq!(log.trim(), "", "{name} compiles without warnings");
+        ensure!(real.cubin.as_ref().is_some_and(|cubin| cubin.starts_with(b"\x7fELF")), "{name}");
+        let ptx = real.ptx.as_deref().unwrap_or_default();
+        ensure!(ptx.contains(".target sm_90"), "{name}");
+        for expression in program.expressions {
+            let lowered = real.lowered(expression).unwrap_or_default();
+            ensure!(ptx.contains(&format!(".entry {lowered}(")), "{name}: {expression}");
+        }
+
+        let virtually = compiler.compile(program, Arch::compute(7, 5), options.clone())?;
+        ensure!(virtually.cubin.is_none(), "{name}: compute_75 has no machine code");
+        let ptx = virtually.ptx.as_deref().unwrap_or_default();
+        ensure!(ptx.contains(".target sm_75"), "{name}");
+        let names = |image: &nvrtc::Image| {
+            let mut names: Vec<_> =
+                image.kernels.iter().map(|kernel| kernel.name.clone()).collect();
+            names.sort();
+            names
+        };
+        ensure_eq!(names(&real), names(&virtually), "{name}");
+        ensure!(!real.kernels.is_empty(), "{name}");
+    }
+    Ok(())
+}
+
+/// Bare `mul` and `add` may be fused by the driver's compiler, so `--fmad=false` has to say `.rn`.
+fn fmad_is_written_out(compiler: &Compiler) -> TestResult {
+    let ptx = |options| -> Result<String, crate::harness::Failure> {
+        let image = compiler.compile(&programs::SAXPY, Arch::compute(7, 5), options)?;
+        Ok(image.ptx.unwrap_or_default())
+    };
+    let fused = ptx(Options::new())?;
+    ensure!(fused.contains("fma.rn.f32"));
+    let separate = ptx(Options::new().fmad(false))?;
+    ensure!(!separate.contains("fma.rn.f32"));
+    ensure!(separate.contains("mul.rn.f32") && separate.contains("add.rn.f32"));
+    let flushed = ptx(Options::new().fast_math(true))?;
+    ensure!(flushed.contains(".ftz.f32"));
+    Ok(())
+}
+
+fn a_newer_gpu_gets_ptx(compiler: &Compiler) -> TestResult {
+    let image = compiler.compile(&programs::SAXPY, Arch::sm(99, 0), Options::new())?;
+    ensure!(!image.arch.is_real(), "clamped to {}", image.arch);
+    ensure!(image.cubin.is_none());
+    ensure!(image.ptx.is_some());
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Launches beyond a limit: refused with the limit's name and value, before the driver is asked.
+
+use cuda_safe::{DeviceBuffer, ErrorKind, Kernel, KernelArgs, Launch, Stream};
+
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::programs::{BASIC, LIMITS};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("limits::are_named", are_named),
+        Case::device("limits::of_a_kernel", of_a_kernel),
+        Case::device("limits::a_grid_of_nothing", a_grid_of_nothing),
+        Case::device("limits::a_block_of_nothing", a_block_of_nothing),
+        Case::device("limits::just_within", just_within),
+    ]
+}
+
+/// What a refused launch says: which limit, the value, and the most.
+fn refused<A: KernelArgs>(
+    kernel: &Kernel,
+    stream: &Stream,
+    launch: Launch,
+    arguments: A,
+) -> Result<(&'static str, u64, u64), Failure> {
+    // SAFETY: every caller asks for a launch that can't be made.
+    match unsafe { kernel.launch(stream, launch, arguments) } {
+        Ok(()) => Err(Failure::new(format!("launched: {launch}"))),
+        Err(error) => match error.kind() {
+            ErrorKind::Limit { what, value, limit } if error.call().is_none() => {
+                let text = error.to_string();
+                ensure!(text.contains(what) && text.contains(&value.to_string()), "{text}");
+                Ok((what, *value, *limit))
+            }
+            _ => Err(error.into()),
+        },
+    }
+}
+
+fn are_named(device: &TestDevice) -> TestResult {
+    let (stream, nothing) = (device.stream()?, device.kernel(&BASIC, "nothing")?);
+    let gpu = device.context().device();
+    let threads = u64::from(gpu.max_threads_per_block()?);
+    let block_z = u64::from(gpu.max_block_dim_z()?);
+    let grid_x = u64::from(gpu.max_grid_dim_x()?);
+    let (grid_y, grid_z) = (u64::from(gpu.max_grid_dim_y()?), u64::from(gpu.max_grid_dim_z()?));
+    let asked = |launch| refused(&nothing, &stream, launch, ());
+    let too_wide = u32::try_from(threads)? + 1;
+    ensure_eq!(asked(Launch::new(1, too_wide))?, ("threads per block", threads + 1, threads));
+    ensure_eq!(asked(Launch::new(1, (64, 17)))?, ("threads per block", 1088, threads));
+    let deep = u32::try_from(block_z)? + 1;
+    ensure_eq!(asked(Launch::new(1, (1, 1, deep)))?, ("block z", block_z + 1, block_z));
+    ensure_eq!(asked(Launch::new((1, 65_536), 1))?, ("grid y", 65_536, grid_y));
+    ensure_eq!(asked(Launch::new((1, 1, 65_536), 1))?, ("grid z", 65_536, grid_z));
+    ensure_eq!(asked(Launch::new(u32::MAX, 1))?, ("grid x", u64::from(u32::MAX), grid_x));
+    ensure_eq!(asked(Launch::cover(usize::MAX, 32))?.0, "grid x");
+    let (what, value, limit) = asked(Launch::new(1, 1).shared((48 << 10) + 1))?;
+    ensure!(what.contains("shared"), "{what}");
+    ensure_eq!((value, limit), ((48 << 10) + 1, 48 << 10));
+    ensure_eq!(asked(Launch::new(1, u32::MAX))?.0, "threads per block");
+    ensure_eq!(asked(Launch::new(1, (1 << 31, 1 << 31, 4)))?.0, "threads per block");
+    stream.synchronize()?;
+    Ok(())
+}
+
+fn of_a_kernel(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut out = DeviceBuffer::<u32>::zeroed(&stream, 1024)?;
+    let narrow = device.kernel(&LIMITS, "narrow")?;
+    let (what, value, limit) = refused(&narrow, &stream, Launch::new(1, 257), (&mut out,))?;
+    ensure!(what.contains("kernel"), "{what}");
+    ensure_eq!((value, limit), (257, 256));
+    // Dynamic shared memory beside static shared memory.
+    let statically = device.kernel(&LIMITS, "statically")?;
+    let most = statically.attributes()?.max_dynamic_shared;
+    let launch = Launch::new(1, 256).shared(most + 1);
+    let (_, value, limit) = refused(&statically, &stream, launch, (&mut out,))?;
+    ensure_eq!((value, limit), (u64::from(most) + 1, u64::from(most)));
+    ensure_eq!(out.to_vec(&stream)?, [0; 1024], "nothing ran");
+    Ok(())
+}
+
+fn a_grid_of_nothing(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let fill = device.kernel(&BASIC, "fill")?;
+    let mut out = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
+    let version = out.allocation().version(0..40);
+    for grid in [(0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 0)] {
+        // SAFETY: no thread runs.
+        unsafe { fill.launch(&stream, (grid, 32), (&mut out, 10_u64, 7_u32)) }?;
+    }
+    // SAFETY: as above.
+    unsafe { fill.launch(&stream, Launch::cover(0, 32), (&mut out, 10_u64, 7_u32)) }?;
+    ensure_eq!(out.to_vec(&stream)?, [0; 10]);
+    ensure_eq!(out.allocation().version(0..40), version, "nothing was written");
+    // But arguments that are wrong are wrong for it, too.
+    // SAFETY: as above.
+    ensure!(unsafe { fill.launch(&stream, (0, 32), (&mut out,)) }.is_err());
+    Ok(())
+}
+
+fn a_block_of_nothing(device: &TestDevice) -> TestResult {
+    let (stream, nothing) = (device.stream()?, device.kernel(&BASIC, "nothing")?);
+    for launch in [Launch::new(1, 0), Launch::new(1, (32, 0)), Launch::new(0, (1, 1, 0))] {
+        // SAFETY: no thread runs.
+        let refused = unsafe { nothing.launch(&stream, launch, ()) };
+        let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
+        ensure!(matches!(kind, Err(ErrorKind::Invalid(_))), "{launch}: {refused:?}");
+    }
+    Ok(())
+}
+
+/// The largest that is allowed is done, too.
+fn just_within(device: &TestDevice) -> TestResult {
+    let (stream, nothing) = (device.stream()?, device.kernel(&BASIC, "nothing")?);
+    let gpu = device.context().device();
+    let most = gpu.max_threads_per_block()?;
+    for launch in [
+        Launch::new(1, most),
+        Launch::new((1, gpu.max_grid_dim_y()?), 1),
+        Launch::new((1, 1, gpu.max_grid_dim_z()?), 1),
+        Launch::new(1, (1, 1, gpu.max_block_dim_z()?)),
+        Launch::new(1, 1).shared(48 << 10),
+    ] {
+        // SAFETY: `nothing` takes no arguments and does nothing.
+        unsafe { device.launch(&nothing, &stream, launch, ()) }?;
+    }
+    stream.synchronize()?;
+    Ok(())
+}

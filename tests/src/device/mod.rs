@@ -1,0 +1,52 @@
+//! Tests of `cuda-safe` on a device: written once, run on every kind of device that there is.
+
+mod arguments;
+mod buffers;
+mod contexts;
+mod copies;
+mod events;
+mod foreign;
+mod kernels;
+mod life;
+mod limits;
+mod memory;
+mod modules;
+mod names;
+mod order;
+mod pinned;
+mod saxpy;
+mod sharing;
+mod streams;
+
+use crate::harness::Case;
+
+pub(crate) use foreign::RawContext;
+
+pub(crate) fn cases() -> Vec<Case> {
+    [
+        saxpy::cases(),
+        buffers::cases(),
+        copies::cases(),
+        pinned::cases(),
+        memory::cases(),
+        streams::cases(),
+        events::cases(),
+        order::cases(),
+        sharing::cases(),
+        contexts::cases(),
+        foreign::cases(),
+        modules::cases(),
+        names::cases(),
+        kernels::cases(),
+        arguments::cases(),
+        limits::cases(),
+        life::cases(),
+    ]
+    .concat()
+}
+
+/// Numbers of elements around what may go wrong: none, one, around a warp, an odd number, many.
+const SIZES: [usize; 7] = [0, 1, 31, 32, 33, 1000, 1 << 20];
+
+/// Nanoseconds of a millisecond.
+pub(crate) const MS: u64 = 1_000_000;

@@ -1,0 +1,159 @@
+//! Streams: priorities, waiting, functions of the host.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use cuda_safe::{DeviceBuffer, Event, Stream};
+
+use super::MS;
+use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::programs::{Basic, Delay};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("streams::priorities", priorities),
+        Case::device("streams::done_or_not", done_or_not),
+        Case::device("streams::identity", identity),
+        Case::device("streams::wait_for_an_event", wait_for_an_event),
+        Case::device("streams::wait_for_a_stream", wait_for_a_stream),
+        Case::device("streams::host_functions_run_in_order", host_functions_run_in_order),
+        Case::device("streams::a_panic_in_a_host_function", a_panic_in_a_host_function),
+        Case::device("streams::a_host_function_dropped_unrun", a_host_function_dropped_unrun),
+    ]
+}
+
+fn priorities(device: &TestDevice) -> TestResult {
+    let (least, greatest) = device.context().device().stream_priorities()?;
+    ensure!(greatest <= least, "{greatest} is more urgent than {least}");
+    for priority in greatest..=least {
+        ensure_eq!(Stream::with_priority(device.context(), priority)?.priority()?, priority);
+    }
+    ensure_eq!(Stream::with_priority(device.context(), least + 10)?.priority()?, least);
+    ensure_eq!(Stream::with_priority(device.context(), greatest - 10)?.priority()?, greatest);
+    ensure_eq!(device.stream()?.priority()?, 0);
+    Ok(())
+}
+
+fn done_or_not(device: &TestDevice) -> TestResult {
+    let (stream, delay) = (device.stream()?, Delay::of(device)?);
+    ensure!(stream.is_done()?, "nothing was enqueued");
+    device.count(delay.delay(&stream, (1, 1), 50 * MS))?;
+    if !device.is_instrumented() {
+        ensure!(!stream.is_done()?, "not ready is no error");
+    }
+    stream.synchronize()?;
+    ensure!(stream.is_done()?);
+    Ok(())
+}
+
+fn identity(device: &TestDevice) -> TestResult {
+    let (one, two) = (device.stream()?, device.stream()?);
+    ensure_eq!(one, one.clone());
+    ensure!(one != two && one.id() != two.id() && one.as_raw() != two.as_raw());
+    ensure_eq!(one.context(), *device.context());
+    Ok(())
+}
+
+/// Waits that the crate is told of, beside those that it makes itself: the raw address hides the
+/// buffer's use from it.
+fn wait_for_an_event(device: &TestDevice) -> TestResult {
+    let (one, two) = (device.stream()?, device.stream()?);
+    let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
+    let mut source = DeviceBuffer::<u32>::zeroed(&one, 1000)?;
+    let mut target = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
+    let event = Event::new(device.context())?;
+    device.count(delay.delayed_fill(&one, (1, 128), &mut source, 1000, 6, 20 * MS))?;
+    event.record(&one)?;
+    two.wait_event(&event)?;
+    // SAFETY: `copy` reads 1000 words at the address, which `source` has, and writes `target`'s;
+    // `source` was written before the event, and is dropped only after `two` was waited for.
+    unsafe {
+        let arguments = (source.as_raw(), &mut target, 1000_u64);
+        device.launch(basic.copy_kernel(), &two, (4, 256), arguments)
+    }?;
+    first_difference(&target.to_vec(&two)?, &[6; 1000])
+}
+
+fn wait_for_a_stream(device: &TestDevice) -> TestResult {
+    let (one, two) = (device.stream()?, device.stream()?);
+    let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
+    let mut source = DeviceBuffer::<u32>::zeroed(&one, 1000)?;
+    let mut target = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
+    device.count(delay.delayed_fill(&one, (1, 128), &mut source, 1000, 7, 20 * MS))?;
+    two.wait_stream(&one)?;
+    // SAFETY: as in `wait_for_an_event`.
+    unsafe {
+        let arguments = (source.as_raw(), &mut target, 1000_u64);
+        device.launch(basic.copy_kernel(), &two, (4, 256), arguments)
+    }?;
+    first_difference(&target.to_vec(&two)?, &[7; 1000])?;
+    // A stream need not wait for itself, nor for one without work.
+    two.wait_stream(&two)?;
+    two.wait_stream(&device.stream()?)?;
+    Ok(())
+}
+
+fn host_functions_run_in_order(device: &TestDevice) -> TestResult {
+    let (stream, delay) = (device.stream()?, Delay::of(device)?);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..50 {
+        if number % 10 == 0 {
+            device.count(delay.delay(&stream, (1, 1), MS))?;
+        }
+        let order = order.clone();
+        stream.host_function(move || {
+            order.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        })?;
+    }
+    stream.synchronize()?;
+    let order = order.lock().unwrap_or_else(PoisonError::into_inner);
+    first_difference(&order, &(0..50).collect::<Vec<_>>())?;
+
+    // Later work waits for the function.
+    let (sender, receiver) = mpsc::channel::<()>();
+    let finished = Arc::new(AtomicBool::new(false));
+    let inside = finished.clone();
+    stream.host_function(move || {
+        // At the latest when the sender is gone.
+        let _ = receiver.recv_timeout(Duration::from_secs(10));
+        inside.store(true, Ordering::SeqCst);
+    })?;
+    let event = Event::new(device.context())?;
+    event.record(&stream)?;
+    ensure!(!event.is_done()?);
+    drop(sender);
+    event.synchronize()?;
+    ensure!(finished.load(Ordering::SeqCst));
+    Ok(())
+}
+
+fn a_panic_in_a_host_function(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let after = Arc::new(AtomicBool::new(false));
+    stream.host_function(|| std::panic::panic_any("this panic belongs to a test"))?;
+    let ran = after.clone();
+    stream.host_function(move || ran.store(true, Ordering::SeqCst))?;
+    stream.synchronize()?;
+    ensure!(after.load(Ordering::SeqCst), "work goes on behind it");
+    Ok(())
+}
+
+fn a_host_function_dropped_unrun(device: &TestDevice) -> TestResult {
+    let (stream, delay) = (device.stream()?, Delay::of(device)?);
+    let ran = Arc::new(AtomicBool::new(false));
+    device.count(delay.delay(&stream, (1, 1), 50 * MS))?;
+    let inside = ran.clone();
+    stream.host_function(move || inside.store(true, Ordering::SeqCst))?;
+    ensure_eq!(Arc::strong_count(&ran), 2);
+    drop(stream);
+    if !device.is_instrumented() {
+        ensure_eq!(Arc::strong_count(&ran), 1, "what it has captured goes with the stream");
+    }
+    device.context().synchronize()?;
+    if !device.is_instrumented() {
+        ensure!(!ran.load(Ordering::SeqCst));
+    }
+    ensure_eq!(Arc::strong_count(&ran), 1);
+    Ok(())
+}

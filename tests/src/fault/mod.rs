@@ -1,0 +1,33 @@
+//! Tests in processes of their own: they lose the device, provoke errors of the driver, or end the
+//! process in unusual ways.
+
+mod answers;
+mod devices;
+mod images;
+mod kernels;
+mod memory;
+mod process;
+mod symbols;
+
+use cuda_safe::{Error, Result};
+
+use crate::harness::{Case, Failure};
+
+pub(crate) fn cases() -> Vec<Case> {
+    [
+        kernels::cases(),
+        images::cases(),
+        memory::cases(),
+        answers::cases(),
+        devices::cases(),
+        symbols::cases(),
+        process::cases(),
+    ]
+    .concat()
+}
+
+/// The error that something must answer.
+#[track_caller]
+fn error_of<T>(what: &str, result: Result<T>) -> std::result::Result<Error, Failure> {
+    result.err().ok_or_else(|| Failure::new(format!("{what}: no error")))
+}

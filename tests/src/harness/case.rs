@@ -1,0 +1,77 @@
+//! A test: its name and what runs it.
+
+use super::{Compiler, TestDevice, TestResult};
+
+/// A test of some tier.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    /// `module::case`; the tier's name comes before it.
+    pub(crate) name: &'static str,
+    pub(crate) run: Run,
+    /// Whether no other test may use the device meanwhile: it looks at what all of them share.
+    pub(crate) serial: bool,
+    /// For cases with a process of their own: variables of that process.
+    pub(crate) variables: &'static [(&'static str, &'static str)],
+}
+
+/// What runs a test, and where.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// Pure Rust.
+    Host(fn() -> TestResult),
+    /// Once with each NVRTC.
+    Compile(fn(&Compiler) -> TestResult),
+    /// On each device tier.
+    Device(fn(&TestDevice) -> TestResult),
+    /// On each device tier in a process of its own: it loses the device, or provokes errors of the
+    /// driver that a checker such as compute-sanitizer would report.
+    Fault(fn(&TestDevice) -> TestResult),
+    /// As `Fault`, but the process starts without touching the driver.
+    Process(fn() -> TestResult),
+}
+
+impl Case {
+    const fn new(name: &'static str, run: Run) -> Self {
+        Self { name, run, serial: false, variables: &[] }
+    }
+
+    pub(crate) const fn host(name: &'static str, run: fn() -> TestResult) -> Self {
+        Self::new(name, Run::Host(run))
+    }
+
+    pub(crate) const fn compile(name: &'static str, run: fn(&Compiler) -> TestResult) -> Self {
+        Self::new(name, Run::Compile(run))
+    }
+
+    pub(crate) const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
+        Self::new(name, Run::Device(run))
+    }
+
+    pub(crate) const fn fault(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
+        Self::new(name, Run::Fault(run))
+    }
+
+    pub(crate) const fn process(name: &'static str, run: fn() -> TestResult) -> Self {
+        Self::new(name, Run::Process(run))
+    }
+
+    /// With no other test on the device at the same time.
+    pub(crate) const fn serial(mut self) -> Self {
+        self.serial = true;
+        self
+    }
+
+    /// With these environment variables in its own process.
+    pub(crate) const fn variables(
+        mut self,
+        variables: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.variables = variables;
+        self
+    }
+
+    /// Whether it runs in a process of its own.
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(self.run, Run::Fault(_) | Run::Process(_))
+    }
+}

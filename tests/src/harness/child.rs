@@ -1,0 +1,98 @@
+//! Tests in processes of their own: this program again, with the case's name.
+
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::report::{count_launches, launches};
+use super::{Case, Failure, Run, TestDevice, TestResult};
+
+/// How the last line of a child's output begins if its case passed; its launches follow.
+const PASSED: &str = "case passed; launches: ";
+
+/// How long a child may take, in seconds, unless the variable says otherwise.
+const LIMIT_SECONDS: u64 = 60;
+const LIMIT_VARIABLE: &str = "TEST_CHILD_SECONDS";
+
+/// What a process left behind.
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// This program again with these arguments.
+pub(crate) fn spawn_self(arguments: &[&str]) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(arguments).env_remove("TEST_REPORT");
+    Ok(command)
+}
+
+/// Runs a command to its end and collects its output; kills it after the time limit.
+pub(crate) fn limited(mut command: Command) -> Result<Outcome, Failure> {
+    let asked = std::env::var(LIMIT_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let limit = Duration::from_secs(asked.unwrap_or(LIMIT_SECONDS));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    // Read by threads: a child that fills a pipe nobody reads would never end.
+    let collect = |stream: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut stream) = stream {
+                // What was read before a failure is still worth showing.
+                let _ = stream.read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = collect(child.stdout.take().map(|pipe| Box::new(pipe) as Box<_>));
+    let stderr = collect(child.stderr.take().map(|pipe| Box::new(pipe) as Box<_>));
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begin.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            let text = stdout.join().unwrap_or_default() + &stderr.join().unwrap_or_default();
+            return Err(Failure::new(format!("killed after {} s\n{text}", limit.as_secs())));
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+    Ok(Outcome { status, stdout, stderr })
+}
+
+/// Runs a case in a child: it must pass, say so, and exit with status 0.
+pub(crate) fn run_in_child(case: &Case, tier: &str) -> TestResult {
+    let mut command = spawn_self(&["--tier", tier, "--child", case.name])?;
+    command.envs(case.variables.iter().copied());
+    let Outcome { status, stdout, stderr } = limited(command)?;
+    let passed = stdout.lines().rev().find_map(|line| line.strip_prefix(PASSED));
+    if let (true, Some(count)) = (status.success(), passed) {
+        count_launches(count.trim().parse().unwrap_or(0));
+        return Ok(());
+    }
+    let how = match passed {
+        Some(_) => "the case passed, but then the process ended with",
+        None => "ended with",
+    };
+    Err(Failure::new(format!("{how} {status}\n{stdout}{stderr}")))
+}
+
+/// What the child does.
+pub(crate) fn run_as_child(case: &Case, tier: &'static str) -> TestResult {
+    match case.run {
+        Run::Process(run) => run()?,
+        Run::Fault(run) => {
+            let device = TestDevice::open(tier)?;
+            run(&device)?;
+            device.close_unless_lost()?;
+        }
+        _ => return Err(Failure::new("this case has no process of its own")),
+    }
+    println!("{PASSED}{}", launches());
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The device under test, as all tests of a process share it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use cuda_safe::{Context, Driver, Kernel, KernelArgs, Launch, Module, Stream};
+
+use super::report::count_launches;
+use super::{Failure, Rng, TestResult};
+use crate::programs::Program;
+
+/// Whether the long versions of tests are asked for.
+pub(crate) fn deep() -> bool {
+    std::env::var_os("TEST_DEEP").is_some_and(|value| value != "0")
+}
+
+/// A device of some tier, with the programs that were compiled for it.
+pub(crate) struct TestDevice {
+    tier: &'static str,
+    context: Context,
+    modules: Mutex<HashMap<&'static str, Module>>,
+    instrumented: bool,
+    /// Held for reading by every test, for writing by a serial one.
+    turn: RwLock<()>,
+}
+
+/// Why a tier of devices can't run here, if it can't.
+pub(crate) fn why_not(tier: &str) -> Option<String> {
+    match tier {
+        "gpu" => match Driver::load() {
+            Ok(driver) if driver.device_count() == 0 => Some("the driver shows no GPU".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        },
+        "emu" => Some("this version has no software device".to_owned()),
+        _ => Some("there is no such tier".to_owned()),
+    }
+}
+
+impl TestDevice {
+    pub(crate) fn open(tier: &'static str) -> Result<Self, Failure> {
+        if let Some(reason) = why_not(tier) {
+            return Err(Failure::new(format!("tier {tier}: {reason}")));
+        }
+        let context = Context::new(0)?;
+        let instrumented = instrumented();
+        if instrumented {
+            eprintln!("tier {tier}: under a checker, so times are not judged");
+        }
+        Ok(Self { tier, context, modules: Mutex::default(), instrumented, turn: RwLock::default() })
+    }
+
+    /// Runs one test: its own errors, errors that its drops met, and faults of work that it has
+    /// left behind are its failure.
+    pub(crate) fn run(&self, case: fn(&Self) -> TestResult, serial: bool) -> TestResult {
+        let (_shared, _alone);
+        if serial {
+            _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+        } else {
+            _shared = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        }
+        case(self)?;
+        self.context.synchronize()?;
+        match self.context.take_drop_errors().as_slice() {
+            [] => Ok(()),
+            errors => Err(Failure::new(format!("drops met errors: {errors:?}"))),
+        }
+    }
+
+    /// The tier's name.
+    pub(crate) fn tier(&self) -> &'static str {
+        self.tier
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// A new stream.
+    pub(crate) fn stream(&self) -> cuda_safe::Result<Stream> {
+        self.context.stream()
+    }
+
+    /// Whether a tool such as compute-sanitizer slows the process down, so that times mean nothing.
+    pub(crate) fn is_instrumented(&self) -> bool {
+        self.instrumented
+    }
+
+    /// Random numbers of a test, the same in every run unless `TEST_SEED` is set.
+    pub(crate) fn rng(&self, test: u64) -> Rng {
+        let base = std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok());
+        Rng::new(base.unwrap_or(20_260_101_u64).wrapping_mul(1_000_003).wrapping_add(test))
+    }
+
+    /// The program's image for this device.
+    pub(crate) fn image(&self, program: &Program) -> Result<nvrtc::Image, Failure> {
+        let arch = self.context.device().arch()?;
+        let driver = self.context.driver().version()?;
+        Ok(program.to_nvrtc().compile_for_driver(arch, driver)?)
+    }
+
+    /// The program, compiled and loaded once.
+    pub(crate) fn module(&self, program: &Program) -> Result<Module, Failure> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(program.name) {
+            return Ok(module.clone());
+        }
+        let module = Module::load(&self.context, &self.image(program)?)?;
+        modules.insert(program.name, module.clone());
+        Ok(module)
+    }
+
+    /// A kernel of a program.
+    pub(crate) fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, Failure> {
+        Ok(self.module(program)?.kernel(name)?)
+    }
+
+    /// Launches, and counts it.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`].
+    pub(crate) unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &Kernel,
+        stream: &Stream,
+        launch: impl Into<Launch>,
+        args: A,
+    ) -> cuda_safe::Result<()> {
+        // SAFETY: the caller's promise.
+        self.count(unsafe { kernel.launch(stream, launch, args) })
+    }
+
+    /// Counts a launch that was made, such as by a method of `kernels!`.
+    pub(crate) fn count(&self, launched: cuda_safe::Result<()>) -> cuda_safe::Result<()> {
+        if launched.is_ok() {
+            count_launches(1);
+        }
+        launched
+    }
+
+    /// Gives everything back. Whatever is still alive then was leaked by a test.
+    pub(crate) fn close(self) -> TestResult {
+        let Self { context, modules, .. } = self;
+        drop(modules);
+        let errors = context.take_drop_errors();
+        if !errors.is_empty() {
+            return Err(Failure::new(format!("drops met errors: {errors:?}")));
+        }
+        context.close().map_err(|(_, error)| Failure::new(format!("close: {error}")))
+    }
+
+    /// [`close`](Self::close), unless the device is lost: then dropping must do.
+    pub(crate) fn close_unless_lost(self) -> TestResult {
+        match self.context.synchronize() {
+            Err(error) if error.is_fatal() => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => self.close(),
+        }
+    }
+}
+
+/// Whether a checker has put itself into this process.
+fn instrumented() -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|line| {
+        let file = line.rsplit('/').next().unwrap_or_default();
+        file.contains("sanitizer") && file.contains(".so")
+    })
+}

@@ -1,0 +1,24 @@
+//! The harness: what a test is, and where and how it is run.
+//!
+//! A tier is a place where tests run: `host` (pure Rust), `compile` (real NVRTC libraries, no GPU),
+//! and one for each kind of device. A device test is written once and run on every device tier.
+//! A tier that can't run here says why, and never counts as passed.
+
+mod case;
+mod child;
+mod command;
+mod compiler;
+mod device;
+mod failure;
+mod report;
+mod rng;
+mod run;
+
+pub(crate) use case::{Case, Run};
+pub(crate) use child::{Outcome, limited, spawn_self};
+pub(crate) use compiler::Compiler;
+pub(crate) use device::{TestDevice, deep};
+pub(crate) use failure::{Failure, TestResult, ensure, ensure_eq, first_difference};
+pub(crate) use report::count_launches;
+pub(crate) use rng::Rng;
+pub(crate) use run::main;

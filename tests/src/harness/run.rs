@@ -1,0 +1,231 @@
+//! Running the tiers, one after the other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use libtest_mimic::{Failed, Trial};
+
+use super::child::{run_as_child, run_in_child};
+use super::command::{Command, Faults};
+use super::compiler::compilers;
+use super::device::why_not;
+use super::report::{self, Tally, TierReport};
+use super::{Case, Failure, Run, TestDevice, TestResult};
+
+/// The tiers of devices.
+const DEVICE_TIERS: [&str; 2] = ["emu", "gpu"];
+
+/// Runs what the command line asks for.
+pub(crate) fn main(cases: &[Case]) -> ExitCode {
+    let command = match Command::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(name) = twice(cases) {
+        eprintln!("two cases are called {name}");
+        return ExitCode::from(2);
+    }
+    if command.list_faults {
+        for case in cases.iter().filter(|case| case.is_fault()) {
+            println!("{}", case.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(name) = &command.child {
+        return child(cases, &command, name);
+    }
+
+    let mut reports = Vec::new();
+    if command.wants_tier("host") {
+        reports.push(host(cases, &command));
+    }
+    if command.wants_tier("compile") {
+        reports.push(compile(cases, &command));
+    }
+    for tier in DEVICE_TIERS {
+        if command.wants_tier(tier) {
+            reports.push(device(cases, &command, tier));
+        }
+    }
+    if command.arguments.list {
+        return ExitCode::SUCCESS;
+    }
+    if reports.is_empty() {
+        eprintln!("there is no tier {}", command.tier.as_deref().unwrap_or(""));
+        return ExitCode::from(2);
+    }
+    for report in &reports {
+        if let Some(reason) = &report.not_run {
+            println!("not run: tier {}: {reason}", report.tier);
+        }
+    }
+    // Whoever names a tier wants it to have run.
+    let missed = command.tier.is_some() && reports.iter().any(|report| report.not_run.is_some());
+    let written = report::write(&reports);
+    if let Err(error) = &written {
+        eprintln!("the report could not be written: {error}");
+    }
+    if written.is_ok() && !missed && reports.iter().all(|report| report.failed == 0) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// A name that two cases have.
+fn twice(cases: &[Case]) -> Option<&'static str> {
+    let mut names: Vec<_> = cases.iter().map(|case| case.name).collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// The process of one fault test.
+fn child(cases: &[Case], command: &Command, name: &str) -> ExitCode {
+    let asked = command.tier.as_deref();
+    let tier = DEVICE_TIERS.into_iter().find(|tier| asked == Some(*tier)).unwrap_or("gpu");
+    let Some(case) = cases.iter().find(|case| case.name == name && case.is_fault()) else {
+        eprintln!("there is no case {name}");
+        return ExitCode::from(2);
+    };
+    match run_as_child(case, tier) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The trials of a tier, and the counts of those that ran.
+struct Tier<'a> {
+    name: &'static str,
+    command: &'a Command,
+    tally: Arc<Tally>,
+    trials: Vec<Trial>,
+}
+
+impl<'a> Tier<'a> {
+    fn new(name: &'static str, command: &'a Command) -> Self {
+        Self { name, command, tally: Arc::default(), trials: Vec::new() }
+    }
+
+    fn add(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
+        let name = format!("{}::{name}", self.name);
+        if !self.command.wants(&name) {
+            return;
+        }
+        let tally = self.tally.clone();
+        self.trials.push(Trial::test(name, move || {
+            let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied());
+                Err(Failure::new(format!("panicked: {}", text.unwrap_or("no message"))))
+            });
+            let counter = if result.is_ok() { &tally.passed } else { &tally.failed };
+            counter.fetch_add(1, Ordering::Relaxed);
+            result.map_err(|failure| Failed::from(failure.to_string()))
+        }));
+    }
+
+    /// Runs what was added. One thread if nothing else is asked for and `alone` says so.
+    fn run(&mut self, alone: bool) {
+        let mut arguments = self.command.arguments.clone();
+        if alone {
+            arguments.test_threads.get_or_insert(1);
+        }
+        if !arguments.list {
+            println!("\ntier {}", self.name);
+        }
+        // What passed and failed is in the tally.
+        let _ = libtest_mimic::run(&arguments, std::mem::take(&mut self.trials));
+    }
+
+    fn report(self, not_run: Option<String>) -> TierReport {
+        TierReport {
+            tier: self.name,
+            passed: self.tally.passed.load(Ordering::Relaxed),
+            failed: self.tally.failed.load(Ordering::Relaxed),
+            not_run,
+        }
+    }
+}
+
+fn host(cases: &[Case], command: &Command) -> TierReport {
+    let mut tier = Tier::new("host", command);
+    for case in cases {
+        if let Run::Host(run) = case.run {
+            tier.add(case.name, run);
+        }
+    }
+    tier.run(false);
+    tier.report(None)
+}
+
+fn compile(cases: &[Case], command: &Command) -> TierReport {
+    let mut tier = Tier::new("compile", command);
+    let compilers = match compilers() {
+        Ok(compilers) => compilers,
+        Err(reason) => return tier.report(Some(reason)),
+    };
+    for compiler in compilers {
+        let compiler = Arc::new(compiler);
+        for case in cases {
+            if let Run::Compile(run) = case.run {
+                let compiler = compiler.clone();
+                let name = format!("{}[{}]", case.name, compiler.version);
+                tier.add(&name, move || run(&compiler));
+            }
+        }
+    }
+    tier.run(false);
+    tier.report(None)
+}
+
+fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
+    let mut tier = Tier::new(name, command);
+    // Listing shows what there is, whether or not it can run here.
+    let listing = command.arguments.list;
+    if let Some(reason) = why_not(name).filter(|_| !listing) {
+        return tier.report(Some(reason));
+    }
+    let mut device = None;
+    for case in cases.iter().copied() {
+        if case.is_fault() {
+            if command.faults != Faults::Skip {
+                tier.add(case.name, move || run_in_child(&case, name));
+            }
+            continue;
+        }
+        let Run::Device(run) = case.run else { continue };
+        // The device is opened for those that run, not for those that are filtered out.
+        let wanted = command.wants(&format!("{name}::{}", case.name));
+        if command.faults == Faults::Only || !wanted {
+            continue;
+        }
+        if listing {
+            tier.add(case.name, || Ok(()));
+            continue;
+        }
+        let device = match device.get_or_insert_with(|| TestDevice::open(name).map(Arc::new)) {
+            Ok(device) => device.clone(),
+            Err(failure) => return tier.report(Some(failure.to_string())),
+        };
+        tier.add(case.name, move || device.run(run, case.serial));
+    }
+    tier.run(true);
+    if let Some(Ok(device)) = device {
+        tier.add("close", move || match Arc::try_unwrap(device) {
+            Ok(device) => device.close(),
+            Err(_) => Err(Failure::new("a test still holds the device")),
+        });
+        tier.run(true);
+    }
+    tier.report(None)
+}

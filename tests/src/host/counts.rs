@@ -1,0 +1,320 @@
+//! How many driver calls and heap allocations an operation costs.
+
+use std::mem::MaybeUninit;
+
+use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer};
+
+use super::heap::allocations;
+use super::lab::Lab;
+use crate::harness::{Case, TestResult, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::host("counts::launch_at_home", launch_at_home),
+        Case::host("counts::launch_without_blocks", launch_without_blocks),
+        Case::host("counts::allocate_and_free", allocate_and_free),
+        Case::host("counts::events", events),
+        Case::host("counts::small_uploads", small_uploads),
+        Case::host("counts::large_upload", large_upload),
+        Case::host("counts::downloads", downloads),
+        Case::host("counts::pinned_transfers", pinned_transfers),
+        Case::host("counts::fills", fills),
+        Case::host("counts::second_stream", second_stream),
+        Case::host("counts::what_the_host_has_seen_is_not_waited_for", seen_by_the_host),
+        Case::host("counts::context_once", context_once),
+    ]
+}
+
+fn launch_at_home() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let saxpy = lab.kernel("saxpy")?;
+    let x = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
+    let y = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
+    let launch = Launch::cover(1000, 128);
+    // The first launch compares the arguments' types.
+    // SAFETY: nothing runs on this driver.
+    unsafe { saxpy.launch(&stream, launch, (2.0f32, &x, &y, &mut out, 1000u64)) }?;
+    lab.recorder.take();
+    let before = allocations();
+    for _ in 0..10 {
+        // SAFETY: as above.
+        unsafe { saxpy.launch(&stream, launch, (2.0f32, &x, &y, &mut out, 1000u64)) }?;
+    }
+    ensure_eq!(allocations() - before, 0, "heap allocations of 10 launches");
+    ensure_eq!(lab.recorder.names(), ["cuLaunchKernel"; 10]);
+
+    // Parts of a buffer cost no more, once their ranges are known.
+    let part = x.slice(100..200)?;
+    // SAFETY: as above.
+    unsafe { saxpy.launch(&stream, launch, (2.0f32, part, &y, out.slice_mut(7..9)?, 1u64)) }?;
+    lab.recorder.take();
+    let before = allocations();
+    // SAFETY: as above.
+    unsafe { saxpy.launch(&stream, launch, (2.0f32, part, &y, out.slice_mut(7..9)?, 1u64)) }?;
+    ensure_eq!(allocations() - before, 0);
+    ensure_eq!(lab.recorder.names(), ["cuLaunchKernel"]);
+    drop((x, y, out, saxpy, stream));
+    lab.close()
+}
+
+fn launch_without_blocks() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let nothing = lab.kernel("nothing")?;
+    for launch in [Launch::cover(0, 128), Launch::new((7, 0, 1), 1), Launch::new(0, 1).shared(64)] {
+        // SAFETY: nothing runs on this driver.
+        let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, launch, ()) })?;
+        ensure!(calls.is_empty(), "{launch}: {calls:?}");
+    }
+    Ok(())
+}
+
+fn allocate_and_free() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let (calls, buffer) = lab.calls(|| DeviceBuffer::<MaybeUninit<u64>>::uninit(&stream, 100))?;
+    ensure_eq!(calls, ["cuMemAllocFromPoolAsync"]);
+    let (calls, ()) = lab.calls(|| {
+        drop(buffer);
+        Ok(())
+    })?;
+    ensure_eq!(calls, ["cuMemFreeAsync"]);
+
+    // No elements, no memory.
+    let (calls, ()) = lab.calls(|| {
+        let mut empty = DeviceBuffer::<u64>::zeroed(&stream, 0)?;
+        empty.upload(&stream, &[])?;
+        empty.as_slice_mut().fill(&stream, 1)?;
+        empty.to_vec(&stream).map(drop)
+    })?;
+    ensure!(calls.is_empty(), "{calls:?}");
+    drop(stream);
+    lab.close()
+}
+
+fn events() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let (start, end) = (Event::timing(&lab.context)?, Event::timing(&lab.context)?);
+    let (calls, ()) = lab.calls(|| start.record(&stream))?;
+    ensure_eq!(calls, ["cuEventRecord"]);
+    end.record(&stream)?;
+    let (calls, _) = lab.calls(|| end.is_done())?;
+    ensure_eq!(calls, ["cuEventQuery"]);
+    let (calls, _) = lab.calls(|| start.elapsed_ms(&end))?;
+    let times = calls.iter().filter(|call| call.starts_with("cuEventElapsedTime")).count();
+    ensure_eq!(times, 1, "{calls:?}");
+    let (calls, ()) = lab.calls(|| stream.wait_event(&end))?;
+    ensure_eq!(calls, ["cuStreamWaitEvent"]);
+    let (calls, ()) = lab.calls(|| {
+        drop(end);
+        Ok(())
+    })?;
+    ensure_eq!(calls, ["cuEventDestroy_v2"]);
+    drop((start, stream));
+    lab.close()
+}
+
+fn small_uploads() -> TestResult {
+    const BYTES: usize = 4096;
+    const UPLOADS: usize = 4096;
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let source = vec![7u8; BYTES];
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, BYTES)?;
+    buffer.upload(&stream, &source)?;
+
+    // The block that the first upload has made holds many: each of them is one call.
+    lab.recorder.take();
+    let before = allocations();
+    buffer.upload(&stream, &source)?;
+    ensure_eq!(allocations() - before, 0);
+    ensure_eq!(lab.recorder.names(), ["cuMemcpyHtoDAsync_v2"]);
+
+    for _ in 0..UPLOADS {
+        buffer.upload(&stream, &source)?;
+    }
+    let calls = lab.recorder.names();
+    let copies = calls.iter().filter(|name| **name == "cuMemcpyHtoDAsync_v2").count();
+    ensure_eq!(copies, UPLOADS);
+    let others = calls.len() - copies;
+    ensure!(others * 50 < UPLOADS, "{others} other calls in {UPLOADS} uploads");
+    ensure!(calls.contains(&"cuEventRecord"), "a block in use must be marked");
+    drop((buffer, stream));
+    lab.close()
+}
+
+fn large_upload() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let source = vec![1u8; 7 << 20];
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, source.len())?;
+    buffer.upload(&stream, &source)?;
+    lab.recorder.take();
+    buffer.upload(&stream, &source)?;
+    let calls = lab.recorder.take();
+    let copied: u64 = calls
+        .iter()
+        .filter(|call| call.name == "cuMemcpyHtoDAsync_v2")
+        .map(|call| call.args[2])
+        .sum();
+    ensure_eq!(copied, source.len() as u64);
+    let never = |name: &str| calls.iter().all(|call| call.name != name);
+    ensure!(never("cuMemHostAlloc"), "the ring's blocks are used again");
+    ensure!(never("cuStreamSynchronize") && never("cuCtxSynchronize"));
+    drop((buffer, stream));
+    lab.close()
+}
+
+fn downloads() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let buffer = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+    let mut target = vec![1; 1000];
+    buffer.download(&stream, &mut target)?;
+    ensure!(target.iter().all(|word| *word == 0), "the driver's zeros were copied");
+    let (calls, ()) = lab.calls(|| buffer.download(&stream, &mut target))?;
+    ensure_eq!(calls, ["cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize"]);
+    let before = allocations();
+    buffer.download(&stream, &mut target)?;
+    ensure!(allocations() - before <= 1, "at most the list of what is in flight");
+    drop((buffer, stream));
+    lab.close()
+}
+
+fn pinned_transfers() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+    let source = PinnedBuffer::from_slice(&lab.context, &[5; 1000])?;
+    lab.recorder.take();
+    let transfer = buffer.as_slice_mut().upload_pinned(&stream, source)?;
+    let calls = lab.recorder.names();
+    let own: Vec<_> = calls.iter().filter(|name| !name.starts_with("cuCtx")).collect();
+    ensure_eq!(own, [&"cuEventCreate", &"cuMemcpyHtoDAsync_v2", &"cuEventRecord"]);
+    let (calls, source) = lab.calls(|| transfer.wait())?;
+    ensure_eq!(calls, ["cuEventSynchronize", "cuEventDestroy_v2"]);
+    ensure!(source.iter().all(|word| *word == 5));
+
+    // What is dropped in flight is freed by `collect` alone; what is dropped idle is used again.
+    let transfer = buffer.as_slice_mut().upload_pinned(&stream, source)?;
+    let (calls, ()) = lab.calls(|| {
+        drop(transfer);
+        Ok(())
+    })?;
+    ensure_eq!(calls, ["cuEventDestroy_v2"]);
+    ensure_eq!(lab.context.stats().in_bin, 1);
+    drop(PinnedBuffer::<u32>::zeroed(&lab.context, 1000)?);
+    let (calls, again) = lab.calls(|| PinnedBuffer::<u32>::zeroed(&lab.context, 900))?;
+    ensure!(calls.is_empty(), "{calls:?}");
+    drop((again, buffer, stream));
+    lab.context.collect()?;
+    ensure_eq!(lab.context.stats().in_bin, 0);
+    lab.close()
+}
+
+fn fills() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let (calls, mut words) = lab.calls(|| DeviceBuffer::<u32>::zeroed(&stream, 1000))?;
+    ensure_eq!(calls, ["cuMemAllocFromPoolAsync", "cuMemsetD8Async"]);
+    let (calls, ()) = lab.calls(|| words.as_slice_mut().fill(&stream, 0x0102_0304))?;
+    ensure_eq!(calls, ["cuMemsetD32Async"]);
+    let (calls, ()) = lab.calls(|| words.as_slice_mut().fill(&stream, 0x0707_0707))?;
+    ensure_eq!(calls, ["cuMemsetD8Async"], "one byte over and over");
+    let mut halves = DeviceBuffer::<u16>::zeroed(&stream, 1000)?;
+    let (calls, ()) = lab.calls(|| halves.as_slice_mut().fill(&stream, 0x0102))?;
+    ensure_eq!(calls, ["cuMemsetD16Async"]);
+    let mut triples = DeviceBuffer::<[u8; 3]>::zeroed(&stream, 1_000_000)?;
+    lab.recorder.take();
+    triples.as_slice_mut().fill(&stream, [1, 2, 3])?;
+    let mut filled = 0;
+    for call in lab.recorder.take() {
+        if call.name == "cuMemcpyHtoDAsync_v2" || call.name == "cuMemcpyDtoDAsync_v2" {
+            ensure_eq!(call.args[0], triples.as_raw() + filled, "the parts follow one another");
+            filled += call.args[2];
+        }
+    }
+    ensure_eq!(filled, 3_000_000);
+    drop((words, halves, triples, stream));
+    lab.close()
+}
+
+fn second_stream() -> TestResult {
+    let lab = Lab::new()?;
+    let (home, other) = (lab.context.stream()?, lab.context.stream()?);
+    let one = lab.kernel("one")?;
+    let launch = Launch::new(1, 1);
+    let buffer = DeviceBuffer::<f32>::zeroed(&home, 1000)?;
+    lab.recorder.take();
+    // SAFETY: nothing runs on this driver.
+    let use_once = || unsafe { one.launch(&other, launch, (0u64, &buffer)) };
+    use_once()?;
+    let calls = lab.recorder.take();
+    let names: Vec<_> = calls.iter().map(|call| call.name).collect();
+    ensure_eq!(
+        names,
+        [
+            "cuCtxPushCurrent_v2",
+            "cuEventCreate",
+            "cuCtxPopCurrent_v2",
+            "cuEventRecord",
+            "cuStreamWaitEvent",
+            "cuLaunchKernel",
+        ]
+    );
+    let (event, home_raw) = (calls[1].made, home.as_raw().addr() as u64);
+    ensure_eq!(calls[3].args[..2], [event, home_raw]);
+    ensure_eq!(calls[4].args[..2], [other.as_raw().addr() as u64, event]);
+
+    let before = allocations();
+    use_once()?;
+    ensure_eq!(allocations() - before, 0);
+    ensure_eq!(lab.recorder.names(), ["cuLaunchKernel"], "nothing new was written");
+
+    // New work at home that the buffer has no part in changes nothing.
+    let mut stranger = DeviceBuffer::<f32>::zeroed(&home, 10)?;
+    stranger.as_slice_mut().fill(&home, 1.0)?;
+    let (calls, ()) = lab.calls(use_once)?;
+    ensure_eq!(calls, ["cuLaunchKernel"]);
+
+    // A new write does, and finds the event of the first time.
+    let mut buffer = buffer;
+    buffer.as_slice_mut().fill(&home, 1.0)?;
+    lab.recorder.take();
+    // SAFETY: nothing runs on this driver.
+    unsafe { one.launch(&other, launch, (0u64, &buffer)) }?;
+    ensure_eq!(lab.recorder.names(), ["cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernel"]);
+    ensure_eq!(lab.context.stats().events_recorded, 3, "two for `other`, one for `home`");
+    drop((buffer, stranger, one, home, other));
+    lab.close()
+}
+
+fn seen_by_the_host() -> TestResult {
+    let lab = Lab::new()?;
+    let (home, other) = (lab.context.stream()?, lab.context.stream()?);
+    let one = lab.kernel("one")?;
+    let buffer = DeviceBuffer::<f32>::zeroed(&home, 1000)?;
+    home.synchronize()?;
+    // SAFETY: nothing runs on this driver.
+    let use_once = || unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) };
+    let (calls, ()) = lab.calls(use_once)?;
+    ensure_eq!(calls, ["cuLaunchKernel"]);
+    drop((buffer, one, home, other));
+    lab.close()
+}
+
+fn context_once() -> TestResult {
+    let lab = Lab::new()?;
+    let device = lab.context.device();
+    let (calls, again) = lab.calls(|| device.context())?;
+    ensure!(calls.is_empty(), "{calls:?}");
+    ensure_eq!(again, lab.context);
+    let in_use = lab.context.clone().close();
+    ensure!(in_use.is_err_and(|(_, error)| error.to_string().contains("still in use")));
+    drop(again);
+    // `Lab::close` looks for whatever was not given back.
+    lab.close()
+}

@@ -1,0 +1,311 @@
+//! What errors say: whole sentences with the numbers and names that help.
+
+use cuda_safe::sys::CUresult;
+use cuda_safe::{
+    Context, DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, kernels,
+};
+
+use super::lab::{Lab, PTX};
+use super::table::{Behaviour, Fault, driver_without};
+use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::host("messages::shapes", shapes),
+        Case::host("messages::limits", limits),
+        Case::host("messages::set_limits", set_limits),
+        Case::host("messages::driver_errors", driver_errors),
+        Case::host("messages::asynchronous_errors", asynchronous_errors),
+        Case::host("messages::missing_function", missing_function),
+        Case::host("messages::buffers", buffers),
+        Case::host("messages::modules", modules),
+        Case::host("messages::clauses", clauses),
+        Case::host("messages::strangers", strangers),
+    ]
+}
+
+/// Compares the text of the error that `result` must be.
+#[track_caller]
+fn says<T>(result: cuda_safe::Result<T>, wanted: &str) -> Result<Error, Failure> {
+    let Err(error) = result else {
+        return Err(Failure::new(format!("it is Ok, not: {wanted}")));
+    };
+    let text = error.to_string();
+    if text != wanted {
+        return Err(Failure::new(format!("it says: {text}\n      not: {wanted}")));
+    }
+    // `unwrap` and `main` show a person the same.
+    let debug = format!("{error:?}");
+    if debug != format!("Error({wanted})") {
+        return Err(Failure::new(format!("Debug: {debug}")));
+    }
+    Ok(error)
+}
+
+fn shapes() -> TestResult {
+    let shape = |launch: Launch| (launch.grid.x, launch.grid.y, launch.block.x, launch.threads());
+    ensure_eq!(shape(Launch::cover(0, 256)), (0, 1, 256, 0));
+    ensure_eq!(shape(Launch::cover(1, 256)), (1, 1, 256, 256));
+    ensure_eq!(shape(Launch::cover(256, 256)), (1, 1, 256, 256));
+    ensure_eq!(shape(Launch::cover(257, 256)), (2, 1, 256, 512));
+    ensure_eq!(Launch::cover(usize::MAX, 1).grid.x, u32::MAX);
+    ensure_eq!(Launch::cover(10, 0).block.x, 0, "refused at the launch");
+    ensure_eq!(Dim3::from(7), Dim3::new(7, 1, 1));
+    ensure_eq!(Dim3::from((7, 8)), Dim3::from([7, 8]));
+    ensure_eq!(Dim3::from((7, 8, 9)), Dim3::from([7, 8, 9]));
+    ensure_eq!(Dim3::new(2, 3, 4).count(), 24);
+    ensure_eq!(Dim3::new(u32::MAX, u32::MAX, u32::MAX).count(), u64::MAX, "no overflow");
+    ensure_eq!(Launch::from((4, (8, 2))), Launch::new(4, (8, 2)));
+    let text = Launch::new((4, 2), 128).shared(1024).cooperative().to_string();
+    ensure_eq!(text, "grid (4, 2, 1), block (128, 1, 1), 1024 bytes shared, cooperative");
+    Ok(())
+}
+
+fn limits() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let nothing = lab.kernel("nothing")?;
+    lab.recorder.take();
+    let cases = [
+        (Launch::new(1, 1025), "threads per block: 1025 asked, at most 1024 allowed"),
+        (Launch::new(1, (32, 33)), "threads per block: 1056 asked, at most 1024 allowed"),
+        (Launch::new(1, (1, 1, 65)), "block z: 65 asked, at most 64 allowed"),
+        (Launch::new((1, 65_536), 1), "grid y: 65536 asked, at most 65535 allowed"),
+        (Launch::new((1, 1, 65_536), 1), "grid z: 65536 asked, at most 65535 allowed"),
+        (Launch::new(1 << 31, 1), "grid x: 2147483648 asked, at most 2147483647 allowed"),
+        (Launch::new(1, 0), "a block of (0, 1, 1) has no threads"),
+        (Launch::cover(0, 0), "a block of (0, 1, 1) has no threads"),
+        (
+            Launch::new(1, 32).shared(49_153),
+            "bytes of dynamic shared memory: 49153 asked, at most 49152 allowed; asked: grid \
+             (1, 1, 1), block (32, 1, 1), 49153 bytes shared; the kernel uses 0 bytes statically; \
+             hint: Kernel::set_max_dynamic_shared raises the limit, up to the device's",
+        ),
+    ];
+    for (launch, text) in cases {
+        // SAFETY: nothing runs on this driver.
+        says(unsafe { nothing.launch(&stream, launch, ()) }, text)?;
+    }
+    ensure_eq!(lab.recorder.names(), [""; 0], "refused before the driver is asked");
+
+    // 132 multiprocessors that each hold 2 blocks of 1024 threads.
+    // SAFETY: nothing runs on this driver.
+    let fits = unsafe { nothing.launch(&stream, Launch::new(264, 1024).cooperative(), ()) };
+    fits?;
+    // SAFETY: as above.
+    let refused = unsafe { nothing.launch(&stream, Launch::new(265, 1024).cooperative(), ()) };
+    says(
+        refused,
+        "blocks resident together: 265 asked, at most 264 allowed; hint: a cooperative grid must \
+         fit the device at once: use fewer or smaller blocks",
+    )?;
+    drop((nothing, stream));
+    lab.close()
+}
+
+fn set_limits() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let nothing = lab.kernel("nothing")?;
+    nothing.set_max_dynamic_shared(232_448)?;
+    ensure_eq!(nothing.attributes()?.max_dynamic_shared, 232_448);
+    // SAFETY: nothing runs on this driver.
+    unsafe { nothing.launch(&stream, Launch::new(1, 32).shared(232_448), ()) }?;
+    says(
+        nothing.set_max_dynamic_shared(232_449),
+        "bytes of dynamic shared memory: 232449 asked, at most 232448 allowed",
+    )?;
+    drop((nothing, stream));
+    lab.close()
+}
+
+fn driver_errors() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let one = lab.kernel("one")?;
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 8)?;
+    let fail = |code| {
+        lab.recorder.take();
+        lab.recorder.fail(Some(Fault { call: 0, code, repeated: true }));
+    };
+    fail(CUresult::CUDA_ERROR_INVALID_VALUE);
+    // SAFETY: nothing runs on this driver.
+    let launched = unsafe { one.launch(&stream, Launch::new(2, 64), (1u64, &buffer)) };
+    let error = says(
+        launched,
+        "cuLaunchKernel: an argument is out of range (CUDA_ERROR_INVALID_VALUE); asked: kernel \
+         `one`, grid (2, 1, 1), block (64, 1, 1), 0 bytes shared",
+    )?;
+    ensure_eq!(error.code(), Some(CUresult::CUDA_ERROR_INVALID_VALUE));
+    ensure_eq!(error.name(), Some("CUDA_ERROR_INVALID_VALUE"));
+    ensure!(!error.is_fatal() && !error.is_asynchronous() && error.launches().is_empty());
+
+    // A code that is newer than the bindings.
+    fail(CUresult(12_345));
+    let error = says(stream.synchronize(), "cuStreamSynchronize: the driver answered code 12345")?;
+    ensure_eq!((error.name(), error.description()), (None, None));
+    lab.recorder.fail(None);
+
+    let huge = DeviceBuffer::<u64>::zeroed(&stream, 1 << 40);
+    says(
+        huge,
+        "cuMemAllocFromPoolAsync: out of device memory (CUDA_ERROR_OUT_OF_MEMORY): requested \
+         8796093022208 bytes, 85899345920 of 85899345920 bytes free",
+    )?;
+    says(
+        DeviceBuffer::<u64>::zeroed(&stream, usize::MAX),
+        "18446744073709551615 elements of u64 are more than memory can hold",
+    )?;
+    drop((one, buffer, stream));
+    lab.close()
+}
+
+fn asynchronous_errors() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let (one, nothing) = (lab.kernel("one")?, lab.kernel("nothing")?);
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 8)?;
+    // SAFETY: nothing runs on this driver.
+    unsafe { one.launch(&stream, Launch::new(1, 1), (1u64, &buffer)) }?;
+    // SAFETY: as above.
+    unsafe { nothing.launch(&stream, Launch::new(1, 1), ()) }?;
+    lab.recorder.take();
+    let code = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
+    lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
+    let text = "earlier work on the device failed: a kernel used an address that it may not use \
+                (CUDA_ERROR_ILLEGAL_ADDRESS); met by cuStreamSynchronize; last launches, newest \
+                first: nothing (#3) one (#2); hint: run under compute-sanitizer to see which \
+                thread accessed which address";
+    let error = says(stream.synchronize(), text)?;
+    ensure!(error.is_fatal() && error.is_asynchronous());
+    says(lab.context.synchronize(), text)?;
+    Ok(())
+}
+
+fn missing_function() -> TestResult {
+    let lab = Lab::with(Behaviour::default(), &["cuLaunchHostFunc"])?;
+    let stream = lab.context.stream()?;
+    says(
+        stream.host_function(|| ()),
+        "this CUDA driver (13.0) has no cuLaunchHostFunc, which came with CUDA 10.0",
+    )?;
+    drop(stream);
+    lab.close()
+}
+
+fn buffers() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 4)?;
+    lab.recorder.take();
+    says(buffer.slice(2..9), "the range 2..9 is not within 0..4")?;
+    says(buffer.slice_mut(3..=4), "the range 3..5 is not within 0..4")?;
+    says(buffer.split_at_mut(5).map(drop), "the range 5..4 is not within 0..4")?;
+    says(buffer.upload(&stream, &[1]), "upload: 4 elements on one side and 1 on the other")?;
+    says(
+        buffer.download(&stream, &mut [0; 5]),
+        "download: 4 elements on one side and 5 on the other",
+    )?;
+    let misfit = buffer.slice(..3)?.cast::<u64>();
+    let address = buffer.as_raw();
+    says(misfit, &format!("12 bytes at {address:#x} are not a whole number of aligned u64"))?;
+    // SAFETY: refused.
+    let odd = unsafe { DeviceBuffer::<u32>::from_raw(&stream, 0x1002, 4, None) };
+    says(odd, "0x1002 is no address for a u32")?;
+    let (start, end) = (Event::new(&lab.context)?, Event::timing(&lab.context)?);
+    says(
+        start.elapsed_ms(&end),
+        "an event made without timing measures no time; hint: make both with Event::timing",
+    )?;
+    drop((start, end, buffer, stream));
+    lab.close()
+}
+
+fn modules() -> TestResult {
+    let lab = Lab::new()?;
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    says(
+        module.kernel("saxpi").map(drop),
+        "the module has no kernel `saxpi`; hint: it has saxpy, one, two, nothing",
+    )?;
+    says(
+        Module::from_cubin(&lab.context, PTX.as_bytes()).map(drop),
+        "expected a cubin, found PTX",
+    )?;
+    lab.recorder.take();
+    // The call after the push.
+    let code = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    lab.recorder.fail(Some(Fault { call: 1, code, repeated: false }));
+    let Err(error) = Module::from_ptx(&lab.context, PTX) else {
+        return Err(Failure::new("a version that is not supported is Ok"));
+    };
+    let text = error.to_string();
+    let hint = "the image is PTX 8.0, which this driver (CUDA 13.0) does not know";
+    ensure!(text.contains(hint), "{text}");
+    ensure!(text.contains("PTX of "), "{text}");
+    drop(module);
+    lab.close()
+}
+
+kernels! {
+    struct Axpy;
+    // SAFETY: nothing runs on this driver.
+    unsafe in PTX {
+        safe fn two(id: u64, x: &[f32], out: &mut [f32])
+            where id < x.len(), 2 * id + 1 <= out.len();
+    }
+}
+
+fn clauses() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    // SAFETY: nothing runs on this driver.
+    let kernels = unsafe { Axpy::from_module(&Module::from_ptx(&lab.context, PTX)?) }?;
+    let x = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let shape = Launch::new(1, 1);
+    let (calls, ()) = lab.calls(|| kernels.two(&stream, shape, 4, &x, &mut out))?;
+    ensure_eq!(calls, ["cuLaunchKernel"]);
+    says(
+        kernels.two(&stream, shape, 10, &x, &mut out),
+        "kernel `two`: `id < x.len()` does not hold: id = 10, x.len() = 10",
+    )?;
+    says(
+        kernels.two(&stream, shape, 5, &x, &mut out),
+        "kernel `two`: `2 * id + 1 <= out.len()` does not hold: id = 5, out.len() = 10",
+    )?;
+    drop((kernels, x, out, stream));
+    lab.close()
+}
+
+/// Things of another context, and of another driver.
+fn strangers() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let other = Driver::from_sys(driver_without(&[]))?.device(0)?.context()?;
+    let elsewhere: Stream = other.stream()?;
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, 8)?;
+    let one = lab.kernel("one")?;
+    let event = Event::new(&lab.context)?;
+    lab.recorder.take();
+    let stranger = "the buffer belongs to another context than the stream it is used on";
+    says(buffer.upload(&elsewhere, &[1; 8]), stranger)?;
+    says(buffer.to_vec(&elsewhere), stranger)?;
+    // SAFETY: nothing runs on this driver.
+    let launched = unsafe { one.launch(&elsewhere, Launch::new(1, 1), (1u64, &buffer)) };
+    says(launched, "kernel `one` belongs to another context than the stream")?;
+    // A handle of one driver means nothing to another, which may crash on it.
+    for result in
+        [event.record(&elsewhere), elsewhere.wait_event(&event), stream.wait_stream(&elsewhere)]
+    {
+        let Err(error) = result else {
+            return Err(Failure::new("a handle of one driver was given to another"));
+        };
+        ensure_eq!(error.call(), None, "{error}");
+    }
+    ensure_eq!(lab.recorder.names(), [""; 0], "refused before a driver is asked");
+    drop((event, one, buffer, stream, elsewhere));
+    let alone: Result<(), (Context, Error)> = other.close();
+    alone.map_err(|(_, error)| error)?;
+    lab.close()
+}

@@ -1,0 +1,34 @@
+//! Tests that need neither a compiler nor a device: the safe layer on the no-op driver.
+
+mod cost;
+mod counts;
+mod current;
+mod drops;
+mod faults;
+mod fork;
+mod heap;
+mod lab;
+mod messages;
+mod missing;
+mod order;
+mod scenarios;
+mod table;
+mod ui;
+
+use crate::harness::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let modules = [
+        cost::cases(),
+        counts::cases(),
+        current::cases(),
+        drops::cases(),
+        faults::cases(),
+        fork::cases(),
+        messages::cases(),
+        missing::cases(),
+        order::cases(),
+        ui::cases(),
+    ];
+    modules.into_iter().flatten().collect()
+}

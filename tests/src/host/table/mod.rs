@@ -1,0 +1,309 @@
+//! A driver that logs its calls with their arguments, counts its handles, and fails on request.
+//!
+//! The functions are the no-op driver's. What they tell goes to the recorder that is installed on
+//! the calling thread, so tests that run at the same time don't disturb each other; every driver
+//! made here is a table of its own, so a device that one test loses is lost to that test alone.
+
+mod functions;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cuda_sys::{CUdevice_attribute, CUresult, Driver, noop};
+
+/// The most arguments that a driver function has, and one place more: see [`Call::args`].
+const MOST_ARGUMENTS: usize = 12;
+
+/// A call that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// The exported name.
+    pub(crate) name: &'static str,
+    /// The arguments as numbers. A launch has the first kernel argument, taken as 8 bytes, in the
+    /// last place.
+    pub(crate) args: [u64; MOST_ARGUMENTS],
+    /// What a successful call that makes something has made.
+    pub(crate) made: u64,
+}
+
+/// Functions that make something, what undoes them, and what they make. The first argument of the
+/// first kind is where the handle goes; of the second, the handle.
+const PAIRS: &[(&str, &str)] = &[
+    ("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"),
+    ("cuStreamCreateWithPriority", "cuStreamDestroy_v2"),
+    ("cuEventCreate", "cuEventDestroy_v2"),
+    ("cuMemPoolCreate", "cuMemPoolDestroy"),
+    ("cuMemAllocFromPoolAsync", "cuMemFreeAsync"),
+    // Waits for the device where a stream-ordered free could not be ordered.
+    ("cuMemAllocFromPoolAsync", "cuMemFree_v2"),
+    ("cuMemAlloc_v2", "cuMemFree_v2"),
+    ("cuMemHostAlloc", "cuMemFreeHost"),
+    ("cuModuleLoadDataEx", "cuModuleUnload"),
+];
+
+/// Where a launch's arguments stand among those of the call.
+const LAUNCH_ARGUMENTS: usize = 9;
+
+/// The code that is answered from some call on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The number of the call that fails, from 0.
+    pub(crate) call: usize,
+    pub(crate) code: CUresult,
+    /// Whether all calls of its name after it fail, too.
+    pub(crate) repeated: bool,
+}
+
+/// What a recorder is asked to do besides logging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behaviour {
+    /// Whether the device has memory pools.
+    pub(crate) pools: bool,
+    /// Whether the first argument of every launch is a `u64` that names it in the log.
+    pub(crate) named_launches: bool,
+    /// Whether calls give way to other threads at random.
+    pub(crate) jitter: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { pools: true, named_launches: false, jitter: false }
+    }
+}
+
+/// What calls are told to, on the threads where it is installed.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    behaviour: Behaviour,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    calls: Vec<Call>,
+    /// What was made and is not undone, with the name of the function that made it.
+    alive: BTreeMap<(&'static str, u64), usize>,
+    /// What was undone without being alive.
+    undone_twice: Vec<Call>,
+    /// What a failed call should have undone: nobody knows whether it was.
+    doubtful: BTreeSet<(&'static str, u64)>,
+    fault: Option<Fault>,
+    /// The name of the call that failed.
+    failed: Option<&'static str>,
+    /// Drives the jitter.
+    random: u64,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Recorder>>> = const { RefCell::new(None) };
+}
+
+/// Restores the recorder that was installed before.
+pub(crate) struct Installed(Option<Arc<Recorder>>);
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(behaviour: Behaviour) -> Arc<Self> {
+        let log = Log { calls: Vec::with_capacity(1 << 12), ..Log::default() };
+        Arc::new(Self { behaviour, log: Mutex::new(log) })
+    }
+
+    /// Sends this thread's calls to `self` until the answer is dropped.
+    #[must_use]
+    pub(crate) fn install(self: &Arc<Self>) -> Installed {
+        Installed(CURRENT.replace(Some(self.clone())))
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calls since the last time, by name.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.take().into_iter().map(|call| call.name).collect()
+    }
+
+    /// The calls since the last time.
+    pub(crate) fn take(&self) -> Vec<Call> {
+        // Room for more, so that logging does not allocate while a test counts allocations.
+        std::mem::replace(&mut self.log().calls, Vec::with_capacity(1 << 12))
+    }
+
+    /// The number of calls since the last [`take`](Self::take).
+    pub(crate) fn count(&self) -> usize {
+        self.log().calls.len()
+    }
+
+    /// Makes a later call fail; its number counts from the last [`take`](Self::take).
+    pub(crate) fn fail(&self, fault: Option<Fault>) {
+        let mut log = self.log();
+        log.fault = fault;
+        log.failed = None;
+    }
+
+    /// The call that was made to fail.
+    pub(crate) fn failed(&self) -> Option<&'static str> {
+        self.log().failed
+    }
+
+    /// What was made and not undone, by the name of the function that made it.
+    pub(crate) fn alive(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for ((name, _), count) in &self.log().alive {
+            *counts.entry(*name).or_insert(0) += count;
+        }
+        counts
+    }
+
+    /// What was undone though it was not alive.
+    pub(crate) fn undone_twice(&self) -> Vec<Call> {
+        self.log().undone_twice.clone()
+    }
+}
+
+/// Makes a driver that lacks the functions in `without`.
+pub(crate) fn driver_without(without: &[&str]) -> &'static Driver {
+    let resolve = |name: &CStr| -> *const c_void {
+        let Ok(text) = name.to_str() else { return std::ptr::null() };
+        if without.contains(&text) {
+            return std::ptr::null();
+        }
+        let found = functions::find(text);
+        if found.is_null() { noop::resolve(name) } else { found }
+    };
+    // SAFETY: the functions have been assigned to the slots of their names, in this program or in
+    // the no-op driver, so the compiler has checked their types; they last as long as the program.
+    unsafe { Driver::from_resolver(&resolve) }
+}
+
+/// What every function does: tells the recorder of this thread, and then performs the call or
+/// fails as asked.
+///
+/// # Safety
+/// `args` are the arguments of a call of `name` that is running.
+unsafe fn through(
+    name: &'static str,
+    args: &[u64],
+    perform: impl FnOnce() -> CUresult,
+) -> CUresult {
+    // While a thread ends it has no recorder any more; nobody asks then.
+    let recorder = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+    let Some(recorder) = recorder else { return perform() };
+    let behaviour = recorder.behaviour;
+    let mut call = Call { name, args: [0; MOST_ARGUMENTS], made: 0 };
+    for (place, arg) in call.args.iter_mut().zip(args) {
+        *place = *arg;
+    }
+    if behaviour.named_launches && name == "cuLaunchKernel" {
+        let arguments = std::ptr::with_exposed_provenance::<*const u64>(
+            usize::try_from(args[LAUNCH_ARGUMENTS]).unwrap_or(0),
+        );
+        // SAFETY: the launch's arguments are pointers to values, of which the first is a u64: that
+        // is what asking for named launches means.
+        call.args[MOST_ARGUMENTS - 1] = unsafe { **arguments };
+    }
+    if behaviour.jitter {
+        recorder.give_way();
+    }
+
+    let number = {
+        let mut log = recorder.log();
+        let number = log.calls.len();
+        log.calls.push(call);
+        if let Some(fault) = log.fault {
+            let again = fault.repeated && log.failed == Some(name) && number > fault.call;
+            if number == fault.call || again {
+                log.failed = Some(name);
+                log.undo(&call, true);
+                drop(log);
+                // What was current before must be again, whatever the call says.
+                if name == "cuCtxPopCurrent_v2" {
+                    perform();
+                }
+                return fault.code;
+            }
+        }
+        number
+    };
+    let code = perform();
+    if behaviour.jitter {
+        // The call is done, and its caller does not know yet.
+        recorder.give_way();
+    }
+    if code != CUresult::CUDA_SUCCESS {
+        return code;
+    }
+    if name == "cuDeviceGetAttribute" && !behaviour.pools {
+        let pools = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+        if args[1] == pools.0 as u64 {
+            let value =
+                std::ptr::with_exposed_provenance_mut::<i32>(usize::try_from(args[0]).unwrap_or(0));
+            // SAFETY: the first argument is a valid place for an int; the call has written to it.
+            unsafe { *value = 0 };
+        }
+    }
+    let mut log = recorder.log();
+    if PAIRS.iter().any(|(make, _)| *make == name) {
+        let place = std::ptr::with_exposed_provenance::<u64>(usize::try_from(args[0]).unwrap_or(0));
+        // SAFETY: the call has succeeded, so it has written a handle or an address, 8 bytes, to
+        // the place that its first argument names.
+        let made = unsafe { *place };
+        // The log may have been taken meanwhile, by a host function that the call has run.
+        if let Some(call) = log.calls.get_mut(number) {
+            call.made = made;
+        }
+        *log.alive.entry((name, made)).or_insert(0) += 1;
+    } else {
+        log.undo(&call, false);
+    }
+    code
+}
+
+impl Log {
+    /// Counts what a call gives back. After one that failed it may be given back again, or not.
+    fn undo(&mut self, call: &Call, failed: bool) {
+        if !PAIRS.iter().any(|(_, undo)| *undo == call.name) {
+            return;
+        }
+        let is_it = |(name, handle): &(&str, u64)| {
+            let primary = *name == "cuDevicePrimaryCtxRetain";
+            PAIRS.contains(&(*name, call.name)) && (primary || *handle == call.args[0])
+        };
+        let Some(key) = self.alive.keys().find(|key| is_it(key)).copied() else {
+            let before = self.doubtful.len();
+            self.doubtful.retain(|key| !is_it(key));
+            if self.doubtful.len() == before {
+                self.undone_twice.push(*call);
+            }
+            return;
+        };
+        if let Some(count) = self.alive.get_mut(&key) {
+            *count -= 1;
+        }
+        self.alive.retain(|_, count| *count > 0);
+        if failed {
+            self.doubtful.insert(key);
+        }
+    }
+}
+
+impl Recorder {
+    fn give_way(&self) {
+        let roll = {
+            let mut log = self.log();
+            log.random =
+                log.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            log.random >> 60
+        };
+        for _ in 0..roll / 4 {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The integration tests: one program, whose tiers are places where tests run. See `harness`.
+
+mod compile;
+mod device;
+mod fault;
+mod harness;
+mod host;
+mod programs;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(compile::CHILD) {
+        return compile::child_main(arguments);
+    }
+    let mut cases = host::cases();
+    cases.extend(compile::cases());
+    cases.extend(device::cases());
+    cases.extend(fault::cases());
+    harness::main(&cases)
+}

@@ -1,0 +1,105 @@
+//! The device programs of the tests, and their kernels as safe methods.
+
+use cuda_safe::kernels;
+use cuda_safe::vector::Float4;
+
+use crate::harness::{Failure, TestDevice};
+
+/// A program of `kernels/`.
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    /// Name expressions that it is compiled with.
+    pub(crate) expressions: &'static [&'static str],
+}
+
+impl Program {
+    pub(crate) fn to_nvrtc(&self) -> nvrtc::Program {
+        let program = nvrtc::Program::new(self.source).name(self.name);
+        self.expressions
+            .iter()
+            .fold(program, |program, expression| program.name_expression(*expression))
+    }
+}
+
+/// Declares the programs, each in the file of its name, and lists them all.
+macro_rules! programs {
+    ($($program:ident: $file:literal $([$($expression:literal),+])?;)+) => {
+        $(
+            pub(crate) const $program: Program = Program {
+                name: $file,
+                source: include_str!(concat!("../kernels/", $file)),
+                expressions: &[$($($expression),+)?],
+            };
+        )+
+
+        pub(crate) const ALL: &[Program] = &[$($program),+];
+    };
+}
+
+programs! {
+    SAXPY: "saxpy.cu";
+    BASIC: "basic.cu";
+    DELAY: "delay.cu";
+    ARGUMENTS: "arguments.cu";
+    LAYOUT: "layout.cu";
+    TEMPLATES: "templates.cu" ["axpy<float>", "axpy<double>", "math::times<3>"];
+    LIMITS: "limits.cu";
+    FAULTS: "faults.cu";
+}
+
+kernels! {
+    pub(crate) struct Saxpy;
+    // SAFETY: thread i reads and writes element i alone, and only if i < n; of four floats each in
+    // `saxpy4`.
+    unsafe in SAXPY.source {
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u64)
+            where n <= x.len(), n <= y.len(), n <= out.len();
+        safe fn saxpy4(a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: u64)
+            where n <= x.len(), n <= y.len(), n <= out.len();
+    }
+}
+
+kernels! {
+    pub(crate) struct Basic;
+    // SAFETY: each index below n is visited by one thread, whatever the shape.
+    unsafe in BASIC.source {
+        safe fn fill(out: &mut [u32], n: u64, value: u32) where n <= out.len();
+        safe fn iota(out: &mut [u32], n: u64, start: u32) where n <= out.len();
+        safe fn add(data: &mut [u32], n: u64, value: u32) where n <= data.len();
+        safe fn copy(input: &[u32], out: &mut [u32], n: u64)
+            where n <= input.len(), n <= out.len();
+        safe fn nothing();
+    }
+}
+
+kernels! {
+    pub(crate) struct Delay;
+    // SAFETY: indices stay below n; blocks beyond the first write the same values again.
+    unsafe in DELAY.source {
+        safe fn delay(nanoseconds: u64);
+        safe fn delayed_fill(out: &mut [u32], n: u64, value: u32, nanoseconds: u64)
+            where n <= out.len();
+        safe fn delayed_copy(input: &[u32], out: &mut [u32], n: u64, nanoseconds: u64)
+            where n <= input.len(), n <= out.len();
+    }
+}
+
+/// The kernels, from the module that all tests share.
+macro_rules! shared {
+    ($($kernels:ident of $program:ident;)+) => {$(
+        impl $kernels {
+            pub(crate) fn of(device: &TestDevice) -> Result<Self, Failure> {
+                let module = device.module(&$program)?;
+                // SAFETY: the module is made of the source that the declaration names.
+                Ok(unsafe { Self::from_module(&module) }?)
+            }
+        }
+    )+};
+}
+
+shared! {
+    Saxpy of SAXPY;
+    Basic of BASIC;
+    Delay of DELAY;
+}

@@ -1,0 +1,38 @@
+//! What the generated methods do not take: shared memory twice, other elements, no `unsafe`.
+
+use cuda_safe::{DeviceBuffer, Launch, Module, Stream, kernels};
+
+const SOURCE: &str = "";
+
+kernels! {
+    unsafe in SOURCE {
+        safe fn copy(x: &[f32], out: &mut [f32], n: u64) where n <= x.len(), n <= out.len();
+        unsafe fn scatter(out: &mut [f32]);
+    }
+}
+
+fn one_buffer_read_and_written(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, &*x, &mut *x, 1);
+}
+
+fn shared_where_exclusive_is_asked(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, x, 1);
+}
+
+fn other_elements(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f64>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1);
+}
+
+fn host_memory(k: &Kernels, s: &Stream, l: Launch, x: &[f32], y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1);
+}
+
+fn unsafe_method(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) {
+    let _ = k.scatter(s, l, x);
+}
+
+fn module_from_elsewhere(module: &Module) {
+    let _ = Kernels::from_module(module);
+}
+
+fn main() {}

@@ -1,0 +1,83 @@
+//! What `kernels!` takes.
+
+#![deny(warnings)]
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Launch, Result, Stream, kernels};
+
+const SOURCE: &str = "";
+
+kernels! {
+    /// Documented, cloneable, visible.
+    #[derive(Clone)]
+    pub(crate) struct Everything;
+    // SAFETY: never loaded, so no kernel ever runs.
+    unsafe in SOURCE {
+        /// Of the issue.
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u64)
+            where n <= x.len(), n <= y.len(), n <= out.len();
+        unsafe fn raw_one(p: &mut [u32]);
+        #[name = "axpy<float>"]
+        safe fn by_expression(v: f32);
+        pub(crate) safe fn arithmetic(x: &[f32], rows: u32, columns: i32, first: i64, stride: usize,)
+            where 0 <= first < x.len(),
+                  columns > 0,
+                  first + rows * (columns - 1) * stride / 2 % 1_000 < x.len() - 0x10,
+                  -1 == -first,;
+        #[cfg(any())]
+        safe fn absent(gone: Gone);
+        // Names that the generated code uses, too.
+        safe fn names(stream: u32, launch: &[u32], left: u64, right: u64, module: u8)
+            where stream <= launch.len(), left + right == module;
+        safe fn r#loop(r#in: &[u8]) where r#in.len() == 4;
+        safe fn none();
+        safe fn twenty_four(
+            a0: u8, a1: u8, a2: u8, a3: u8, a4: u8, a5: u8, a6: u8, a7: u8, a8: u8, a9: u8,
+            b0: u8, b1: u8, b2: u8, b3: u8, b4: u8, b5: u8, b6: u8, b7: u8, b8: u8, b9: u8,
+            c0: u8, c1: u8, c2: u8, c3: u8,
+        );
+    }
+}
+
+mod reexport {
+    pub(crate) use cuda_safe as cuda;
+}
+
+kernels! {
+    #![crate = crate::reexport::cuda]
+    unsafe in concat!("a", "b") { safe fn scale(a: f32); }
+}
+
+macro_rules! filled {
+    ($name:ident, $integer:ty, $slice:ty, $limit:expr, $source:expr, $visibility:vis) => {
+        kernels! {
+            $visibility struct $name;
+            unsafe in $source {
+                safe fn fill(out: $slice, n: $integer) where n <= out.len(), $limit <= n;
+            }
+        }
+    };
+}
+filled!(Filled, u32, &mut [f32], 1 + 1, SOURCE, pub(crate));
+
+/// Buffers and views, by reference and by value.
+fn every_kind_of_slice(
+    kernels: &Everything,
+    stream: &Stream,
+    launch: Launch,
+    buffer: &DeviceBuffer<f32>,
+    view: DeviceSlice<'_, f32>,
+    mut exclusive: DeviceSliceMut<'_, f32>,
+    out: &mut DeviceBuffer<f32>,
+) -> Result<()> {
+    kernels.saxpy(stream, launch, 1.0, buffer, &view, &mut exclusive, 1)?;
+    kernels.saxpy(stream, launch, 1.0, view, buffer, exclusive, 1)?;
+    kernels.saxpy(stream, launch, 1.0, buffer, buffer, &mut *out, 1)?;
+    kernels.names(stream, launch, 1, &DeviceBuffer::from_slice(stream, &[1])?, 1, 0, 1)?;
+    kernels.by_expression(stream, launch, 1.0)
+}
+
+fn main() {
+    let _ = every_kind_of_slice;
+    let _ = (Everything::load, Everything::raw_one_kernel);
+    let _ = (Kernels::load, Kernels::scale_kernel, Filled::load);
+}
