@@ -12,10 +12,7 @@ pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Ve
     for leaf in clause.leaves() {
         let text = Token::string(&leaf.display(params), Span::Macro);
         let value = plain(leaf, params, krate).unwrap_or_default();
-        values.extend(quote(
-            "($text, $value),",
-            &[("text", &[text]), ("value", &value)],
-        ));
+        values.extend(quote("($text, $value),", &[("text", &[text]), ("value", &value)]));
     }
     let failure = quote(
         "return ::core::result::Result::Err(
@@ -23,10 +20,7 @@ pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Ve
         &[
             ("cuda", krate),
             ("kernel", &[Token::string(&function.text, Span::Macro)]),
-            (
-                "clause",
-                &[Token::string(&clause.display(params), Span::Macro)],
-            ),
+            ("clause", &[Token::string(&clause.display(params), Span::Macro)]),
             ("values", &values),
         ],
     );
@@ -55,12 +49,7 @@ fn compare(
                     ($left, $right);
                 if !(left $op right) { $failure }
             }",
-            &[
-                ("left", &left),
-                ("right", &right),
-                ("op", &op),
-                ("failure", failure),
-            ],
+            &[("left", &left), ("right", &right), ("op", &op), ("failure", failure)],
         );
     }
     // `None` is what checked arithmetic gives for a value out of range and a division by 0.
@@ -85,10 +74,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
         Expr::Int(value) => Some(vec![Token::Literal(format!("{value}i128"), Span::Macro)]),
         Expr::Param(i) => {
             let name = std::slice::from_ref(&params[*i].name);
-            Some(quote(
-                "($name as ::core::primitive::i128)",
-                &[("name", name)],
-            ))
+            Some(quote("($name as ::core::primitive::i128)", &[("name", name)]))
         }
         Expr::Len(i) => {
             let view = match params[*i].kind {
@@ -101,10 +87,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
                 ("view", &quote(view, &[])),
                 ("name", std::slice::from_ref(&params[*i].name)),
             ];
-            Some(quote(
-                "($cuda::$view::len(&$name) as ::core::primitive::i128)",
-                holes,
-            ))
+            Some(quote("($cuda::$view::len(&$name) as ::core::primitive::i128)", holes))
         }
         Expr::Paren(inner) => plain(inner, params, krate),
         Expr::Neg(_) | Expr::Binary(..) => None,

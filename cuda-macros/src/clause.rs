@@ -90,9 +90,7 @@ impl Clause {
     pub(crate) fn leaves(&self) -> Vec<&Expr> {
         let mut out = Vec::new();
         self.first.collect_leaves(&mut out);
-        self.rest
-            .iter()
-            .for_each(|(_, expr)| expr.collect_leaves(&mut out));
+        self.rest.iter().for_each(|(_, expr)| expr.collect_leaves(&mut out));
         out
     }
 
@@ -111,11 +109,9 @@ impl Clause {
     /// The clause as text, with the usual spaces.
     pub(crate) fn display(&self, params: &[Param]) -> String {
         let show = |expr| Show { expr, params }.to_string();
-        self.rest
-            .iter()
-            .fold(show(&self.first), |text, (comparison, expr)| {
-                format!("{text} {} {}", comparison.symbol(), show(expr))
-            })
+        self.rest.iter().fold(show(&self.first), |text, (comparison, expr)| {
+            format!("{text} {} {}", comparison.symbol(), show(expr))
+        })
     }
 }
 

@@ -17,11 +17,7 @@ impl Clause {
     /// Parses the tokens of one clause, without its comma; `end` is where to report that it stops
     /// too early.
     pub(crate) fn parse(tokens: &[Token], params: &[Param], end: Span) -> Result<Self, Error> {
-        let mut parser = Parser {
-            tokens,
-            params,
-            end,
-        };
+        let mut parser = Parser { tokens, params, end };
         let first = parser.expression()?;
         let mut rest: Vec<(Comparison, Expr)> = Vec::new();
         while let Some(token) = parser.tokens.first() {
@@ -86,10 +82,7 @@ impl<'t> Parser<'t> {
 
     fn operand(&mut self) -> Result<Expr, Error> {
         let Some((token, rest)) = self.tokens.split_first() else {
-            return Err(Error::new(
-                self.end,
-                "this clause ends where a value is expected",
-            ));
+            return Err(Error::new(self.end, "this clause ends where a value is expected"));
         };
         self.tokens = rest;
         match token {
@@ -97,11 +90,7 @@ impl<'t> Parser<'t> {
             Token::Literal(text, span) => integer(text, *span).map(Expr::Int),
             // A group without brackets is what a macro_rules variable leaves: it binds like one.
             Token::Group(Delimiter::Parenthesis | Delimiter::None, tokens, span) => {
-                let mut inner = Parser {
-                    tokens,
-                    params: self.params,
-                    end: *span,
-                };
+                let mut inner = Parser { tokens, params: self.params, end: *span };
                 let expr = inner.expression()?;
                 match inner.tokens.first() {
                     None => Ok(Expr::Paren(Box::new(expr))),
@@ -116,10 +105,7 @@ impl<'t> Parser<'t> {
     /// A parameter, or the length of one.
     fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
-            return Err(Error::new(
-                span,
-                "a clause calls nothing but `.len()` of a slice",
-            ));
+            return Err(Error::new(span, "a clause calls nothing but `.len()` of a slice"));
         }
         let Some(index) = self.params.iter().position(|param| param.text == name) else {
             return Err(Error::new(
@@ -135,10 +121,9 @@ impl<'t> Parser<'t> {
             )),
             (Kind::Slice { .. }, true) => self.len_call().map(|()| Expr::Len(index)),
             (Kind::Value { integer: true, .. }, false) => Ok(Expr::Param(index)),
-            (Kind::Value { integer: true, .. }, true) => Err(Error::new(
-                span,
-                format!("`{name}` is an integer: it has no length or field"),
-            )),
+            (Kind::Value { integer: true, .. }, true) => {
+                Err(Error::new(span, format!("`{name}` is an integer: it has no length or field")))
+            }
             (Kind::Value { integer: false, ty }, _) => Err(Error::new(
                 span,
                 format!(
@@ -153,12 +138,9 @@ impl<'t> Parser<'t> {
     /// `.len()` after the name of a slice.
     fn len_call(&mut self) -> Result<(), Error> {
         match self.tokens {
-            [
-                _,
-                len,
-                Token::Group(Delimiter::Parenthesis, arguments, _),
-                rest @ ..,
-            ] if len.is_ident("len") && arguments.is_empty() => {
+            [_, len, Token::Group(Delimiter::Parenthesis, arguments, _), rest @ ..]
+                if len.is_ident("len") && arguments.is_empty() =>
+            {
                 self.tokens = rest;
                 Ok(())
             }
@@ -173,11 +155,7 @@ impl<'t> Parser<'t> {
     fn comparison(&mut self, token: &'t Token) -> Result<Comparison, Error> {
         // `<` and `=` are one operator only when nothing stands between them.
         let glued = match self.tokens {
-            [
-                Token::Punct(_, Spacing::Joint, _),
-                Token::Punct(second, _, _),
-                ..,
-            ] => Some(*second),
+            [Token::Punct(_, Spacing::Joint, _), Token::Punct(second, _, _), ..] => Some(*second),
             _ => None,
         };
         let (comparison, length) = match (token, glued) {
@@ -185,10 +163,7 @@ impl<'t> Parser<'t> {
             (Token::Punct('>', _, _), Some('=')) => (Comparison::GreaterEqual, 2),
             (Token::Punct('=', _, _), Some('=')) => (Comparison::Equal, 2),
             (Token::Punct(first @ ('<' | '>'), _, span), Some(second)) if second == *first => {
-                return Err(Error::new(
-                    *span,
-                    "a clause has no shifts: write `* 2` or `/ 2`",
-                ));
+                return Err(Error::new(*span, "a clause has no shifts: write `* 2` or `/ 2`"));
             }
             (Token::Punct('<', _, _), _) => (Comparison::Less, 1),
             (Token::Punct('>', _, _), _) => (Comparison::Greater, 1),
@@ -209,10 +184,7 @@ fn integer(text: &str, span: Span) -> Result<i128, Error> {
         _ => digits.parse(),
     };
     value.map_err(|_| {
-        Error::new(
-            span,
-            "a clause takes integers up to 2^127 - 1, without a type at their end",
-        )
+        Error::new(span, "a clause takes integers up to 2^127 - 1, without a type at their end")
     })
 }
 

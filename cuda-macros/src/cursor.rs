@@ -49,9 +49,7 @@ impl<'t> Cursor<'t> {
     }
 
     pub(crate) fn eat(&mut self, word: &str) -> Option<&'t Token> {
-        self.peek()
-            .filter(|token| token.is_ident(word))
-            .and_then(|_| self.next())
+        self.peek().filter(|token| token.is_ident(word)).and_then(|_| self.next())
     }
 
     pub(crate) fn mark(&mut self, mark: char, expected: &str) -> Result<(), Error> {
@@ -81,15 +79,8 @@ impl<'t> Cursor<'t> {
             let Some(Token::Group(Delimiter::Bracket, inner, _)) = rest.first() else {
                 return Err(Error::new(hash.span(), "expected an attribute, `#[…]`"));
             };
-            let name = inner
-                .first()
-                .map(std::slice::from_ref)
-                .map(to_text)
-                .unwrap_or_default();
-            attributes.push(Attribute {
-                name,
-                tokens: self.tokens[..2].to_vec(),
-            });
+            let name = inner.first().map(std::slice::from_ref).map(to_text).unwrap_or_default();
+            attributes.push(Attribute { name, tokens: self.tokens[..2].to_vec() });
             self.tokens = &rest[1..];
         }
         Ok(attributes)

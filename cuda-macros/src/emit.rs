@@ -9,15 +9,8 @@ use proc_macro::Delimiter;
 
 /// The generated items.
 pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
-    let Declaration {
-        krate,
-        attributes,
-        visibility,
-        name,
-        promise,
-        source,
-        functions,
-    } = declaration;
+    let Declaration { krate, attributes, visibility, name, promise, source, functions } =
+        declaration;
     let text = display_name(name);
     let mut fields = Vec::new();
     let mut symbols = Vec::new();
@@ -32,28 +25,17 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         ];
         fields.extend(quote("$cfg $name: $cuda::Kernel,", holes));
         symbols.extend(quote("$cfg $symbol,", holes));
-        found.extend(quote(
-            "$cfg $name: $cuda::Module::kernel(module, $symbol)?,",
-            holes,
-        ));
+        found.extend(quote("$cfg $name: $cuda::Module::kernel(module, $symbol)?,", holes));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
     }
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
-    let lints = concat(
-        attributes
-            .iter()
-            .filter(|a| a.name == "cfg" || a.name == "allow"),
-    );
+    let lints = concat(attributes.iter().filter(|a| a.name == "cfg" || a.name == "allow"));
     let derives_debug = attributes.iter().any(|attribute| {
         attribute.name == "derive" && to_text(&attribute.tokens).contains("Debug")
     });
-    let default_doc = if documented {
-        Vec::new()
-    } else {
-        doc("The kernels of one CUDA source.")
-    };
+    let default_doc = if documented { Vec::new() } else { doc("The kernels of one CUDA source.") };
     let debug = if derives_debug {
         Vec::new()
     } else {
@@ -74,11 +56,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     // `#![deny(unsafe_code)]` and lints of the like see it.
     let promised = [
         Token::Ident("unsafe".to_owned(), *promise),
-        Token::Group(
-            Delimiter::Brace,
-            quote("Self::from_module(&module)", &[]),
-            *promise,
-        ),
+        Token::Group(Delimiter::Brace, quote("Self::from_module(&module)", &[]), *promise),
     ];
     quote(
         r#"
@@ -161,10 +139,8 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
                     &[("a", &lifetime), ("name", name), ("view", &view)];
                 lifetimes.extend(quote("$a,", holes));
                 params.extend(quote("$name: impl ::core::convert::Into<$view>,", holes));
-                conversions.extend(quote(
-                    "let $name: $view = ::core::convert::Into::into($name);",
-                    holes,
-                ));
+                conversions
+                    .extend(quote("let $name: $view = ::core::convert::Into::into($name);", holes));
             }
         }
         arguments.extend(quote("$name,", &[("name", name)]));
@@ -173,16 +149,10 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         [] => Vec::new(),
         _ => quote("<$lifetimes>", &[("lifetimes", &lifetimes)]),
     };
-    let checks: Vec<Token> = function
-        .clauses
-        .iter()
-        .flat_map(|clause| check(clause, function, krate))
-        .collect();
-    let others = function
-        .attributes
-        .iter()
-        .map(|attribute| attribute.tokens.as_slice())
-        .collect::<Vec<_>>();
+    let checks: Vec<Token> =
+        function.clauses.iter().flat_map(|clause| check(clause, function, krate)).collect();
+    let others =
+        function.attributes.iter().map(|attribute| attribute.tokens.as_slice()).collect::<Vec<_>>();
     let public = quote("pub", &[]);
     quote(
         "$attributes $docs
@@ -235,18 +205,11 @@ fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("cfg", &cfg(&function.attributes)),
             (
                 "doc",
-                &doc(&format!(
-                    "The kernel `{}`, for its attributes and occupancy.",
-                    function.text
-                )),
+                &doc(&format!("The kernel `{}`, for its attributes and occupancy.", function.text)),
             ),
             (
                 "visibility",
-                if function.visibility.is_empty() {
-                    &public
-                } else {
-                    &function.visibility
-                },
+                if function.visibility.is_empty() { &public } else { &function.visibility },
             ),
             ("access", &[access]),
             ("cuda", krate),
@@ -257,17 +220,11 @@ fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
 
 /// What the user's own documentation of a kernel does not say.
 fn method_docs(function: &Function) -> Vec<Token> {
-    let user = function
-        .attributes
-        .iter()
-        .filter(|attribute| attribute.name == "doc");
+    let user = function.attributes.iter().filter(|attribute| attribute.name == "doc");
     let user = concat(user);
     let mut lines = Vec::new();
     if user.is_empty() {
-        lines.push(format!(
-            "Enqueues the kernel `{}` on `stream`.",
-            function.text
-        ));
+        lines.push(format!("Enqueues the kernel `{}` on `stream`.", function.text));
     }
     if !function.safe && !to_text(&user).contains("# Safety") {
         lines.push(String::new());
@@ -282,10 +239,7 @@ fn method_docs(function: &Function) -> Vec<Token> {
         .map(|clause| format!("`{}`", clause.display(&function.params)))
         .collect();
     if !clauses.is_empty() {
-        lines.push(format!(
-            "Unless {}; nothing is launched then.",
-            clauses.join(", ")
-        ));
+        lines.push(format!("Unless {}; nothing is launched then.", clauses.join(", ")));
     }
     lines.push("What launching a kernel may answer.".to_owned());
     lines.iter().flat_map(|line| doc(line)).collect()
@@ -306,31 +260,18 @@ fn lifetime(param: &Param) -> Vec<Token> {
 
 /// `/// line`
 fn doc(line: &str) -> Vec<Token> {
-    let line = if line.is_empty() {
-        String::new()
-    } else {
-        format!(" {line}")
-    };
+    let line = if line.is_empty() { String::new() } else { format!(" {line}") };
     crate::lex::doc(&line, Span::Macro).to_vec()
 }
 
 fn cfg(attributes: &[Attribute]) -> Vec<Token> {
-    concat(
-        attributes
-            .iter()
-            .filter(|attribute| attribute.name == "cfg"),
-    )
+    concat(attributes.iter().filter(|attribute| attribute.name == "cfg"))
 }
 
 fn concat<'a>(attributes: impl IntoIterator<Item = &'a Attribute>) -> Vec<Token> {
-    attributes
-        .into_iter()
-        .flat_map(|attribute| attribute.tokens.iter().cloned())
-        .collect()
+    attributes.into_iter().flat_map(|attribute| attribute.tokens.iter().cloned()).collect()
 }
 
 fn display_name(name: &Token) -> String {
-    to_text(std::slice::from_ref(name))
-        .trim_start_matches("r#")
-        .to_owned()
+    to_text(std::slice::from_ref(name)).trim_start_matches("r#").to_owned()
 }

@@ -42,9 +42,8 @@ pub(crate) enum Kind {
 /// Most parameters that a kernel may have: the longest tuple that is `KernelArgs`.
 const MAX_PARAMS: usize = 24;
 
-const INTEGERS: [&str; 11] = [
-    "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "usize",
-];
+const INTEGERS: [&str; 11] =
+    ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "usize"];
 
 /// One declaration, up to its `;`. Errors in clauses are added to `errors`; the others end it.
 pub(crate) fn function(
@@ -58,10 +57,7 @@ pub(crate) fn function(
         (Some(_), None) => true,
         (None, Some(_)) => false,
         (Some(_), Some(token)) => {
-            return Err(Error::new(
-                token.span(),
-                "a kernel is either `safe` or `unsafe`",
-            ));
+            return Err(Error::new(token.span(), "a kernel is either `safe` or `unsafe`"));
         }
         (None, None) => {
             return Err(Error::new(
@@ -75,9 +71,7 @@ pub(crate) fn function(
         return Err(Error::new(cursor.here(), "expected `fn`"));
     }
     let name = cursor.name("the kernel's name")?;
-    let text = to_text(std::slice::from_ref(&name))
-        .trim_start_matches("r#")
-        .to_owned();
+    let text = to_text(std::slice::from_ref(&name)).trim_start_matches("r#").to_owned();
     if let Some(token) = cursor.peek().filter(|token| token.is_punct('<')) {
         return Err(Error::new(
             token.span(),
@@ -86,10 +80,7 @@ pub(crate) fn function(
         ));
     }
     let Some(Token::Group(Delimiter::Parenthesis, list, _)) = cursor.peek() else {
-        return Err(Error::new(
-            cursor.here(),
-            "expected the kernel's parameters in parentheses",
-        ));
+        return Err(Error::new(cursor.here(), "expected the kernel's parameters in parentheses"));
     };
     cursor.next();
     let params = params(list, safe, &name)?;
@@ -112,16 +103,7 @@ pub(crate) fn function(
         lengths_are_checked(&params, &clauses, errors);
     }
     let symbol = symbol.unwrap_or_else(|| Token::string(&text, name.span()));
-    Ok(Function {
-        attributes,
-        visibility,
-        safe,
-        name,
-        text,
-        symbol,
-        params,
-        clauses,
-    })
+    Ok(Function { attributes, visibility, safe, name, text, symbol, params, clauses })
 }
 
 /// Takes `#[name = "…"]` out of `attributes`.
@@ -156,10 +138,7 @@ fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<Vec<Param>, 
     for tokens in split_at_commas(tokens) {
         let (name, ty) = match tokens {
             [hash, ..] if hash.is_punct('#') => {
-                return Err(Error::new(
-                    hash.span(),
-                    "a kernel's parameter takes no attributes",
-                ));
+                return Err(Error::new(hash.span(), "a kernel's parameter takes no attributes"));
             }
             [name @ Token::Ident(..), colon, ty @ ..]
                 if colon.is_punct(':') && !ty.is_empty() && !name.is_ident("self") =>
@@ -178,27 +157,17 @@ fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<Vec<Param>, 
         };
         let text = to_text(std::slice::from_ref(name));
         if text == "_" {
-            return Err(Error::new(
-                name.span(),
-                "name the parameter: errors speak of it",
-            ));
+            return Err(Error::new(name.span(), "name the parameter: errors speak of it"));
         }
         if params.iter().any(|param| param.text == text) {
-            return Err(Error::new(
-                name.span(),
-                format!("there are two parameters `{text}`"),
-            ));
+            return Err(Error::new(name.span(), format!("there are two parameters `{text}`")));
         }
         if params.len() == MAX_PARAMS {
             let message =
                 format!("a kernel has at most {MAX_PARAMS} parameters: put some in a struct");
             return Err(Error::new(name.span(), message));
         }
-        params.push(Param {
-            name: name.clone(),
-            text,
-            kind: kind(ty, safe)?,
-        });
+        params.push(Param { name: name.clone(), text, kind: kind(ty, safe)? });
     }
     Ok(params)
 }
@@ -213,26 +182,18 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
             star.span(),
             "a pointer does not say how much it points to: take a slice, or declare an `unsafe fn`",
         )),
-        [word, ..] if word.is_ident("impl") || word.is_ident("dyn") => Err(Error::new(
-            word.span(),
-            "a kernel's parameter has one type of known size",
-        )),
+        [word, ..] if word.is_ident("impl") || word.is_ident("dyn") => {
+            Err(Error::new(word.span(), "a kernel's parameter has one type of known size"))
+        }
         [list @ Token::Group(Delimiter::Bracket, inner, _)]
             if !inner.iter().any(|token| token.is_punct(';')) =>
         {
-            Err(Error::new(
-                list.span(),
-                "write `&[T]` or `&mut [T]`: a slice is not a value",
-            ))
+            Err(Error::new(list.span(), "write `&[T]` or `&mut [T]`: a slice is not a value"))
         }
-        [Token::Ident(name, _)] if INTEGERS.contains(&name.as_str()) => Ok(Kind::Value {
-            ty: ty.to_vec(),
-            integer: true,
-        }),
-        _ => Ok(Kind::Value {
-            ty: ty.to_vec(),
-            integer: false,
-        }),
+        [Token::Ident(name, _)] if INTEGERS.contains(&name.as_str()) => {
+            Ok(Kind::Value { ty: ty.to_vec(), integer: true })
+        }
+        _ => Ok(Kind::Value { ty: ty.to_vec(), integer: false }),
     }
 }
 
@@ -252,10 +213,7 @@ fn slice(and: &Token, rest: &[Token]) -> Result<Kind, Error> {
         [Token::Group(Delimiter::Bracket, element, _)]
             if !element.is_empty() && !element.iter().any(|token| token.is_punct(';')) =>
         {
-            Ok(Kind::Slice {
-                element: element.clone(),
-                mutable,
-            })
+            Ok(Kind::Slice { element: element.clone(), mutable })
         }
         _ => {
             let share = if mutable { "&mut " } else { "&" };
@@ -279,9 +237,7 @@ fn clauses(
     let mut clauses = Vec::new();
     if cursor.eat("where").is_some() {
         let length = cursor.tokens.iter().position(|token| token.is_punct(';'));
-        let (list, rest) = cursor
-            .tokens
-            .split_at(length.unwrap_or(cursor.tokens.len()));
+        let (list, rest) = cursor.tokens.split_at(length.unwrap_or(cursor.tokens.len()));
         cursor.tokens = rest;
         for tokens in list.split(|token| token.is_punct(',')) {
             let Some(last) = tokens.last() else { continue };

@@ -47,10 +47,7 @@ pub(crate) fn doc(line: &str, span: Span) -> [Token; 2] {
         Token::Punct('=', Spacing::Alone, span),
         Token::string(line, span),
     ];
-    [
-        Token::Punct('#', Spacing::Alone, span),
-        Token::Group(Delimiter::Bracket, inner, span),
-    ]
+    [Token::Punct('#', Spacing::Alone, span), Token::Group(Delimiter::Bracket, inner, span)]
 }
 
 struct Lexer<'t, F> {
@@ -105,16 +102,8 @@ impl<F: Fn(usize) -> Span> Lexer<'_, F> {
                 _ => {
                     self.at += ch.len_utf8();
                     let next = self.rest().chars().next().unwrap_or(' ');
-                    let joint = if ch == '\'' {
-                        is_name(next)
-                    } else {
-                        is_mark(next)
-                    };
-                    let spacing = if joint {
-                        Spacing::Joint
-                    } else {
-                        Spacing::Alone
-                    };
+                    let joint = if ch == '\'' { is_name(next) } else { is_mark(next) };
+                    let spacing = if joint { Spacing::Joint } else { Spacing::Alone };
                     out.push(Token::Punct(ch, spacing, span));
                 }
             }
@@ -181,10 +170,8 @@ mod tests {
     #[test]
     fn marks_are_joint_only_when_another_mark_follows() {
         let tokens = lex("<= < = 'a", Span::At);
-        let joint: Vec<bool> = tokens
-            .iter()
-            .map(|t| matches!(t, Token::Punct(_, Spacing::Joint, _)))
-            .collect();
+        let joint: Vec<bool> =
+            tokens.iter().map(|t| matches!(t, Token::Punct(_, Spacing::Joint, _))).collect();
         assert_eq!(joint, [true, false, false, false, true, false]);
     }
 

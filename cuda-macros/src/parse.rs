@@ -29,10 +29,7 @@ pub(crate) struct Attribute {
 
 /// Reads a whole declaration, or says everything that is wrong with it.
 pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
-    let mut cursor = Cursor {
-        tokens,
-        end: Span::Call,
-    };
+    let mut cursor = Cursor { tokens, end: Span::Call };
     let (mut declaration, body, end) = head(&mut cursor).map_err(|error| vec![error])?;
     let mut cursor = Cursor { tokens: body, end };
     let mut errors = Vec::new();
@@ -47,11 +44,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
         }
     }
     names_are_free(&declaration.functions, &mut errors);
-    if errors.is_empty() {
-        Ok(declaration)
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
 /// `;`, or the body that somebody wrote instead.
@@ -67,15 +60,8 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
     let mut name = Token::Ident("Kernels".to_owned(), Span::Call);
     if cursor.eat("struct").is_some() {
         name = cursor.name("a name for the struct")?;
-        cursor.mark(
-            ';',
-            "`;` after the struct's name: its fields are made from the functions",
-        )?;
-    } else if let Some(token) = attributes
-        .iter()
-        .flat_map(|a| &a.tokens)
-        .chain(&visibility)
-        .next()
+        cursor.mark(';', "`;` after the struct's name: its fields are made from the functions")?;
+    } else if let Some(token) = attributes.iter().flat_map(|a| &a.tokens).chain(&visibility).next()
     {
         return Err(Error::new(
             token.span(),
@@ -89,23 +75,13 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
         return Err(Error::new(cursor.here(), expected));
     }
     let is_body = |token: &Token| matches!(token, Token::Group(Delimiter::Brace, _, _));
-    let length = cursor
-        .tokens
-        .iter()
-        .position(is_body)
-        .unwrap_or(cursor.tokens.len());
+    let length = cursor.tokens.iter().position(is_body).unwrap_or(cursor.tokens.len());
     let (source, rest) = cursor.tokens.split_at(length);
     if source.is_empty() {
-        return Err(Error::new(
-            cursor.here(),
-            "expected the kernels' source after `unsafe in`",
-        ));
+        return Err(Error::new(cursor.here(), "expected the kernels' source after `unsafe in`"));
     }
     let Some((Token::Group(_, body, span), rest)) = rest.split_first() else {
-        return Err(Error::new(
-            cursor.end,
-            "expected `{ … }` with the kernels' declarations",
-        ));
+        return Err(Error::new(cursor.end, "expected `{ … }` with the kernels' declarations"));
     };
     if let Some(extra) = rest.first() {
         return Err(Error::new(
@@ -115,15 +91,7 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
     }
     let (source, functions) = (source.to_vec(), Vec::new());
     Ok((
-        Declaration {
-            krate,
-            attributes,
-            visibility,
-            name,
-            promise,
-            source,
-            functions,
-        },
+        Declaration { krate, attributes, visibility, name, promise, source, functions },
         body,
         *span,
     ))
@@ -131,12 +99,7 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
 
 /// `#![crate = path]`, for crates that re-export `cuda_safe`.
 fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
-    let [
-        hash,
-        bang,
-        Token::Group(Delimiter::Bracket, inner, span),
-        rest @ ..,
-    ] = cursor.tokens
+    let [hash, bang, Token::Group(Delimiter::Bracket, inner, span), rest @ ..] = cursor.tokens
     else {
         return Ok(crate::lex::quote("::cuda_safe", &[]));
     };
@@ -150,10 +113,7 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
             cursor.tokens = rest;
             Ok(path.to_vec())
         }
-        _ => Err(Error::new(
-            *span,
-            "the one inner attribute is `#![crate = path::to::cuda_safe]`",
-        )),
+        _ => Err(Error::new(*span, "the one inner attribute is `#![crate = path::to::cuda_safe]`")),
     }
 }
 
@@ -163,14 +123,10 @@ fn names_are_free(functions: &[Function], errors: &mut Vec<Error>) {
         let text = &function.text;
         let clash = if text == "load" || text == "from_module" {
             Some(format!("`{text}` is a function of the generated struct"))
-        } else if let Some(other) = functions
-            .iter()
-            .find(|other| *text == format!("{}_kernel", other.text))
+        } else if let Some(other) =
+            functions.iter().find(|other| *text == format!("{}_kernel", other.text))
         {
-            Some(format!(
-                "`{text}` is the generated access to the kernel `{}`",
-                other.text
-            ))
+            Some(format!("`{text}` is the generated access to the kernel `{}`", other.text))
         } else {
             // Two kernels of one name may be alternatives: then rustc sees which of them are left.
             let is_alternative =

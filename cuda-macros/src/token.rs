@@ -72,10 +72,7 @@ pub(crate) struct Error {
 
 impl Error {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Error {
-            span,
-            message: message.into(),
-        }
+        Error { span, message: message.into() }
     }
 
     /// A `compile_error!` that rustc reports at the error's span.
@@ -106,11 +103,9 @@ pub(crate) fn from_stream(stream: TokenStream) -> Vec<Token> {
         TokenTree::Literal(literal) => {
             Token::Literal(literal.to_string(), Span::User(literal.span()))
         }
-        TokenTree::Group(group) => Token::Group(
-            group.delimiter(),
-            from_stream(group.stream()),
-            Span::User(group.span()),
-        ),
+        TokenTree::Group(group) => {
+            Token::Group(group.delimiter(), from_stream(group.stream()), Span::User(group.span()))
+        }
     };
     stream.into_iter().map(convert).collect()
 }

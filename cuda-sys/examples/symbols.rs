@@ -16,9 +16,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let start = Instant::now();
     Driver::load_from(driver.source())?;
     println!("a second table took {:?}", start.elapsed());
-    let version = driver
-        .version()
-        .ok_or("the driver does not tell its version")?;
+    let version = driver.version().ok_or("the driver does not tell its version")?;
     println!("CUDA {}.{}", version / 1000, version % 1000 / 10);
 
     let (mut bound, mut disagreeing) = (0, 0);
@@ -42,19 +40,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }?;
         if code != CUresult::CUDA_SUCCESS || address.cast_const() != driver.address(symbol.name) {
             disagreeing += 1;
-            println!(
-                "disagree: {} ({}): {code} {address:?}",
-                symbol.name, symbol.version
-            );
+            println!("disagree: {} ({}): {code} {address:?}", symbol.name, symbol.version);
         }
     }
-    println!(
-        "{bound} of {} bound, {disagreeing} disagree",
-        DRIVER_SYMBOLS.len()
-    );
-    Ok(if disagreeing == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    println!("{bound} of {} bound, {disagreeing} disagree", DRIVER_SYMBOLS.len());
+    Ok(if disagreeing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -19,11 +19,7 @@ use crate::{CUresult, DRIVER_SYMBOLS, DriverFns, library};
 const SYSTEM_NAMES: &[&str] = if cfg!(windows) {
     &["nvcuda.dll"]
 } else {
-    &[
-        "libcuda.so.1",
-        "/usr/lib/wsl/lib/libcuda.so.1",
-        "libcuda.so",
-    ]
+    &["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]
 };
 
 /// A loaded CUDA driver.
@@ -103,11 +99,7 @@ impl Driver {
 
     fn leak(fns: DriverFns, source: String) -> &'static Self {
         let version = version(&fns);
-        Box::leak(Box::new(Self {
-            fns,
-            source,
-            version,
-        }))
+        Box::leak(Box::new(Self { fns, source, version }))
     }
 
     /// The table of function pointers.
@@ -146,11 +138,7 @@ impl Driver {
     /// The error of a call without a function.
     #[cold]
     pub(crate) fn missing(&self, name: &'static str, needs: i32) -> MissingSymbol {
-        MissingSymbol {
-            name,
-            needs: Some(needs),
-            driver: self.version,
-        }
+        MissingSymbol { name, needs: Some(needs), driver: self.version }
     }
 }
 
@@ -194,24 +182,12 @@ fn second_try(fns: &DriverFns, symbol: &Symbol) -> *const c_void {
     let mut address = ptr::null_mut();
     let code = if let Some(get) = fns.cuGetProcAddress_v2 {
         // SAFETY: the name ends in NUL, `address` is valid for the write, no status is wanted.
-        unsafe {
-            get(
-                base.as_ptr(),
-                &raw mut address,
-                symbol.version,
-                0,
-                ptr::null_mut(),
-            )
-        }
+        unsafe { get(base.as_ptr(), &raw mut address, symbol.version, 0, ptr::null_mut()) }
     } else if let Some(get) = fns.cuGetProcAddress {
         // SAFETY: the name ends in NUL and `address` is valid for the write.
         unsafe { get(base.as_ptr(), &raw mut address, symbol.version, 0) }
     } else {
         return ptr::null();
     };
-    if code == CUresult::CUDA_SUCCESS {
-        address.cast_const()
-    } else {
-        ptr::null()
-    }
+    if code == CUresult::CUDA_SUCCESS { address.cast_const() } else { ptr::null() }
 }

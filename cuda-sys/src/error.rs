@@ -16,11 +16,7 @@ pub struct MissingSymbol {
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let library = if self.name.starts_with("nvrtc") {
-            "NVRTC"
-        } else {
-            "CUDA driver"
-        };
+        let library = if self.name.starts_with("nvrtc") { "NVRTC" } else { "CUDA driver" };
         write!(f, "this {library}")?;
         if let Some(driver) = self.driver {
             write!(f, " ({})", Release(driver))?;
@@ -83,12 +79,7 @@ impl fmt::Display for MissingLibrary {
         write!(f, "{} could not be loaded; tried", self.title)?;
         for (index, attempt) in self.tried.iter().enumerate() {
             let separator = if index == 0 { " " } else { "; " };
-            write!(
-                f,
-                "{separator}{}: {}",
-                attempt.name.display(),
-                attempt.reason
-            )?;
+            write!(f, "{separator}{}: {}", attempt.name.display(), attempt.reason)?;
         }
         Ok(())
     }

@@ -67,11 +67,7 @@ impl Nvrtc {
 
     fn leak(fns: NvrtcFns, source: String) -> &'static Self {
         let version = version(&fns);
-        Box::leak(Box::new(Self {
-            fns,
-            source,
-            version,
-        }))
+        Box::leak(Box::new(Self { fns, source, version }))
     }
 
     /// The table of function pointers.
@@ -103,11 +99,7 @@ impl Nvrtc {
     /// The error of a call without a function; the headers do not tell which release it needs.
     #[cold]
     pub(crate) fn missing(&self, name: &'static str, _needs: i32) -> MissingSymbol {
-        MissingSymbol {
-            name,
-            needs: None,
-            driver: self.version,
-        }
+        MissingSymbol { name, needs: None, driver: self.version }
     }
 }
 

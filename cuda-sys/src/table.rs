@@ -15,9 +15,7 @@ pub struct Symbol {
 
 /// The position of `name` in `symbols`, which are sorted by name.
 pub(crate) fn position(symbols: &[Symbol], name: &str) -> Option<usize> {
-    symbols
-        .binary_search_by(|symbol| symbol.name.cmp(name))
-        .ok()
+    symbols.binary_search_by(|symbol| symbol.name.cmp(name)).ok()
 }
 
 /// The table struct, its symbols, and the methods of the library that holds a table in `fns`.

@@ -22,11 +22,7 @@ fn build(folder: &Path, name: &str, source: &str) -> Result<PathBuf, Box<dyn Err
         .arg(&library)
         .arg(&text)
         .status()?;
-    if status.success() {
-        Ok(library)
-    } else {
-        Err(format!("cc: {status}").into())
-    }
+    if status.success() { Ok(library) } else { Err(format!("cc: {status}").into()) }
 }
 
 /// A driver of version `version` that knows `cuInit`, which answers `init`.
@@ -77,10 +73,7 @@ fn two_drivers_live_in_one_process() -> Outcome {
     // SAFETY: the functions take no pointer.
     let codes = unsafe { (first.cuInit(0)?, second.cuInit(0)?) };
     assert_eq!(codes, (CUresult(1), CUresult(2)));
-    assert_eq!(
-        (first.version(), second.version()),
-        (Some(12000), Some(13000))
-    );
+    assert_eq!((first.version(), second.version()), (Some(12000), Some(13000)));
     Ok(())
 }
 
@@ -110,11 +103,7 @@ fn a_name_that_is_not_exported_is_asked_of_the_driver() -> Outcome {
     // SAFETY: the functions take no pointer.
     let (init, asked) = unsafe { (driver.cuInit(0)?, driver.cuCtxSynchronize()?) };
     assert_eq!(init, CUresult::CUDA_ERROR_INVALID_DEVICE);
-    assert_eq!(
-        asked,
-        CUresult::CUDA_SUCCESS,
-        "asked for an ABI newer than the driver"
-    );
+    assert_eq!(asked, CUresult::CUDA_SUCCESS, "asked for an ABI newer than the driver");
     assert!(!driver.supports("cuMemAlloc_v2"));
     Ok(())
 }
@@ -123,28 +112,18 @@ fn a_name_that_is_not_exported_is_asked_of_the_driver() -> Outcome {
 fn a_failure_names_the_library_and_the_cause() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("libnothing.so");
-    let error = Driver::load_from(&path)
-        .err()
-        .ok_or("there is no such library")?;
+    let error = Driver::load_from(&path).err().ok_or("there is no such library")?;
     assert_eq!(error.tried().len(), 1);
     assert_eq!(error.tried()[0].name(), path);
     assert!(!error.tried()[0].reason().is_empty());
     let text = error.to_string();
-    assert!(
-        text.starts_with("the CUDA driver could not be loaded; tried "),
-        "{text}"
-    );
+    assert!(text.starts_with("the CUDA driver could not be loaded; tried "), "{text}");
     assert!(text.contains("libnothing.so"), "{text}");
 
     let garbage = folder.path().join("libgarbage.so");
     std::fs::write(&garbage, b"not a library")?;
-    let error = Nvrtc::load_from(&garbage)
-        .err()
-        .ok_or("that is no library")?;
-    assert!(
-        error.to_string().starts_with("NVRTC could not be loaded"),
-        "{error}"
-    );
+    let error = Nvrtc::load_from(&garbage).err().ok_or("that is no library")?;
+    assert!(error.to_string().starts_with("NVRTC could not be loaded"), "{error}");
     Ok(())
 }
 
@@ -184,13 +163,8 @@ fn a_driver_without_a_version_still_names_what_is_missing() -> Outcome {
     // SAFETY: no address is given.
     let driver = unsafe { Driver::from_resolver(&|_| ptr::null()) };
     // SAFETY: nothing is called.
-    let missing = unsafe { driver.cuInit(0) }
-        .err()
-        .ok_or("the table is empty")?;
-    assert_eq!(
-        missing.to_string(),
-        "this CUDA driver has no cuInit, which came with CUDA 2.0"
-    );
+    let missing = unsafe { driver.cuInit(0) }.err().ok_or("the table is empty")?;
+    assert_eq!(missing.to_string(), "this CUDA driver has no cuInit, which came with CUDA 2.0");
     Ok(())
 }
 

@@ -50,10 +50,7 @@ fn calls_are_counted_by_name() -> Outcome {
     }
     // SAFETY: the function takes no pointer.
     unsafe { driver.cuInit(0) }?;
-    assert_eq!(
-        (noop::calls("cuLaunchKernel"), noop::calls("cuInit")),
-        (3, 1)
-    );
+    assert_eq!((noop::calls("cuLaunchKernel"), noop::calls("cuInit")), (3, 1));
     assert_eq!(noop::calls("cuLaunchKernelEx"), 0);
     assert_eq!(noop::total_calls(), 4);
     noop::reset();
@@ -86,14 +83,9 @@ fn contexts_are_a_stack_per_thread() -> Outcome {
     }
     assert_eq!(current(driver)?, other);
     let elsewhere = std::thread::scope(|scope| {
-        scope
-            .spawn(|| current(driver).map(|context| context.is_null()).ok())
-            .join()
+        scope.spawn(|| current(driver).map(|context| context.is_null()).ok()).join()
     });
-    assert!(
-        matches!(elsewhere, Ok(Some(true))),
-        "another thread has none"
-    );
+    assert!(matches!(elsewhere, Ok(Some(true))), "another thread has none");
     // SAFETY: as above.
     unsafe {
         driver.cuCtxPopCurrent_v2(&raw mut popped)?;
@@ -161,20 +153,13 @@ fn host_memory_is_real() -> Outcome {
     // SAFETY: the pointers are valid; the memory is used within its size and freed once.
     unsafe {
         driver.cuCtxPushCurrent_v2(context)?;
-        assert_eq!(
-            driver.cuMemHostAlloc(&raw mut memory, 5000, 0)?,
-            CUresult::CUDA_SUCCESS
-        );
+        assert_eq!(driver.cuMemHostAlloc(&raw mut memory, 5000, 0)?, CUresult::CUDA_SUCCESS);
         assert_eq!(memory.addr() % 4096, 0);
         let bytes = std::slice::from_raw_parts_mut(memory.cast::<u8>(), 5000);
         assert!(bytes.iter().all(|&byte| byte == 0));
         bytes.fill(7);
         driver.cuMemcpyDtoHAsync_v2(memory, 0x7000, 10, ptr::null_mut())?;
-        assert_eq!(
-            (bytes[9], bytes[10]),
-            (0, 7),
-            "device memory reads as zeros"
-        );
+        assert_eq!((bytes[9], bytes[10]), (0, 7), "device memory reads as zeros");
         assert_eq!(driver.cuMemFreeHost(memory)?, CUresult::CUDA_SUCCESS);
         driver.cuCtxPopCurrent_v2(ptr::null_mut())?;
     }
@@ -202,32 +187,16 @@ fn streams_remember_what_they_were_made_with() -> Outcome {
 fn the_device_has_the_limits_of_an_h100() -> Outcome {
     let (_guard, driver) = alone();
     for (which, expected) in [
-        (
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-            1024,
-        ),
-        (
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
-            i32::MAX,
-        ),
-        (
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            232_448,
-        ),
-        (
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
-            1,
-        ),
+        (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024),
+        (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, i32::MAX),
+        (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232_448),
+        (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1),
         (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED, 0),
     ] {
         let mut value = -1;
         // SAFETY: `value` is valid for the write.
         let code = unsafe { driver.cuDeviceGetAttribute(&raw mut value, which, 0) }?;
-        assert_eq!(
-            (code, value),
-            (CUresult::CUDA_SUCCESS, expected),
-            "{which:?}"
-        );
+        assert_eq!((code, value), (CUresult::CUDA_SUCCESS, expected), "{which:?}");
     }
     let mut value = 0;
     let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE;

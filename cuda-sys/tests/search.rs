@@ -25,10 +25,7 @@ fn answers(driver: Option<&Path>, later: Option<&Path>) -> Result<Vec<String>, B
     }
     let output = command.output()?;
     let text = String::from_utf8(output.stdout)?;
-    let answers: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("ANSWER "))
-        .collect();
+    let answers: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("ANSWER ")).collect();
     if answers.len() != 3 {
         return Err(format!("the child answered otherwise: {text}").into());
     }
@@ -47,10 +44,7 @@ fn answer_as_child() -> Outcome {
                 println!("ANSWER loaded {} same={same}", driver.source());
             }
             Err(error) => {
-                let tried = error
-                    .tried()
-                    .iter()
-                    .map(|attempt| attempt.name().to_string_lossy());
+                let tried = error.tried().iter().map(|attempt| attempt.name().to_string_lossy());
                 println!("ANSWER tried {}", tried.collect::<Vec<_>>().join(" "));
             }
         }
@@ -66,10 +60,7 @@ fn answer_as_child() -> Outcome {
 #[test]
 fn the_environment_names_the_only_library_to_try() -> Outcome {
     let nowhere = Path::new("/nowhere/libcuda.so");
-    assert_eq!(
-        answers(Some(nowhere), None)?,
-        ["tried /nowhere/libcuda.so"; 3]
-    );
+    assert_eq!(answers(Some(nowhere), None)?, ["tried /nowhere/libcuda.so"; 3]);
     Ok(())
 }
 
@@ -79,18 +70,9 @@ fn a_failure_is_not_remembered_and_a_success_is() -> Outcome {
     let source = folder.path().join("driver.c");
     let later = folder.path().join("later.so");
     let path = folder.path().join("libcuda.so.1");
-    fs::write(
-        &source,
-        "int cuInit(unsigned flags) { (void)flags; return 0; }",
-    )?;
+    fs::write(&source, "int cuInit(unsigned flags) { (void)flags; return 0; }")?;
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let arguments = [
-        Path::new("-shared"),
-        Path::new("-fPIC"),
-        Path::new("-o"),
-        &later,
-        &source,
-    ];
+    let arguments = [Path::new("-shared"), Path::new("-fPIC"), Path::new("-o"), &later, &source];
     if !Command::new(compiler).args(arguments).status()?.success() {
         return Err("the C compiler failed".into());
     }

@@ -74,30 +74,18 @@ fn every_code_is_described() {
     assert!(CUresult::ALL.len() > 90);
     for &code in CUresult::ALL {
         let name = code.name();
-        assert!(
-            name.is_some_and(|name| name.starts_with("CUDA_")),
-            "{code:?}"
-        );
+        assert!(name.is_some_and(|name| name.starts_with("CUDA_")), "{code:?}");
         let phrase = code.description();
-        assert!(
-            phrase.is_some_and(|phrase| (6..90).contains(&phrase.len())),
-            "{name:?}"
-        );
+        assert!(phrase.is_some_and(|phrase| (6..90).contains(&phrase.len())), "{name:?}");
     }
     for code in nvrtcResult::ALL {
-        assert!(
-            code.name().is_some_and(|name| name.starts_with("NVRTC_")),
-            "{code:?}"
-        );
+        assert!(code.name().is_some_and(|name| name.starts_with("NVRTC_")), "{code:?}");
     }
 }
 
 #[test]
 fn no_two_codes_share_a_description() {
-    let mut phrases: Vec<_> = CUresult::ALL
-        .iter()
-        .map(|code| code.description())
-        .collect();
+    let mut phrases: Vec<_> = CUresult::ALL.iter().map(|code| code.description()).collect();
     phrases.sort_unstable();
     assert!(phrases.windows(2).all(|pair| pair[0] != pair[1]));
 }
@@ -109,9 +97,6 @@ fn unknown_codes_are_values() {
     assert_eq!(code.to_string(), "CUDA error 123456");
     assert_eq!(nvrtcResult(77).to_string(), "NVRTC error 77");
     let known = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-    assert_eq!(
-        known.to_string(),
-        "CUDA_ERROR_OUT_OF_MEMORY (2): not enough memory"
-    );
+    assert_eq!(known.to_string(), "CUDA_ERROR_OUT_OF_MEMORY (2): not enough memory");
     assert_eq!(format!("{known:?}"), "CUresult(2)");
 }

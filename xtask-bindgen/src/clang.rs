@@ -29,10 +29,7 @@ pub(crate) struct Parsed {
 
 /// Parses `header`.
 pub(crate) fn parse(header: &Path, headers: &Headers, mode: Mode) -> Result<Parsed, Failure> {
-    let file_name = header
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+    let file_name = header.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let folder = header.parent().unwrap_or(Path::new("."));
     let mut builder = bindgen::Builder::default()
         .header(path(header)?)
@@ -83,8 +80,5 @@ fn sort(file: syn::File) -> Result<Parsed, Failure> {
 }
 
 fn path(path: &Path) -> Result<String, Failure> {
-    Ok(path
-        .to_str()
-        .ok_or_else(|| format!("{} is not UTF-8", path.display()))?
-        .to_owned())
+    Ok(path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?.to_owned())
 }

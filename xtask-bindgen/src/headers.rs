@@ -55,8 +55,5 @@ fn write_stubs() -> Result<TempDir, Failure> {
 /// The hexadecimal SHA-256 of a file, for the first line of what is generated from it.
 pub(crate) fn sha256(path: &Path) -> Result<String, Failure> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Sha256::digest(&bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }

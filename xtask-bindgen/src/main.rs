@@ -39,10 +39,7 @@ fn main() -> ExitCode {
 
 fn run(check: bool) -> Result<(), Failure> {
     let headers = Headers::fetch()?;
-    let files = [
-        ("driver.rs", driver(&headers)?),
-        ("nvrtc.rs", nvrtc(&headers)?),
-    ];
+    let files = [("driver.rs", driver(&headers)?), ("nvrtc.rs", nvrtc(&headers)?)];
     let folder = xtask::root().join("cuda-sys/src/bindings");
     let mut stale = Vec::new();
     for (name, text) in &files {
@@ -57,11 +54,8 @@ fn run(check: bool) -> Result<(), Failure> {
     if stale.is_empty() {
         Ok(())
     } else {
-        Err(format!(
-            "not what the headers give: {}; run `cargo xtask bindgen`",
-            stale.join(", ")
-        )
-        .into())
+        Err(format!("not what the headers give: {}; run `cargo xtask bindgen`", stale.join(", "))
+            .into())
     }
 }
 
@@ -73,11 +67,7 @@ fn driver(headers: &Headers) -> Result<String, Failure> {
     let merged = merge::merge(&current, &internal)?;
     merge::complete(&fs::read_to_string(&headers.cuda)?, &merged)?;
     let mut table = versions::assign(merged, &typedefs)?;
-    let kept = table
-        .slots
-        .values()
-        .map(|slot| slot.function.clone())
-        .collect();
+    let kept = table.slots.values().map(|slot| slot.function.clone()).collect();
     table.items = merge::prune(table.items, &current, kept);
     emit::driver(&table, headers)
 }

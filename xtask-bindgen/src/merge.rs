@@ -17,14 +17,10 @@ use crate::clang::Parsed;
 /// A function's types without the names of its parameters, which the header is not consistent in.
 pub(crate) fn signature(function: &syn::ForeignItemFn) -> TypeBareFn {
     let output = &function.sig.output;
-    let inputs = function
-        .sig
-        .inputs
-        .iter()
-        .filter_map(|argument| match argument {
-            syn::FnArg::Typed(typed) => Some(&typed.ty),
-            syn::FnArg::Receiver(_) => None,
-        });
+    let inputs = function.sig.inputs.iter().filter_map(|argument| match argument {
+        syn::FnArg::Typed(typed) => Some(&typed.ty),
+        syn::FnArg::Receiver(_) => None,
+    });
     syn::parse_quote!(fn(#(#inputs),*) #output)
 }
 
@@ -59,18 +55,10 @@ pub(crate) fn merge(current: &Parsed, internal: &Parsed) -> Result<Merged, Failu
     // Layouts must not depend on the reading: a superset of equal items is proof of that.
     let all: HashSet<&Item> = internal.items.iter().collect();
     if let Some(item) = current.items.iter().find(|item| !all.contains(item)) {
-        return Err(format!(
-            "differs in the internal reading: {}",
-            item.to_token_stream()
-        )
-        .into());
+        return Err(format!("differs in the internal reading: {}", item.to_token_stream()).into());
     }
     let items = internal.items.clone();
-    Ok(Merged {
-        functions,
-        per_thread,
-        items,
-    })
+    Ok(Merged { functions, per_thread, items })
 }
 
 /// Fails unless each function whose declaration stands in the header's text was found.
@@ -91,24 +79,20 @@ pub(crate) fn complete(header: &str, merged: &Merged) -> Result<(), Failure> {
             continue;
         };
         let target = target.trim().trim_end_matches(')');
-        let target = target
-            .rsplit_once('(')
-            .map_or(target, |(_, argument)| argument);
+        let target = target.rsplit_once('(').map_or(target, |(_, argument)| argument);
         macros.insert(format!("cu{name}"), target.to_owned());
     }
     let mut declared = 0;
     for rest in header.split("CUDAAPI ").skip(1) {
-        let name: &str = rest
-            .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .next()
-            .unwrap_or("");
+        let name: &str =
+            rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
         if !name.starts_with("cu") || !rest[name.len()..].starts_with('(') {
             continue;
         }
         declared += 1;
         if !found(name) && !macros.get(name).is_some_and(|target| found(target)) {
             return Err(
-                format!("{name} is declared in the header, but bindgen did not see it").into(),
+                format!("{name} is declared in the header, but bindgen did not see it").into()
             );
         }
     }
@@ -126,10 +110,8 @@ pub(crate) fn prune(
     functions: Vec<syn::ForeignItemFn>,
 ) -> Vec<Item> {
     let public: HashSet<&Item> = current.items.iter().collect();
-    let (mut kept, mut rest): (Vec<_>, Vec<_>) = items
-        .into_iter()
-        .enumerate()
-        .partition(|(_, item)| public.contains(item));
+    let (mut kept, mut rest): (Vec<_>, Vec<_>) =
+        items.into_iter().enumerate().partition(|(_, item)| public.contains(item));
     let mut used = Names::default();
     for mut function in functions {
         used.visit_foreign_item_fn_mut(&mut function);
@@ -185,15 +167,10 @@ mod tests {
 
     /// What bindgen gives for `functions` and `items`.
     fn parsed(functions: &[&str], items: &[&str]) -> Result<Parsed, Failure> {
-        let mut parsed = Parsed {
-            functions: BTreeMap::new(),
-            items: Vec::new(),
-        };
+        let mut parsed = Parsed { functions: BTreeMap::new(), items: Vec::new() };
         for text in functions {
             let function: syn::ForeignItemFn = syn::parse_str(text)?;
-            parsed
-                .functions
-                .insert(function.sig.ident.to_string(), function);
+            parsed.functions.insert(function.sig.ident.to_string(), function);
         }
         for text in items {
             parsed.items.push(syn::parse_str(text)?);
@@ -210,11 +187,7 @@ mod tests {
         let internal = parsed(&["fn cuFree_v2(other: u64) -> CUresult;", OLD], &[])?;
         let merged = merge(&current, &internal)?;
         let names: Vec<_> = merged.functions.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["cuFree", "cuFree_v2"],
-            "names of parameters do not count"
-        );
+        assert_eq!(names, ["cuFree", "cuFree_v2"], "names of parameters do not count");
         Ok(())
     }
 
@@ -249,9 +222,7 @@ mod tests {
         let header = "#define cuFree  PTSZ(cuFree_v2)\nCUresult CUDAAPI cuFree(int);\n";
         complete(header, &merged)?;
         let header = format!("{header}CUresult CUDAAPI cuLost(void);");
-        let error = complete(&header, &merged)
-            .err()
-            .ok_or("cuLost is not there")?;
+        let error = complete(&header, &merged).err().ok_or("cuLost is not there")?;
         assert!(error.to_string().contains("cuLost"), "{error}");
         Ok(())
     }

@@ -49,10 +49,7 @@ pub(crate) fn assign(merged: Merged, typedefs: &Parsed) -> Result<Table, Failure
     let mut families: BTreeMap<String, BTreeMap<u32, syn::ForeignItemFn>> = BTreeMap::new();
     for (name, function) in merged.functions {
         let (base, revision) = split_revision(&name);
-        families
-            .entry(base.to_owned())
-            .or_default()
-            .insert(revision, function);
+        families.entry(base.to_owned()).or_default().insert(revision, function);
     }
     for (base, family) in families {
         let known = releases.remove(&base).unwrap_or_default();
@@ -79,14 +76,7 @@ pub(crate) fn assign(merged: Merged, typedefs: &Parsed) -> Result<Table, Failure
             if widened && version < WIDE_ABI {
                 table.narrow.push(name);
             } else {
-                table.slots.insert(
-                    name,
-                    Slot {
-                        base: base.clone(),
-                        version,
-                        function,
-                    },
-                );
+                table.slots.insert(name, Slot { base: base.clone(), version, function });
             }
         }
     }
@@ -122,15 +112,10 @@ fn releases(
         if rest.ends_with("_ptds") || rest.ends_with("_ptsz") {
             continue;
         }
-        let (base, digits) = rest
-            .rsplit_once("_v")
-            .ok_or_else(|| format!("{name}: no release"))?;
+        let (base, digits) = rest.rsplit_once("_v").ok_or_else(|| format!("{name}: no release"))?;
         let release = digits.parse().map_err(|_| format!("{name}: no release"))?;
         let function = pointee(&item.ty).ok_or_else(|| format!("{name}: not a function"))?;
-        found
-            .entry(base.to_owned())
-            .or_default()
-            .insert(release, aliases.resolve(function));
+        found.entry(base.to_owned()).or_default().insert(release, aliases.resolve(function));
     }
     Ok(found)
 }
@@ -180,10 +165,8 @@ impl Aliases {
         impl VisitMut for Resolve<'_> {
             fn visit_type_mut(&mut self, ty: &mut Type) {
                 while let Type::Path(path) = ty {
-                    let Some(target) = path
-                        .path
-                        .get_ident()
-                        .and_then(|i| self.0.get(&i.to_string()))
+                    let Some(target) =
+                        path.path.get_ident().and_then(|i| self.0.get(&i.to_string()))
                     else {
                         break;
                     };
@@ -215,14 +198,9 @@ mod tests {
         };
         for text in functions {
             let function: syn::ForeignItemFn = syn::parse_str(text)?;
-            merged
-                .functions
-                .insert(function.sig.ident.to_string(), function);
+            merged.functions.insert(function.sig.ident.to_string(), function);
         }
-        let mut parsed = Parsed {
-            functions: BTreeMap::new(),
-            items: Vec::new(),
-        };
+        let mut parsed = Parsed { functions: BTreeMap::new(), items: Vec::new() };
         for (name, parameters) in typedefs {
             let text = format!("pub type {name} = Option<unsafe extern \"C\" fn({parameters})>;");
             parsed.items.push(syn::parse_str(&text)?);
@@ -233,43 +211,28 @@ mod tests {
     #[test]
     fn revisions_go_with_releases_in_order_of_age() -> Result<(), Failure> {
         // As text `_v11000` sorts before `_v9000`, and `_v10` before `_v2`.
-        let functions = [
-            "fn cuX(a: i32);",
-            "fn cuX_v2(a: CUdevice);",
-            "fn cuX_v10(a: i32, b: i32);",
-        ];
+        let functions =
+            ["fn cuX(a: i32);", "fn cuX_v2(a: CUdevice);", "fn cuX_v10(a: i32, b: i32);"];
         let typedefs = [
             ("PFN_cuX_v11000", "a: i32"),
             ("PFN_cuX_v9000", "d: CUdevice"),
             ("PFN_cuX_v13000", "a: i32, b: i32"),
         ];
         let table = slots(&functions, &typedefs)?;
-        let found: Vec<_> = table
-            .slots
-            .iter()
-            .map(|(name, slot)| (name.as_str(), slot.version))
-            .collect();
-        assert_eq!(
-            found,
-            [("cuX", 9000), ("cuX_v10", 13000), ("cuX_v2", 11000)]
-        );
+        let found: Vec<_> =
+            table.slots.iter().map(|(name, slot)| (name.as_str(), slot.version)).collect();
+        assert_eq!(found, [("cuX", 9000), ("cuX_v10", 13000), ("cuX_v2", 11000)]);
         Ok(())
     }
 
     #[test]
     fn the_abi_before_3_2_is_set_apart() -> Result<(), Failure> {
         let functions = ["fn cuX(a: u32);", "fn cuX_v2(a: u64);", "fn cuY(a: u32);"];
-        let typedefs = [
-            ("PFN_cuX_v2000", "a: u32"),
-            ("PFN_cuX_v3020", "a: u64"),
-            ("PFN_cuY_v2000", "a: u32"),
-        ];
+        let typedefs =
+            [("PFN_cuX_v2000", "a: u32"), ("PFN_cuX_v3020", "a: u64"), ("PFN_cuY_v2000", "a: u32")];
         let table = slots(&functions, &typedefs)?;
         assert_eq!(table.narrow, ["cuX"]);
-        assert!(
-            table.slots.keys().eq(["cuX_v2", "cuY"]),
-            "cuY never had a wider ABI"
-        );
+        assert!(table.slots.keys().eq(["cuX_v2", "cuY"]), "cuY never had a wider ABI");
         Ok(())
     }
 
@@ -277,10 +240,7 @@ mod tests {
     fn what_does_not_fit_stops_it() {
         let one = ["fn cuX(a: u32);"];
         let other_signature = slots(&one, &[("PFN_cuX_v2000", "a: u64")]);
-        let two_releases = slots(
-            &one,
-            &[("PFN_cuX_v2000", "a: u32"), ("PFN_cuX_v3000", "a: u32")],
-        );
+        let two_releases = slots(&one, &[("PFN_cuX_v2000", "a: u32"), ("PFN_cuX_v3000", "a: u32")]);
         let no_release = slots(&one, &[]);
         let no_function = slots(&[], &[("PFN_cuX_v2000", "a: u32")]);
         for result in [other_signature, two_releases, no_release, no_function] {

@@ -32,24 +32,9 @@ struct Program {
 
 /// Everything that is packed. A new example needs a line here and nothing else.
 const PROGRAMS: [Program; 3] = [
-    Program {
-        package: INTEGRATION,
-        folder: "tests",
-        place: "bin",
-        test: true,
-    },
-    Program {
-        package: "bench",
-        folder: "bench",
-        place: "bin",
-        test: false,
-    },
-    Program {
-        package: "saxpy",
-        folder: "examples/saxpy",
-        place: "examples",
-        test: false,
-    },
+    Program { package: INTEGRATION, folder: "tests", place: "bin", test: true },
+    Program { package: "bench", folder: "bench", place: "bin", test: false },
+    Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
 ];
 
 /// Builds and packs `target/gpu-bundle.tar.gz`, and leaves it unpacked beside it.
@@ -203,10 +188,7 @@ not json
 "#;
         let find = |folder, kind| executable(messages, folder, kind);
         assert_eq!(find("bench", "bin"), Some("/w/target/release/bench".into()));
-        assert_eq!(
-            find("tests", "test"),
-            Some("/w/target/release/deps/tests-1".into())
-        );
+        assert_eq!(find("tests", "test"), Some("/w/target/release/deps/tests-1".into()));
         assert_eq!(find("bench", "test"), None);
         assert_eq!(find("examples/bench", "bin"), None);
     }

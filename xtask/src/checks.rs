@@ -55,8 +55,7 @@ fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
 }
 
 fn is_code(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| CODE.iter().any(|code| extension == *code))
+    path.extension().is_some_and(|extension| CODE.iter().any(|code| extension == *code))
 }
 
 /// Generated files say so in their first lines, or lie in a folder of bindings.
@@ -142,10 +141,7 @@ mod tests {
     fn paths_of_machines_are_found_with_their_line() {
         let home = concat!("/ho", "me/");
         let text = format!("fine\nsee {home}ada/notes\n");
-        assert_eq!(
-            found("a.md", &text),
-            [format!(":2: names a machine's path: {home}")]
-        );
+        assert_eq!(found("a.md", &text), [format!(":2: names a machine's path: {home}")]);
         let text = "let path = \"/srv/checkouts/cuda/target\";";
         assert_eq!(found("a.rs", text).len(), 1);
     }

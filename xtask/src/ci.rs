@@ -64,9 +64,7 @@ const STEPS: [Step; 8] = [
         bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);
         check(bindgen.args(["--", "--check"]))
     }),
-    ("test", || {
-        test::test(&test::Request::default()).map(Outcome::Tested)
-    }),
+    ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
 ];
 
 /// Runs all steps and says whether none failed; one that could not run its program failed. The last
@@ -93,11 +91,7 @@ pub(crate) fn ci() -> bool {
 }
 
 fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
-    format!(
-        "{name:20} {:>6.1} s  {}",
-        time.as_secs_f64(),
-        outcome.words()
-    )
+    format!("{name:20} {:>6.1} s  {}", time.as_secs_f64(), outcome.words())
 }
 
 fn check(command: &mut Command) -> Result<Outcome, Error> {
@@ -132,10 +126,7 @@ mod tests {
             Outcome::Passed,
             Outcome::Failed,
             Outcome::NotRun("no such tool"),
-            Outcome::Tested(Tally {
-                passed: 7,
-                failed: 0,
-            }),
+            Outcome::Tested(Tally { passed: 7, failed: 0 }),
         ];
         let mut sum = Tally::default();
         for outcome in &outcomes {

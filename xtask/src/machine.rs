@@ -38,10 +38,7 @@ pub(crate) fn driver_branch() -> Option<u32> {
 fn parse_branch(text: &str) -> Option<u32> {
     text.lines().next()?.split_whitespace().find_map(|word| {
         let (branch, rest) = word.split_once('.')?;
-        let digits = |part: &str| {
-            part.bytes()
-                .all(|byte| byte.is_ascii_digit() || byte == b'.')
-        };
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         digits(rest).then(|| branch.parse().ok())?
     })
 }
@@ -56,10 +53,7 @@ mod tests {
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\n";
         assert_eq!(parse_branch(open), Some(580));
         assert_eq!(parse_branch(closed), Some(550));
-        assert_eq!(
-            parse_branch("GCC version:  gcc version fifteen\n1.2.3"),
-            None
-        );
+        assert_eq!(parse_branch("GCC version:  gcc version fifteen\n1.2.3"), None);
         assert_eq!(parse_branch(""), None);
     }
 
@@ -68,12 +62,7 @@ mod tests {
         let shows = |names: &[&str]| shows_gpu(names.iter().map(OsString::from));
         assert!(shows(&["null", "nvidiactl", "nvidia0"]));
         assert!(shows(&["dxg"]));
-        assert!(!shows(&[
-            "nvidiactl",
-            "nvidia-uvm",
-            "nvidia-caps",
-            "nvidia"
-        ]));
+        assert!(!shows(&["nvidiactl", "nvidia-uvm", "nvidia-caps", "nvidia"]));
         assert!(!shows(&[]));
     }
 

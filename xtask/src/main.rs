@@ -45,10 +45,8 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
-            let request = test::Request {
-                deep: given.get_flag("deep"),
-                filters: strings(given, "filter"),
-            };
+            let request =
+                test::Request { deep: given.get_flag("deep"), filters: strings(given, "filter") };
             let tally = test::test(&request)?;
             println!("{tally}");
             Ok(tally.failed == 0)
@@ -84,9 +82,8 @@ fn command_line() -> Command {
         .long("deep")
         .action(ArgAction::SetTrue)
         .help("More random cases, larger sizes: minutes instead of seconds");
-    let filter = Arg::new("filter")
-        .num_args(0..)
-        .help("Run only tests whose name contains one of these");
+    let filter =
+        Arg::new("filter").num_args(0..).help("Run only tests whose name contains one of these");
     let args = Arg::new("args")
         .num_args(0..)
         .trailing_var_arg(true)
@@ -126,11 +123,7 @@ fn command_line() -> Command {
 }
 
 fn strings(given: &ArgMatches, name: &str) -> Vec<String> {
-    given
-        .get_many::<String>(name)
-        .unwrap_or_default()
-        .cloned()
-        .collect()
+    given.get_many::<String>(name).unwrap_or_default().cloned().collect()
 }
 
 #[cfg(test)]

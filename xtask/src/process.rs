@@ -22,9 +22,7 @@ pub(crate) fn cargo() -> Command {
 /// # Errors
 /// It could not be started.
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, Error> {
-    command
-        .status()
-        .map_err(|error| cannot_start(command, &error))
+    command.status().map_err(|error| cannot_start(command, &error))
 }
 
 /// Whether `command`, its output shown, ends well.
@@ -40,10 +38,8 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool, Error> {
 /// # Errors
 /// It could not be started or ended with a failure.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| cannot_start(command, &error))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| cannot_start(command, &error))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
@@ -56,10 +52,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
 /// # Errors
 /// The command could not be started, or its output not be read.
 pub(crate) fn counting(command: &mut Command) -> Result<(ExitStatus, Tally), Error> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot_start(command, &error))?;
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let mut tally = Tally::default();
     if let Some(stdout) = child.stdout.take() {
         // Bytes, not lines of text: a test may print anything.
@@ -72,9 +66,7 @@ pub(crate) fn counting(command: &mut Command) -> Result<(ExitStatus, Tally), Err
             }
         }
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("{}: {error}", shown(command)))?;
+    let status = child.wait().map_err(|error| format!("{}: {error}", shown(command)))?;
     Ok((status, tally))
 }
 

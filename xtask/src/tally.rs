@@ -16,23 +16,15 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// One failure: of a step that counts no tests, or that failed before it could.
-    pub(crate) const FAILURE: Self = Self {
-        passed: 0,
-        failed: 1,
-    };
+    pub(crate) const FAILURE: Self = Self { passed: 0, failed: 1 };
 
     /// What a line such as `test result: ok. 5 passed; 0 failed; …` says; `None` for other lines.
     pub(crate) fn of_libtest_line(line: &str) -> Option<Self> {
         let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
         let count = |label: &str| {
-            counts
-                .split("; ")
-                .find_map(|part| part.strip_suffix(label)?.parse().ok())
+            counts.split("; ").find_map(|part| part.strip_suffix(label)?.parse().ok())
         };
-        Some(Self {
-            passed: count(" passed")?,
-            failed: count(" failed")?,
-        })
+        Some(Self { passed: count(" passed")?, failed: count(" failed")? })
     }
 }
 
@@ -74,9 +66,7 @@ impl fmt::Display for Tier {
 /// It is not what the test program promises to write.
 pub(crate) fn parse_report(text: &str) -> Result<Vec<Tier>, Error> {
     let report: Value = serde_json::from_str(text.trim())?;
-    let tiers = report["tiers"]
-        .as_array()
-        .ok_or("the test report has no `tiers`")?;
+    let tiers = report["tiers"].as_array().ok_or("the test report has no `tiers`")?;
     tiers.iter().map(parse_tier).collect()
 }
 
@@ -84,15 +74,9 @@ fn parse_tier(tier: &Value) -> Result<Tier, Error> {
     let wrong = |field: &str| format!("the test report has a tier without `{field}`: {tier}");
     let count = |field: &str| tier[field].as_u64().ok_or_else(|| wrong(field));
     Ok(Tier {
-        name: tier["tier"]
-            .as_str()
-            .ok_or_else(|| wrong("tier"))?
-            .to_owned(),
+        name: tier["tier"].as_str().ok_or_else(|| wrong("tier"))?.to_owned(),
         ran: count("ran")?,
-        tally: Tally {
-            passed: count("passed")?,
-            failed: count("failed")?,
-        },
+        tally: Tally { passed: count("passed")?, failed: count("failed")? },
         not_run: tier["not_run"].as_str().map(str::to_owned),
     })
 }
@@ -106,9 +90,7 @@ pub(crate) fn problems(tiers: &[Tier], required: &[&str], filtered: bool) -> Vec
             None => problems.push(format!("tier {name} is missing from the report")),
             Some(tier) => match &tier.not_run {
                 Some(reason) => {
-                    problems.push(format!(
-                        "tier {name} can run here and did not run: {reason}"
-                    ));
+                    problems.push(format!("tier {name} can run here and did not run: {reason}"));
                 }
                 None if tier.ran == 0 && !filtered => {
                     problems.push(format!("tier {name} can run here and has run no test"));

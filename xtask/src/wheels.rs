@@ -234,10 +234,7 @@ impl Wheel {
     /// The requirements file that makes pip accept `file` and nothing else.
     #[must_use]
     pub fn requirement(&self, file: &WheelFile) -> String {
-        format!(
-            "{}=={} --hash=sha256:{}\n",
-            self.name, self.version, file.sha256
-        )
+        format!("{}=={} --hash=sha256:{}\n", self.name, self.version, file.sha256)
     }
 }
 
@@ -260,15 +257,13 @@ pub fn fetch(wheel: &Wheel) -> Result<PathBuf, Error> {
 
     let lock_path = store.join(format!(".{}.lock", wheel.folder_name()));
     let lock = File::create(&lock_path).map_err(|error| failed("create", &lock_path, error))?;
-    lock.lock()
-        .map_err(|error| failed("lock", &lock_path, error))?;
+    lock.lock().map_err(|error| failed("lock", &lock_path, error))?;
     // Whoever held the lock before may have done the work.
     if !wheel.content_path().exists() {
         // The lock makes us the only user of this name; what lies there is from a run that was cut off.
         let partial = store.join(format!(".{}.partial", wheel.folder_name()));
-        let filled = remove_tree(&partial)
-            .and_then(|()| fill(wheel, file, &partial))
-            .and_then(|unpacked| {
+        let filled =
+            remove_tree(&partial).and_then(|()| fill(wheel, file, &partial)).and_then(|unpacked| {
                 // A folder without its content was damaged by hand.
                 remove_tree(&folder)?;
                 fs::rename(&unpacked, &folder).map_err(|error| failed("create", &folder, error))
@@ -303,9 +298,7 @@ fn fill(wheel: &Wheel, file: &WheelFile, partial: &Path) -> Result<PathBuf, Erro
     let archive = download.join(file.name);
     let unpacked = partial.join("unpacked");
     let mut zip = Command::new(&python);
-    zip.args(["-m", "zipfile", "--extract"])
-        .arg(&archive)
-        .arg(&unpacked);
+    zip.args(["-m", "zipfile", "--extract"]).arg(&archive).arg(&unpacked);
     checked(&mut zip, &format!("{} could not be unpacked", file.name))?;
     let content = unpacked.join(wheel.content);
     if !content.exists() {
@@ -349,10 +342,8 @@ fn python() -> Result<OsString, Error> {
 
 /// Runs a command to its end; its output is shown only if it fails.
 fn checked(command: &mut Command, what: &str) -> Result<(), Error> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{what}: {error}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{what}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -390,16 +381,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const ALL: [Wheel; 8] = [
-        NVRTC_13_0,
-        NVRTC_12_0,
-        NVRTC_12_9,
-        NVRTC_13_5,
-        RUNTIME_13_5,
-        CRT_13,
-        CCCL_13,
-        LIBCLANG,
-    ];
+    const ALL: [Wheel; 8] =
+        [NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13, CCCL_13, LIBCLANG];
 
     #[test]
     fn requirement_pins_version_and_hash() -> Result<(), Error> {
@@ -422,11 +405,7 @@ mod tests {
                 assert!(file.name.ends_with(&format!("_{}.whl", file.arch)));
                 let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
                 assert!(file.sha256.len() == 64 && file.sha256.chars().all(hex));
-                assert!(
-                    hashes.insert(file.sha256),
-                    "{} has the hash of another",
-                    file.name
-                );
+                assert!(hashes.insert(file.sha256), "{} has the hash of another", file.name);
             }
         }
     }

@@ -47,18 +47,9 @@ fn value(expr: &Expr) -> Option<i128> {
 #[test]
 fn a_safe_fn_checks_every_length_from_below() {
     fn_refused("safe fn f(»x: &[f32]);", "the length of `x` is not checked");
-    fn_refused(
-        "safe fn f(x: &[f32], »y: &mut [f32], n: u64) where n < x.len();",
-        "length of `y`",
-    );
-    fn_refused(
-        "safe fn f(»x: &[f32], n: u64) where x.len() <= n;",
-        "length of `x`",
-    );
-    fn_refused(
-        "safe fn f(»x: &[f32], n: u64) where n > x.len();",
-        "length of `x`",
-    );
+    fn_refused("safe fn f(x: &[f32], »y: &mut [f32], n: u64) where n < x.len();", "length of `y`");
+    fn_refused("safe fn f(»x: &[f32], n: u64) where x.len() <= n;", "length of `x`");
+    fn_refused("safe fn f(»x: &[f32], n: u64) where n > x.len();", "length of `x`");
     for sound in [
         "n <= x.len()",
         "x.len() > n",
@@ -68,9 +59,7 @@ fn a_safe_fn_checks_every_length_from_below() {
         "x.len() >= n > 0",
     ] {
         assert_eq!(
-            function(&format!("safe fn f(x: &[f32], n: u64) where {sound};"))
-                .clauses
-                .len(),
+            function(&format!("safe fn f(x: &[f32], n: u64) where {sound};")).clauses.len(),
             1
         );
     }
@@ -91,10 +80,7 @@ fn clauses_hold_integers_and_lengths_only() {
     clause_refused("n <= »1.5", "takes integers");
     clause_refused("n <= »1u64", "without a type");
     clause_refused("n <= »\"a\"", "takes integers");
-    clause_refused(
-        "n <= »170141183460469231731687303715884105728",
-        "up to 2^127 - 1",
-    );
+    clause_refused("n <= »170141183460469231731687303715884105728", "up to 2^127 - 1");
     clause_refused("n < 1 »&& i < 1", "two clauses");
     clause_refused("n < 1 »|| i < 1", "every clause must hold");
     clause_refused("n »= 1", "`==`");
@@ -127,14 +113,8 @@ fn operators_bind_as_in_rust() {
 #[test]
 fn a_clause_shows_itself_and_what_it_reads() {
     let (function, clause) = clause("0<=i*(n+ 0x10)<x . len()*-n");
-    assert_eq!(
-        clause.display(&function.params),
-        "0 <= i * (n + 16) < x.len() * -n"
-    );
-    let leaves: Vec<String> = clause
-        .leaves()
-        .iter()
-        .map(|leaf| leaf.display(&function.params))
-        .collect();
+    assert_eq!(clause.display(&function.params), "0 <= i * (n + 16) < x.len() * -n");
+    let leaves: Vec<String> =
+        clause.leaves().iter().map(|leaf| leaf.display(&function.params)).collect();
     assert_eq!(leaves, ["i", "n", "x.len()"], "each once, in order");
 }

@@ -6,9 +6,7 @@ use crate::token::{Error, Span, to_text};
 
 /// What is emitted for `unsafe in S { source }`, without any white space.
 fn emitted(source: &str) -> String {
-    squeeze(&to_text(&emit(&declaration(&format!(
-        "unsafe in S {{ {source} }}"
-    )))))
+    squeeze(&to_text(&emit(&declaration(&format!("unsafe in S {{ {source} }}")))))
 }
 
 #[test]
@@ -25,9 +23,7 @@ fn comparisons_are_emitted_in_i128_and_before_the_launch() {
                    (\"x.len()\", (::cuda_safe::DeviceSlice::len(&x) as ::core::primitive::i128)),]));
          }",
     );
-    let at = code
-        .find(&check)
-        .unwrap_or_else(|| panic!("{check}\nis not in\n{code}"));
+    let at = code.find(&check).unwrap_or_else(|| panic!("{check}\nis not in\n{code}"));
     assert!(at < code.find("::cuda_safe::Kernel::launch(").unwrap_or(0));
 }
 
@@ -36,10 +32,7 @@ fn arithmetic_is_emitted_checked() {
     let code =
         emitted("safe fn f(n: u64, y: &mut [u8]) where n * 4 + 1 <= y.len(), -n / 2 % 3 - 1 < 0;");
     for name in ["add", "sub", "mul", "div", "rem", "neg"] {
-        assert!(
-            code.contains(&format!("::core::primitive::i128::checked_{name}")),
-            "{name}"
-        );
+        assert!(code.contains(&format!("::core::primitive::i128::checked_{name}")), "{name}");
     }
     assert!(code.contains("::cuda_safe::DeviceSliceMut::len(&y)"));
     // A comparison takes place only of values that exist.
@@ -64,10 +57,7 @@ fn safe_and_unsafe_kernels_become_safe_and_unsafe_methods() {
         "one argument is a tuple, too"
     );
     assert!(code.contains("::core::convert::Into::into(launch),(x,r#in,),)"));
-    assert!(
-        code.contains("pubunsafefnfrom_module("),
-        "a foreign module keeps no promise"
-    );
+    assert!(code.contains("pubunsafefnfrom_module("), "a foreign module keeps no promise");
 }
 
 #[test]
@@ -76,14 +66,9 @@ fn cfg_reaches_every_trace_of_a_kernel() {
     // Field, name for the compiler, initializer, method, access.
     assert_eq!(code.matches("#[cfg(a)]").count(), 5, "{code}");
     assert_eq!(code.matches("#[inline]").count(), 1);
-    let whole = squeeze(&to_text(&emit(&declaration(
-        "#[cfg(b)] struct K; unsafe in S { safe fn k(); }",
-    ))));
-    assert_eq!(
-        whole.matches("#[cfg(b)]").count(),
-        3,
-        "struct, methods, Debug: {whole}"
-    );
+    let whole =
+        squeeze(&to_text(&emit(&declaration("#[cfg(b)] struct K; unsafe in S { safe fn k(); }"))));
+    assert_eq!(whole.matches("#[cfg(b)]").count(), 3, "struct, methods, Debug: {whole}");
 }
 
 #[test]
@@ -96,43 +81,21 @@ fn documentation_is_completed_not_repeated() {
     );
     let own = emitted("/// Mine.\n/// # Safety\n/// Mine.\nunsafe fn k();");
     assert!(!own.contains("Enqueues"));
-    assert_eq!(
-        own.matches("#Safety").count(),
-        2,
-        "the method's own, and that of from_module"
-    );
+    assert_eq!(own.matches("#Safety").count(), 2, "the method's own, and that of from_module");
 }
 
 #[test]
 fn derived_debug_is_not_implemented_twice() {
     let with = |attributes: &str| {
-        let d = declaration(&format!(
-            "{attributes} struct K; unsafe in S {{ safe fn k(); }}"
-        ));
-        squeeze(&to_text(&emit(&d)))
-            .matches("impl::core::fmt::DebugforK")
-            .count()
+        let d = declaration(&format!("{attributes} struct K; unsafe in S {{ safe fn k(); }}"));
+        squeeze(&to_text(&emit(&d))).matches("impl::core::fmt::DebugforK").count()
     };
-    assert_eq!(
-        (
-            with(""),
-            with("/// Debug\n"),
-            with("#[derive(Clone, Debug)]")
-        ),
-        (1, 1, 0)
-    );
+    assert_eq!((with(""), with("/// Debug\n"), with("#[derive(Clone, Debug)]")), (1, 1, 0));
 }
 
 #[test]
 fn an_error_becomes_a_compile_error_at_its_place() {
     let tokens = Error::new(Span::At(7), "say \"x\"").to_tokens();
-    assert_eq!(
-        squeeze(&to_text(&tokens)),
-        "::core::compile_error!{\"say\\\"x\\\"\"}"
-    );
-    assert!(
-        tokens
-            .iter()
-            .all(|token| matches!(token.span(), Span::At(7)))
-    );
+    assert_eq!(squeeze(&to_text(&tokens)), "::core::compile_error!{\"say\\\"x\\\"\"}");
+    assert!(tokens.iter().all(|token| matches!(token.span(), Span::At(7))));
 }

@@ -14,9 +14,7 @@ fn declaration(source: &str) -> Declaration {
 
 /// The only function of `unsafe in S { source }`.
 fn function(source: &str) -> Function {
-    declaration(&format!("unsafe in S {{ {source} }}"))
-        .functions
-        .remove(0)
+    declaration(&format!("unsafe in S {{ {source} }}")).functions.remove(0)
 }
 
 fn squeeze(text: &str) -> String {
@@ -33,27 +31,13 @@ fn errors(source: &str) -> Vec<Error> {
 /// Asserts that `source`, with `»` before the offending token, is refused there and says `wanted`.
 #[track_caller]
 fn refused(source: &str, wanted: &str) {
-    let at = source
-        .find('»')
-        .unwrap_or_else(|| panic!("no mark in {source}"));
+    let at = source.find('»').unwrap_or_else(|| panic!("no mark in {source}"));
     let errors = errors(&source.replace('»', ""));
-    let [
-        Error {
-            span: Span::At(found),
-            message,
-        },
-    ] = errors.as_slice()
-    else {
+    let [Error { span: Span::At(found), message }] = errors.as_slice() else {
         panic!("one error with a place expected, got {errors:?}");
     };
-    assert!(
-        message.contains(wanted),
-        "{message:?} does not say {wanted:?}"
-    );
-    assert_eq!(
-        *found, at,
-        "{message:?} is reported at the wrong token of {source}"
-    );
+    assert!(message.contains(wanted), "{message:?} does not say {wanted:?}");
+    assert_eq!(*found, at, "{message:?} is reported at the wrong token of {source}");
 }
 
 /// As `refused`, for a declaration inside the braces.
@@ -79,17 +63,9 @@ fn a_full_declaration_keeps_everything_that_was_written() {
     assert_eq!(to_text(&[d.name]), "Saxpy");
     assert_eq!(to_text(&d.visibility), "pub (crate)");
     assert_eq!(to_text(&d.source), "sources :: SAXPY . with (1)");
-    assert_eq!(
-        d.attributes
-            .iter()
-            .map(|a| a.name.as_str())
-            .collect::<Vec<_>>(),
-        ["doc", "derive"]
-    );
+    assert_eq!(d.attributes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["doc", "derive"]);
 
-    let [saxpy, foo] = d.functions.as_slice() else {
-        panic!("two functions")
-    };
+    let [saxpy, foo] = d.functions.as_slice() else { panic!("two functions") };
     assert!(saxpy.safe && !foo.safe);
     assert_eq!(to_text(&saxpy.visibility), "pub (super)");
     assert_eq!(to_text(std::slice::from_ref(&saxpy.symbol)), "\"saxpy\"");
@@ -125,10 +101,7 @@ fn a_full_declaration_keeps_everything_that_was_written() {
 fn without_a_struct_it_is_called_kernels_and_another_crate_may_be_named() {
     let d = declaration("#![crate = geom::cuda] unsafe in S { safe fn f(); }");
     assert_eq!(
-        (
-            to_text(&[d.name]).as_str(),
-            squeeze(&to_text(&d.krate)).as_str()
-        ),
+        (to_text(&[d.name]).as_str(), squeeze(&to_text(&d.krate)).as_str()),
         ("Kernels", "geom::cuda")
     );
 }
@@ -144,30 +117,14 @@ fn every_mistake_of_a_declaration_is_reported_at_once() {
 #[test]
 fn the_head_must_promise() {
     refused("»safe fn f();", "whoever writes this `unsafe` promises");
-    refused(
-        "struct K; »in S { safe fn f(); }",
-        "expected `unsafe in SOURCE",
-    );
+    refused("struct K; »in S { safe fn f(); }", "expected `unsafe in SOURCE");
     refused("unsafe »S { safe fn f(); }", "expected `unsafe in SOURCE");
     refused("unsafe in »{ safe fn f(); }", "source after `unsafe in`");
-    refused(
-        "unsafe in S { safe fn f(); } »unsafe in T { safe fn g(); }",
-        "makes one struct",
-    );
-    refused(
-        "struct K»<T>; unsafe in S { }",
-        "`;` after the struct's name",
-    );
+    refused("unsafe in S { safe fn f(); } »unsafe in T { safe fn g(); }", "makes one struct");
+    refused("struct K»<T>; unsafe in S { }", "`;` after the struct's name");
     refused("»#[allow(x)] unsafe in S { }", "write `struct Name;`");
-    refused(
-        "#!»[no_std] unsafe in S { }",
-        "#![crate = path::to::cuda_safe]",
-    );
-    assert!(
-        errors("struct K; unsafe in S")[0]
-            .message
-            .contains("expected `{ … }`")
-    );
+    refused("#!»[no_std] unsafe in S { }", "#![crate = path::to::cuda_safe]");
+    assert!(errors("struct K; unsafe in S")[0].message.contains("expected `{ … }`"));
     assert!(errors("")[0].message.contains("expected `unsafe in SOURCE"));
 }
 
@@ -182,18 +139,9 @@ fn a_declaration_is_safe_or_unsafe_and_nothing_more() {
     fn_refused("safe fn f() »-> u8;", "returns nothing");
     fn_refused("safe fn f() »{ }", "body is in its source");
     fn_refused("safe fn f »;", "in parentheses");
-    fn_refused(
-        "#[name = \"a\"] #[»name = \"b\"] safe fn f();",
-        "one `#[name]`",
-    );
-    fn_refused(
-        "#»[name(f)] safe fn f();",
-        "expected `#[name = \"symbol\"]`",
-    );
-    fn_refused(
-        "#»[name = \"\"] safe fn f();",
-        "expected `#[name = \"symbol\"]`",
-    );
+    fn_refused("#[name = \"a\"] #[»name = \"b\"] safe fn f();", "one `#[name]`");
+    fn_refused("#»[name(f)] safe fn f();", "expected `#[name = \"symbol\"]`");
+    fn_refused("#»[name = \"\"] safe fn f();", "expected `#[name = \"symbol\"]`");
 }
 
 #[test]
@@ -212,31 +160,17 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     fn_refused("safe fn f(a: &»'a [f32]);", "no lifetime");
     fn_refused("safe fn f(a: »*const f32);", "does not say how much");
     fn_refused("safe fn f(a: »impl Copy);", "one type");
-    let list = |n: usize| {
-        (0..n)
-            .map(|i| format!("a{i}: u8"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    assert_eq!(
-        function(&format!("safe fn f({});", list(24))).params.len(),
-        24
-    );
+    let list = |n: usize| (0..n).map(|i| format!("a{i}: u8")).collect::<Vec<_>>().join(", ");
+    assert_eq!(function(&format!("safe fn f({});", list(24))).params.len(), 24);
     fn_refused(&format!("safe fn f({}, »b: u8);", list(24)), "at most 24");
 }
 
 #[test]
 fn no_two_methods_share_a_name() {
     fn_refused("safe fn »load();", "function of the generated struct");
-    fn_refused(
-        "safe fn »from_module();",
-        "function of the generated struct",
-    );
+    fn_refused("safe fn »from_module();", "function of the generated struct");
     fn_refused("safe fn a(); safe fn »a();", "two kernels `a`");
-    fn_refused(
-        "safe fn a(); safe fn »a_kernel();",
-        "access to the kernel `a`",
-    );
+    fn_refused("safe fn a(); safe fn »a_kernel();", "access to the kernel `a`");
     let alternatives = "unsafe in S { #[cfg(a)] safe fn f(); #[cfg(not(a))] safe fn f(); }";
     assert_eq!(declaration(alternatives).functions.len(), 2);
 }

@@ -55,11 +55,7 @@ macro_rules! functions {
 
 /// The device exists.
 fn known(device: CUdevice) -> Result<(), CUresult> {
-    if device == 0 {
-        Ok(())
-    } else {
-        Err(CUresult::CUDA_ERROR_INVALID_DEVICE)
-    }
+    if device == 0 { Ok(()) } else { Err(CUresult::CUDA_ERROR_INVALID_DEVICE) }
 }
 
 functions! {

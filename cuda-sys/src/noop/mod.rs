@@ -59,10 +59,7 @@ pub fn calls(name: &str) -> u64 {
 /// How many calls there were of all functions, by any thread, since [`reset`].
 #[must_use]
 pub fn total_calls() -> u64 {
-    COUNTERS
-        .iter()
-        .map(|counter| counter.load(Ordering::Relaxed))
-        .sum()
+    COUNTERS.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
 }
 
 /// Sets all counts to zero.

@@ -41,10 +41,7 @@ pub(super) fn contexts(
 pub(super) fn current() -> Result<CUcontext, CUresult> {
     let mut top = ptr::null_mut();
     contexts(|stack| {
-        top = stack
-            .last()
-            .copied()
-            .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
+        top = stack.last().copied().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
         Ok(())
     })?;
     Ok(top)
@@ -73,9 +70,7 @@ pub(super) fn allocate(bytes: usize) -> Result<CUdeviceptr, CUresult> {
 const PAGE: usize = 4096;
 
 fn host_layout(bytes: usize) -> Result<Layout, CUresult> {
-    let size = bytes
-        .checked_add(PAGE)
-        .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let size = bytes.checked_add(PAGE).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
     Layout::from_size_align(size, PAGE).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)
 }
 

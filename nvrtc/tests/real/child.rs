@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use nvrtc::{Arch, Cache, Nvrtc, Program};
+use nvrtc::{Arch, Cache, Error, Nvrtc, Program};
 
 use crate::Compiler;
 
@@ -49,6 +49,14 @@ pub(crate) fn find(
     answer(start("find", variables)?)
 }
 
+/// What [`Nvrtc::find_for_driver`] says for a driver that no NVRTC suits, where no variable names
+/// the library: its message, then the reasons, one to a line.
+pub(crate) fn find_for_old_driver() -> Result<String, Box<dyn std::error::Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.env(JOB, "find for an old driver").env_remove("CUDA_NVRTC").output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// The fields that a child prints.
 pub(crate) fn answer(child: Child) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let output = child.wait_with_output()?;
@@ -69,6 +77,17 @@ pub(crate) fn main() {
         let found =
             found.map_or_else(|e| e.to_string(), |p| p.unwrap_or_default().display().to_string());
         println!("{found}|{:?}", Cache::user().folder());
+        return;
+    }
+    if std::env::var_os(JOB).is_some_and(|job| job == "find for an old driver") {
+        // No NVRTC is as old as CUDA 1.0.
+        match Nvrtc::find_for_driver(1000) {
+            Err(Error::NotFound(error)) => {
+                println!("{error}");
+                error.tried.iter().for_each(|attempt| println!("{}", attempt.reason));
+            }
+            other => println!("{other:?}"),
+        }
         return;
     }
     let variable = |name| std::env::var_os(name).unwrap_or_default();

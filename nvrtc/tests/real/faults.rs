@@ -143,12 +143,7 @@ fn the_environment_says_where_to_look(c: &Compiler) -> Outcome {
 }
 
 fn no_library_for_the_driver_lists_every_place(_: &Compiler) -> Outcome {
-    // No NVRTC is as old as CUDA 1.0.
-    let error = match Nvrtc::find_for_driver(1000) {
-        Err(Error::NotFound(error)) => error,
-        other => return Err(format!("{other:?}").into()),
-    };
-    let text = error.to_string();
+    let text = child::find_for_old_driver()?;
     for place in [
         "no NVRTC of version 1 or older",
         "loader path",
@@ -159,6 +154,6 @@ fn no_library_for_the_driver_lists_every_place(_: &Compiler) -> Outcome {
     ] {
         assert!(text.contains(place), "{place}: {text}");
     }
-    assert!(error.tried.iter().any(|a| a.reason == "newer than the driver"), "{text}");
+    assert!(text.lines().any(|line| line == "newer than the driver"), "{text}");
     Ok(())
 }
