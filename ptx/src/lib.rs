@@ -1,22 +1,48 @@
 //! PTX, the assembly of CUDA's virtual machine, read without CUDA.
 //!
-//! [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter takes,
-//! where it lies and whether it is an integer, a float or a structure. [`mangled`] reads from a C++
-//! kernel's name what PTX has forgotten: to what its pointers point, and which are `const`.
+//! - [`parse`] reads a whole text into a typed [`ir::Module`], whose `Display` writes PTX again;
+//!   [`cfg::Cfg`] has a function's basic blocks and post-dominators.
+//! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
+//!   takes, where it lies and whether it is an integer, a float or a structure.
+//! - [`mangled`] reads from a C++ kernel's name what PTX has forgotten: to what its pointers point,
+//!   and which are `const`.
 //!
 //! ```
-//! let text = ".visible .entry scale(.param .u64 scale_0, .param .f32 scale_1) { ret; }";
+//! let text = ".version 8.0
+//! .target sm_75
+//! .visible .entry scale(.param .u64 scale_0, .param .f32 scale_1)
+//! {
+//!     .reg .b64 %rd<3>;
+//!     .reg .f32 %f<3>;
+//!     ld.param.u64 %rd1, [scale_0];
+//!     cvta.to.global.u64 %rd2, %rd1;
+//!     ld.param.f32 %f1, [scale_1];
+//!     red.global.add.f32 [%rd2+4], %f1;
+//!     ret;
+//! }";
 //! let kernels = ptx::entries(text)?;
 //! assert_eq!(kernels[0].name, "scale");
 //! assert_eq!(kernels[0].params[1].offset, 8);
 //! assert_eq!(kernels[0].params[1].class(), ptx::Class::Float);
+//!
+//! let module = ptx::parse(text)?;
+//! let scale = &module.functions[0];
+//! assert_eq!(scale.instrs().len(), 5);
+//! assert!(matches!(scale.instrs()[3].op, ptx::ir::Op::Atom { op: ptx::ir::AtomOp::Add, .. }));
+//! assert_eq!(ptx::cfg::Cfg::new(&module, scale).blocks.len(), 1);
 //! # Ok::<(), ptx::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cfg;
 mod entry;
 mod error;
+pub mod ir;
+mod lex;
 pub mod mangled;
+mod parse;
+mod print;
 
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;
+pub use parse::parse;

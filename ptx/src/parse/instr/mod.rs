@@ -1,0 +1,202 @@
+//! Instructions: the opcode chooses a family, the family reads its modifiers and operands.
+//!
+//! A family answers `None`, before it reads any operand, when the modifiers are not ones it takes
+//! apart; the instruction then becomes [`Op::Other`].
+
+mod arith;
+mod asynchronous;
+mod bits;
+mod control;
+mod data;
+mod matrix;
+mod memory;
+mod other;
+mod warp;
+
+use super::cursor::Result;
+use super::function::Body;
+use crate::ir::{BinaryOp, Op, Pred, Scope, Shape, Type, UnaryOp, VideoOp};
+
+/// Unpacks an `Option`; the family answers `None` without one.
+macro_rules! need {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return Ok(None),
+        }
+    };
+}
+
+/// The family answers `None` if modifiers are left.
+macro_rules! finish {
+    ($words:expr) => {
+        if !$words.done() {
+            return Ok(None);
+        }
+    };
+}
+
+use {finish, need};
+
+/// An instruction's family at work.
+type Family = Result<Option<Op>>;
+
+/// The modifiers of an instruction, read from left to right.
+struct Words<'w, 'a> {
+    list: &'w [&'a str],
+}
+
+impl<'a> Words<'_, 'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.list.first().copied()
+    }
+
+    fn done(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn flag(&mut self, word: &str) -> bool {
+        let met = self.peek() == Some(word);
+        if met {
+            self.list = &self.list[1..];
+        }
+        met
+    }
+
+    /// All of `words`, in a row.
+    fn flags(&mut self, words: &[&str]) -> bool {
+        let met = self.list.len() >= words.len() && self.list[..words.len()] == *words;
+        if met {
+            self.list = &self.list[words.len()..];
+        }
+        met
+    }
+
+    /// The next word, if `meaning` knows it.
+    fn opt<T>(&mut self, meaning: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let found = meaning(self.peek()?);
+        if found.is_some() {
+            self.list = &self.list[1..];
+        }
+        found
+    }
+
+    fn ty(&mut self) -> Option<Type> {
+        self.opt(Type::from_name)
+    }
+
+    fn scope(&mut self) -> Option<Scope> {
+        self.opt(Scope::from_name)
+    }
+
+    /// `m16n8k16`, `m8n8`
+    fn shape(&mut self) -> Option<Shape> {
+        self.opt(|word| {
+            let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+            let (n, k) = rest.split_once('k').unwrap_or((rest, "0"));
+            Some(Shape { m: number(m)?, n: number(n)?, k: if k == "0" { 0 } else { number(k)? } })
+        })
+    }
+}
+
+/// A number as it is printed: no sign, no zero in front.
+fn number(digits: &str) -> Option<u16> {
+    let n: u16 = digits.parse().ok()?;
+    (digits.as_bytes().first()?.is_ascii_digit() && !digits.starts_with('0')).then_some(n)
+}
+
+impl<'a> Body<'_, 'a> {
+    /// Reads the rest of an instruction whose opcode's first word has been read.
+    pub(super) fn opcode(
+        &mut self,
+        name: &'a str,
+        guard: Option<Pred>,
+        place: usize,
+        line: u32,
+    ) -> Result<()> {
+        let mut mods = std::mem::take(&mut self.mods);
+        mods.clear();
+        while let Some(word) = self.cur.peek_dotted() {
+            mods.push(word);
+            self.cur.advance()?;
+        }
+        let found = self.family(name, &mut Words { list: &mods })?;
+        let op = match found {
+            Some(op) => op,
+            None => self.other(name, &mods, place)?,
+        };
+        self.mods = mods;
+        self.cur.expect(b';')?;
+        self.emit(guard, op, line);
+        Ok(())
+    }
+
+    fn family(&mut self, name: &str, w: &mut Words<'_, 'a>) -> Family {
+        if let Some(op) = UnaryOp::from_name(name) {
+            return self.unary(op, w);
+        }
+        match name {
+            "mov" => self.mov(w),
+            "ld" | "ldu" => self.ld(name == "ldu", w),
+            "st" => self.st(w),
+            "setp" => self.setp(w),
+            "set" => self.set(w),
+            "selp" => self.selp(w),
+            "slct" => self.slct(w),
+            "cvt" => self.cvt(w),
+            "cvta" => self.cvta(w),
+            "isspacep" => self.isspacep(w),
+            "bra" | "ret" | "exit" | "trap" | "brkpt" | "brx" | "call" | "pmevent"
+            | "nanosleep" => self.control(name, w),
+            "add" | "sub" => self.add_sub(name == "sub", w),
+            "addc" | "subc" => self.carry(name == "subc", w),
+            "min" | "max" => self.min_max(name == "max", w),
+            "mul" => self.mul(w),
+            "mad" | "madc" => self.mad(name == "madc", w),
+            "fma" => self.fma(w),
+            "mul24" => self.mul24(w),
+            "mad24" => self.mad24(w),
+            "sad" => self.sad(w),
+            "bfind" => self.bfind(w),
+            "fns" => self.fns(w),
+            "bfe" => self.bfe(w),
+            "bfi" => self.bfi(w),
+            "bmsk" => self.bmsk(w),
+            "szext" => self.szext(w),
+            "dp4a" | "dp2a" => self.dot(name == "dp4a", w),
+            "lop3" => self.lop3(w),
+            "shf" => self.shf(w),
+            "prmt" => self.prmt(w),
+            "testp" => self.testp(w),
+            "atom" | "red" => self.atom(name == "red", w),
+            "prefetch" | "prefetchu" | "applypriority" => self.prefetch(name, w),
+            "fence" => self.fence(w),
+            "membar" => self.membar(w),
+            "bar" | "barrier" => self.bar(name == "bar", w),
+            "shfl" => self.shfl(w),
+            "vote" => self.vote(w),
+            "match" => self.match_sync(w),
+            "redux" => self.redux(w),
+            "activemask" => self.activemask(w),
+            "elect" => self.elect(w),
+            "alloca" | "stacksave" | "stackrestore" => self.stack(name, w),
+            "cp" => self.cp_async(w),
+            "mbarrier" => self.mbarrier(w),
+            "mma" => self.mma(w),
+            "wmma" => self.wmma(w),
+            "ldmatrix" | "stmatrix" => self.matrix_memory(name == "stmatrix", w),
+            "movmatrix" => self.movmatrix(w),
+            "griddepcontrol" => self.grid_dependency(w),
+            "createpolicy" => self.create_policy(w),
+            _ => {
+                if let Some(op) = BinaryOp::from_name(name) {
+                    return self.binary(op, w);
+                }
+                match name.strip_suffix(['2', '4']).and_then(VideoOp::from_name) {
+                    Some(op) => self.video(op, if name.ends_with('2') { 2 } else { 4 }, w),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+}

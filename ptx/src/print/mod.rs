@@ -1,0 +1,293 @@
+//! From [`Module`] to text, which reads back as the same module.
+
+mod machine;
+mod op;
+mod opcode;
+mod operand;
+mod variable;
+
+use std::fmt::{self, Write};
+
+use crate::ir::{
+    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, Module, PrototypeKind, Type,
+};
+
+impl fmt::Display for Module {
+    /// Writes PTX. Blocks, register names and comments of the text it was read from are gone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.version;
+        writeln!(f, ".version {major}.{minor}")?;
+        writeln!(f, ".target {}", self.targets.join(", "))?;
+        writeln!(f, ".address_size {}\n", self.address_size)?;
+        for item in &self.items {
+            self.item(f, item)?;
+        }
+        Ok(())
+    }
+}
+
+impl Module {
+    fn item(&self, f: &mut fmt::Formatter<'_>, item: &Item) -> fmt::Result {
+        match item {
+            Item::Global(id) => match self.globals.get(id.index()) {
+                Some(var) => {
+                    writeln!(f, "{};", variable::Declared { module: self, function: None, var })
+                }
+                None => Err(fmt::Error),
+            },
+            Item::Declaration(id) | Item::Function(id) => {
+                let function = self.functions.get(id.index()).ok_or(fmt::Error)?;
+                let mut printer = Printer::new(self, function);
+                printer.head()?;
+                if matches!(item, Item::Function(_)) {
+                    printer.body()?;
+                } else {
+                    printer.out.push_str(";\n");
+                }
+                writeln!(f, "{}", printer.out)
+            }
+            Item::File(at) => {
+                let file = self.files.get(*at).ok_or(fmt::Error)?;
+                write!(f, ".file {} \"{}\"", file.index, file.name)?;
+                if let Some((time, size)) = file.stamp {
+                    write!(f, ", {time}, {size}")?;
+                }
+                writeln!(f)
+            }
+            Item::Alias(at) => {
+                let &(alias, target) = self.aliases.get(*at).ok_or(fmt::Error)?;
+                let name = |id: crate::ir::FunctionId| {
+                    self.functions.get(id.index()).map(|f| f.name.as_str()).ok_or(fmt::Error)
+                };
+                writeln!(f, ".alias {}, {};", name(alias)?, name(target)?)
+            }
+            Item::Pragma(text) => writeln!(f, ".pragma \"{text}\";"),
+            Item::Section { name, text } => writeln!(f, ".section {name} {{{text}}}"),
+        }
+    }
+}
+
+/// Writes one function.
+struct Printer<'m> {
+    module: &'m Module,
+    function: &'m Function,
+    /// What every register's name begins with, and nothing else.
+    stem: String,
+    out: String,
+}
+
+impl<'m> Printer<'m> {
+    fn new(module: &'m Module, function: &'m Function) -> Self {
+        let mut stem = String::from("%");
+        let names = || {
+            let globals = module.globals.iter().map(|v| &v.name);
+            let functions = module.functions.iter().map(|f| &f.name);
+            let variables = function.variables.iter().map(|v| &v.name);
+            let labels = function.labels.iter().map(|l| &l.name);
+            globals.chain(functions).chain(variables).chain(labels)
+        };
+        while names().any(|name| name.starts_with(&stem)) {
+            stem.push('_');
+        }
+        Self { module, function, stem, out: String::new() }
+    }
+
+    fn head(&mut self) -> fmt::Result {
+        let function = self.function;
+        let linkage = function.linkage.name();
+        if !linkage.is_empty() {
+            write!(self.out, "{linkage} ")?;
+        }
+        match function.kind {
+            FunctionKind::Entry => self.out.push_str(".entry "),
+            FunctionKind::Func => self.out.push_str(".func "),
+        }
+        if !function.returns.is_empty() {
+            self.formals(&function.returns)?;
+            self.out.push(' ');
+        }
+        self.out.push_str(&function.name);
+        self.formals(&function.params)?;
+        self.directives(&function.directives)
+    }
+
+    fn formals(&mut self, formals: &[Formal]) -> fmt::Result {
+        self.out.push('(');
+        for (i, formal) in formals.iter().enumerate() {
+            self.out.push_str(if i == 0 { "" } else { ", " });
+            match *formal {
+                Formal::Var(id) => {
+                    let var = self.function.variables.get(id.index()).ok_or(fmt::Error)?;
+                    let function = Some(self.function);
+                    write!(
+                        self.out,
+                        "{}",
+                        variable::Declared { module: self.module, function, var }
+                    )?;
+                }
+                Formal::Reg(id) => {
+                    let ty = self.function.registers.get(id.index()).ok_or(fmt::Error)?;
+                    write!(self.out, ".reg .{ty} ")?;
+                    self.reg(id)?;
+                }
+            }
+        }
+        self.out.push(')');
+        Ok(())
+    }
+
+    fn directives(&mut self, d: &Directives) -> fmt::Result {
+        let out = &mut self.out;
+        let triples = [
+            ("maxntid", d.maxntid),
+            ("reqntid", d.reqntid),
+            ("reqnctapercluster", d.reqnctapercluster),
+        ];
+        for (name, value) in triples {
+            if let Some([x, y, z]) = value {
+                write!(out, "\n.{name} {x}, {y}, {z}")?;
+            }
+        }
+        let numbers = [
+            ("minnctapersm", d.minnctapersm),
+            ("maxnctapersm", d.maxnctapersm),
+            ("maxnreg", d.maxnreg),
+            ("maxclusterrank", d.maxclusterrank),
+        ];
+        for (name, value) in numbers {
+            if let Some(n) = value {
+                write!(out, "\n.{name} {n}")?;
+            }
+        }
+        let flags = [
+            ("explicitcluster", d.explicitcluster),
+            ("blocksareclusters", d.blocksareclusters),
+            ("noreturn", d.noreturn),
+        ];
+        for (name, _) in flags.iter().filter(|(_, set)| *set) {
+            write!(out, "\n.{name}")?;
+        }
+        for other in &d.others {
+            write!(out, "\n{other}")?;
+        }
+        for pragma in &d.pragmas {
+            write!(out, "\n.pragma \"{pragma}\";")?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self) -> fmt::Result {
+        self.out.push_str("\n{\n");
+        self.declarations()?;
+        let function = self.function;
+        let mut by_place: Vec<_> = function.labels.iter().collect();
+        // Stable: labels of one place keep their order.
+        by_place.sort_by_key(|label| label.at);
+        let mut labels = by_place.into_iter().peekable();
+        let mut loc = None;
+        for (at, instr) in function.instrs().iter().enumerate() {
+            while let Some(label) = labels.next_if(|label| label.at as usize <= at) {
+                writeln!(self.out, "{}:", label.name)?;
+            }
+            if let Some(id) = instr.loc.filter(|_| instr.loc != loc) {
+                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?)?;
+                loc = instr.loc;
+            }
+            self.instr(instr)?;
+        }
+        for label in labels {
+            writeln!(self.out, "{}:", label.name)?;
+        }
+        self.out.push_str("}\n");
+        Ok(())
+    }
+
+    fn loc(&mut self, loc: &Loc) -> fmt::Result {
+        let Loc { file, line, column, inlined } = loc;
+        write!(self.out, "    .loc {file} {line} {column}")?;
+        if let Some(Inlined { function, file, line, column }) = inlined {
+            write!(self.out, ", function_name {function}, inlined_at {file} {line} {column}")?;
+        }
+        self.out.push('\n');
+        Ok(())
+    }
+
+    /// Everything that the parser must know before the first instruction.
+    fn declarations(&mut self) -> fmt::Result {
+        let function = self.function;
+        let formal = |id: u32, formals: &[Formal]| {
+            formals.iter().any(|f| match f {
+                Formal::Reg(r) => r.0 == id,
+                Formal::Var(_) => false,
+            })
+        };
+        let mut by_type: Vec<(Type, Vec<u32>)> = Vec::new();
+        for (id, &ty) in (0u32..).zip(&function.registers) {
+            if formal(id, &function.returns) || formal(id, &function.params) {
+                continue;
+            }
+            match by_type.iter_mut().find(|(t, _)| *t == ty) {
+                Some((_, ids)) => ids.push(id),
+                None => by_type.push((ty, vec![id])),
+            }
+        }
+        for (ty, ids) in by_type {
+            write!(self.out, "    .reg .{ty} ")?;
+            for (i, id) in ids.into_iter().enumerate() {
+                self.out.push_str(if i == 0 { "" } else { ", " });
+                self.reg(crate::ir::RegId(id))?;
+            }
+            self.out.push_str(";\n");
+        }
+        let formals = function.returns.iter().chain(&function.params);
+        let formals = formals.filter(|f| matches!(f, Formal::Var(_))).count();
+        for var in function.variables.iter().skip(formals) {
+            let declared =
+                variable::Declared { module: self.module, function: Some(function), var };
+            writeln!(self.out, "    {declared};")?;
+        }
+        self.prototypes()?;
+        for (at, table) in function.tables.iter().enumerate() {
+            write!(self.out, "{}: .branchtargets ", self.table(at))?;
+            for (i, &label) in table.iter().enumerate() {
+                self.out.push_str(if i == 0 { "" } else { ", " });
+                self.label(label)?;
+            }
+            self.out.push_str(";\n");
+        }
+        Ok(())
+    }
+
+    fn prototypes(&mut self) -> fmt::Result {
+        let function = self.function;
+        for prototype in &function.prototypes {
+            write!(self.out, "{}: ", prototype.name)?;
+            match &prototype.kind {
+                PrototypeKind::Signature { returns, params, noreturn } => {
+                    self.out.push_str(".callprototype ");
+                    for (list, name) in [(returns, "_ "), (params, "")] {
+                        self.out.push('(');
+                        for (i, var) in list.iter().enumerate() {
+                            self.out.push_str(if i == 0 { "" } else { ", " });
+                            let declared =
+                                variable::Declared { module: self.module, function: None, var };
+                            write!(self.out, "{declared}")?;
+                        }
+                        write!(self.out, ") {name}")?;
+                    }
+                    self.out.push_str(if *noreturn { ".noreturn;\n" } else { ";\n" });
+                }
+                PrototypeKind::Targets(targets) => {
+                    self.out.push_str(".calltargets ");
+                    for (i, target) in targets.iter().enumerate() {
+                        self.out.push_str(if i == 0 { "" } else { ", " });
+                        let callee = self.module.functions.get(target.index());
+                        self.out.push_str(&callee.ok_or(fmt::Error)?.name);
+                    }
+                    self.out.push_str(";\n");
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Texts that nobody should write: whatever the bytes, an answer, quickly and in little memory.
+
+use proptest::prelude::*;
+
+const TEXTS: [&str; 4] = [
+    include_str!("samples/grammar.ptx"),
+    include_str!("data/nvrtc_12_0.ptx"),
+    include_str!("data/nvrtc_12_0_debug.ptx"),
+    include_str!("data/nvrtc_13_0_debug.ptx"),
+];
+
+/// Reads `text`; what can be read must print and read as the same module, and have a graph.
+fn check(text: &str) {
+    let mut module = match ptx::parse(text) {
+        Ok(module) => module,
+        Err(error) => {
+            assert!(error.line >= 1 && error.line <= text.lines().count() + 1, "{error}");
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    let printed = module.to_string();
+    let mut again = match ptx::parse(&printed) {
+        Ok(again) => again,
+        Err(error) => panic!("{error}\nread from\n{text}\nprinted as\n{printed}"),
+    };
+    for function in &module.functions {
+        let graph = ptx::cfg::Cfg::new(&module, function);
+        assert_eq!(graph.block_of.len(), function.instrs().len());
+    }
+    module.forget_lines();
+    again.forget_lines();
+    assert!(again == module, "read from\n{text}\nprinted as\n{printed}");
+}
+
+/// Splits into words, numbers, blanks and single marks.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
+        let end = if word(first) {
+            rest.find(|c| !word(c)).unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
+        };
+        let (token, after) = rest.split_at(end);
+        tokens.push(token);
+        rest = after;
+    }
+    tokens
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn any_bytes_get_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        check(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn any_words_of_the_language_get_an_answer(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 0..200),
+        of in 0..TEXTS.len(),
+    ) {
+        let words = tokens(TEXTS[of]);
+        let body: Vec<&str> = picks.iter().map(|pick| *pick.get(&words)).collect();
+        let body = body.join(" ");
+        check(&body);
+        check(&format!(".version 8.0\n.target sm_90\n.address_size 64\n{body}"));
+        check(&format!(".version 8.0 .target sm_90 .entry k() {{ .reg .b32 %r<9>; {body} }}"));
+    }
+
+    #[test]
+    fn a_text_with_flipped_bytes_gets_an_answer(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        of in 0..TEXTS.len(),
+    ) {
+        let mut bytes = TEXTS[of].as_bytes().to_vec();
+        for (at, byte) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        check(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn a_text_with_moved_words_gets_an_answer(
+        edits in prop::collection::vec((0..3u8, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5),
+        of in 0..TEXTS.len(),
+    ) {
+        let mut words = tokens(TEXTS[of]);
+        for (edit, at, other) in edits {
+            let (at, other) = (at.index(words.len()), other.index(words.len()));
+            match edit {
+                0 => { words.remove(at); }
+                1 => words.insert(at, words[other]),
+                _ => words.swap(at, other),
+            }
+        }
+        check(&words.concat());
+    }
+}
+
+#[test]
+fn a_text_cut_anywhere_gets_an_answer() {
+    for text in TEXTS {
+        for (at, _) in text.match_indices([' ', '\n', ',']) {
+            check(&text[..at]);
+        }
+    }
+}
+
+/// A kernel with this body.
+fn kernel(body: &str) -> String {
+    format!(".version 8.0\n.target sm_90\n.address_size 64\n.entry k() {{\n{body}\n}}")
+}
+
+#[test]
+fn depth_and_size_are_limited() {
+    let deep = 200_000;
+    let error = |text: &str| ptx::parse(text).expect_err("refused").message;
+    assert!(error(&kernel(&"{".repeat(deep))).contains("nested too deeply"));
+    let parens = format!("mov.u32 %r1, {}1;", "(".repeat(deep));
+    assert!(error(&kernel(&format!(".reg .b32 %r1; {parens}"))).contains("nested too deeply"));
+    let minus = format!(".reg .b32 %r1; mov.u32 %r1, {}1;", "-".repeat(deep));
+    assert!(error(&kernel(&minus)).contains("nested too deeply"));
+    let global = |decl: &str| format!(".version 8.0\n.target sm_90\n.global .b8 x{decl};");
+    assert!(error(&global(&"[1]".repeat(deep))).contains("too many dimensions"));
+    assert!(error(&global("[4294967296][4294967296]")).contains("too large"));
+    assert!(error(&global("[2] = {1, 2, 3}")).contains("more values"));
+    assert!(error(&global(&format!("[2] = {}", "{".repeat(deep)))).contains("braces"));
+    // Declared, not used: none of them takes any memory.
+    let large = kernel(".reg .b32 %r<4294967295>; .local .b8 depot[9000000000000000000]; ret;");
+    let module = ptx::parse(&large).unwrap_or_else(|error| panic!("{error}"));
+    assert!(module.functions[0].registers.is_empty());
+    check(&global("[2][4000000000][4] = {{{1}}, {{2}, {3, 4}}}"));
+}
+
+#[test]
+fn long_texts_take_time_in_proportion() {
+    // Each of these was or could be quadratic: scopes, labels of one name, one table used often,
+    // parameters of one name, a long line with an error at its end.
+    let n = 20_000;
+    let mut bodies = vec![
+        "{ .param .b32 p; st.param.b32 [p], 1; }\n".repeat(n),
+        "{ a: bra a; }\n".repeat(n),
+        format!("t: .branchtargets {}e;\n{}\ne:", "e, ".repeat(n), "brx.idx 0, t;\n".repeat(n)),
+        format!("{}\nend:", "bra end;\n".repeat(n)),
+        format!("{} mov", "add.u32 _, 1, 1; ".repeat(n)),
+    ];
+    let nest = "{".repeat(60) + &"bra end;\n".repeat(n) + &"}".repeat(60) + "end:";
+    bodies.push(nest);
+    let start = std::time::Instant::now();
+    for body in bodies {
+        let text = kernel(&body);
+        if let Ok(module) = ptx::parse(&text) {
+            let graph = ptx::cfg::Cfg::new(&module, &module.functions[0]);
+            assert!(!graph.blocks.is_empty());
+        }
+    }
+    // Seconds where a debug build needs tenths; quadratic ones need minutes.
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
