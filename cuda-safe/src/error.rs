@@ -348,7 +348,7 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `main() -> Result` and `unwrap` print Debug: a person reads it.
-        write!(f, "Error({self})")
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -365,7 +365,10 @@ impl std::error::Error for Error {
 
 impl From<MissingLibrary> for Error {
     fn from(error: MissingLibrary) -> Self {
-        Self::new(ErrorKind::MissingLibrary(error))
+        Self::new(ErrorKind::MissingLibrary(error)).with_hint(
+            "install NVIDIA's driver (a container has to be given the GPU, as with --gpus all), or \
+             set CUDA_DRIVER to the library",
+        )
     }
 }
 
@@ -377,6 +380,16 @@ impl From<MissingSymbol> for Error {
 
 impl From<nvrtc::Error> for Error {
     fn from(error: nvrtc::Error) -> Self {
-        Self::new(ErrorKind::Compile(Arc::new(error)))
+        let text = error.to_string();
+        let this = Self::new(ErrorKind::Compile(Arc::new(error)));
+        if text.contains("could not open source file") || text.contains("cannot open source file") {
+            return this.with_hint(
+                "NVRTC has no headers of its own: install CUDA's beside it (`cargo xtask setup`, a \
+                 toolkit, or pip's nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl), or \
+                 give their folders to nvrtc::Program; host headers such as <stdint.h> are \
+                 <cuda/std/cstdint>",
+            );
+        }
+        this
     }
 }

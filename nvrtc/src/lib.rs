@@ -28,6 +28,7 @@ mod codec;
 mod compile;
 mod diagnostic;
 mod error;
+mod headers;
 mod image;
 mod library;
 mod options;

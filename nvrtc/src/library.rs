@@ -166,6 +166,23 @@ impl Nvrtc {
         Ok(self)
     }
 
+    /// The folders with CUDA's own headers (`cuda_fp16.h`, `cooperative_groups.h`, CUB, libcu++) that
+    /// lie around this library, for [`Options::include_path`](crate::Options::include_path): NVRTC
+    /// itself has none. Empty if none are installed there.
+    ///
+    /// ```no_run
+    /// let nvrtc = nvrtc::Nvrtc::find()?;
+    /// let mut program = nvrtc::Program::new("#include <cuda_fp16.h>").library(&nvrtc);
+    /// for folder in nvrtc.include_paths() {
+    ///     program = program.include_path(folder);
+    /// }
+    /// # Ok::<(), nvrtc::Error>(())
+    /// ```
+    #[must_use]
+    pub fn include_paths(&self) -> Vec<PathBuf> {
+        self.path().map(crate::headers::around).unwrap_or_default()
+    }
+
     /// The library's file; `None` for a table of functions.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

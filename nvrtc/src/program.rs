@@ -32,6 +32,7 @@ pub struct Program {
     headers: Vec<(String, String)>,
     expressions: Vec<String>,
     options: Options,
+    cuda_headers: bool,
     library: Option<Nvrtc>,
     cache: Cache,
 }
@@ -45,6 +46,7 @@ impl Program {
             headers: Vec::new(),
             expressions: Vec::new(),
             options: Options::new(),
+            cuda_headers: true,
             library: None,
             cache: Cache::user(),
         }
@@ -65,6 +67,15 @@ impl Program {
     /// One more folder that `#include` searches, after those of the [`Options`].
     pub fn include_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.include_paths.push(path.into());
+        self
+    }
+
+    /// Whether CUDA's own headers, where they are installed around the compiler
+    /// ([`Nvrtc::include_paths`]), are searched after all other folders: `#include <cuda_fp16.h>`
+    /// then works as with nvcc. On by default. Host headers such as `<stdint.h>` there are none:
+    /// `<cuda/std/cstdint>` has the same names in `cuda::std`.
+    pub fn cuda_headers(mut self, on: bool) -> Self {
+        self.cuda_headers = on;
         self
     }
 
@@ -122,6 +133,11 @@ impl Program {
     }
 
     fn compile_by(&self, library: &Nvrtc, arch: Arch) -> Result<Image, Error> {
+        if self.cuda_headers && self.includes() {
+            let mut program = self.clone().cuda_headers(false);
+            program.options.include_paths.extend(library.include_paths());
+            return program.compile_by(library, arch);
+        }
         let facts = library.facts(&self.cache)?;
         let arch = arch.clamped(&facts.archs).ok_or_else(|| Error::UnsupportedArch {
             asked: arch,
@@ -131,6 +147,12 @@ impl Program {
         let image = self.through_cache(library, facts, arch)?;
         self.cache.count(&image.cache);
         Ok(image)
+    }
+
+    /// Whether there may be an `#include` anywhere: without one no folder is ever looked at.
+    fn includes(&self) -> bool {
+        let texts = self.headers.iter().map(|(_, text)| text).chain([&self.source]);
+        texts.into_iter().any(|text| text.contains("include"))
     }
 
     fn through_cache(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {

@@ -28,4 +28,16 @@ macro_rules! launch {
             ($($argument,)*),
         )
     };
+    ($kernel:tt <<< $($rest:tt)*) => {
+        ::core::compile_error!(
+            "expected `<<<grid, block, shared, stream>>>(arguments)`: all four, and the stream a \
+             variable or in parentheses"
+        )
+    };
+    ($($rest:tt)*) => {
+        ::core::compile_error!(
+            "expected `kernel<<<grid, block, shared, stream>>>(arguments)`: put the kernel in a \
+             variable or in parentheses"
+        )
+    };
 }

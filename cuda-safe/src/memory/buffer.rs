@@ -11,7 +11,9 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
+use super::pinned::PinnedBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
+use super::transfer::Transfer;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -259,6 +261,32 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         self.as_slice().to_vec(stream)
     }
 
+    /// Copies `source` to the buffer, in `stream`'s order, without waiting; `source` comes back from
+    /// [`Transfer::wait`].
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::upload_pinned`].
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn upload_pinned(&mut self, stream: &Stream, source: PinnedBuffer<T>) -> Result<Transfer<T>>
+    where
+        T: NoUninit,
+    {
+        self.as_slice_mut().upload_pinned(stream, source)
+    }
+
+    /// Copies the buffer to `target`, in `stream`'s order, without waiting; `target` comes back,
+    /// written, from [`Transfer::wait`].
+    ///
+    /// # Errors
+    /// As [`DeviceSlice::download_pinned`].
+    #[doc(alias = "cuMemcpyDtoHAsync")]
+    pub fn download_pinned(&self, stream: &Stream, target: PinnedBuffer<T>) -> Result<Transfer<T>>
+    where
+        T: AnyBitPattern,
+    {
+        self.as_slice().download_pinned(stream, target)
+    }
+
     /// Writes `value` to every element, in `stream`'s order.
     ///
     /// # Errors
@@ -309,7 +337,23 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
 }
 
 impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
-    /// A buffer of `len` elements that are not written yet.
+    /// A buffer of `len` elements that are not written yet: `cudaMalloc` without a memset.
+    ///
+    /// A kernel takes it where it takes `&mut [MaybeUninit<f32>]`, or by
+    /// [`Kernel::launch`](crate::Kernel::launch) where it takes `float*`; then
+    /// [`assume_init`](Self::assume_init) makes it an ordinary buffer.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{DeviceBuffer, Kernel, Launch, Result, Stream};
+    /// # fn iota(kernel: &Kernel, stream: &Stream) -> Result<DeviceBuffer<f32>> {
+    /// let mut buffer = DeviceBuffer::uninit(stream, 1000)?;
+    /// // SAFETY: `iota(float*, unsigned n)` writes n elements, which are all there are.
+    /// unsafe {
+    ///     kernel.launch(stream, Launch::cover(1000, 256), (&mut buffer, 1000u32))?;
+    ///     Ok(buffer.assume_init())
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.

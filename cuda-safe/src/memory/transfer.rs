@@ -16,6 +16,32 @@ use crate::stream::Stream;
 /// is inside, out of the host's reach; [`Transfer::wait`] gives it back.
 ///
 /// Dropping it does not wait: the copy goes on, and the pinned memory lies in the context's bin.
+///
+/// Copying and computing at the same time, with two pinned buffers in turn:
+/// ```no_run
+/// # use cuda_safe::{Context, DeviceBuffer, PinnedBuffer, Result, Stream, Transfer};
+/// # fn fill(part: usize, buffer: &mut [f32]) {}
+/// # fn compute(stream: &Stream, data: &mut DeviceBuffer<f32>) -> Result<()> { Ok(()) }
+/// # fn run(context: &Context, parts: usize, len: usize) -> Result<()> {
+/// let streams = [context.stream()?, context.stream()?];
+/// let mut data = [
+///     DeviceBuffer::<f32>::zeroed(&streams[0], len)?,
+///     DeviceBuffer::<f32>::zeroed(&streams[1], len)?,
+/// ];
+/// let mut free = vec![PinnedBuffer::zeroed(context, len)?, PinnedBuffer::zeroed(context, len)?];
+/// let mut running: [Option<Transfer<f32>>; 2] = [None, None];
+/// for part in 0..parts {
+///     let side = part % 2;
+///     let mut host = match running[side].take() {
+///         Some(transfer) => transfer.wait()?, // the upload of two parts ago, done long since
+///         None => free.remove(0),
+///     };
+///     fill(part, &mut host);
+///     running[side] = Some(data[side].upload_pinned(&streams[side], host)?);
+///     compute(&streams[side], &mut data[side])?;
+/// }
+/// # Ok(()) }
+/// ```
 #[must_use = "`wait` gives the pinned buffer back"]
 pub struct Transfer<T: Copy + 'static> {
     /// `None` only once `wait` has taken it.

@@ -29,7 +29,7 @@ const REMEMBERED: usize = 8;
 /// handle to the same stream. Dropping the last handle does not wait: what is enqueued still runs.
 ///
 /// Every enqueue through this crate is numbered. That is how buffers know, without asking the
-/// driver, whether one stream has to wait for another; see `ARCHITECTURE.md`.
+/// driver, whether one stream has to wait for another.
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<StreamInner>,
@@ -242,10 +242,10 @@ impl Stream {
     /// Enqueues a function for the host to run when all earlier work is done, on a thread of the
     /// driver. Later work of the stream waits for it.
     ///
-    /// The function must not call CUDA, and dropping what it captured must not either: that happens
-    /// on the driver's thread too, so don't capture buffers or streams. A panic in it is caught. If
-    /// the stream is dropped, or the
-    /// device is lost, before it ran, it is dropped without being run.
+    /// The function must not call CUDA, and dropping what it captured must not either: both happen
+    /// on the driver's thread. A buffer or stream captured all the same is not freed there: the
+    /// driver refuses, and [`Context::take_drop_errors`] tells. A panic in the function is caught. If
+    /// the stream is dropped, or the device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
     /// What the driver answered; the function is then dropped without being run.
