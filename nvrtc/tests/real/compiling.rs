@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
         templates_come_back_under_their_lowered_names,
     ),
     ("headers_come_from_memory_and_from_folders", headers_come_from_memory_and_from_folders),
+    ("cudas_own_headers_are_found", cudas_own_headers_are_found),
     ("options_reach_the_compiler", options_reach_the_compiler),
     ("warnings_come_with_the_image", warnings_come_with_the_image),
     ("empty_and_huge_sources_compile", empty_and_huge_sources_compile),
@@ -27,6 +28,25 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 const SM_90: Arch = Arch::sm(9, 0);
+
+fn cudas_own_headers_are_found(c: &Compiler) -> Outcome {
+    if c.version.major < 13 {
+        // The headers that the setup fetches are newer than this compiler.
+        assert!(!c.library.include_paths().is_empty());
+        return Ok(());
+    }
+    let source =
+        "#include <cuda_fp16.h>\n#include <cooperative_groups.h>\n#include <cuda/std/cstdint>
+        extern \"C\" __global__ void k(__half* x, cuda::std::uint32_t n) {
+            if (threadIdx.x < n) x[threadIdx.x] = __hmul(x[threadIdx.x], x[0]);
+            cooperative_groups::this_thread_block().sync();
+        }";
+    let image = c.program(source).compile(SM_90)?;
+    assert_eq!(image.kernels.len(), 1);
+    let without = c.program(source).cuda_headers(false).compile(SM_90);
+    assert!(matches!(without, Err(Error::Compile(_))), "{without:?}");
+    Ok(())
+}
 
 fn ptx(image: &Image) -> &str {
     image.ptx.as_deref().unwrap_or_default()
