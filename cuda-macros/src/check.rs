@@ -5,7 +5,7 @@ use crate::function::{Function, Kind, Param};
 use crate::lex::quote;
 use crate::token::{Span, Token};
 
-/// Returns from the method unless the clause holds.
+/// Returns from the method unless the clause holds. It reads the parameters, and `launch`.
 pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Vec<Token> {
     let params = &function.params;
     let mut values = Vec::new();
@@ -89,6 +89,9 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
             ];
             Some(quote("($cuda::$view::len(&$name) as ::core::primitive::i128)", holes))
         }
+        Expr::Launch(shape) => {
+            Some(quote(&format!("(launch.{shape} as ::core::primitive::i128)"), &[]))
+        }
         Expr::Paren(inner) => plain(inner, params, krate),
         Expr::Neg(_) | Expr::Binary(..) => None,
     }
@@ -114,7 +117,7 @@ fn checked(expr: &Expr, params: &[Param], krate: &[Token]) -> Vec<Token> {
                 ("op", &quote(op.checked(), &[])),
             ],
         ),
-        Expr::Int(_) | Expr::Param(_) | Expr::Len(_) => {
+        Expr::Int(_) | Expr::Param(_) | Expr::Len(_) | Expr::Launch(_) => {
             let value = plain(expr, params, krate).unwrap_or_default();
             quote("::core::option::Option::Some($value)", &[("value", &value)])
         }

@@ -1,9 +1,11 @@
-//! One clause of a `where`: comparisons of integer expressions over parameters and slice lengths.
+//! One clause of a `where`: comparisons of integer expressions over parameters, slice lengths and
+//! the shape of the launch.
 //!
 //! Every value is an `i128`, so nothing of 64 bits wraps or changes its sign; larger results are
 //! caught by checked arithmetic.
 
 use crate::function::Param;
+use crate::shape::Shape;
 use std::fmt;
 
 /// An integer expression. Parameters are indices into the function's list.
@@ -12,6 +14,7 @@ pub(crate) enum Expr {
     Int(i128),
     Param(usize),
     Len(usize),
+    Launch(Shape),
     Neg(Box<Expr>),
     Paren(Box<Expr>),
     Binary(Box<Expr>, Arithmetic, Box<Expr>),
@@ -86,7 +89,7 @@ pub(crate) struct Clause {
 }
 
 impl Clause {
-    /// The parameters and lengths that the clause reads, each once, in order of appearance.
+    /// The parameters, lengths and numbers of the launch that the clause reads, each once, in order of appearance.
     pub(crate) fn leaves(&self) -> Vec<&Expr> {
         let mut out = Vec::new();
         self.first.collect_leaves(&mut out);
@@ -119,7 +122,7 @@ impl Expr {
     fn collect_leaves<'e>(&'e self, out: &mut Vec<&'e Expr>) {
         match self {
             Expr::Int(_) => {}
-            Expr::Param(_) | Expr::Len(_) => {
+            Expr::Param(_) | Expr::Len(_) | Expr::Launch(_) => {
                 if !out.contains(&self) {
                     out.push(self);
                 }
@@ -158,6 +161,7 @@ impl fmt::Display for Show<'_> {
             Expr::Int(value) => write!(f, "{value}"),
             Expr::Param(i) => f.write_str(&params[*i].text),
             Expr::Len(i) => write!(f, "{}.len()", params[*i].text),
+            Expr::Launch(shape) => write!(f, "{shape}"),
             Expr::Neg(inner) => write!(f, "-{}", show(inner)),
             Expr::Paren(inner) => write!(f, "({})", show(inner)),
             Expr::Binary(left, op, right) => {

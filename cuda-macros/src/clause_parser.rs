@@ -6,10 +6,12 @@
 //! expression = product (("+" | "-") product)*
 //! product    = operand (("*" | "/" | "%") operand)*
 //! operand    = "-" operand | "(" expression ")" | integer | parameter | slice "." "len" "(" ")"
+//!            | ("block" | "grid") "." ("x" | "y" | "z") | "shared"
 //! ```
 
 use crate::clause::{Arithmetic, Clause, Comparison, Expr};
 use crate::function::{Kind, Param};
+use crate::shape::{Axis, Shape};
 use crate::token::{Error, Span, Token, to_text};
 use proc_macro::{Delimiter, Spacing};
 
@@ -102,17 +104,25 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A parameter, or the length of one.
+    /// A parameter, the length of one, or a number of the launch. As everywhere, the inner name
+    /// hides the outer: a parameter called `shared` is what `shared` means.
     fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
             return Err(Error::new(span, "a clause calls nothing but `.len()` of a slice"));
         }
         let Some(index) = self.params.iter().position(|param| param.text == name) else {
+            return self.launch(name, span);
+        };
+        if let ("block" | "grid", Some(axis)) = (name, self.axis()) {
             return Err(Error::new(
                 span,
-                format!("`{name}` is not a parameter: a clause is about parameters and integers"),
+                format!(
+                    "`{name}` is the parameter here, which hides the launch's: give it another \
+                     name to compare `{}`",
+                    extent(name, axis)
+                ),
             ));
-        };
+        }
         let dotted = self.tokens.first().is_some_and(|token| token.is_punct('.'));
         match (&self.params[index].kind, dotted) {
             (Kind::Slice { .. }, false) => Err(Error::new(
@@ -132,6 +142,36 @@ impl<'t> Parser<'t> {
                     to_text(ty)
                 ),
             )),
+        }
+    }
+
+    /// A number of the launch.
+    fn launch(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
+        match (name, self.axis()) {
+            ("shared", _) => Ok(Expr::Launch(Shape::Shared)),
+            ("block" | "grid", Some(axis)) => {
+                self.tokens = &self.tokens[2..];
+                Ok(Expr::Launch(extent(name, axis)))
+            }
+            ("block" | "grid", None) => Err(Error::new(
+                span,
+                format!("of the launch, a clause compares `{name}.x`, `{name}.y` and `{name}.z`"),
+            )),
+            _ => Err(Error::new(
+                span,
+                format!(
+                    "`{name}` is not a parameter: a clause is about parameters, integers and the \
+                     launch (`block.x`, `grid.x`, …, `shared`)"
+                ),
+            )),
+        }
+    }
+
+    /// The `x`, `y` or `z` of the `.x`, `.y` or `.z` that comes next, if it does.
+    fn axis(&self) -> Option<Axis> {
+        match self.tokens {
+            [dot, Token::Ident(axis, _), ..] if dot.is_punct('.') => Axis::named(axis),
+            _ => None,
         }
     }
 
@@ -174,6 +214,11 @@ impl<'t> Parser<'t> {
     }
 }
 
+/// An extent of the launch, of one of the names that extents have.
+fn extent(name: &str, axis: Axis) -> Shape {
+    if name == "block" { Shape::Block(axis) } else { Shape::Grid(axis) }
+}
+
 /// An integer literal as a value.
 fn integer(text: &str, span: Span) -> Result<i128, Error> {
     let digits = text.replace('_', "");
@@ -199,8 +244,8 @@ fn unexpected(token: &Token) -> Error {
         Token::Punct('=', _, _) => "a comparison is `==`",
         Token::Punct('!', _, _) => "a clause has no `!` or `!=`: say what must hold",
         _ => {
-            "expected `<`, `<=`, `>`, `>=`, `==` or + - * / % between integers, parameters and \
-             `.len()` of slices"
+            "expected `<`, `<=`, `>`, `>=`, `==` or + - * / % between integers, parameters, \
+             `.len()` of slices and the launch's `block.x`, `grid.x`, …, `shared`"
         }
     };
     Error::new(token.span(), message)

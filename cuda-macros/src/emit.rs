@@ -4,6 +4,7 @@ use crate::check::check;
 use crate::function::{Function, Kind, Param};
 use crate::lex::quote;
 use crate::parse::{Attribute, Declaration};
+use crate::source;
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
 
@@ -62,7 +63,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         r#"
         $default_doc $attributes
         #[allow(clippy::struct_field_names, reason = "fields have the kernels' names")]
-        $visibility struct $name { $fields }
+        $visibility struct $name { $fields module: $cuda::Module }
 
         $lints
         impl $name {
@@ -87,9 +88,18 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             /// # Errors
             /// A kernel is not in `module`.
             #[allow(dead_code, reason = "one of the two constructors is enough")]
-            #[allow(unused_variables, reason = "there may be no kernel for this configuration")]
             pub unsafe fn from_module(module: &$cuda::Module) -> $cuda::Result<Self> {
-                ::core::result::Result::Ok(Self { $found })
+                ::core::result::Result::Ok(Self {
+                    $found
+                    module: ::core::clone::Clone::clone(module),
+                })
+            }
+
+            /// The module that the kernels are in, for its globals.
+            #[allow(dead_code, reason = "few sources have globals")]
+            #[must_use]
+            pub fn module(&self) -> $cuda::Module {
+                ::core::clone::Clone::clone(&self.module)
             }
 
             $methods
@@ -106,7 +116,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("fields", &fields),
             ("cuda", krate),
             ("promise", &promised),
-            ("source", source),
+            ("source", &source::named(source, krate)),
             ("symbols", &symbols),
             ("found", &found),
             ("methods", &methods),
@@ -125,25 +135,35 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             Kind::Value { ty, .. } => {
                 params.extend(quote("$name: $ty,", &[("name", name), ("ty", ty)]));
             }
-            Kind::Slice { element, mutable } => {
+            Kind::Slice { element, mutable, from, to } => {
                 let lifetime = lifetime(param);
-                let view = quote(
-                    if *mutable {
-                        "$cuda::DeviceSliceMut<$a, $T>"
-                    } else {
-                        "$cuda::DeviceSlice<$a, $T>"
-                    },
-                    &[("cuda", krate), ("a", &lifetime), ("T", element)],
-                );
-                let holes: &[(&str, &[Token])] =
-                    &[("a", &lifetime), ("name", name), ("view", &view)];
+                let (view, method) = match mutable {
+                    true => ("$cuda::WriteView", "::write_view"),
+                    false => ("$cuda::ReadView", "::read_view"),
+                };
+                // What rustc shows of a bound that an argument misses goes from `&` to `]`.
+                let view = at(*from, quote(view, &[("cuda", krate)]));
+                let make = at(*from, quote(method, &[]));
+                let taken = [Token::Group(Delimiter::Parenthesis, name.to_vec(), *from)];
+                let end = at(*to, quote(">", &[]));
+                let holes: &[(&str, &[Token])] = &[
+                    ("a", &lifetime),
+                    ("T", element),
+                    ("name", name),
+                    ("view", &view),
+                    ("make", &make),
+                    ("taken", &taken),
+                    ("end", &end),
+                ];
                 lifetimes.extend(quote("$a,", holes));
-                params.extend(quote("$name: impl ::core::convert::Into<$view>,", holes));
-                conversions
-                    .extend(quote("let $name: $view = ::core::convert::Into::into($name);", holes));
+                params.extend(quote("$name: impl $view<$a, $T $end,", holes));
+                conversions.extend(quote("let $name = $view $make $taken;", holes));
             }
         }
-        arguments.extend(quote("$name,", &[("name", name)]));
+        // Where rustc reports a type that is no kernel argument.
+        let argument =
+            Token::Ident(param.text.clone(), param.name.span().located_at(param.type_span()));
+        arguments.extend(quote("$name,", &[("name", &[argument])]));
     }
     let generics = match lifetimes.as_slice() {
         [] => Vec::new(),
@@ -154,24 +174,25 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     let others =
         function.attributes.iter().map(|attribute| attribute.tokens.as_slice()).collect::<Vec<_>>();
     let public = quote("pub", &[]);
+    let here = function.name.span();
     quote(
         "$attributes $docs
         #[allow(clippy::too_many_arguments, reason = \"a kernel has as many as it has\")]
         $visibility $unsafety fn $name $generics (
             &self,
             stream: &$cuda::Stream,
-            launch: impl ::core::convert::Into<$cuda::Launch>,
+            launch: impl $into_launch,
             $params
         ) -> $cuda::Result<()> {
+            let launch = $cuda::IntoLaunch::into_launch(launch);
             $conversions
+            $shape
             $checks
             // SAFETY: of a `safe fn`, whoever wrote `unsafe in` promised that its kernel stays inside
-            // its arguments under the clauses, which were just checked; of an `unsafe fn`, our caller
-            // promises it.
+            // its arguments, and does not race, in the shapes and under the clauses that were just
+            // checked; of an `unsafe fn`, our caller promises it.
             unsafe {
-                $cuda::Kernel::launch(
-                    &self.$name, stream, ::core::convert::Into::into(launch), ($arguments),
-                )
+                $launch(&self.$name, stream, launch, $arguments)
             }
         }",
         &[
@@ -183,11 +204,37 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("generics", &generics),
             ("cuda", krate),
             ("params", &params),
+            ("into_launch", &at(here, quote("$cuda::IntoLaunch", &[("cuda", krate)]))),
             ("conversions", &conversions),
+            ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),
-            ("arguments", &arguments),
+            ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
+            ("arguments", &[Token::Group(Delimiter::Parenthesis, arguments, here)]),
         ],
     )
+}
+
+/// What keeps a safe method's launches to 1 in the dimensions that its clauses say nothing of.
+fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let [y, z] = function.locked();
+    if !(y || z) {
+        return Vec::new();
+    }
+    quote(
+        &format!("$cuda::__private::in_x_alone($kernel, &launch, {y}, {z})?;"),
+        &[("cuda", krate), ("kernel", &[Token::string(&function.text, Span::Macro)])],
+    )
+}
+
+/// `tokens`, as if they were written at `span`.
+fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
+    let moved = |token| match token {
+        Token::Ident(text, _) => Token::Ident(text, span),
+        Token::Punct(ch, spacing, _) => Token::Punct(ch, spacing, span),
+        Token::Literal(text, _) => Token::Literal(text, span),
+        Token::Group(delimiter, tokens, _) => Token::Group(delimiter, at(span, tokens), span),
+    };
+    tokens.into_iter().map(moved).collect()
 }
 
 /// The method that shows the kernel itself.
@@ -233,13 +280,17 @@ fn method_docs(function: &Function) -> Vec<Token> {
     }
     lines.push(String::new());
     lines.push("# Errors".to_owned());
-    let clauses: Vec<String> = function
-        .clauses
-        .iter()
-        .map(|clause| format!("`{}`", clause.display(&function.params)))
-        .collect();
-    if !clauses.is_empty() {
-        lines.push(format!("Unless {}; nothing is launched then.", clauses.join(", ")));
+    let shape = match function.locked() {
+        [true, true] => Some("the launch is in x alone"),
+        [true, false] => Some("the launch is in x and z alone"),
+        [false, true] => Some("the launch is in x and y alone"),
+        [false, false] => None,
+    };
+    let clauses =
+        function.clauses.iter().map(|clause| format!("`{}`", clause.display(&function.params)));
+    let conditions: Vec<String> = shape.map(str::to_owned).into_iter().chain(clauses).collect();
+    if !conditions.is_empty() {
+        lines.push(format!("Unless {}; nothing is launched then.", conditions.join(", ")));
     }
     lines.push("What launching a kernel may answer.".to_owned());
     lines.iter().flat_map(|line| doc(line)).collect()

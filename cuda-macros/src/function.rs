@@ -3,7 +3,8 @@
 use crate::clause::Clause;
 use crate::cursor::{Cursor, split_at_commas};
 use crate::parse::Attribute;
-use crate::token::{Error, Token, to_text};
+use crate::shape::{Axis, is_named};
+use crate::token::{Error, Span, Token, to_text};
 use proc_macro::Delimiter;
 
 /// One kernel.
@@ -33,10 +34,28 @@ pub(crate) struct Param {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// `&[element]` or `&mut [element]`.
-    Slice { element: Vec<Token>, mutable: bool },
+    /// `&[element]` or `&mut [element]`, from `&` to `]`.
+    Slice { element: Vec<Token>, mutable: bool, from: Span, to: Span },
     /// Anything else, passed by value; `integer` as far as its text tells.
     Value { ty: Vec<Token>, integer: bool },
+}
+
+impl Param {
+    /// Where its type is written.
+    pub(crate) fn type_span(&self) -> Span {
+        match &self.kind {
+            Kind::Slice { from, .. } => *from,
+            Kind::Value { ty, .. } => ty.first().map_or(self.name.span(), Token::span),
+        }
+    }
+}
+
+impl Function {
+    /// Whether its safe method's launches keep to 1 in y and in z: where no clause says anything of
+    /// the dimension.
+    pub(crate) fn locked(&self) -> [bool; 2] {
+        [Axis::Y, Axis::Z].map(|axis| self.safe && !is_named(axis, &self.clauses))
+    }
 }
 
 /// Most parameters that a kernel may have: the longest tuple that is `KernelArgs`.
@@ -174,6 +193,12 @@ fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<Vec<Param>, 
 
 /// What a parameter's type means; `ty` is not empty.
 fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
+    if let (Some(element), Some(first)) = (memory(ty), ty.first()) {
+        let message = format!(
+            "a kernel takes device memory as a slice: write `&[{element}]` or `&mut [{element}]`"
+        );
+        return Err(Error::new(first.span(), message));
+    }
     match ty {
         // What `$t:ty` of a macro_rules leaves.
         [Token::Group(Delimiter::None, inner, _)] if !inner.is_empty() => kind(inner, safe),
@@ -210,21 +235,35 @@ fn slice(and: &Token, rest: &[Token]) -> Result<Kind, Error> {
         _ => (false, rest),
     };
     match rest {
-        [Token::Group(Delimiter::Bracket, element, _)]
+        [Token::Group(Delimiter::Bracket, element, to)]
             if !element.is_empty() && !element.iter().any(|token| token.is_punct(';')) =>
         {
-            Ok(Kind::Slice { element: element.clone(), mutable })
+            Ok(Kind::Slice { element: element.clone(), mutable, from: and.span(), to: *to })
         }
         _ => {
             let share = if mutable { "&mut " } else { "&" };
-            Err(Error::new(
-                and.span(),
-                format!(
-                    "a kernel takes device memory as a slice: write `{share}[T]`, also where its \
-                     length is 1"
-                ),
-            ))
+            let slice = match memory(rest) {
+                Some(element) => format!("`{share}[{element}]`"),
+                None => format!("`{share}[T]`, also where its length is 1"),
+            };
+            let message = format!("a kernel takes device memory as a slice: write {slice}");
+            Err(Error::new(and.span(), message))
         }
+    }
+}
+
+/// The element, as text, of a type that holds memory: what somebody wrote who had a slice in mind.
+fn memory(ty: &[Token]) -> Option<String> {
+    const HOLDERS: [&str; 5] =
+        ["DeviceBuffer", "DeviceSlice", "DeviceSliceMut", "PinnedBuffer", "Vec"];
+    let end = ty.iter().position(|token| token.is_punct('<')).unwrap_or(ty.len());
+    let (path, arguments) = ty.split_at(end);
+    let is_path = path.iter().all(|token| matches!(token, Token::Ident(..)) || token.is_punct(':'));
+    let last = path.last().filter(|_| is_path)?;
+    HOLDERS.iter().find(|holder| last.is_ident(holder))?;
+    match arguments {
+        [_, inner @ .., _] => split_at_commas(inner).last().map(|element| to_text(element)),
+        _ => Some("T".to_owned()),
     }
 }
 

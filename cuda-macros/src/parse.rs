@@ -121,7 +121,7 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
 fn names_are_free(functions: &[Function], errors: &mut Vec<Error>) {
     for (i, function) in functions.iter().enumerate() {
         let text = &function.text;
-        let clash = if text == "load" || text == "from_module" {
+        let clash = if ["load", "from_module", "module"].contains(&text.as_str()) {
             Some(format!("`{text}` is a function of the generated struct"))
         } else if let Some(other) =
             functions.iter().find(|other| *text == format!("{}_kernel", other.text))

@@ -19,6 +19,14 @@ pub(crate) enum Span {
 }
 
 impl Span {
+    /// Names resolve as at `self`, errors point to `place`.
+    pub(crate) fn located_at(self, place: Span) -> Span {
+        match (self, place) {
+            (Span::User(names), Span::User(place)) => Span::User(names.located_at(place)),
+            (names, _) => names,
+        }
+    }
+
     fn resolve(self) -> proc_macro::Span {
         match self {
             Span::Macro => proc_macro::Span::mixed_site(),

@@ -7,12 +7,12 @@
 //!     struct Kernels;
 //!     // Promised by this `unsafe`: thread i touches element i of x and y, and only if i < n.
 //!     unsafe in r#"
-//!         extern "C" __global__ void axpy(float a, const float* x, float* y, unsigned n) {
-//!             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!         extern "C" __global__ void axpy(float a, const float* x, float* y, size_t n) {
+//!             size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 //!             if (i < n) y[i] += a * x[i];
 //!         }
 //!     "# {
-//!         safe fn axpy(a: f32, x: &[f32], y: &mut [f32], n: u32)
+//!         safe fn axpy(a: f32, x: &[f32], y: &mut [f32], n: usize)
 //!             where n <= x.len(), n <= y.len();
 //!     }
 //! }
@@ -32,8 +32,8 @@
 //! # Three levels of launching
 //! Foreign code is unsafe to run: the compiler can't see what a kernel does with what it is given.
 //! [`Kernel::launch`], also spelled [`launch!`], says so at each launch. [`kernels!`] states the
-//! promise once, beside the kernel's declaration, and makes methods that are safe to call. Crates
-//! on top of this one offer whole operations that are.
+//! promise once, beside the kernel's declaration, and makes methods that are safe to call. The third
+//! level are crates on top of this one, with whole operations that are safe.
 //!
 //! # Order
 //! Work on one stream runs in order. A buffer used on several streams orders them: whoever writes
@@ -72,7 +72,8 @@ pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
 pub use kernel::{Kernel, KernelAttributes};
 pub use launch::{
-    ArgKind, ArgType, Class, DeviceRepr, Dim3, KernelArg, KernelArgs, Launch, UseVisitor,
+    ArgKind, ArgType, Class, DeviceRepr, Dim3, IntoLaunch, KernelArg, KernelArgs, Launch, ReadView,
+    UseVisitor, WriteView,
 };
 pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, Transfer,
@@ -92,6 +93,7 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
+    pub use crate::launch::in_x_alone;
 
     /// The error of a `where` clause that does not hold.
     #[cold]

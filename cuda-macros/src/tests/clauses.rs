@@ -3,6 +3,7 @@
 use super::{fn_refused, function};
 use crate::clause::{Clause, Expr};
 use crate::function::Function;
+use crate::shape::{Axis, Shape};
 
 /// As `refused`, for a clause over integers `i: i32, n: u64`, slices `x, y` and a float `a`. The
 /// function is `unsafe`, so that no length must be checked.
@@ -28,6 +29,7 @@ fn value(expr: &Expr) -> Option<i128> {
         Expr::Param(_) => Some(10),
         Expr::Len(2) => Some(7),
         Expr::Len(_) => Some(8),
+        Expr::Launch(shape) => panic!("{shape} has no value here"),
         Expr::Paren(inner) => value(inner),
         Expr::Neg(inner) => value(inner)?.checked_neg(),
         Expr::Binary(left, op, right) => {
@@ -93,6 +95,52 @@ fn clauses_hold_integers_and_lengths_only() {
     clause_refused("n »<", "ends where a value is expected");
     clause_refused("»< n", "expected `<`");
     clause_refused("n < »()", "ends where a value is expected");
+}
+
+#[test]
+fn clauses_read_the_launch() {
+    let first = |text: &str| clause(text).1.first;
+    for (text, shape) in [
+        ("block.x", Shape::Block(Axis::X)),
+        ("block.y", Shape::Block(Axis::Y)),
+        ("grid.y", Shape::Grid(Axis::Y)),
+        ("grid.z", Shape::Grid(Axis::Z)),
+        ("shared", Shape::Shared),
+    ] {
+        assert_eq!(first(&format!("{text} == 1")), Expr::Launch(shape));
+    }
+    let (function, clause) = clause("block . x*grid.x >= 4 * n + (shared)");
+    assert_eq!(clause.display(&function.params), "block.x * grid.x >= 4 * n + (shared)");
+    let leaves: Vec<String> =
+        clause.leaves().iter().map(|leaf| leaf.display(&function.params)).collect();
+    assert_eq!(leaves, ["block.x", "grid.x", "n", "shared"]);
+
+    clause_refused("»block == 1", "compares `block.x`, `block.y` and `block.z`");
+    clause_refused("»grid.w == 1", "compares `grid.x`, `grid.y` and `grid.z`");
+    clause_refused("block.x».y == 1", "expected `<`");
+    clause_refused("shared».x == 1", "expected `<`");
+    clause_refused("»threads == 1", "and the launch (`block.x`");
+}
+
+#[test]
+fn a_parameter_hides_what_the_launch_has_under_its_name() {
+    let function = function("safe fn f(shared: u32, grid: &[u8]) where shared < grid.len();");
+    assert_eq!(function.clauses[0].first, Expr::Param(0));
+    assert_eq!(function.clauses[0].rest[0].1, Expr::Len(1));
+    fn_refused("safe fn f(block: u32) where »block.x == 1;", "give it another name");
+    fn_refused("safe fn f(grid: Grid) where »grid.y == 1;", "to compare `grid.y`");
+}
+
+#[test]
+fn safe_kernels_keep_to_1_in_dimensions_that_no_clause_names() {
+    let locked = |text: &str| function(text).locked();
+    assert_eq!(locked("safe fn f();"), [true, true]);
+    assert_eq!(locked("safe fn f() where block.x == 256, grid.x > 1, shared == 0;"), [true, true]);
+    assert_eq!(locked("safe fn f() where block.y == 16;"), [false, true]);
+    assert_eq!(locked("safe fn f() where grid.z <= 4;"), [true, false]);
+    assert_eq!(locked("safe fn f() where 0 < 2 * (block.x + -block.y) <= grid.z;"), [false; 2]);
+    assert_eq!(locked("unsafe fn f();"), [false, false]);
+    assert_eq!(locked("unsafe fn f() where block.x == 256;"), [false, false]);
 }
 
 #[test]

@@ -43,21 +43,64 @@ fn arithmetic_is_emitted_checked() {
 #[test]
 fn safe_and_unsafe_kernels_become_safe_and_unsafe_methods() {
     let code = emitted("safe fn s(a: f32); unsafe fn u(x: &[u8], r#in: &mut [u8]);");
-    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::core::convert::Into<::cuda_safe::Launch>,a:f32,)->::cuda_safe::Result<()>";
+    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::cuda_safe::IntoLaunch,a:f32,)->::cuda_safe::Result<()>";
     assert!(code.contains(safe), "{code}");
     let generic = "pubunsafefnu<'x,'in_,>(&self,stream:&::cuda_safe::Stream,";
     assert!(code.contains(generic), "{code}");
-    assert!(
-        code.contains("x:impl::core::convert::Into<::cuda_safe::DeviceSlice<'x,u8>>,"),
-        "{code}"
-    );
-    assert!(code.contains("r#in:impl::core::convert::Into<::cuda_safe::DeviceSliceMut<'in_,u8>>,"));
-    assert!(
-        code.contains("::core::convert::Into::into(launch),(a,),)"),
-        "one argument is a tuple, too"
-    );
-    assert!(code.contains("::core::convert::Into::into(launch),(x,r#in,),)"));
+    assert!(code.contains("x:impl::cuda_safe::ReadView<'x,u8>,"), "{code}");
+    assert!(code.contains("r#in:impl::cuda_safe::WriteView<'in_,u8>,"), "{code}");
+    assert!(code.contains("letr#in=::cuda_safe::WriteView::write_view(r#in);"), "{code}");
+    assert!(code.contains("(&self.s,stream,launch,(a,))"), "one argument is a tuple, too");
+    assert!(code.contains("(&self.u,stream,launch,(x,r#in,))"), "{code}");
     assert!(code.contains("pubunsafefnfrom_module("), "a foreign module keeps no promise");
+}
+
+#[test]
+fn the_shape_is_checked_first_and_of_safe_kernels_only() {
+    let code = emitted("safe fn f(n: u32) where block.x * grid.x >= n;");
+    let shape = code.find("::cuda_safe::__private::in_x_alone(\"f\",&launch,true,true)?;");
+    let clause = code.find("(launch.block.xas::core::primitive::i128)");
+    let launch = code.find("::cuda_safe::Kernel::launch(");
+    assert!(shape.is_some() && shape < clause && clause < launch, "{code}");
+    assert!(code.contains("Unlessthelaunchisinxalone,`block.x*grid.x>=n`;"), "{code}");
+
+    let code = emitted("safe fn f() where block.y == 16;");
+    assert!(code.contains("in_x_alone(\"f\",&launch,false,true)?;"), "{code}");
+    assert!(code.contains("Unlessthelaunchisinxandyalone,`block.y==16`;"), "{code}");
+    let open = "safe fn f() where block.y == 16, shared == 0, grid.z == 1; unsafe fn g();";
+    assert!(!emitted(open).contains("in_x_alone"));
+    assert!(!emitted(open).contains("Unlessthelaunch"));
+}
+
+#[test]
+fn an_included_source_is_named_after_its_file() {
+    let source = |source: &str| {
+        let d = declaration(&format!("unsafe in {source} {{ safe fn k(); }}"));
+        let code = squeeze(&to_text(&emit(&d)));
+        let at = code.find("load_kernels(").unwrap_or_else(|| panic!("{code}"));
+        code[at + 13..].split(",context").next().unwrap_or_default().to_owned()
+    };
+    let program = |include: &str, name: &str| {
+        let cuda = "::cuda_safe::nvrtc::Program";
+        format!("{cuda}::name({cuda}::new(include_str!{include}),\"{name}\")")
+    };
+    for (include, name) in [
+        ("(\"saxpy.cu\")", "saxpy.cu"),
+        ("(\"../kernels/saxpy.cu\",)", "saxpy.cu"),
+        ("[\"..\\\\kernels\\\\a.cu\"]", "a.cu"),
+    ] {
+        assert_eq!(source(&format!("include_str!{include}")), program(include, name));
+    }
+    // Nothing to take a name from.
+    for plain in [
+        "S",
+        "include_str!(concat!(\"a\",\"b\"))",
+        "include_str!(\"kernels/\")",
+        "include_str!(\"\\u{61}.cu\")",
+        "other!(\"a.cu\")",
+    ] {
+        assert_eq!(source(plain), plain);
+    }
 }
 
 #[test]

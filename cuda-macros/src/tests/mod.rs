@@ -77,7 +77,7 @@ fn a_full_declaration_keeps_everything_that_was_written() {
         .iter()
         .chain(&foo.params)
         .map(|p| match &p.kind {
-            Kind::Slice { element, mutable } => {
+            Kind::Slice { element, mutable, .. } => {
                 format!("{}: slice {mutable} {}", p.text, to_text(element))
             }
             Kind::Value { ty, integer } => format!("{}: value {integer} {}", p.text, to_text(ty)),
@@ -157,6 +157,11 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     fn_refused("safe fn f(a: »&mut f32);", "write `&mut [T]`");
     fn_refused("safe fn f(a: »&[f32; 3]);", "write `&[T]`");
     fn_refused("safe fn f(a: »[f32]);", "a slice is not a value");
+    fn_refused("safe fn f(a: »DeviceBuffer<f32>);", "write `&[f32]` or `&mut [f32]`");
+    fn_refused("safe fn f(a: »cuda_safe::DeviceSlice<'static, u8>);", "write `&[u8]` or");
+    fn_refused("safe fn f(a: »Vec);", "write `&[T]` or `&mut [T]`");
+    fn_refused("safe fn f(a: »&mut DeviceBuffer<Pair<u8, u8>>);", "`&mut [Pair < u8 , u8 >]`");
+    fn_refused("safe fn f(a: »&DeviceBuffer<f32>);", "write `&[f32]`");
     fn_refused("safe fn f(a: &»'a [f32]);", "no lifetime");
     fn_refused("safe fn f(a: »*const f32);", "does not say how much");
     fn_refused("safe fn f(a: »impl Copy);", "one type");
@@ -169,6 +174,7 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
 fn no_two_methods_share_a_name() {
     fn_refused("safe fn »load();", "function of the generated struct");
     fn_refused("safe fn »from_module();", "function of the generated struct");
+    fn_refused("safe fn »module();", "function of the generated struct");
     fn_refused("safe fn a(); safe fn »a();", "two kernels `a`");
     fn_refused("safe fn a(); safe fn »a_kernel();", "access to the kernel `a`");
     let alternatives = "unsafe in S { #[cfg(a)] safe fn f(); #[cfg(not(a))] safe fn f(); }";

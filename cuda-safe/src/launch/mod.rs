@@ -5,6 +5,7 @@ mod limits;
 mod macros;
 pub(crate) mod names;
 mod signature;
+mod views;
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ pub use args::{ArgKind, ArgType, Class, DeviceRepr, KernelArg, KernelArgs, UseVi
 pub(crate) use args::{Begin, End};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, within};
 pub(crate) use signature::{Parameter, check};
+pub use views::{IntoLaunch, ReadView, WriteView, in_x_alone};
 
 /// The extent of a grid or a block in x, y and z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,9 +11,9 @@ kernels! {
     struct Kernels;
     // SAFETY: thread i touches element i of each array, and only if i < n.
     unsafe in include_str!("saxpy.cu") {
-        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u64)
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize)
             where n <= x.len(), n <= y.len(), n <= out.len();
-        safe fn saxpy4(a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: u64)
+        safe fn saxpy4(a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: usize)
             where n <= x.len(), n <= y.len(), n <= out.len();
     }
 }
@@ -47,7 +47,7 @@ fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>>
     out.fill(&stream, f32::NAN)?;
     let ms = time(&stream, || {
         let launch = Launch::cover(N, BLOCK);
-        kernels.saxpy(&stream, launch, a, &dx, &dy, &mut out, N as u64)
+        kernels.saxpy(&stream, launch, a, &dx, &dy, &mut out, N)
     })?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;
     report("one float a thread", ms, copy);
@@ -56,7 +56,7 @@ fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>>
     let (dx4, dy4, n4) = (dx.as_slice().cast()?, dy.as_slice().cast()?, N / 4);
     let ms = time(&stream, || {
         let (launch, out4) = (Launch::cover(n4, BLOCK), out.as_slice_mut().cast_mut()?);
-        kernels.saxpy4(&stream, launch, a, dx4, dy4, out4, n4 as u64)
+        kernels.saxpy4(&stream, launch, a, dx4, dy4, out4, n4)
     })?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;
     report("one float4 a thread", ms, copy);

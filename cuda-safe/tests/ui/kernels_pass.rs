@@ -28,6 +28,14 @@ kernels! {
         // Names that the generated code uses, too.
         safe fn names(stream: u32, launch: &[u32], left: u64, right: u64, module: u8)
             where stream <= launch.len(), left + right == module;
+        safe fn transpose(input: &[f32], out: &mut [f32], rows: u32, columns: u32)
+            where rows * columns <= input.len(),
+                  rows * columns <= out.len(),
+                  block.x == block.y == 16,
+                  grid.x * block.x >= columns,
+                  grid.y * block.y >= rows,
+                  shared >= 4 * block.x * (block.y + 1);
+        safe fn hidden(shared: u32, block: &[u32]) where shared < block.len(), grid.x <= 65_535;
         safe fn r#loop(r#in: &[u8]) where r#in.len() == 4;
         safe fn none();
         safe fn twenty_four(
@@ -40,6 +48,12 @@ kernels! {
 
 mod reexport {
     pub(crate) use cuda_safe as cuda;
+}
+
+kernels! {
+    struct Included;
+    // SAFETY: as above.
+    unsafe in include_str!("kernels_pass.rs") { safe fn nothing(); }
 }
 
 kernels! {
@@ -73,11 +87,15 @@ fn every_kind_of_slice(
     kernels.saxpy(stream, launch, 1.0, view, buffer, exclusive, 1)?;
     kernels.saxpy(stream, launch, 1.0, buffer, buffer, &mut *out, 1)?;
     kernels.names(stream, launch, 1, &DeviceBuffer::from_slice(stream, &[1])?, 1, 0, 1)?;
+    let words = kernels.module().global::<u32>(stream, "words")?.read(stream)?;
+    kernels.hidden(stream, (4, 32), 0, &DeviceBuffer::from_slice(stream, &words)?)?;
+    kernels.transpose(stream, ((2, 3), (16, 16)), view, out, 40, 30)?;
     kernels.by_expression(stream, launch, 1.0)
 }
 
 fn main() {
     let _ = every_kind_of_slice;
     let _ = (Everything::load, Everything::raw_one_kernel);
+    let _ = (Included::load, Included::nothing_kernel);
     let _ = (Kernels::load, Kernels::scale_kernel, Filled::load);
 }

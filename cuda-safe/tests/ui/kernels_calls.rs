@@ -27,6 +27,27 @@ fn host_memory(k: &Kernels, s: &Stream, l: Launch, x: &[f32], y: &mut DeviceBuff
     let _ = k.copy(s, l, x, y, 1);
 }
 
+fn owned(k: &Kernels, s: &Stream, l: Launch, x: DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1);
+}
+
+fn exclusive_where_shared_is_enough(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1);
+}
+
+fn moved(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1);
+    let _ = k.copy(s, l, x, y, 1);
+}
+
+fn blocks_alone(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, 256, x, y, 1);
+}
+
+fn extents_of_64_bits(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, (x.len().div_ceil(256), 256), x, y, 1);
+}
+
 fn unsafe_method(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) {
     let _ = k.scatter(s, l, x);
 }

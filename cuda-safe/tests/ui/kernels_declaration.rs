@@ -12,6 +12,7 @@ kernels! {
         safe unsafe fn undecided();
         safe fn load();
         safe fn from_module();
+        safe fn module();
         safe fn scale();
         safe fn scale_kernel();
         safe fn scale();

@@ -13,6 +13,10 @@ kernels! {
         safe fn exclusive(a: &mut f32);
         safe fn array(a: &[f32; 3]);
         safe fn unsized_slice(a: [f32]);
+        safe fn buffer(a: DeviceBuffer<f32>);
+        safe fn buffer_reference(a: &mut DeviceBuffer<f32>);
+        safe fn view(a: cuda_safe::DeviceSlice<'static, f32>);
+        safe fn vector(a: Vec<f32>);
         safe fn pointer(a: *mut f32);
         safe fn lifetime(a: &'static [f32]);
         safe fn generic_value(a: impl Copy);

@@ -26,6 +26,10 @@ kernels! {
         safe fn zigzag(n: u32, m: u32) where 0 < n > m;
         safe fn no_comparison(n: u32) where n;
         safe fn cut_off(n: u32) where n <=;
+        safe fn extent(n: u32) where n <= block;
+        safe fn field(n: u32) where n <= grid.w;
+        safe fn hidden(block: u32) where block.x == 256;
+        safe fn launch_field(n: u32) where launch.shared <= n;
         safe fn huge(n: u32) where n <= 340282366920938463463374607431768211455;
     }
 }

@@ -1,0 +1,144 @@
+//! What the methods that [`kernels!`](crate::kernels) makes take: a launch, and device memory to
+//! read or to write. Traits of their own, so that the compiler can say what to pass instead.
+
+use super::{Dim3, Launch};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+
+/// Memory on the device that a kernel can be given for reading, where it is declared with `&[T]`.
+///
+/// Implement it for references to containers of your own that hold device memory.
+#[diagnostic::on_unimplemented(
+    message = "the kernel reads `{T}`s from device memory here: pass `&buffer` or a `DeviceSlice`",
+    label = "`{Self}` is no device memory of `{T}` to read",
+    note = "memory of the host must be uploaded first: `DeviceBuffer::from_slice(&stream, &data)?`"
+)]
+pub trait ReadView<'a, T: Copy + 'static> {
+    /// The view that the kernel is given.
+    fn read_view(self) -> DeviceSlice<'a, T>;
+}
+
+/// Memory on the device that a kernel can be given for writing, where it is declared with
+/// `&mut [T]`.
+///
+/// Implement it for exclusive references to containers of your own that hold device memory.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes `{T}`s to device memory here: pass `&mut buffer` or a \
+               `DeviceSliceMut`",
+    label = "`{Self}` is no device memory of `{T}` to write"
+)]
+pub trait WriteView<'a, T: Copy + 'static> {
+    /// The view that the kernel is given.
+    fn write_view(self) -> DeviceSliceMut<'a, T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for DeviceSlice<'a, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceSlice<'_, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceSliceMut<'_, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceBuffer<T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for DeviceSliceMut<'a, T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceSliceMut<'_, T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceBuffer<T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
+}
+
+/// What a launch can be given as: a [`Launch`], or grid and block of one without further wishes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no shape of a launch: pass a `Launch`, such as `Launch::cover(n, 256)`, \
+               or `(grid, block)`",
+    label = "neither a `Launch` nor `(grid, block)`"
+)]
+pub trait IntoLaunch {
+    /// The launch.
+    fn into_launch(self) -> Launch;
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoLaunch for Launch {
+    #[inline]
+    fn into_launch(self) -> Launch {
+        self
+    }
+}
+
+impl<G: Into<Dim3>, B: Into<Dim3>> IntoLaunch for (G, B) {
+    #[inline]
+    fn into_launch(self) -> Launch {
+        self.into()
+    }
+}
+
+/// Refuses launches that are larger than 1 in y or z, each where asked to. Most kernels compute
+/// their index from x alone: two threads that differ in y would do the same work, and race.
+///
+/// # Errors
+/// [`ErrorKind::Precondition`] names the first extent that is not 1.
+#[inline]
+pub fn in_x_alone(kernel: &'static str, launch: &Launch, y: bool, z: bool) -> Result<()> {
+    let Launch { grid, block, .. } = launch;
+    if (y && (block.y != 1 || grid.y != 1)) || (z && (block.z != 1 || grid.z != 1)) {
+        return Err(beyond_x(kernel, launch, y));
+    }
+    Ok(())
+}
+
+/// The error for the first extent that is not 1; those in z count if none in y does.
+#[cold]
+fn beyond_x(kernel: &'static str, launch: &Launch, y: bool) -> Error {
+    let Launch { grid, block, .. } = launch;
+    let (clause, name, value) = match (y && block.y != 1, y && grid.y != 1, block.z != 1) {
+        (true, ..) => ("block.y == 1", "block.y", block.y),
+        (false, true, _) => ("grid.y == 1", "grid.y", grid.y),
+        (false, false, true) => ("block.z == 1", "block.z", block.z),
+        (false, false, false) => ("grid.z == 1", "grid.z", grid.z),
+    };
+    let values = vec![(name, value.into())];
+    Error::new(ErrorKind::Precondition { kernel, clause, values })
+        .with_hint("it is launched in x alone, but for dimensions that its `where` names")
+}
