@@ -1,0 +1,310 @@
+//! The knobs of the software device: by this builder, or by environment variables.
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use cuda_sys::CUresult;
+
+/// How bare `mul` and `add` of PTX are rounded, which the ISA leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Contraction {
+    /// Each is rounded, as `--fmad=false` has it.
+    #[default]
+    Never,
+    /// A multiplication whose only use is an addition is fused with it.
+    Always,
+}
+
+/// The n-th call of a function fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The function's name, with or without its version: `cuMemAlloc` or `cuMemAlloc_v2`.
+    pub name: String,
+    /// Which call, from 1; 0 is every call.
+    pub nth: u64,
+    /// What it answers. The call has no effect.
+    pub code: CUresult,
+}
+
+/// What the software device is like, and how it behaves.
+///
+/// The configuration counts from the process's first call of the driver on; what is set later has
+/// no effect. [`Config::from_env`] is what counts if nothing is installed.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) devices: u32,
+    pub(crate) compute_capability: (u32, u32),
+    pub(crate) workers: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) contraction: Contraction,
+    pub(crate) seed: Option<u64>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) memory: u64,
+    pub(crate) heap: u64,
+    pub(crate) stack: u32,
+}
+
+static INSTALLED: Mutex<Option<Config>> = Mutex::new(None);
+static ACTIVE: OnceLock<Config> = OnceLock::new();
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            compute_capability: (9, 0),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            timeout: None,
+            contraction: Contraction::Never,
+            seed: None,
+            failures: Vec::new(),
+            log: None,
+            memory: default_memory(),
+            heap: 8 << 20,
+            stack: 16 << 10,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, whatever the environment says.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
+    /// `_TIMEOUT_MS`, `_CONTRACT` (`never`, `always`), `_SEED`, `_FAIL` (`name:n:code`, several
+    /// with commas), `_LOG` (a file), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
+    /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
+    /// changes nothing.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let mut config = Self::default();
+        let mut read = |name: &str, apply: &mut dyn FnMut(&mut Self, &str) -> Option<()>| {
+            let Some(value) = env::var_os(name) else { return };
+            let value = value.to_string_lossy();
+            if !value.is_empty() && apply(&mut config, value.trim()).is_none() {
+                eprintln!("cuda-emu: {name}={value} is not understood and is ignored");
+            }
+        };
+        read("CUDA_EMU_DEVICES", &mut |config, text| {
+            config.devices = text.parse().ok().filter(|count| *count <= MAX_DEVICES)?;
+            Some(())
+        });
+        read("CUDA_EMU_CC", &mut |config, text| {
+            let (major, minor) = text.split_once('.')?;
+            config.compute_capability = (major.parse().ok()?, minor.parse().ok()?);
+            Some(())
+        });
+        read("CUDA_EMU_WORKERS", &mut |config, text| {
+            config.workers = text.parse().ok().filter(|count| *count > 0)?;
+            Some(())
+        });
+        read("CUDA_EMU_TIMEOUT_MS", &mut |config, text| {
+            let limit = text.parse().ok()?;
+            config.timeout = (limit > 0).then(|| Duration::from_millis(limit));
+            Some(())
+        });
+        read("CUDA_EMU_CONTRACT", &mut |config, text| {
+            config.contraction = match text {
+                "never" => Contraction::Never,
+                "always" => Contraction::Always,
+                _ => return None,
+            };
+            Some(())
+        });
+        read("CUDA_EMU_SEED", &mut |config, text| {
+            config.seed = Some(text.parse().ok()?);
+            Some(())
+        });
+        read("CUDA_EMU_FAIL", &mut |config, text| {
+            config.failures = text.split(',').map(failure).collect::<Option<_>>()?;
+            Some(())
+        });
+        read("CUDA_EMU_LOG", &mut |config, text| {
+            config.log = Some(PathBuf::from(text));
+            Some(())
+        });
+        read("CUDA_EMU_MEMORY", &mut |config, text| {
+            config.memory = bytes(text).filter(|bytes| *bytes > 0)?;
+            Some(())
+        });
+        read("CUDA_EMU_HEAP", &mut |config, text| {
+            config.heap = bytes(text)?;
+            Some(())
+        });
+        read("CUDA_EMU_STACK", &mut |config, text| {
+            config.stack = u32::try_from(bytes(text)?).ok()?;
+            Some(())
+        });
+        config
+    }
+
+    /// Makes this the process's configuration, if it is early enough: before the first call of
+    /// the driver. Answers whether it was.
+    pub fn install(self) -> bool {
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        *installed = Some(self);
+        ACTIVE.get().is_none()
+    }
+
+    /// The configuration that counts, from now on for ever.
+    pub(crate) fn active() -> &'static Self {
+        ACTIVE.get_or_init(|| {
+            let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+            installed.take().unwrap_or_else(Self::from_env)
+        })
+    }
+
+    /// The number of devices, at most 64; 1 unless set.
+    #[must_use]
+    pub fn devices(mut self, count: u32) -> Self {
+        self.devices = count.min(MAX_DEVICES);
+        self
+    }
+
+    /// The compute capability that the devices report; 9.0 unless set.
+    #[must_use]
+    pub fn compute_capability(mut self, major: u32, minor: u32) -> Self {
+        self.compute_capability = (major, minor);
+        self
+    }
+
+    /// The number of host threads that run a kernel's blocks; all cores unless set.
+    #[must_use]
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = count.max(1);
+        self
+    }
+
+    /// How long a kernel may run before it fails with `CUDA_ERROR_LAUNCH_TIMEOUT`; for ever unless
+    /// set.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// How bare multiplications and additions are rounded.
+    #[must_use]
+    pub fn contraction(mut self, contraction: Contraction) -> Self {
+        self.contraction = contraction;
+        self
+    }
+
+    /// Makes the streams adversarial: work waits until the host waits for something, and then runs
+    /// in an order that is legal and drawn from the seed. The same calls with the same seed give
+    /// the same order.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Makes a call of a function fail.
+    #[must_use]
+    pub fn fail(mut self, name: &str, nth: u64, code: CUresult) -> Self {
+        self.failures.push(Failure { name: name.to_owned(), nth, code });
+        self
+    }
+
+    /// Writes a line per call to a file.
+    #[must_use]
+    pub fn log(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log = Some(path.into());
+        self
+    }
+
+    /// The memory of each device, in bytes; half of the machine's unless set.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes.max(1);
+        self
+    }
+
+    /// The size of the heap of the kernels' `malloc`, in bytes, until `cuCtxSetLimit` changes it.
+    #[must_use]
+    pub fn heap(mut self, bytes: u64) -> Self {
+        self.heap = bytes;
+        self
+    }
+
+    /// The size of each thread's stack, in bytes, until `cuCtxSetLimit` changes it.
+    #[must_use]
+    pub fn stack(mut self, bytes: u32) -> Self {
+        self.stack = bytes;
+        self
+    }
+}
+
+/// More would have no distinct PCI address.
+const MAX_DEVICES: u32 = 64;
+
+/// `name:n:code`.
+fn failure(text: &str) -> Option<Failure> {
+    let mut parts = text.split(':');
+    let (name, nth, code) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || name.is_empty() {
+        return None;
+    }
+    let code = match code.parse() {
+        Ok(number) => CUresult(number),
+        Err(_) => *CUresult::ALL.iter().find(|known| known.name() == Some(code))?,
+    };
+    Some(Failure { name: name.to_owned(), nth: nth.parse().ok()?, code })
+}
+
+/// A number of bytes, perhaps with a unit.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 10),
+        (at, 'm' | 'M') => (&text[..at], 20),
+        (at, 'g' | 'G') => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
+}
+
+/// Half of the machine's memory, in whole GiB, 1 at the least.
+fn default_memory() -> u64 {
+    // SAFETY: sysconf only answers questions.
+    let (pages, page) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let all = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page).unwrap_or(0));
+    ((all / 2) >> 30).max(1) << 30
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CUresult, Config, Failure, bytes, failure};
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("123"), Some(123));
+        assert_eq!(bytes("4K"), Some(4096));
+        assert_eq!(bytes("2g"), Some(2 << 30));
+        for wrong in ["", "K", "-1", "1T", "99999999999999999999", "18014398509481984K"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn failures_name_a_call_and_a_code() {
+        let code = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let wanted = Failure { name: "cuMemAlloc".to_owned(), nth: 3, code };
+        assert_eq!(failure("cuMemAlloc:3:2").as_ref(), Some(&wanted));
+        assert_eq!(failure("cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY"), Some(wanted));
+        for wrong in ["", "cuMemAlloc", "cuMemAlloc:3", "a:b:c", ":1:2", "a:1:2:3", "a:1:WHAT"] {
+            assert_eq!(failure(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_builder_keeps_within_bounds() {
+        let config = Config::new().devices(1000).workers(0).memory(0);
+        assert_eq!((config.devices, config.workers, config.memory), (64, 1, 1));
+    }
+}

@@ -1,0 +1,351 @@
+//! The engine: what is enqueued, what it waits for, and the threads that do it.
+//!
+//! Each piece of work has a number and waits for others by their numbers: its stream's previous
+//! work, what the NULL stream's rules ask for, events. Work whose dependencies are done is ready.
+//! The eager engine does ready work at once, oldest first, several at a time. The adversarial one
+//! leaves it until the host waits for something, and then does one at a time, drawn from a seed: so
+//! a program that forgot to wait sees what a slow GPU would have shown it some day.
+
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Duration;
+
+use cuda_sys::CUresult;
+
+use super::call::Answer;
+use super::process::{Locked, Process, State};
+use super::work::{Outcome, Work, perform};
+use crate::config::Config;
+
+/// Threads of the eager engine: so many pieces of work may be under way together.
+const THREADS: usize = 4;
+
+/// An adversarial engine that nobody has asked anything for so long goes on by itself, for
+/// programs that wait without the driver's knowledge.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Before work that waits for a value in memory is tried again.
+const RETRY: Duration = Duration::from_micros(100);
+
+struct Op {
+    work: Work,
+    context: u64,
+    stream: u64,
+    /// Dependencies that are not done.
+    missing: usize,
+    dependents: Vec<u64>,
+}
+
+/// What is enqueued and not done.
+#[derive(Default)]
+pub(super) struct Engine {
+    ops: HashMap<u64, Op>,
+    ready: BTreeSet<u64>,
+    /// Ready, but what they wait for in memory was not there.
+    waiting: Vec<u64>,
+    last: u64,
+    /// Calls that wait for something to be done.
+    waiters: usize,
+    /// Pieces of work that the adversary owes to calls that only asked.
+    credits: usize,
+    /// Counts what the host does; see [`IDLE`].
+    activity: u64,
+    /// Whether the last thing that the host did was to ask.
+    asked: bool,
+    random: Option<u64>,
+}
+
+impl Engine {
+    pub(super) fn new(config: &Config) -> Self {
+        // A state of zero would stay zero.
+        let random = config.seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        Self { random, ..Self::default() }
+    }
+
+    /// Enqueues work behind other work, and answers its number. What is done already is no
+    /// dependency.
+    pub(super) fn insert(
+        &mut self,
+        context: u64,
+        stream: u64,
+        work: Work,
+        behind: impl IntoIterator<Item = u64>,
+    ) -> u64 {
+        self.last += 1;
+        self.activity += 1;
+        self.asked = false;
+        let number = self.last;
+        let mut missing = 0;
+        for dependency in behind {
+            if let Some(op) = self.ops.get_mut(&dependency)
+                && !op.dependents.contains(&number)
+            {
+                op.dependents.push(number);
+                missing += 1;
+            }
+        }
+        self.ops.insert(number, Op { work, context, stream, missing, dependents: Vec::new() });
+        if missing == 0 {
+            self.ready.insert(number);
+        }
+        number
+    }
+
+    /// Whether the work with this number is enqueued and not done.
+    pub(super) fn is_pending(&self, number: u64) -> bool {
+        self.ops.contains_key(&number)
+    }
+
+    /// The work of a context, or of all, that is not done.
+    pub(super) fn pending(&self, context: Option<u64>) -> Vec<u64> {
+        let of = |op: &Op| context.is_none_or(|context| op.context == context);
+        self.ops.iter().filter(|(_, op)| of(op)).map(|(&number, _)| number).collect()
+    }
+
+    /// Frees that are not done.
+    pub(super) fn freeing(&self) -> Vec<u64> {
+        let frees = self.ops.iter().filter(|(_, op)| matches!(op.work, Work::Free(_)));
+        frees.map(|(&number, _)| number).collect()
+    }
+
+    /// Takes ready work, if some may be done now.
+    fn take(&mut self, idle: bool) -> Option<(u64, Work, u64)> {
+        let number = match &mut self.random {
+            None => *self.ready.first()?,
+            Some(_) if self.ready.is_empty() => {
+                self.credits = 0;
+                return None;
+            }
+            Some(_) if self.waiters == 0 && self.credits == 0 && !idle => return None,
+            Some(random) => {
+                let choice = next(random) as usize % self.ready.len();
+                *self.ready.iter().nth(choice)?
+            }
+        };
+        self.ready.remove(&number);
+        let op = self.ops.get(&number)?;
+        Some((number, op.work.clone(), op.stream))
+    }
+
+    /// Takes note that work is done.
+    fn finish(&mut self, number: u64) {
+        self.credits = self.credits.saturating_sub(1);
+        self.retry();
+        let Some(op) = self.ops.remove(&number) else { return };
+        for dependent in op.dependents {
+            if let Some(op) = self.ops.get_mut(&dependent) {
+                op.missing = op.missing.saturating_sub(1);
+                if op.missing == 0 {
+                    self.ready.insert(dependent);
+                }
+            }
+        }
+    }
+
+    /// Makes the work ready that waits for values in memory.
+    fn retry(&mut self) {
+        self.ready.extend(self.waiting.drain(..));
+    }
+
+    /// Forgets all work: the device is lost.
+    fn abandon(&mut self) {
+        self.ops.clear();
+        self.ready.clear();
+        self.waiting.clear();
+    }
+}
+
+/// The next of a sequence of random numbers.
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random >> 11
+}
+
+/// Starts the engine's threads.
+pub(super) fn start(process: &'static Process) -> Answer {
+    let count = if process.config.seed.is_some() { 1 } else { THREADS };
+    for _ in 0..count {
+        thread::Builder::new()
+            .name("cuda-emu engine".to_owned())
+            .spawn(|| serve(process))
+            .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+    }
+    Ok(())
+}
+
+/// What a thread of the engine does, for ever.
+fn serve(process: &Process) {
+    let mut state = process.lock();
+    let mut idle = false;
+    loop {
+        let Some((number, work, stream)) = state.engine.take(idle) else {
+            // Queries wait until what they are owed is done, or nothing can be.
+            process.done.notify_all();
+            (state, idle) = rest(process, state);
+            continue;
+        };
+        // One call wakes one thread; each wakes the next while there is more to do.
+        if !state.engine.ready.is_empty() {
+            process.work.notify_one();
+        }
+        drop(state);
+        // What it uses is behind locks that are taken over from whoever panicked.
+        let outcome = catch_unwind(AssertUnwindSafe(|| perform(process, &work, stream)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            let report = "the software device panicked, which is a mistake in it";
+            Outcome::Fault(CUresult::CUDA_ERROR_UNKNOWN, report.to_owned())
+        });
+        drop(work);
+        state = process.lock();
+        match outcome {
+            Outcome::Done => state.complete(number),
+            Outcome::Again => state.engine.waiting.push(number),
+            Outcome::Fault(code, report) => {
+                process.lose(code, report);
+                state.engine.abandon();
+            }
+        }
+        if idle && state.engine.waiters > 0 {
+            idle = false;
+        }
+        // Those who only ask an adversarial engine wait, too.
+        if state.engine.waiters > 0 || state.engine.random.is_some() {
+            process.done.notify_all();
+        }
+    }
+}
+
+/// Waits until something may have changed; says whether the host seems to wait for the engine
+/// without having told it.
+fn rest<'a>(process: &'a Process, state: Locked<'a>) -> (Locked<'a>, bool) {
+    if !state.engine.waiting.is_empty() {
+        let (mut state, _) =
+            process.work.wait_timeout(state, RETRY).unwrap_or_else(PoisonError::into_inner);
+        state.engine.retry();
+        return (state, false);
+    }
+    if state.engine.random.is_none() || state.engine.ready.is_empty() {
+        let state = process.work.wait(state);
+        return (state.unwrap_or_else(PoisonError::into_inner), false);
+    }
+    let before = state.engine.activity;
+    let (state, timeout) =
+        process.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+    let idle = timeout.timed_out() && state.engine.activity == before;
+    (state, idle)
+}
+
+impl State {
+    /// Takes note that work is done.
+    fn complete(&mut self, number: u64) {
+        if let Some(Op { work: Work::Record(event), .. }) = self.engine.ops.get(&number)
+            && let Ok(event) = self.objects.events.get_mut(*event)
+            && event.record == number
+        {
+            event.time = Some(std::time::Instant::now());
+        }
+        self.engine.finish(number);
+    }
+
+    /// Enqueues work on a stream, by the stream's rules.
+    ///
+    /// # Errors
+    /// If a capture forbids it.
+    pub(super) fn enqueue(&mut self, stream: u64, work: Work) -> Answer<u64> {
+        self.enqueue_behind(stream, work, &[])
+    }
+
+    /// As [`State::enqueue`], and behind other work.
+    pub(super) fn enqueue_behind(
+        &mut self,
+        stream: u64,
+        work: Work,
+        behind: &[u64],
+    ) -> Answer<u64> {
+        let before = self.before(stream)?;
+        let context = self.objects.streams.get(stream)?.context;
+        let number = self.engine.insert(
+            context,
+            stream,
+            work,
+            before.into_iter().chain(behind.iter().copied()),
+        );
+        self.objects.streams.get_mut(stream)?.tail = number;
+        Ok(number)
+    }
+
+    /// What the next work of a stream waits for.
+    pub(super) fn before(&self, stream: u64) -> Answer<Vec<u64>> {
+        let this = self.objects.streams.get(stream)?;
+        let mut before = vec![this.tail];
+        if this.legacy {
+            let others = self.objects.streams.iter().map(|(_, other)| other);
+            let blocking = others.filter(|other| other.context == this.context && other.blocking());
+            before.extend(blocking.map(|other| other.tail));
+            before.extend(&self.objects.contexts.get(this.context)?.orphans);
+        } else if this.blocking() {
+            let legacy = self.objects.contexts.get(this.context)?.legacy;
+            before.push(self.objects.streams.get(legacy)?.tail);
+        }
+        Ok(before)
+    }
+}
+
+impl Process {
+    /// Tells the engine that there is work.
+    pub(super) fn kick(&self) {
+        self.work.notify_one();
+    }
+
+    /// Waits until the work with these numbers is done.
+    ///
+    /// # Errors
+    /// The fault's code, if there is one meanwhile.
+    pub(super) fn wait_for<'a>(
+        &'a self,
+        mut state: Locked<'a>,
+        numbers: &[u64],
+    ) -> Answer<Locked<'a>> {
+        state.engine.activity += 1;
+        state.engine.waiters += 1;
+        self.work.notify_all();
+        // The youngest is done last, mostly, so that each is looked at once.
+        let mut left = numbers.to_vec();
+        left.sort_unstable();
+        while let Some(&youngest) = left.last() {
+            if state.engine.is_pending(youngest) {
+                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                left.pop();
+            }
+        }
+        state.engine.waiters -= 1;
+        self.usable()?;
+        self.flush();
+        state.release_pools();
+        Ok(state)
+    }
+
+    /// Whether the work with these numbers is done. Asking an adversarial engine twice makes it do
+    /// a little, so that asking again and again comes to an end.
+    pub(super) fn is_done<'a>(&'a self, mut state: Locked<'a>, numbers: &[u64]) -> Answer<bool> {
+        state.engine.activity += 1;
+        let pending = |state: &State| numbers.iter().any(|&number| state.engine.is_pending(number));
+        let again = std::mem::replace(&mut state.engine.asked, true);
+        if let Some(random) = &mut state.engine.random
+            && again
+        {
+            state.engine.credits += 1 + next(random) as usize % 3;
+            self.work.notify_all();
+            while state.engine.credits > 0 && pending(&state) {
+                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        self.usable()?;
+        Ok(!pending(&state))
+    }
+}

@@ -1,0 +1,315 @@
+//! Graphs: nodes, edges, and what is made of them to be launched.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+use cuda_sys::{CUgraphNode, CUgraphNodeType, CUresult};
+
+use super::call::Answer;
+use super::objects::number;
+use super::process::State;
+use super::work::Work;
+use crate::space::Space;
+
+/// A capture that is under way.
+pub(super) struct Capture {
+    pub(super) graph: u64,
+    pub(super) id: u64,
+    pub(super) mode: u32,
+    /// The stream that it was begun on.
+    pub(super) origin: u64,
+    pub(super) thread: ThreadId,
+    pub(super) invalid: bool,
+}
+
+/// Memory that a graph's allocation nodes stand for: there as long as the graph is.
+pub(super) struct GraphMemory {
+    space: Arc<Space>,
+    pub(super) start: u64,
+}
+
+impl GraphMemory {
+    pub(super) fn new(space: Arc<Space>, start: u64) -> Arc<Self> {
+        Arc::new(Self { space, start })
+    }
+}
+
+impl Drop for GraphMemory {
+    fn drop(&mut self) {
+        self.space.free(self.start);
+    }
+}
+
+/// A graph.
+#[derive(Default)]
+pub(super) struct Graph {
+    pub(super) id: u64,
+    /// In the order in which they were made.
+    pub(super) nodes: Vec<u64>,
+    pub(super) memory: Vec<Arc<GraphMemory>>,
+    /// Whether it is part of a node, which destroys it.
+    pub(super) owned: bool,
+    pub(super) users: Vec<(u64, u32)>,
+}
+
+/// A node of a graph.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) graph: u64,
+    pub(super) kind: CUgraphNodeType,
+    pub(super) work: Work,
+    pub(super) before: Vec<u64>,
+    /// The kernel's handle, the event, the memory, the child graph: what the kind is about.
+    pub(super) function: u64,
+    pub(super) subject: u64,
+    /// The node that this one is a clone of.
+    pub(super) original: u64,
+}
+
+/// A step of an executable graph, whose dependencies are earlier steps.
+#[derive(Clone)]
+pub(super) struct Step {
+    pub(super) node: u64,
+    pub(super) kind: CUgraphNodeType,
+    pub(super) work: Work,
+    pub(super) subject: u64,
+    pub(super) function: u64,
+    pub(super) before: Vec<usize>,
+    pub(super) enabled: bool,
+}
+
+/// An executable graph.
+pub(super) struct GraphExec {
+    pub(super) id: u64,
+    pub(super) flags: u64,
+    pub(super) steps: Vec<Step>,
+    /// The last work of the last launch: a launch waits for the one before.
+    pub(super) last: u64,
+    pub(super) memory: Vec<Arc<GraphMemory>>,
+}
+
+/// The handles that a caller lists.
+///
+/// # Safety
+/// `nodes` is valid for the read of `count` handles.
+pub(super) unsafe fn list(nodes: *const CUgraphNode, count: usize) -> Answer<Vec<u64>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if nodes.is_null() || count > 1 << 24 {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: not null, and the caller's promise.
+    let nodes = unsafe { core::slice::from_raw_parts(nodes, count) };
+    Ok(nodes.iter().map(|&node| number(node)).collect())
+}
+
+/// The kind of node that a piece of work makes.
+fn kind(work: &Work) -> CUgraphNodeType {
+    match work {
+        Work::Kernel(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL,
+        Work::Copy(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY,
+        Work::Fill(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET,
+        Work::Host(..) | Work::Callback(..) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST,
+        Work::Free(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
+        Work::Wait(..) | Work::Write(..) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+        Work::Nothing | Work::Record(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY,
+    }
+}
+
+impl State {
+    pub(super) fn new_graph(&mut self) -> u64 {
+        let id = self.objects.fresh_id();
+        self.objects.graphs.insert(Graph { id, ..Graph::default() })
+    }
+
+    /// Adds a node behind others of the same graph.
+    pub(super) fn add_node(&mut self, graph: u64, work: Work, before: &[u64]) -> Answer<u64> {
+        self.objects.graphs.get(graph)?;
+        for (index, &node) in before.iter().enumerate() {
+            if self.objects.nodes.get(node)?.graph != graph || before[..index].contains(&node) {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+        let node = self.objects.nodes.insert(Node {
+            graph,
+            kind: kind(&work),
+            work,
+            before: before.to_vec(),
+            function: 0,
+            subject: 0,
+            original: 0,
+        });
+        self.objects.graphs.get_mut(graph)?.nodes.push(node);
+        Ok(node)
+    }
+
+    /// Adds a node of a kind that is about something else than its work.
+    pub(super) fn add_special(
+        &mut self,
+        graph: u64,
+        kind: CUgraphNodeType,
+        subject: u64,
+        before: &[u64],
+    ) -> Answer<u64> {
+        let number = self.add_node(graph, Work::Nothing, before)?;
+        let node = self.objects.nodes.get_mut(number)?;
+        (node.kind, node.subject) = (kind, subject);
+        Ok(number)
+    }
+
+    pub(super) fn add_event_node(
+        &mut self,
+        graph: u64,
+        event: u64,
+        record: bool,
+        before: &[u64],
+    ) -> Answer<u64> {
+        self.objects.events.get(event)?;
+        let kind = match record {
+            true => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+            false => CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+        };
+        self.add_special(graph, kind, event, before)
+    }
+
+    /// Adds a node with a copy of a graph inside.
+    pub(super) fn add_child(&mut self, graph: u64, child: u64, before: &[u64]) -> Answer<u64> {
+        let copy = self.clone_graph(child)?;
+        self.objects.graphs.get_mut(copy)?.owned = true;
+        let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH;
+        let added = self.add_special(graph, kind, copy, before);
+        if added.is_err() {
+            self.remove_graph(copy);
+        }
+        added
+    }
+
+    /// These nodes and all that lie before them.
+    pub(super) fn ancestors(&self, nodes: &[u64]) -> HashSet<u64> {
+        let mut seen = HashSet::new();
+        let mut left = nodes.to_vec();
+        while let Some(node) = left.pop() {
+            if seen.insert(node)
+                && let Ok(node) = self.objects.nodes.get(node)
+            {
+                left.extend(&node.before);
+            }
+        }
+        seen
+    }
+
+    /// A copy of a graph, whose nodes remember what they were made of.
+    pub(super) fn clone_graph(&mut self, graph: u64) -> Answer<u64> {
+        let original = self.objects.graphs.get(graph)?;
+        let (nodes, memory, users) =
+            (original.nodes.clone(), original.memory.clone(), original.users.clone());
+        let copy = self.new_graph();
+        let mut names = HashMap::new();
+        for number in nodes {
+            let mut node = self.objects.nodes.get(number)?.clone();
+            (node.graph, node.original) = (copy, number);
+            if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
+                node.subject = self.clone_graph(node.subject)?;
+                self.objects.graphs.get_mut(node.subject)?.owned = true;
+            }
+            names.insert(number, self.objects.nodes.insert(node));
+            let new = names[&number];
+            self.objects.graphs.get_mut(copy)?.nodes.push(new);
+        }
+        // Edges may lead to nodes that were made later.
+        for &new in names.values() {
+            for before in &mut self.objects.nodes.get_mut(new)?.before {
+                *before = *names.get(before).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+            }
+        }
+        for (user, count) in &users {
+            self.retain_user(*user, *count);
+        }
+        let copied = self.objects.graphs.get_mut(copy)?;
+        (copied.memory, copied.users) = (memory, users);
+        Ok(copy)
+    }
+
+    /// Removes a graph, its nodes and the graphs inside them.
+    pub(super) fn remove_graph(&mut self, graph: u64) {
+        let Ok(graph) = self.objects.graphs.remove(graph) else { return };
+        for node in graph.nodes {
+            if let Ok(node) = self.objects.nodes.remove(node)
+                && node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH
+            {
+                self.remove_graph(node.subject);
+            }
+        }
+        for (user, count) in graph.users {
+            self.release_user(user, count);
+        }
+    }
+
+    /// A graph's nodes in an order in which each comes behind those that it depends on; the order
+    /// in which they were made, where that is one.
+    pub(super) fn sorted(&self, graph: u64) -> Answer<Vec<u64>> {
+        let mut left = self.objects.graphs.get(graph)?.nodes.clone();
+        let mut placed = HashSet::new();
+        let mut order = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            let mut rest = Vec::new();
+            for node in left.iter().copied() {
+                let before = &self.objects.nodes.get(node)?.before;
+                if before.iter().all(|other| placed.contains(other)) {
+                    placed.insert(node);
+                    order.push(node);
+                } else {
+                    rest.push(node);
+                }
+            }
+            if rest.len() == left.len() {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+            left = rest;
+        }
+        Ok(order)
+    }
+
+    /// The steps of a graph, with graphs inside it laid out flat, behind the steps that are there.
+    pub(super) fn flatten(
+        &self,
+        graph: u64,
+        entry: &[usize],
+        steps: &mut Vec<Step>,
+        memory: &mut Vec<Arc<GraphMemory>>,
+    ) -> Answer {
+        memory.extend(self.objects.graphs.get(graph)?.memory.iter().cloned());
+        let mut places = HashMap::new();
+        for number in self.sorted(graph)? {
+            let node = self.objects.nodes.get(number)?;
+            let mut before: Vec<usize> =
+                node.before.iter().filter_map(|other| places.get(other).copied()).collect();
+            if before.is_empty() {
+                before.extend(entry);
+            }
+            let mut step = Step {
+                node: number,
+                kind: node.kind,
+                work: node.work.clone(),
+                subject: node.subject,
+                function: node.function,
+                before,
+                enabled: true,
+            };
+            if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
+                // Where the child begins; the node's own step comes behind all of the child.
+                let child = node.subject;
+                let begin = steps.len();
+                let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+                steps.push(Step { node: 0, kind, ..step.clone() });
+                self.flatten(child, &[begin], steps, memory)?;
+                step.before = (begin..steps.len()).collect();
+            }
+            places.insert(number, steps.len());
+            steps.push(step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! Launching kernels.
+
+use core::ffi::{c_uint, c_void};
+use std::sync::Arc;
+
+use cuda_sys::{CUfunction, CUlaunchAttributeID, CUlaunchConfig, CUresult, CUstream};
+
+use super::bridge::{KernelWork, Launch, new_heap};
+use super::call::{Answer, functions, process};
+use super::event::record;
+use super::function::{max_dynamic, max_threads, resident};
+use super::objects::number;
+use super::process::{Process, State};
+use super::work::Work;
+
+/// What is asked of a launch besides the function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared: u32,
+    pub(super) cooperative: bool,
+}
+
+/// The bytes of a kernel's parameters.
+///
+/// # Safety
+/// `arguments` is null or has a pointer to each parameter; `extra` is null or a list of a buffer
+/// and its size, as the driver takes it.
+pub(super) unsafe fn parameters(
+    layout: &[(usize, usize)],
+    arguments: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer<Vec<u8>> {
+    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+    let bytes = layout.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
+    let mut packed = vec![0_u8; bytes];
+    if !arguments.is_null() {
+        if !extra.is_null() {
+            return Err(invalid);
+        }
+        for (index, &(offset, size)) in layout.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            let argument = unsafe { arguments.add(index).read() };
+            if argument.is_null() {
+                return Err(invalid);
+            }
+            let place = packed.get_mut(offset..offset + size).ok_or(invalid)?;
+            // SAFETY: the argument is valid for the read of the parameter's size.
+            place.copy_from_slice(unsafe { core::slice::from_raw_parts(argument.cast(), size) });
+        }
+        return Ok(packed);
+    }
+    if extra.is_null() {
+        return if bytes == 0 { Ok(packed) } else { Err(invalid) };
+    }
+    let (mut buffer, mut size) = (core::ptr::null::<u8>(), 0);
+    let mut at = extra;
+    loop {
+        // SAFETY: the list ends with a null, which is not passed over.
+        let key = unsafe { at.read() };
+        match key.addr() {
+            0 => break,
+            // SAFETY: each key but the end has a value behind it.
+            1 => buffer = unsafe { at.add(1).read() }.cast_const().cast(),
+            2 => {
+                // SAFETY: as above; the size's value points to it.
+                let place = unsafe { at.add(1).read() }.cast::<usize>();
+                if place.is_null() {
+                    return Err(invalid);
+                }
+                // SAFETY: not null, and the caller's promise.
+                size = unsafe { place.read() };
+            }
+            _ => return Err(invalid),
+        }
+        // SAFETY: the list goes on behind a key's value.
+        at = unsafe { at.add(2) };
+    }
+    if size < bytes || buffer.is_null() && bytes > 0 {
+        return Err(invalid);
+    }
+    if bytes > 0 {
+        // SAFETY: the buffer has `size` bytes, which is enough.
+        packed.copy_from_slice(unsafe { core::slice::from_raw_parts(buffer, bytes) });
+    }
+    Ok(packed)
+}
+
+impl State {
+    /// Checks a launch in a context and makes a piece of work of it.
+    ///
+    /// # Safety
+    /// As [`parameters`].
+    pub(super) unsafe fn kernel(
+        &mut self,
+        process: &Process,
+        function: CUfunction,
+        context: u64,
+        shape: &Shape,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> Answer<(Work, u64)> {
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let found = self.function_in(process, number(function), context)?;
+        let function = self.objects.functions.get(found)?;
+        if function.context != context {
+            return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
+        }
+        let (program, entry, settings) =
+            (function.program.clone(), function.entry, function.settings);
+        let device = self.objects.contexts.get(context)?.device;
+        let (_, info) = process.device(device as i32)?;
+        let attributes = program.attributes(entry);
+        let Shape { grid, block, shared, cooperative } = *shape;
+        let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
+        let bounds = [info.max_threads, info.max_threads, 64];
+        if grid.contains(&0)
+            || block.contains(&0)
+            || grid[1] > 65_535
+            || grid[2] > 65_535
+            || grid[0] > i32::MAX.cast_unsigned()
+            || block.iter().zip(bounds).any(|(&size, bound)| size > bound)
+            || threads > u64::from(max_threads(&attributes, info))
+            || shared > max_dynamic(&attributes, &settings, info)
+        {
+            return Err(invalid);
+        }
+        if cooperative {
+            let blocks = grid.iter().map(|&size| u64::from(size)).product::<u64>();
+            let each = resident(&attributes, &settings, info, threads as u32, shared as usize);
+            if blocks > u64::from(each) * u64::from(info.multiprocessors) {
+                return Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+            }
+        }
+        // SAFETY: the caller's promise.
+        let params = unsafe { parameters(program.params(entry), arguments, extra) }?;
+        let known = self.objects.contexts.get_mut(context)?;
+        let heap = match &known.heap {
+            Some(heap) => heap.clone(),
+            None => known.heap.insert(new_heap(known.limits.heap, device)).clone(),
+        };
+        let stack = u32::try_from(known.limits.stack).unwrap_or(u32::MAX);
+        let launch = Launch { entry, grid, block, shared, params, cooperative };
+        let work = KernelWork { program, launch, device, stack, heap };
+        Ok((Work::Kernel(Arc::new(work)), found))
+    }
+}
+
+/// # Safety
+/// As [`parameters`].
+unsafe fn launch(
+    function: CUfunction,
+    shape: &Shape,
+    stream: CUstream,
+    arguments: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer {
+    let process = process()?;
+    let mut state = process.lock();
+    let stream = state.stream(stream)?;
+    let context = state.objects.streams.get(stream)?.context;
+    // SAFETY: the caller's promise.
+    let (work, function) =
+        unsafe { state.kernel(process, function, context, shape, arguments, extra) }?;
+    state.submit(stream, work, function)?;
+    process.kick();
+    Ok(())
+}
+
+/// Reads the attributes of an extended launch. Events to be recorded at its end come back.
+///
+/// # Safety
+/// The list has as many attributes as it says.
+unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<cuda_sys::CUevent>> {
+    use CUlaunchAttributeID as A;
+    let mut events = Vec::new();
+    if config.numAttrs > 0 && config.attrs.is_null() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    for index in 0..config.numAttrs as usize {
+        // SAFETY: the caller's promise.
+        let attribute = unsafe { &*config.attrs.add(index) };
+        // SAFETY: the id says which part of the union is set.
+        unsafe {
+            match attribute.id {
+                A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
+                    shape.cooperative = attribute.value.cooperative != 0;
+                }
+                A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+                    let size = attribute.value.clusterDim;
+                    // Every block is a cluster of its own.
+                    if [size.x, size.y, size.z].iter().any(|&size| size > 1) {
+                        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+                    }
+                }
+                A::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT => {
+                    events.push(attribute.value.programmaticEvent.event);
+                }
+                A::CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT => {
+                    events.push(attribute.value.launchCompletionEvent.event);
+                }
+                A::CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE => {
+                    return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+                }
+                // What the device may do earlier or faster, it does at its usual time.
+                id if id.0 <= A::CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE.0 => {}
+                _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+            }
+        }
+    }
+    Ok(events)
+}
+
+functions! {
+    Device fn cuLaunchKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
+        arguments: *mut *mut c_void, extra: *mut *mut c_void
+    ) {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared,
+            cooperative: false,
+        };
+        launch(function, &shape, stream, arguments, extra)
+    }
+    Device fn cuLaunchCooperativeKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
+        arguments: *mut *mut c_void
+    ) {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared,
+            cooperative: true,
+        };
+        launch(function, &shape, stream, arguments, core::ptr::null_mut())
+    }
+    Device fn cuLaunchKernelEx(
+        config: *const CUlaunchConfig, function: CUfunction, arguments: *mut *mut c_void,
+        extra: *mut *mut c_void
+    ) {
+        if config.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let config = &*config;
+        let mut shape = Shape {
+            grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+            block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+            shared: config.sharedMemBytes,
+            cooperative: false,
+        };
+        let events = attributes(config, &mut shape)?;
+        launch(function, &shape, config.hStream, arguments, extra)?;
+        for event in events {
+            record(event, config.hStream, 0)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! The driver's functions, by exported name, over the address space and the executor.
+//!
+//! One file per topic. The state is behind one lock; work runs without it, on the threads of the
+//! [`engine`]. Handles are numbers that are looked up, so that a wrong one is an error.
+
+mod attributes;
+mod bridge;
+mod call;
+mod capture;
+mod context;
+mod copy;
+mod copy_shaped;
+mod device;
+mod engine;
+mod event;
+mod fill;
+mod function;
+mod graph;
+mod graph_exec;
+mod graph_nodes;
+mod graph_params;
+mod jit;
+mod launch;
+mod ledger;
+mod library;
+mod memory;
+mod module;
+mod names;
+mod objects;
+mod per_thread;
+mod pointer;
+mod pool;
+mod process;
+mod refused;
+mod refused_more;
+mod stream;
+mod table;
+mod userobject;
+mod work;
+
+pub use ledger::{Ledger, fault_report, ledger};
+pub use names::resolve;
+pub use table::support;

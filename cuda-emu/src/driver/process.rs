@@ -1,0 +1,161 @@
+//! The state of the driver: one per process.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cuda_sys::CUresult;
+
+use super::bridge::{DeviceInfo, device_info};
+use super::call::{Answer, watch_fork};
+use super::engine::{self, Engine};
+use super::objects::Objects;
+use crate::config::Config;
+use crate::space::Space;
+
+/// The driver's state.
+pub(super) struct Process {
+    pub(super) config: &'static Config,
+    pub(super) space: Arc<Space>,
+    pub(super) devices: Vec<DeviceInfo>,
+    state: Mutex<State>,
+    /// Told when there is work.
+    pub(super) work: Condvar,
+    /// Told when work is done.
+    pub(super) done: Condvar,
+    /// The code that every call answers after a fault; 0 before.
+    lost: AtomicI32,
+    /// What kernels have printed since the last synchronisation.
+    printed: Mutex<Vec<u8>>,
+    report: Mutex<Option<String>>,
+}
+
+/// What is behind the lock.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) objects: Objects,
+    pub(super) engine: Engine,
+}
+
+/// The state, locked.
+pub(super) type Locked<'a> = MutexGuard<'a, State>;
+
+static PROCESS: OnceLock<Result<Process, CUresult>> = OnceLock::new();
+
+/// The state, if `cuInit` has succeeded.
+pub(super) fn initialised() -> Option<&'static Process> {
+    PROCESS.get()?.as_ref().ok()
+}
+
+/// What `cuInit` does.
+pub(super) fn initialise() -> Answer {
+    match PROCESS.get_or_init(Process::new) {
+        Ok(process) => {
+            static STARTED: OnceLock<Answer> = OnceLock::new();
+            *STARTED.get_or_init(|| {
+                watch_fork();
+                engine::start(process)
+            })
+        }
+        Err(code) => Err(*code),
+    }
+}
+
+impl Process {
+    fn new() -> Answer<Self> {
+        let config = Config::active();
+        let devices: Vec<DeviceInfo> = (0..)
+            .zip(visible(config.devices))
+            .map(|(ordinal, _)| device_info(config, ordinal))
+            .collect();
+        if devices.is_empty() {
+            return Err(CUresult::CUDA_ERROR_NO_DEVICE);
+        }
+        let space = Space::new().map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        space.set_limit(config.memory);
+        let state = State { objects: Objects::new(devices.len()), engine: Engine::new(config) };
+        Ok(Self {
+            config,
+            space,
+            devices,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            lost: AtomicI32::new(0),
+            printed: Mutex::new(Vec::new()),
+            report: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn lock(&self) -> Locked<'_> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails with the fault's code once there was one.
+    pub(super) fn usable(&self) -> Answer {
+        match self.lost.load(Ordering::Acquire) {
+            0 => Ok(()),
+            code => Err(CUresult(code as _)),
+        }
+    }
+
+    /// Takes note of a fault: the first one counts. Its report goes to standard error.
+    pub(super) fn lose(&self, code: CUresult, report: String) {
+        let none = self.lost.compare_exchange(0, code.0 as _, Ordering::AcqRel, Ordering::Acquire);
+        if none.is_ok() {
+            self.flush();
+            eprintln!("cuda-emu: {code}: {report}");
+            *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        }
+    }
+
+    /// What happened, once there was a fault.
+    pub(super) fn report(&self) -> Option<String> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The device with this number.
+    pub(super) fn device(&self, device: i32) -> Answer<(u32, &DeviceInfo)> {
+        let ordinal = u32::try_from(device).map_err(|_| CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        let info = self.devices.get(ordinal as usize);
+        Ok((ordinal, info.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?))
+    }
+
+    /// Keeps what a kernel prints until the next synchronisation.
+    pub(super) fn print(&self, bytes: &[u8]) {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+    }
+
+    /// Writes what kernels have printed to file descriptor 1.
+    pub(super) fn flush(&self) {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.is_empty() {
+            return;
+        }
+        // Behind what the program itself has printed, and past its captures of Rust's stdout.
+        let _ = std::io::stdout().flush();
+        // SAFETY: flushes the C library's streams, which takes their locks.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let mut rest = printed.as_slice();
+        while !rest.is_empty() {
+            // SAFETY: `rest` is valid for the read of its length.
+            let count = unsafe { libc::write(1, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(count) {
+                Ok(count) if count > 0 => rest = &rest[count.min(rest.len())..],
+                _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+                // Nobody to tell: what cannot be written is lost, as with any closed stdout.
+                _ => break,
+            }
+        }
+        printed.clear();
+    }
+}
+
+/// The devices that `CUDA_VISIBLE_DEVICES` leaves: the list ends at the first that there is not.
+fn visible(count: u32) -> Vec<u32> {
+    let all = (0..count).collect();
+    let Some(listed) = std::env::var_os("CUDA_VISIBLE_DEVICES") else { return all };
+    let listed = listed.to_string_lossy();
+    let ordinals = listed.split(',').map(|text| text.trim().parse().ok());
+    ordinals.map_while(|ordinal| ordinal.filter(|ordinal| *ordinal < count)).collect()
+}

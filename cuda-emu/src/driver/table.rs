@@ -1,0 +1,118 @@
+//! The one table of functions, by exported name: what the resolver, `cuGetProcAddress` and the
+//! documentation are made of.
+
+use core::ffi::{c_int, c_void};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use cuda_sys::{CUdriverProcAddressQueryResult, DRIVER_SYMBOLS};
+
+use super::call::Entry;
+
+/// The files' tables, with what they are about.
+static FILES: &[(&str, &[Entry])] = &[
+    ("Start and devices", super::device::TABLE),
+    ("Errors and functions by name", super::names::TABLE),
+    ("Contexts", super::context::TABLE),
+    ("Modules", super::module::TABLE),
+    ("Libraries", super::library::TABLE),
+    ("Functions and occupancy", super::function::TABLE),
+    ("Launches", super::launch::TABLE),
+    ("Memory", super::memory::TABLE),
+    ("Stream-ordered memory", super::pool::TABLE),
+    ("Addresses", super::pointer::TABLE),
+    ("Copies", super::copy::TABLE),
+    ("Copies of boxes", super::copy_shaped::TABLE),
+    ("Memsets and values", super::fill::TABLE),
+    ("Streams", super::stream::TABLE),
+    ("Events", super::event::TABLE),
+    ("Capture", super::capture::TABLE),
+    ("Graphs", super::graph_nodes::TABLE),
+    ("Parameters of graph nodes", super::graph_params::TABLE),
+    ("Executable graphs", super::graph_exec::TABLE),
+    ("User objects", super::userobject::TABLE),
+    ("Variants for per-thread default streams", super::per_thread::TABLE),
+    ("Not supported", super::refused::TABLE),
+    ("Not supported (continued)", super::refused_more::TABLE),
+];
+
+fn entries() -> &'static HashMap<&'static str, &'static Entry> {
+    static ENTRIES: OnceLock<HashMap<&'static str, &'static Entry>> = OnceLock::new();
+    ENTRIES.get_or_init(|| {
+        let all = FILES.iter().flat_map(|(_, table)| table.iter());
+        all.map(|entry| (entry.name, entry)).collect()
+    })
+}
+
+/// The address of a function; null if there is none.
+pub(super) fn address(name: &str) -> *const c_void {
+    entries().get(name).map_or(core::ptr::null(), |entry| entry.address)
+}
+
+/// A name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
+pub(super) fn base(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+/// The variant of a function for per-thread default streams, or the function itself.
+fn per_thread(name: &str) -> *const c_void {
+    let variant = ["_ptsz", "_ptds"].map(|ending| address(&format!("{name}{ending}")));
+    let found = variant.into_iter().find(|address| !address.is_null());
+    found.unwrap_or_else(|| address(name))
+}
+
+/// The newest function of a base name that a CUDA release knows.
+pub(super) fn by_version(
+    symbol: &str,
+    version: c_int,
+    own_stream: bool,
+) -> Result<*const c_void, CUdriverProcAddressQueryResult> {
+    let of = DRIVER_SYMBOLS.iter().filter(|known| known.base == symbol);
+    let mut known = of.filter(|known| entries().contains_key(known.name)).peekable();
+    if known.peek().is_none() {
+        return Err(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    }
+    known
+        .filter(|known| known.version <= version)
+        .max_by_key(|known| known.version)
+        .map(|known| if own_stream { per_thread(known.name) } else { address(known.name) })
+        .ok_or(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
+}
+
+/// What is there, function by function, in Markdown: the text of `SUPPORT.md`.
+#[must_use]
+pub fn support() -> String {
+    let mut text = String::from(
+        "# What the software device supports\n\n\
+         Generated from the table of functions by a test of this crate; `CUDA_EMU_BLESS=1` makes \
+         it write this file again.\n\n\
+         Every function of `cuda.h` of CUDA 13.5 has an address. Those under *Not supported* answer \
+         `CUDA_ERROR_NOT_SUPPORTED`. What a supported function lacks it refuses in the same way: \
+         arrays, textures, clusters larger than a block, device-side launches, sharing with other \
+         processes. Machine code is answered with `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
+    );
+    let count = |supported| entries().values().filter(|entry| entry.supported == supported).count();
+    let _ = write!(text, "\n{} functions work; {} do not.\n", count(true), count(false));
+    let works = FILES.iter().filter(|(_, table)| table.iter().all(|entry| entry.supported));
+    for (title, table) in works {
+        list(&mut text, title, table.iter().map(|entry| entry.name));
+    }
+    let missing = FILES.iter().flat_map(|(_, table)| table.iter());
+    let missing = missing.filter(|entry| !entry.supported).map(|entry| entry.name);
+    list(&mut text, "Not supported", missing);
+    text
+}
+
+fn list<'a>(text: &mut String, title: &str, names: impl Iterator<Item = &'a str>) {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    let _ = write!(text, "\n## {title}\n\n| | | |\n|---|---|---|\n");
+    for row in names.chunks(3) {
+        let cells: Vec<String> = row.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+}

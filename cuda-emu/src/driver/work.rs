@@ -1,0 +1,271 @@
+//! Pieces of work of a stream, and doing them.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::sync::Arc;
+
+use cuda_sys::{CUresult, CUstream};
+
+use super::bridge::{self, KernelWork};
+use super::call::in_callback;
+use super::objects::handle;
+use super::process::Process;
+
+/// A pointer of the user's that goes back to the user.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UserData(pub(super) *mut c_void);
+
+// SAFETY: the driver only carries it to the user's function, whose contract says that it is called
+// on another thread.
+unsafe impl Send for UserData {}
+// SAFETY: as above.
+unsafe impl Sync for UserData {}
+
+/// A host function of the user's.
+pub(super) type HostFunction = unsafe extern "C" fn(*mut c_void);
+/// A stream callback of the user's.
+pub(super) type Callback = unsafe extern "C" fn(CUstream, CUresult, *mut c_void);
+
+/// A piece of work.
+#[derive(Clone)]
+pub(super) enum Work {
+    /// Only order.
+    Nothing,
+    /// Marks an event.
+    Record(u64),
+    Kernel(Arc<KernelWork>),
+    Copy(Copy),
+    Fill(Fill),
+    Host(HostFunction, UserData),
+    Callback(Callback, UserData),
+    /// Waits until a value in memory is as wanted: address, value, bytes, flags.
+    Wait(u64, u64, u8, u32),
+    /// Writes a value: address, value, bytes.
+    Write(u64, u64, u8),
+    /// Frees memory.
+    Free(u64),
+}
+
+/// Where a copy comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// An address, and whether it must be in the device's table.
+    At(u64, bool),
+    /// What was there when the copy was enqueued; rows without space between them.
+    Bytes(Arc<[u8]>),
+}
+
+/// A copy of `slices` of `rows` of `width` bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Copy {
+    pub(super) from: Source,
+    pub(super) to: u64,
+    /// Whether the destination must be in the device's table.
+    pub(super) to_device: bool,
+    pub(super) width: usize,
+    pub(super) rows: usize,
+    pub(super) slices: usize,
+    /// Bytes from one row to the next, and from one slice to the next.
+    pub(super) from_pitch: (usize, usize),
+    pub(super) to_pitch: (usize, usize),
+}
+
+impl Copy {
+    /// Bytes from the first to the last of a side with this pitch; `None` if no memory is so large.
+    pub(super) fn extent(&self, (pitch, slice): (usize, usize)) -> Option<u64> {
+        let rows = pitch.checked_mul(self.rows.checked_sub(1)?)?;
+        let slices = slice.checked_mul(self.slices.checked_sub(1)?)?;
+        u64::try_from(rows.checked_add(slices)?.checked_add(self.width)?).ok()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.width == 0 || self.rows == 0 || self.slices == 0
+    }
+}
+
+/// Fills `rows` rows of `width` elements of `size` bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fill {
+    pub(super) at: u64,
+    pub(super) value: u32,
+    pub(super) size: u8,
+    pub(super) width: usize,
+    pub(super) rows: usize,
+    pub(super) pitch: usize,
+}
+
+impl Fill {
+    /// Bytes from the first to the last.
+    pub(super) fn extent(&self) -> Option<u64> {
+        let rows = self.pitch.checked_mul(self.rows.checked_sub(1)?)?;
+        let width = self.width.checked_mul(usize::from(self.size))?;
+        u64::try_from(rows.checked_add(width)?).ok()
+    }
+}
+
+/// How a piece of work went.
+pub(super) enum Outcome {
+    Done,
+    /// It has to be tried again later.
+    Again,
+    /// The device is lost.
+    Fault(CUresult, String),
+}
+
+/// The host's view of an address.
+pub(super) fn host<T>(address: u64) -> *mut T {
+    ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Does a piece of work, without any lock.
+pub(super) fn perform(process: &Process, work: &Work, stream: u64) -> Outcome {
+    match work {
+        Work::Nothing | Work::Record(_) => Outcome::Done,
+        Work::Kernel(kernel) => match bridge::run(process, kernel) {
+            Ok(()) => Outcome::Done,
+            Err((code, report)) => Outcome::Fault(code, report),
+        },
+        Work::Copy(copy) => run_copy(process, copy),
+        Work::Fill(fill) => run_fill(process, fill),
+        Work::Host(function, data) => {
+            // SAFETY: the user enqueued this function to be called with this pointer, once.
+            in_callback(|| unsafe { function(data.0) });
+            Outcome::Done
+        }
+        Work::Callback(function, data) => {
+            // SAFETY: as above; the stream is the one that it was enqueued on.
+            in_callback(|| unsafe { function(handle(stream), CUresult::CUDA_SUCCESS, data.0) });
+            Outcome::Done
+        }
+        Work::Wait(address, value, bytes, flags) => {
+            let Some(now) = load(process, *address, *bytes) else {
+                return gone(process, "a wait for a value", *address, u64::from(*bytes));
+            };
+            let difference = now.wrapping_sub(*value);
+            let met = match (flags & 3, bytes) {
+                // Cyclic, as counters that wrap around need it.
+                (0, 4) => (difference as u32).cast_signed() >= 0,
+                (0, _) => difference.cast_signed() >= 0,
+                (1, _) => now == *value,
+                (2, _) => now & value != 0,
+                (_, 4) => !(now as u32 | *value as u32) != 0,
+                _ => !(now | value) != 0,
+            };
+            if met { Outcome::Done } else { Outcome::Again }
+        }
+        Work::Write(address, value, bytes) => store(process, *address, *value, *bytes),
+        Work::Free(address) => {
+            process.space.free(*address);
+            Outcome::Done
+        }
+    }
+}
+
+/// A fault: the memory that work was enqueued for is not there any more.
+fn gone(process: &Process, what: &str, address: u64, bytes: u64) -> Outcome {
+    let place = process.space.describe(address);
+    let report = format!("{what} of {bytes} bytes at {address:#x}: {place}");
+    Outcome::Fault(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, report)
+}
+
+fn run_copy(process: &Process, copy: &Copy) -> Outcome {
+    if copy.is_empty() {
+        return Outcome::Done;
+    }
+    let there = |address: u64, pitch: (usize, usize)| {
+        let extent = copy.extent(pitch).unwrap_or(u64::MAX);
+        match process.space.find_range(address, extent) {
+            Some(_) => None,
+            None => Some(gone(process, "a copy", address, extent)),
+        }
+    };
+    let from = match &copy.from {
+        Source::At(address, checked) => {
+            if *checked && let Some(fault) = there(*address, copy.from_pitch) {
+                return fault;
+            }
+            host::<u8>(*address).cast_const()
+        }
+        Source::Bytes(bytes) => bytes.as_ptr(),
+    };
+    if copy.to_device
+        && let Some(fault) = there(copy.to, copy.to_pitch)
+    {
+        return fault;
+    }
+    let to = host::<u8>(copy.to);
+    for slice in 0..copy.slices {
+        for row in 0..copy.rows {
+            // SAFETY: device memory was found in the table just now, and host memory is the
+            // caller's promise, for the extent that these rows are part of. What others do with
+            // the bytes meanwhile is the program's own race, as on any device.
+            unsafe {
+                let from = from.add(slice * copy.from_pitch.1 + row * copy.from_pitch.0);
+                let to = to.add(slice * copy.to_pitch.1 + row * copy.to_pitch.0);
+                ptr::copy(from, to, copy.width);
+            }
+        }
+    }
+    Outcome::Done
+}
+
+fn run_fill(process: &Process, fill: &Fill) -> Outcome {
+    if fill.width == 0 || fill.rows == 0 {
+        return Outcome::Done;
+    }
+    let extent = fill.extent().unwrap_or(u64::MAX);
+    if process.space.find_range(fill.at, extent).is_none() {
+        return gone(process, "a memset", fill.at, extent);
+    }
+    for row in 0..fill.rows {
+        let at = host::<u8>(fill.at).wrapping_add(row * fill.pitch);
+        // SAFETY: the row lies in a region of the table; its start was checked to be aligned when
+        // the work was enqueued.
+        unsafe {
+            match fill.size {
+                1 => at.write_bytes(fill.value as u8, fill.width),
+                2 => fill_with(at.cast::<u16>(), fill.value as u16, fill.width),
+                _ => fill_with(at.cast::<u32>(), fill.value, fill.width),
+            }
+        }
+    }
+    Outcome::Done
+}
+
+/// # Safety
+/// `at` is aligned and valid for the write of `count` values.
+unsafe fn fill_with<T: core::marker::Copy>(at: *mut T, value: T, count: usize) {
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { at.add(index).write(value) };
+    }
+}
+
+/// The value at an address that was checked to be aligned; `None` if no memory is there.
+fn load(process: &Process, address: u64, bytes: u8) -> Option<u64> {
+    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    process.space.find_range(address, u64::from(bytes))?;
+    // SAFETY: aligned memory of a region of the table; kernels and the host change such values
+    // atomically.
+    Some(unsafe {
+        match bytes {
+            4 => u64::from(AtomicU32::from_ptr(host(address)).load(Ordering::Acquire)),
+            _ => AtomicU64::from_ptr(host(address)).load(Ordering::Acquire),
+        }
+    })
+}
+
+fn store(process: &Process, address: u64, value: u64, bytes: u8) -> Outcome {
+    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    if process.space.find_range(address, u64::from(bytes)).is_none() {
+        return gone(process, "a write of a value", address, u64::from(bytes));
+    }
+    // SAFETY: as in `load`.
+    unsafe {
+        match bytes {
+            4 => AtomicU32::from_ptr(host(address)).store(value as u32, Ordering::Release),
+            _ => AtomicU64::from_ptr(host(address)).store(value, Ordering::Release),
+        }
+    }
+    Outcome::Done
+}

@@ -1,0 +1,173 @@
+//! A block of threads: its warps, shared memory and barriers.
+
+pub(crate) mod barrier;
+
+use barrier::Barrier;
+
+use super::control::frame::{Frame, Registers};
+use super::control::warp::{NONE, State, Turn, Warp};
+use super::fault::Code;
+use super::inst::LANES;
+use super::machine::{Job, Machine};
+
+/// What shared memory holds before anything is written: no value to rely on.
+const UNWRITTEN: u8 = 0xfd;
+
+/// A resident block.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    /// `%ctaid`, and the same as one number.
+    pub(crate) index: [u32; 3],
+    pub(crate) linear: u64,
+    pub(crate) warps: Vec<Warp>,
+    pub(crate) shared: Option<Registers>,
+    pub(crate) barriers: Vec<Barrier>,
+    /// The warp whose turn is next.
+    next: usize,
+}
+
+impl Block {
+    /// Memory for a block of the launch.
+    pub(crate) fn new(job: &Job<'_>) -> Self {
+        let code = job.program.code(job.program.function_of(job.entry));
+        let offsets = job.program.shared_offsets(job.entry);
+        let warps = (0..job.warps)
+            .map(|index| {
+                let mut warp = Warp::default();
+                warp.index = index;
+                warp.new_frame(Box::new(Frame {
+                    function: job.program.function_of(job.entry),
+                    registers: Registers::of(code, offsets),
+                    parent: NONE,
+                    return_pc: 0,
+                    call: 0,
+                    local_base: 0,
+                    saved_top: [0; LANES],
+                    join: NONE,
+                    depth: 0,
+                }));
+                if job.local_bytes != 0 {
+                    warp.local = Some(Registers::new(job.local_bytes as usize * LANES));
+                }
+                warp
+            })
+            .collect();
+        let shared = (job.shared_bytes != 0).then(|| Registers::new(job.shared_bytes as usize));
+        Self { warps, shared, barriers: vec![Barrier::default(); 16], ..Self::default() }
+    }
+
+    /// Begins anew as the block of this number.
+    pub(crate) fn restart(&mut self, job: &Job<'_>, linear: u64) {
+        let [x, y, _] = job.launch.grid.map(u64::from);
+        self.linear = linear;
+        self.index = [(linear % x) as u32, (linear / x % y) as u32, (linear / (x * y)) as u32];
+        self.next = 0;
+        if let Some(shared) = &self.shared {
+            // SAFETY: the memory is this block's alone, and no lane runs yet.
+            unsafe { shared.start().write_bytes(UNWRITTEN, shared.bytes()) };
+        }
+        for barrier in &mut self.barriers {
+            barrier.reset();
+        }
+        let local = job.program.code(job.program.function_of(job.entry)).local_bytes;
+        for (at, warp) in self.warps.iter_mut().enumerate() {
+            let first = at as u32 * LANES as u32;
+            let lanes = (job.threads - first).min(LANES as u32);
+            warp.restart(u32::MAX >> (LANES as u32 - lanes), local);
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Runs the current block until it is done or all of its warps have had their slice.
+    pub(crate) fn run_block(&mut self) -> BlockTurn {
+        self.shared = self.block.shared.as_ref().map_or(std::ptr::null_mut(), Registers::start);
+        self.polled = false;
+        loop {
+            let (mut progress, mut expired, mut live) = (false, false, false);
+            for turn in 0..self.block.warps.len() {
+                let at = (self.block.next + turn) % self.block.warps.len();
+                if self.block.warps[at].splits.is_empty() && self.block.warps[at].live == 0 {
+                    continue;
+                }
+                live = true;
+                let ready = self.block.warps[at].ready();
+                if !ready && !self.block.warps[at].waits_inside() {
+                    continue;
+                }
+                std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
+                self.local =
+                    self.warp.local.as_ref().map_or(std::ptr::null_mut(), Registers::start);
+                self.fuel = SLICE;
+                self.moved = ready;
+                let end = self.run_warp();
+                std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
+                progress |= self.moved;
+                match end {
+                    Turn::Fault => return BlockTurn::Fault,
+                    Turn::Expired => expired = true,
+                    Turn::Blocked => {}
+                }
+            }
+            if !live {
+                return BlockTurn::Done;
+            }
+            if !progress {
+                self.deadlock();
+                return BlockTurn::Fault;
+            }
+            if expired {
+                return BlockTurn::Expired;
+            }
+        }
+    }
+
+    /// Every thread of the block that lives waits for one that never comes.
+    fn deadlock(&mut self) {
+        let mut text = String::from("every thread of the block that is left waits:");
+        let mut first = None;
+        let (mut at_barrier, mut at_sync) = (0, 0);
+        for warp in &self.block.warps {
+            for split in &warp.splits {
+                match split.state {
+                    State::Barrier(id) => {
+                        at_barrier += split.mask.count_ones();
+                        first.get_or_insert((warp.index, *split, Some(id)));
+                    }
+                    _ => {
+                        at_sync += split.mask.count_ones();
+                        first.get_or_insert((warp.index, *split, None));
+                    }
+                }
+            }
+        }
+        if at_barrier != 0 {
+            text.push_str(&format!(" {at_barrier} at a barrier,"));
+        }
+        if at_sync != 0 {
+            text.push_str(&format!(" {at_sync} for lanes that a .sync instruction names,"));
+        }
+        text.push_str(" which the others never reach");
+        let Some((warp, split, _)) = first else { return };
+        let at = warp as usize;
+        std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
+        self.enter(split);
+        // A split at a barrier waits behind it.
+        if matches!(split.state, State::Barrier(_)) {
+            self.pc = self.pc.saturating_sub(1);
+        }
+        self.fail(Code::LaunchFailed, split.mask.trailing_zeros() as usize, text);
+        std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
+    }
+}
+
+/// Branches of a warp in a slice.
+pub(crate) const SLICE: i64 = 1 << 16;
+
+/// How a block's turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockTurn {
+    Done,
+    Expired,
+    Fault,
+}

@@ -1,0 +1,135 @@
+//! What a launch is given: the device, the settings, the launch itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::builtins::heap::Heap;
+use super::program::EntryId;
+use crate::space::Space;
+
+/// What programs and launches must know of the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// Its name.
+    pub name: String,
+    /// Compute capability: major, minor.
+    pub cc: (u32, u32),
+    /// The newest PTX ISA that it takes.
+    pub isa: (u16, u16),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads of a block at most.
+    pub max_threads: u32,
+    /// Bytes of shared memory of a block, as long as nothing is said.
+    pub shared_per_block: u32,
+    /// The same for kernels that ask for more.
+    pub shared_optin: u32,
+    /// Bytes of its memory.
+    pub total_memory: u64,
+}
+
+impl Default for DeviceInfo {
+    fn default() -> Self {
+        Self {
+            ordinal: 0,
+            name: "software device".to_owned(),
+            cc: (9, 0),
+            isa: (9, 0),
+            multiprocessors: 132,
+            max_threads: 1024,
+            shared_per_block: 48 << 10,
+            shared_optin: 227 << 10,
+            total_memory: 16 << 30,
+        }
+    }
+}
+
+/// Whether a bare `mul` that feeds a bare `add` is computed as one `fma`, as ptxas may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Contract {
+    /// Each rounds for itself.
+    #[default]
+    Never,
+    /// They are fused. The executor does not do that yet: it is taken as `Never`, which ptxas may
+    /// choose too.
+    Always,
+}
+
+/// How launches are executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecConfig {
+    /// Threads of the host that run a launch.
+    pub workers: usize,
+    /// After which a launch ends with 702.
+    pub timeout: Option<Duration>,
+    /// Fusing of bare float instructions.
+    pub contract: Contract,
+    /// The order in which blocks begin: ascending, or drawn from this seed.
+    pub block_order_seed: Option<u64>,
+    /// Bytes of each thread's stack for recursion and `alloca`, beyond what is known from the
+    /// program (the limit `CU_LIMIT_STACK_SIZE`).
+    pub stack_bytes: u32,
+}
+
+impl Default for ExecConfig {
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            timeout: None,
+            contract: Contract::Never,
+            block_order_seed: None,
+            stack_bytes: 1024,
+        }
+    }
+}
+
+/// A launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The kernel.
+    pub entry: EntryId,
+    /// Blocks in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The parameters, laid out as [`Program::params`](super::Program::params) says.
+    pub params: Vec<u8>,
+    /// Whether all blocks are resident at once.
+    pub cooperative: bool,
+}
+
+/// What a launch runs in.
+pub struct Env<'a> {
+    /// The memory.
+    pub space: &'a Space,
+    /// The device.
+    pub device: &'a DeviceInfo,
+    /// The settings.
+    pub config: &'a ExecConfig,
+    /// The memory of the kernels' `malloc`.
+    pub heap: &'a Heap,
+    /// Takes what a thread prints, a whole `printf` at a time.
+    pub printf: &'a (dyn Fn(&[u8]) + Sync),
+}
+
+impl fmt::Debug for Env<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env")
+            .field("device", self.device)
+            .field("config", self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a launch did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Instructions, each counted once for each active lane.
+    pub lane_instructions: u64,
+}

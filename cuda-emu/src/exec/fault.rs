@@ -1,0 +1,150 @@
+//! What went wrong on the device: the driver's code, and a report for people.
+
+use std::fmt;
+
+use cuda_sys::CUresult;
+
+use super::inst::Flow;
+use super::machine::Machine;
+use super::memory::resolve::Wanted;
+use super::memory::{GENERIC, GLOBAL, LOCAL, PARAM, SHARED};
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Out of bounds, freed, read-only; shared and local memory too.
+    IllegalAddress,
+    Misaligned,
+    IllegalInstruction,
+    /// A call or branch to nowhere.
+    InvalidPc,
+    /// The instruction cannot work on this space.
+    #[allow(dead_code, reason = "for the atomics of local memory")]
+    InvalidSpace,
+    /// `trap`, stack overflow, threads that wait for ever.
+    LaunchFailed,
+    Assert,
+    Timeout,
+}
+
+impl Code {
+    pub(crate) fn result(self) -> CUresult {
+        match self {
+            Self::IllegalAddress => CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            Self::Misaligned => CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+            Self::IllegalInstruction => CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            Self::InvalidPc => CUresult::CUDA_ERROR_INVALID_PC,
+            Self::InvalidSpace => CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            Self::LaunchFailed => CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            Self::Assert => CUresult::CUDA_ERROR_ASSERT,
+            Self::Timeout => CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+        }
+    }
+}
+
+/// A launch that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{report}")]
+#[non_exhaustive]
+pub struct Fault {
+    /// What the driver answers.
+    pub code: CUresult,
+    /// Where and why.
+    pub report: Box<Report>,
+}
+
+/// Where a launch failed and why. `Display` writes it in several lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The kernel's name in the image.
+    pub kernel: String,
+    /// The function it was in, where that is another.
+    pub function: Option<String>,
+    /// `blockIdx` and `threadIdx` of the first thread that failed.
+    pub block: [u32; 3],
+    /// See `block`.
+    pub thread: [u32; 3],
+    /// The address, where memory was accessed.
+    pub address: Option<u64>,
+    /// What happened, with the nearest allocation of an address.
+    pub what: String,
+    /// The line of the PTX; 0 when unknown.
+    pub ptx_line: u32,
+    /// File, line and column of the source, where the PTX tells.
+    pub source: Option<(String, u32, u32)>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        writeln!(f, "{}", self.what)?;
+        write!(f, "  in kernel {}", self.kernel)?;
+        if let Some(function) = &self.function {
+            write!(f, ", function {function}")?;
+        }
+        write!(f, ", block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")?;
+        if self.ptx_line != 0 {
+            write!(f, "\n  at PTX line {}", self.ptx_line)?;
+        }
+        if let Some((file, line, column)) = &self.source {
+            write!(f, "\n  at {file}:{line}:{column}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Machine<'_> {
+    /// Ends the launch, because of a lane at the current instruction.
+    #[cold]
+    pub(crate) fn fail(&mut self, code: Code, lane: usize, what: String) -> Flow {
+        let program = self.job.program;
+        let (ptx_line, loc) = self.code.lines.get(self.pc as usize).copied().unwrap_or_default();
+        let entry = program.function_of(self.job.entry);
+        let kernel = program.code(entry).name.clone();
+        let here = self.warp.frame(self.frame).map_or(entry, |f| f.function);
+        let tid = self.job.tids.get(self.warp.index as usize);
+        let thread = |at: usize| tid.map_or(0, |tid| tid[at][lane & 31]);
+        let report = Report {
+            function: (here != entry).then(|| program.code(here).name.clone()),
+            kernel,
+            block: self.block.index,
+            thread: [thread(0), thread(1), thread(2)],
+            address: None,
+            what,
+            ptx_line,
+            source: loc.and_then(|loc| program.source(here, loc)),
+        };
+        self.fault = Some(Fault { code: code.result(), report: Box::new(report) });
+        Flow::Fault
+    }
+
+    /// Ends the launch because of an access of memory.
+    #[cold]
+    pub(crate) fn fail_access(
+        &mut self,
+        code: Code,
+        lane: usize,
+        address: u64,
+        space: u8,
+        want: Wanted,
+        why: &str,
+    ) -> Flow {
+        let verb = if want.write { "write" } else { "read" };
+        let memory = match space {
+            GENERIC | GLOBAL => "global",
+            SHARED => "shared",
+            LOCAL => "local",
+            PARAM => "parameter",
+            _ => "device",
+        };
+        let kind = if code == Code::Misaligned { "misaligned" } else { "invalid" };
+        let bytes = want.bytes;
+        let what = format!("{kind} {memory} {verb} of {bytes} bytes at {address:#x}: {why}");
+        let flow = self.fail(code, lane, what);
+        if let Some(fault) = &mut self.fault {
+            fault.report.address = Some(address);
+        }
+        flow
+    }
+}

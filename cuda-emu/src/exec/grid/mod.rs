@@ -1,0 +1,280 @@
+//! A launch: its blocks on worker threads, in turn, so that blocks may wait for each other.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::block::{Block, BlockTurn};
+use super::control::warp::{NONE, Warp};
+use super::fault::{Code, Fault, Report};
+use super::inst::{Isa, LANES};
+use super::machine::{Job, Machine};
+use super::memory::site::Sites;
+use super::program::Program;
+use super::{Env, Launch, Stats};
+
+/// Threads that are resident on a multiprocessor.
+const RESIDENT_THREADS: u64 = 2048;
+/// Block slots of a multiprocessor.
+const RESIDENT_BLOCKS: u64 = 32;
+
+/// Numbers the launches of the process.
+static LAUNCHES: AtomicU64 = AtomicU64::new(1);
+
+/// Runs a kernel to its end, on the calling thread and `workers - 1` others.
+///
+/// # Errors
+/// The first fault that a worker met, or the time-out.
+pub fn run(program: &Program, launch: &Launch, env: &Env<'_>) -> Result<Stats, Fault> {
+    let job = Job::new(program, launch, env)?;
+    let found: Mutex<Option<Fault>> = Mutex::new(None);
+    let count = AtomicU64::new(0);
+    let worker = || {
+        let (instructions, fault) = work(&job);
+        count.fetch_add(instructions, Ordering::Relaxed);
+        if let Some(fault) = fault {
+            job.stop.store(true, Ordering::Relaxed);
+            found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+        }
+    };
+    let workers = (env.config.workers.max(1) as u64).min(job.blocks);
+    if workers == 1 {
+        worker();
+    } else {
+        std::thread::scope(|scope| {
+            for _ in 1..workers {
+                // A thread that cannot be started leaves its blocks to the others.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, worker);
+            }
+            worker();
+        });
+    }
+    match found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(fault) => Err(fault),
+        None => Ok(Stats { lane_instructions: count.into_inner() }),
+    }
+}
+
+fn refuse(program: &Program, launch: &Launch, code: cuda_sys::CUresult, what: String) -> Fault {
+    let kernel = program.code(program.function_of(launch.entry)).name.clone();
+    Fault { code, report: Box::new(Report { kernel, what, ..Report::default() }) }
+}
+
+impl<'a> Job<'a> {
+    fn new(program: &'a Program, launch: &'a Launch, env: &'a Env<'a>) -> Result<Self, Fault> {
+        use cuda_sys::CUresult as R;
+        let no = |code, what| refuse(program, launch, code, what);
+        if let Some(why) = program.refused(launch.entry) {
+            return Err(no(R::CUDA_ERROR_NOT_SUPPORTED, why));
+        }
+        let product = |of: [u32; 3]| of.iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()));
+        let (threads, blocks) = (product(launch.block), product(launch.grid));
+        let (Some(threads @ 1..=1024), Some(blocks @ 1..)) = (threads, blocks) else {
+            return Err(no(R::CUDA_ERROR_INVALID_VALUE, "the launch's dimensions".to_owned()));
+        };
+        let attributes = program.attributes(launch.entry);
+        let needed = program.param_bytes(launch.entry);
+        if launch.params.len() < needed {
+            let what = format!("{} bytes of parameters of {needed}", launch.params.len());
+            return Err(no(R::CUDA_ERROR_INVALID_VALUE, what));
+        }
+        let shared_static = attributes.static_shared;
+        let shared_bytes = program.dynamic_start(launch.entry).saturating_add(launch.shared);
+        if shared_bytes.max(shared_static) > env.device.shared_optin {
+            let what = format!("{shared_bytes} bytes of shared memory");
+            return Err(no(R::CUDA_ERROR_INVALID_VALUE, what));
+        }
+        let warps = (threads as u32).div_ceil(LANES as u32);
+        let [x, y, _] = launch.block;
+        let tids = (0..warps)
+            .map(|warp| {
+                let linear = |lane: usize| warp * LANES as u32 + lane as u32;
+                [
+                    std::array::from_fn(|lane| linear(lane) % x),
+                    std::array::from_fn(|lane| linear(lane) / x % y),
+                    std::array::from_fn(|lane| linear(lane) / x / y),
+                ]
+            })
+            .collect();
+        let mut params = launch.params.clone();
+        params.resize(params.len().next_multiple_of(16) + 16, 0);
+        let started = Instant::now();
+        Ok(Self {
+            program,
+            entry: launch.entry,
+            launch,
+            env,
+            shared_bytes: shared_bytes.max(shared_static),
+            number: LAUNCHES.fetch_add(1, Ordering::Relaxed),
+            local_bytes: program.local_bytes(launch.entry, env.config.stack_bytes),
+            threads: threads as u32,
+            warps,
+            tids,
+            params: Params::new(&params),
+            blocks,
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            started,
+            deadline: env.config.timeout.and_then(|limit| started.checked_add(limit)),
+        })
+    }
+
+    /// The next block that nobody has begun.
+    fn take(&self) -> Option<u64> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        if at >= self.blocks {
+            return None;
+        }
+        Some(match self.env.config.block_order_seed {
+            None => at,
+            Some(seed) => permute(seed, at, self.blocks),
+        })
+    }
+
+    /// Blocks that one worker keeps resident at most.
+    fn resident(&self) -> usize {
+        if self.launch.cooperative {
+            return usize::MAX;
+        }
+        let each = (RESIDENT_THREADS / u64::from(self.threads)).clamp(1, RESIDENT_BLOCKS);
+        let all = each * u64::from(self.env.device.multiprocessors.max(1));
+        usize::try_from(all).unwrap_or(usize::MAX)
+    }
+}
+
+/// The parameters of a launch, aligned to 16.
+#[derive(Debug)]
+pub(crate) struct Params(Vec<u128>);
+
+impl Params {
+    fn new(bytes: &[u8]) -> Self {
+        let words = bytes.chunks(16).map(|chunk| {
+            let mut word = [0; 16];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u128::from_le_bytes(word)
+        });
+        Self(words.collect())
+    }
+
+    /// The first byte.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// A permutation of `0..count`, another one for each seed.
+fn permute(seed: u64, at: u64, count: u64) -> u64 {
+    let mix = |x: u64| {
+        let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    };
+    let common = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let mut step = mix(seed) % count;
+    while common(step.max(1), count) != 1 || step == 0 {
+        step = (step + 1) % count.max(2);
+    }
+    let start = mix(seed ^ 0x9e37_79b9_7f4a_7c15) % count;
+    ((u128::from(at) * u128::from(step) + u128::from(start)) % u128::from(count)) as u64
+}
+
+/// Runs blocks until none is left.
+fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
+    let code = job.program.code(job.program.function_of(job.entry));
+    let isa = Isa::detect();
+    let mut m = Machine {
+        regs: std::ptr::null_mut(),
+        mask: 0,
+        pc: 0,
+        code,
+        fuel: 0,
+        polled: false,
+        moved: false,
+        slices: 0,
+        frame: 0,
+        join: NONE,
+        shared: std::ptr::null_mut(),
+        local: std::ptr::null_mut(),
+        sites: Sites::new(job.program.sites()),
+        space: job.env.space,
+        wide: isa != Isa::Base,
+        warp: Warp::default(),
+        block: Block::default(),
+        job,
+        fault: None,
+        lane_instructions: 0,
+        spare: std::iter::repeat_with(Vec::new).take(job.program.functions()).collect(),
+    };
+    let mut resident: VecDeque<Block> = VecDeque::new();
+    let mut spare: Option<Block> = None;
+    let (limit, mut expired) = (job.resident(), 0u32);
+    let begin = |spare: &mut Option<Block>| -> Option<Block> {
+        let linear = job.take()?;
+        let mut block = spare.take().unwrap_or_else(|| Block::new(job));
+        block.restart(job, linear);
+        Some(block)
+    };
+    loop {
+        if m.stopped() {
+            break;
+        }
+        let Some(mut block) = resident.pop_front().or_else(|| begin(&mut spare)) else { break };
+        std::mem::swap(&mut m.block, &mut block);
+        let turn = m.run_block();
+        std::mem::swap(&mut m.block, &mut block);
+        match turn {
+            BlockTurn::Done => spare = Some(block),
+            BlockTurn::Expired => {
+                expired = expired.wrapping_add(1);
+                if job.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    m.block = block;
+                    let limit = job.env.config.timeout.unwrap_or_default();
+                    m.time_out(limit);
+                    break;
+                }
+                let waits = m.polled || expired % 16 == 0;
+                resident.push_back(block);
+                // The block may be waiting for one that has not begun.
+                if waits
+                    && resident.len() < limit
+                    && let Some(block) = begin(&mut spare)
+                {
+                    resident.push_front(block);
+                }
+                // What it waits for may be on another worker, which has no core of its own.
+                if m.polled {
+                    std::thread::yield_now();
+                }
+            }
+            BlockTurn::Fault => break,
+        }
+    }
+    (m.lane_instructions, m.fault)
+}
+
+impl Machine<'_> {
+    /// The launch has taken too long: the report names a thread that still ran.
+    fn time_out(&mut self, limit: std::time::Duration) {
+        let found = self.block.warps.iter().position(|warp| !warp.splits.is_empty());
+        let lane = match found {
+            Some(at) => {
+                std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
+                match self.warp.splits.first().copied() {
+                    Some(split) => {
+                        self.enter(split);
+                        split.mask.trailing_zeros() as usize
+                    }
+                    None => 0,
+                }
+            }
+            None => 0,
+        };
+        self.fail(Code::Timeout, lane, format!("the launch still runs after {limit:?}"));
+    }
+}

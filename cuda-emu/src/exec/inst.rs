@@ -1,0 +1,162 @@
+//! A decoded instruction, and how it is run on the lanes of a warp.
+
+use super::machine::Machine;
+
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+/// The mask of a whole warp.
+pub(crate) const FULL: u32 = u32::MAX;
+
+/// Slot of the predicate that is true in every lane.
+pub(crate) const SLOT_TRUE: u32 = 0;
+/// Slot of the predicate that nobody reads: the sink `_`.
+pub(crate) const SLOT_NO_PRED: u32 = 4;
+/// Slot of the carry flag CC.CF.
+pub(crate) const SLOT_CARRY: u32 = 8;
+/// Slot that nobody reads, as wide as the widest register.
+pub(crate) const SLOT_NONE: u32 = 64;
+/// Where the registers of a function begin.
+pub(crate) const SLOT_FIRST: u32 = 64 + 512;
+
+/// What follows an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Flow {
+    /// The next one.
+    Next,
+    /// The one at `Machine::pc`, in the same frame.
+    Jump,
+    /// The split that runs is another: `Machine::{pc, mask, frame}` have been set.
+    Switch,
+    /// The current split is gone or blocked: the warp chooses another.
+    Leave,
+    /// The time slice is over; `Machine::pc` is where the split goes on.
+    Expired,
+    /// `Machine::fault` says what happened.
+    Fault,
+}
+
+/// Runs an instruction for the lanes of a mask, which is not empty.
+///
+/// # Safety
+/// The instruction is of the function whose registers `Machine::regs` points to.
+pub(crate) type Run = unsafe fn(&mut Machine<'_>, &Inst, u32) -> Flow;
+
+/// An instruction: a function and what it works on. Slots are byte offsets into the registers of
+/// the frame, a multiple of 64 except for predicates.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Inst {
+    pub(crate) run: Run,
+    /// Slot of the guard.
+    pub(crate) guard: u32,
+    /// All ones if the guard is negated.
+    pub(crate) flip: u32,
+    pub(crate) d: u32,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+    pub(crate) c: u32,
+    /// Modifiers, an offset, a target: each instruction's own.
+    pub(crate) imm: u64,
+    /// A further slot, or an index into a table of the function.
+    pub(crate) e: u32,
+    /// A further slot, or the number of a memory access in the program.
+    pub(crate) f: u32,
+}
+
+/// What an instruction does; compiled once for each instruction set.
+pub(crate) trait Lanes {
+    /// See [`Run`].
+    ///
+    /// # Safety
+    /// As for [`Run`].
+    unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow;
+
+    /// The same in little code: lane by lane, where `go` is a loop made for vectors.
+    ///
+    /// # Safety
+    /// As for [`Run`].
+    unsafe fn small(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Self::go(m, i, mask) }
+    }
+}
+
+/// The vector instructions of the host that are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isa {
+    /// What every host of this architecture has.
+    Base,
+    /// AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    Wide,
+}
+
+impl Isa {
+    /// The best that this host has.
+    pub(crate) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+        {
+            return Self::Wide;
+        }
+        Self::Base
+    }
+
+    /// An instruction that is rare, or that vectors do nothing for: it is compiled once.
+    #[allow(clippy::unused_self, reason = "chosen like the others")]
+    pub(crate) fn once<L: Lanes>(self) -> Run {
+        small::<L>
+    }
+
+    /// The instruction compiled for it.
+    pub(crate) fn pick<L: Lanes>(self) -> Run {
+        match self {
+            Self::Base => base::<L>,
+            #[cfg(target_arch = "x86_64")]
+            Self::Wide => wide::<L>,
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Run`].
+unsafe fn small<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+    // SAFETY: the caller's promise is the same.
+    unsafe { L::small(m, i, mask) }
+}
+
+/// # Safety
+/// As for [`Run`].
+unsafe fn base<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+    // SAFETY: the caller's promise is the same.
+    unsafe { L::go(m, i, mask) }
+}
+
+/// # Safety
+/// As for [`Run`], and the host has the features: [`Isa::detect`] has looked.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn wide<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+    // SAFETY: the caller's promise is the same.
+    unsafe { L::go(m, i, mask) }
+}
+
+/// The lanes of a mask, ascending.
+#[inline(always)]
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let lane = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some(lane)
+    })
+}

@@ -1,0 +1,152 @@
+//! What a worker thread runs on: the warp whose turn it is, its block, and the launch around it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::block::Block;
+use super::control::warp::Warp;
+use super::decode::Code;
+use super::fault::Fault;
+use super::inst::LANES;
+use super::memory::site::Sites;
+use super::program::{EntryId, Program};
+use super::{Env, Launch};
+
+/// What all workers of a launch share.
+pub(crate) struct Job<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) entry: EntryId,
+    pub(crate) launch: &'a Launch,
+    pub(crate) env: &'a Env<'a>,
+    /// `%gridid`
+    pub(crate) number: u64,
+    /// Bytes of shared memory of a block.
+    pub(crate) shared_bytes: u32,
+    /// Bytes of local memory of a thread.
+    pub(crate) local_bytes: u32,
+    /// Threads and warps of a block.
+    pub(crate) threads: u32,
+    pub(crate) warps: u32,
+    /// `%tid` of each warp's lanes.
+    pub(crate) tids: Vec<[[u32; LANES]; 3]>,
+    /// The parameters, padded so that 16 bytes can be read at each offset.
+    pub(crate) params: super::grid::Params,
+    /// Blocks of the grid, and the next one to start.
+    pub(crate) blocks: u64,
+    pub(crate) next: AtomicU64,
+    /// Another worker has met a fault.
+    pub(crate) stop: AtomicBool,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// A worker's state.
+pub(crate) struct Machine<'a> {
+    /// The registers of the current frame.
+    pub(crate) regs: *mut u8,
+    /// The lanes of the current split.
+    pub(crate) mask: u32,
+    /// The instruction that runs; after a jump the one to run.
+    pub(crate) pc: u32,
+    /// The function of the current frame.
+    pub(crate) code: &'a Code,
+    /// Branches left in the time slice; polls take more.
+    pub(crate) fuel: i64,
+    /// Whether memory was polled in this slice: somebody else may have to make progress.
+    pub(crate) polled: bool,
+    /// Whether the current warp's turn has moved a lane.
+    pub(crate) moved: bool,
+    /// Time slices that have ended.
+    pub(crate) slices: u32,
+    /// The current split: its frame and join.
+    pub(crate) frame: u32,
+    pub(crate) join: u32,
+    pub(crate) shared: *mut u8,
+    pub(crate) local: *mut u8,
+    pub(crate) sites: Sites,
+    pub(crate) space: &'a crate::space::Space,
+    /// Whether the host has AVX2.
+    pub(crate) wide: bool,
+    pub(crate) warp: Warp,
+    pub(crate) block: Block,
+    pub(crate) job: &'a Job<'a>,
+    pub(crate) fault: Option<Fault>,
+    /// Instructions, counted once for each active lane.
+    pub(crate) lane_instructions: u64,
+    /// Registers of frames that are not in use, by function.
+    pub(crate) spare: Vec<Vec<super::control::frame::Registers>>,
+}
+
+impl Machine<'_> {
+    /// The 32 values of a register.
+    ///
+    /// # Safety
+    /// `slot` is a register of this width in the frame that `regs` points to, and is not written
+    /// while the reference lives.
+    #[inline(always)]
+    pub(crate) unsafe fn lanes<'r, T: Copy>(&self, slot: u32) -> &'r [T; LANES] {
+        // SAFETY: the slot lies in the frame's registers, which are initialised, aligned to 64 and
+        // stay where they are.
+        unsafe { &*self.regs.add(slot as usize).cast::<[T; LANES]>() }
+    }
+
+    /// The 32 values of a register, to be written.
+    ///
+    /// # Safety
+    /// As for [`Machine::lanes`], and no other reference to the register lives.
+    #[inline(always)]
+    pub(crate) unsafe fn lanes_mut<'r, T: Copy>(&mut self, slot: u32) -> &'r mut [T; LANES] {
+        // SAFETY: as in `lanes`; the caller promises that the reference is the only one.
+        unsafe { &mut *self.regs.add(slot as usize).cast::<[T; LANES]>() }
+    }
+
+    /// The lanes in which a predicate is true.
+    ///
+    /// # Safety
+    /// `slot` is a predicate of the frame.
+    #[inline(always)]
+    pub(crate) unsafe fn pred(&self, slot: u32) -> u32 {
+        // SAFETY: predicates are u32 at multiples of 4.
+        unsafe { *self.regs.add(slot as usize).cast::<u32>() }
+    }
+
+    /// Sets a predicate in the lanes of a mask.
+    ///
+    /// # Safety
+    /// `slot` is a predicate of the frame.
+    #[inline(always)]
+    pub(crate) unsafe fn put_pred(&mut self, slot: u32, bits: u32, mask: u32) {
+        // SAFETY: predicates are u32 at multiples of 4.
+        let p = unsafe { &mut *self.regs.add(slot as usize).cast::<u32>() };
+        *p = (*p & !mask) | (bits & mask);
+    }
+
+    /// Takes from the time slice for an access by which a thread may wait for another.
+    #[inline]
+    pub(crate) fn poll(&mut self, cost: i64) {
+        self.fuel -= cost;
+        self.polled = true;
+    }
+
+    /// Nanoseconds since the launch began.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        u64::try_from(self.job.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether another worker has ended the launch.
+    pub(crate) fn stopped(&self) -> bool {
+        self.job.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// The instruction's further operands.
+    #[inline(always)]
+    pub(crate) fn list(&self, at: u32) -> &'a [u32] {
+        let (len, rest) = match self.code.lists.get(at as usize..) {
+            Some([len, rest @ ..]) => (*len as usize, rest),
+            _ => return &[],
+        };
+        rest.get(..len).unwrap_or_default()
+    }
+}

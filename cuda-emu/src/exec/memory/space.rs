@@ -1,0 +1,45 @@
+//! Addresses: `cvta`, `isspacep`, addresses of local variables.
+
+use super::{GENERIC, LOCAL, LOCAL_WINDOW, PARAM, PARAM_WINDOW, SHARED, SHARED_WINDOW};
+use crate::exec::inst::{Flow, Inst, Lanes, lanes};
+use crate::exec::machine::Machine;
+use crate::exec::ops::lane::ops;
+
+/// Where a space's window begins; 0 for global and constant memory.
+pub(crate) const fn window(space: u8) -> u64 {
+    match space {
+        SHARED => SHARED_WINDOW,
+        LOCAL => LOCAL_WINDOW,
+        PARAM => PARAM_WINDOW,
+        _ => 0,
+    }
+}
+
+ops! {
+    // Adds or takes away the window, which is the mode. A null pointer is none in any space.
+    Cvta64[;] = |window, a: u64| -> u64 { a.wrapping_add(window) }
+    Cvta32To64[;] = |window, a: u32| -> u64 { u64::from(a).wrapping_add(window) }
+    Cvta64To32[;] = |window, a: u64| -> u32 { a.wrapping_add(window) as u32 }
+    // The mode is the window's number; 0 asks for global memory.
+    IsSpace[;] = |window, a: u64| -> bool { a >> 48 == window }
+}
+
+/// The address of a local variable: slot d = the frame's base + imm. `e` says 64 bits, `f` generic.
+pub(crate) struct LocalAddress;
+impl Lanes for LocalAddress {
+    unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+        let base = m.warp.frame(m.frame).map_or(0, |frame| frame.local_base);
+        let window = if i.f != 0 { LOCAL_WINDOW } else { window(GENERIC) };
+        let address = u64::from(base).wrapping_add(i.imm).wrapping_add(window);
+        if i.e != 0 {
+            // SAFETY: slot d is a 64-bit register.
+            let d = unsafe { m.lanes_mut::<u64>(i.d) };
+            lanes(mask).for_each(|lane| d[lane] = address);
+        } else {
+            // SAFETY: slot d is a 32-bit register.
+            let d = unsafe { m.lanes_mut::<u32>(i.d) };
+            lanes(mask).for_each(|lane| d[lane] = address as u32);
+        }
+        Flow::Next
+    }
+}

@@ -1,0 +1,26 @@
+//! The PTX executor: loads a program, and runs its kernels on the host.
+//!
+//! [`Program::load`] decodes each function once into an array of instructions, each a function
+//! pointer with the places of its operands; [`run`] executes a launch. A warp's registers are
+//! vectors of 32 lanes, and an instruction works on all lanes of its warp that are at its place.
+//! Every access of memory is checked; what goes wrong is a [`Fault`] with the driver's code and a
+//! [`Report`].
+
+mod block;
+mod builtins;
+mod config;
+mod control;
+mod decode;
+mod fault;
+mod grid;
+mod inst;
+mod machine;
+mod memory;
+mod ops;
+mod program;
+
+pub use builtins::heap::Heap;
+pub use config::{Contract, DeviceInfo, Env, ExecConfig, Launch, Stats};
+pub use fault::{Fault, Report};
+pub use grid::run;
+pub use program::{EntryAttributes, EntryId, LoadError, Program};

@@ -1,0 +1,157 @@
+//! Special registers.
+
+use ptx::ir::{Dim, Special};
+
+use super::lane::Store;
+use crate::exec::inst::{Flow, Inst, LANES, Lanes};
+use crate::exec::machine::Machine;
+use crate::exec::memory::load::POLL_COST;
+
+/// Which value: the number in imm.
+pub(crate) mod number {
+    pub(crate) const TID: u64 = 0;
+    pub(crate) const NTID: u64 = 4;
+    pub(crate) const CTAID: u64 = 8;
+    pub(crate) const NCTAID: u64 = 12;
+    pub(crate) const LANEID: u64 = 16;
+    pub(crate) const WARPID: u64 = 17;
+    pub(crate) const NWARPID: u64 = 18;
+    pub(crate) const SMID: u64 = 19;
+    pub(crate) const NSMID: u64 = 20;
+    pub(crate) const GRIDID: u64 = 21;
+    pub(crate) const MASK_EQ: u64 = 22;
+    pub(crate) const MASK_LE: u64 = 23;
+    pub(crate) const MASK_LT: u64 = 24;
+    pub(crate) const MASK_GE: u64 = 25;
+    pub(crate) const MASK_GT: u64 = 26;
+    pub(crate) const CLOCK: u64 = 27;
+    pub(crate) const CLOCK_HI: u64 = 28;
+    pub(crate) const TIMER: u64 = 29;
+    pub(crate) const TIMER_HI: u64 = 30;
+    pub(crate) const ZERO: u64 = 31;
+    pub(crate) const ONE: u64 = 32;
+    pub(crate) const SMEM: u64 = 33;
+    pub(crate) const DYNAMIC_SMEM: u64 = 34;
+}
+
+/// The number of a special register, and whether its value is 64 bits wide. `None`: not here.
+pub(crate) fn of(special: Special) -> Option<(u64, bool)> {
+    use number as n;
+    let dim = |d: Dim| match d {
+        Dim::X => 0,
+        Dim::Y => 1,
+        Dim::Z => 2,
+        Dim::W => 3,
+    };
+    Some(match special {
+        Special::Tid(d) => (n::TID + dim(d), false),
+        Special::Ntid(d) => (n::NTID + dim(d), false),
+        Special::Ctaid(d) => (n::CTAID + dim(d), false),
+        Special::Nctaid(d) => (n::NCTAID + dim(d), false),
+        // A launch without clusters: each block is a cluster of one.
+        Special::Clusterid(d) => (n::CTAID + dim(d), false),
+        Special::Nclusterid(d) => (n::NCTAID + dim(d), false),
+        Special::ClusterCtaid(_) | Special::ClusterCtarank => (n::ZERO, false),
+        Special::ClusterNctaid(Dim::W) => (n::ZERO, false),
+        Special::ClusterNctaid(_) | Special::ClusterNctarank => (n::ONE, false),
+        Special::Laneid => (n::LANEID, false),
+        Special::Warpid => (n::WARPID, false),
+        Special::Nwarpid => (n::NWARPID, false),
+        Special::Smid => (n::SMID, false),
+        Special::Nsmid => (n::NSMID, false),
+        Special::Gridid => (n::GRIDID, true),
+        Special::LanemaskEq => (n::MASK_EQ, false),
+        Special::LanemaskLe => (n::MASK_LE, false),
+        Special::LanemaskLt => (n::MASK_LT, false),
+        Special::LanemaskGe => (n::MASK_GE, false),
+        Special::LanemaskGt => (n::MASK_GT, false),
+        Special::Clock => (n::CLOCK, false),
+        Special::ClockHi => (n::CLOCK_HI, false),
+        Special::Clock64 => (n::CLOCK, true),
+        Special::Globaltimer => (n::TIMER, true),
+        Special::GlobaltimerLo => (n::TIMER, false),
+        Special::GlobaltimerHi => (n::TIMER_HI, false),
+        Special::TotalSmemSize | Special::AggrSmemSize => (n::SMEM, false),
+        Special::DynamicSmemSize => (n::DYNAMIC_SMEM, false),
+        Special::Envreg(_) | Special::Pm(_) => (n::ZERO, false),
+        Special::Pm64(_) => (n::ZERO, true),
+        Special::CurrentGraphExec => (n::ZERO, true),
+        _ => return None,
+    })
+}
+
+/// Reads a special register; `e` says that slot d is 64 bits wide.
+pub(crate) struct Read;
+impl Lanes for Read {
+    unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+        use number as n;
+        let mut narrow = [0u32; LANES];
+        let launch = m.job.launch;
+        let each = |f: &dyn Fn(u32) -> u32| {
+            let mut out = [0; LANES];
+            for (lane, value) in out.iter_mut().enumerate() {
+                *value = f(lane as u32);
+            }
+            out
+        };
+        let three = |of: &[u32; 3], at: u64| of.get(at as usize).copied().unwrap_or(0);
+        let value: u64 = match i.imm {
+            at @ n::TID..n::NTID => {
+                narrow = m
+                    .job
+                    .tids
+                    .get(m.warp.index as usize)
+                    .and_then(|tid| tid.get((at - n::TID) as usize))
+                    .copied()
+                    .unwrap_or([0; LANES]);
+                return put(m, i, mask, &narrow);
+            }
+            at @ n::NTID..n::CTAID => three(&launch.block, at - n::NTID).into(),
+            at @ n::CTAID..n::NCTAID => three(&m.block.index, at - n::CTAID).into(),
+            at @ n::NCTAID..n::LANEID => three(&launch.grid, at - n::NCTAID).into(),
+            n::WARPID => m.warp.index.into(),
+            n::NWARPID => 64,
+            n::SMID => m.block.linear % u64::from(m.job.env.device.multiprocessors.max(1)),
+            n::NSMID => m.job.env.device.multiprocessors.into(),
+            n::GRIDID => m.job.number,
+            n::ONE => 1,
+            n::SMEM => m.job.shared_bytes.into(),
+            n::DYNAMIC_SMEM => launch.shared.into(),
+            n::CLOCK | n::TIMER => {
+                m.poll(POLL_COST);
+                m.nanoseconds()
+            }
+            n::CLOCK_HI | n::TIMER_HI => {
+                m.poll(POLL_COST);
+                m.nanoseconds() >> 32
+            }
+            n::LANEID => return put(m, i, mask, &each(&|lane| lane)),
+            n::MASK_EQ => return put(m, i, mask, &each(&|lane| 1 << lane)),
+            n::MASK_LT => return put(m, i, mask, &each(&|lane| (1 << lane) - 1)),
+            n::MASK_LE => return put(m, i, mask, &each(&|lane| u32::MAX >> (31 - lane))),
+            n::MASK_GE => return put(m, i, mask, &each(&|lane| u32::MAX << lane)),
+            n::MASK_GT => return put(m, i, mask, &each(&|lane| (u32::MAX << lane) << 1)),
+            _ => 0,
+        };
+        if i.e != 0 {
+            // SAFETY: `e` says that slot d is 64 bits wide.
+            unsafe { Store::put(m, i.d, &[value; LANES], mask) };
+            return Flow::Next;
+        }
+        narrow.fill(value as u32);
+        put(m, i, mask, &narrow)
+    }
+}
+
+/// Writes 32 bits, zero-extended where slot d is wider.
+fn put(m: &mut Machine<'_>, i: &Inst, mask: u32, values: &[u32; LANES]) -> Flow {
+    // SAFETY: `e` says how wide slot d is.
+    unsafe {
+        if i.e != 0 {
+            Store::put(m, i.d, &values.map(u64::from), mask);
+        } else {
+            Store::put(m, i.d, values, mask);
+        }
+    }
+    Flow::Next
+}

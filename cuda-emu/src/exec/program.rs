@@ -1,0 +1,411 @@
+//! A program: PTX that was read, checked, decoded, and whose variables have memory.
+
+mod check;
+mod variables;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cuda_sys::CUresult;
+use ptx::ir::{FunctionKind, Init, Loc, LocId, Module, Space as StateSpace, Symbol};
+
+use super::config::DeviceInfo;
+use super::control::call::CALL_BYTES;
+use super::decode::{self, Code, Context};
+use super::inst::Isa;
+use super::memory::CODE_BASE;
+use crate::space::{Kind, Space};
+use check::{check, check_opcodes};
+use variables::{SharedVariable, shared_variables, write_initial};
+
+/// A kernel of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId(u32);
+
+/// A text that cannot be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{log}")]
+#[non_exhaustive]
+pub struct LoadError {
+    /// What the driver answers.
+    pub code: CUresult,
+    /// What is wrong, for the JIT log.
+    pub log: String,
+}
+
+/// What `cuFuncGetAttribute` tells of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct EntryAttributes {
+    /// Threads of a block at most.
+    pub max_threads: u32,
+    /// The block that the kernel must be launched with (`.reqntid`).
+    pub required_block: Option<[u32; 3]>,
+    /// Bytes of static shared memory.
+    pub static_shared: u32,
+    /// Bytes of a thread's local memory.
+    pub local_bytes: u32,
+    /// Bytes of the module's constants.
+    pub const_bytes: u32,
+    /// An estimate: this device has no registers to run out of.
+    pub registers: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    function: u32,
+    params: Vec<(usize, usize)>,
+    param_bytes: usize,
+    attributes: EntryAttributes,
+    refused: Option<String>,
+    /// The offset of each shared variable of the program.
+    shared: Vec<u32>,
+    dynamic_start: u32,
+    /// Local memory of all functions that it reaches, and how many those are.
+    local_bytes: u32,
+    calls: bool,
+}
+
+/// A decoded program. Its global variables live as long as it does.
+#[derive(Debug)]
+pub struct Program {
+    space: Arc<Space>,
+    codes: Vec<Code>,
+    entries: Vec<Entry>,
+    names: HashMap<String, EntryId>,
+    globals: HashMap<String, (u64, u64)>,
+    regions: Vec<u64>,
+    locs: Vec<Vec<Loc>>,
+    files: HashMap<u32, String>,
+    sites: usize,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        for &start in &self.regions {
+            self.space.free(start);
+        }
+    }
+}
+
+fn error(code: CUresult, log: impl Into<String>) -> LoadError {
+    LoadError { code, log: log.into() }
+}
+
+impl Program {
+    /// Reads and decodes a text, and gives its variables memory.
+    ///
+    /// # Errors
+    /// If the text is no PTX (218), newer than the device's ISA (222), for another target (209), or
+    /// there is no memory for its variables (2). What a function uses that is not supported is no
+    /// error here: see [`Program::refused`].
+    pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
+        let module =
+            ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
+        check(&module, device)?;
+        check_opcodes(&module)?;
+        let mut program = Self {
+            space: Arc::clone(space),
+            codes: Vec::new(),
+            entries: Vec::new(),
+            names: HashMap::new(),
+            globals: HashMap::new(),
+            regions: Vec::new(),
+            locs: Vec::new(),
+            files: module.files.iter().map(|f| (f.index, f.name.clone())).collect(),
+            sites: 0,
+        };
+        let addresses = program.place_globals(&module, device)?;
+        let (shared, variables) = shared_variables(&module);
+        let mut context = Context {
+            module: &module,
+            isa: Isa::detect(),
+            globals: &addresses,
+            shared: &shared,
+            sites: 0,
+        };
+        for (number, function) in module.functions.iter().enumerate() {
+            let code = match function.body {
+                Some(_) => decode::decode(&mut context, function, number as u32),
+                None => Code { name: function.name.clone(), ..Code::default() },
+            };
+            program.codes.push(code);
+            program.locs.push(function.locs.clone());
+        }
+        program.sites = context.sites as usize;
+        program.find_entries(&module, &variables);
+        Ok(program)
+    }
+
+    /// Gives every global and constant variable memory and its first value.
+    fn place_globals(
+        &mut self,
+        module: &Module,
+        device: &DeviceInfo,
+    ) -> Result<Vec<u64>, LoadError> {
+        let mut addresses = vec![0; module.globals.len()];
+        for (at, variable) in module.globals.iter().enumerate() {
+            let kind = match variable.space {
+                StateSpace::Global if variable.managed => Kind::Managed,
+                StateSpace::Global => Kind::Module,
+                StateSpace::Const => Kind::Constant,
+                _ => continue,
+            };
+            if variable.linkage == ptx::ir::Linkage::Extern {
+                continue;
+            }
+            let (bytes, align) = (variable.size(), u64::from(variable.align.max(1)));
+            let start = self
+                .space
+                .allocate(bytes, align.max(16), kind, device.ordinal)
+                .map_err(|e| error(CUresult::CUDA_ERROR_OUT_OF_MEMORY, e.to_string()))?;
+            self.regions.push(start);
+            self.globals.insert(variable.name.clone(), (start, bytes));
+            addresses[at] = start;
+        }
+        // A declaration and its definition are one variable.
+        for (at, variable) in module.globals.iter().enumerate() {
+            if addresses[at] == 0
+                && let Some(&(start, _)) = self.globals.get(&variable.name)
+            {
+                addresses[at] = start;
+            }
+        }
+        let empty = Init::default();
+        for (at, variable) in module.globals.iter().enumerate() {
+            if addresses[at] == 0 || variable.linkage == ptx::ir::Linkage::Extern {
+                continue;
+            }
+            write_initial(
+                addresses[at],
+                variable.size(),
+                variable.init.as_ref().unwrap_or(&empty),
+                &addresses,
+            );
+        }
+        Ok(addresses)
+    }
+
+    /// Finds the kernels, what they reach, and what that needs.
+    fn find_entries(&mut self, module: &Module, variables: &[SharedVariable]) {
+        let const_bytes = module
+            .globals
+            .iter()
+            .filter(|v| v.space == StateSpace::Const)
+            .map(|v| v.size())
+            .sum::<u64>();
+        let pointed: Vec<u32> = module
+            .globals
+            .iter()
+            .filter_map(|v| v.init.as_ref())
+            .flat_map(|init| &init.addresses)
+            .filter_map(|a| match a.symbol {
+                Symbol::Function(f) => Some(f.0),
+                _ => None,
+            })
+            .collect();
+        for (number, function) in module.functions.iter().enumerate() {
+            if function.kind != FunctionKind::Entry || function.body.is_none() {
+                continue;
+            }
+            let reached = self.reached(number as u32, &pointed);
+            let refused = reached.iter().find_map(|&f| {
+                let code = self.codes.get(f as usize)?;
+                match (&code.refused, code.insts.is_empty()) {
+                    (Some(why), _) => Some(format!("not supported: {why}")),
+                    (None, true) => Some(format!("not supported: the function {}", code.name)),
+                    (None, false) => None,
+                }
+            });
+            let (shared, static_shared, dynamic_start) = self.place_shared(&reached, variables);
+            let code = |f: &u32| self.codes.get(*f as usize);
+            let calls = reached.len() > 1;
+            let local_bytes = if calls {
+                reached.iter().filter_map(code).fold(0u32, |sum, c| {
+                    let own = c.local_bytes.next_multiple_of(16) + c.local_align + CALL_BYTES;
+                    sum.saturating_add(own)
+                })
+            } else {
+                self.codes[number].local_bytes.next_multiple_of(16)
+            };
+            let (offsets, param_bytes) = function.param_layout();
+            let sizes = function.params.iter().map(|formal| match formal {
+                ptx::ir::Formal::Var(v) => function.variables[v.index()].size() as usize,
+                ptx::ir::Formal::Reg(r) => function.registers[r.index()].bytes() as usize,
+            });
+            let params = offsets.iter().map(|&o| o as usize).zip(sizes).collect();
+            let d = &function.directives;
+            let product = |b: [u32; 3]| b.iter().fold(1u32, |n, &x| n.saturating_mul(x.max(1)));
+            let attributes = EntryAttributes {
+                max_threads: d.reqntid.or(d.maxntid).map_or(1024, product).clamp(1, 1024),
+                required_block: d.reqntid,
+                static_shared,
+                local_bytes: self.codes[number].local_bytes,
+                const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
+                registers: (function.registers.len() as u32 / 4).clamp(8, 32),
+            };
+            self.names.insert(function.name.clone(), EntryId(self.entries.len() as u32));
+            self.entries.push(Entry {
+                function: number as u32,
+                params,
+                param_bytes: param_bytes as usize,
+                attributes,
+                refused,
+                shared,
+                dynamic_start,
+                local_bytes,
+                calls: calls || self.codes[number].uses_stack,
+            });
+        }
+    }
+
+    /// The functions that a kernel may call, itself first.
+    fn reached(&self, entry: u32, pointed: &[u32]) -> Vec<u32> {
+        let mut reached = vec![entry];
+        let mut at = 0;
+        while let Some(&function) = reached.get(at) {
+            at += 1;
+            let Some(code) = self.codes.get(function as usize) else { continue };
+            let indirect = if code.indirect { pointed } else { &[] };
+            for &callee in code.callees.iter().chain(indirect) {
+                if !reached.contains(&callee) {
+                    reached.push(callee);
+                }
+            }
+        }
+        reached
+    }
+
+    /// Lays out the shared variables that some functions name: the offset of each, the bytes of
+    /// the static ones, and where dynamic shared memory begins.
+    fn place_shared(&self, reached: &[u32], variables: &[SharedVariable]) -> (Vec<u32>, u32, u32) {
+        let mut offsets = vec![0; variables.len()];
+        let mut used: Vec<u32> = reached
+            .iter()
+            .filter_map(|&f| self.codes.get(f as usize))
+            .flat_map(|code| code.shared.iter().copied())
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let mut end = 0u32;
+        for &number in &used {
+            let Some(variable) = variables.get(number as usize).filter(|v| !v.dynamic) else {
+                continue;
+            };
+            let start = end.next_multiple_of(variable.align.max(1));
+            offsets[number as usize] = start;
+            end = start.saturating_add(variable.bytes);
+        }
+        let dynamic = |number: &&u32| variables.get(**number as usize).is_some_and(|v| v.dynamic);
+        let align = used
+            .iter()
+            .filter(dynamic)
+            .filter_map(|&number| variables.get(number as usize))
+            .map(|v| v.align)
+            .fold(1, u32::max);
+        let start = end.next_multiple_of(align);
+        for &number in used.iter().filter(dynamic) {
+            offsets[number as usize] = start;
+        }
+        (offsets, end, start)
+    }
+
+    /// The kernel of this name in the image.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<EntryId> {
+        self.names.get(name).copied()
+    }
+
+    /// All kernels, in the order of the text.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, EntryId)> {
+        self.entries.iter().enumerate().map(|(at, entry)| {
+            (self.codes[entry.function as usize].name.as_str(), EntryId(at as u32))
+        })
+    }
+
+    fn get(&self, entry: EntryId) -> &Entry {
+        &self.entries[entry.0 as usize]
+    }
+
+    /// What a kernel, or a function that it calls, uses that is not supported: name and line.
+    #[must_use]
+    pub fn refused(&self, entry: EntryId) -> Option<String> {
+        self.get(entry).refused.clone()
+    }
+
+    /// The address and bytes of a variable.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.globals.get(name).copied()
+    }
+
+    /// Every variable that has memory: name, address, bytes.
+    pub fn globals(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.globals.iter().map(|(name, &(start, bytes))| (name.as_str(), start, bytes))
+    }
+
+    /// Offset and bytes of each parameter.
+    #[must_use]
+    pub fn params(&self, entry: EntryId) -> &[(usize, usize)] {
+        &self.get(entry).params
+    }
+
+    /// Bytes of all parameters together.
+    #[must_use]
+    pub fn param_bytes(&self, entry: EntryId) -> usize {
+        self.get(entry).param_bytes
+    }
+
+    /// What the kernel needs.
+    #[must_use]
+    pub fn attributes(&self, entry: EntryId) -> EntryAttributes {
+        self.get(entry).attributes
+    }
+
+    pub(crate) fn dynamic_start(&self, entry: EntryId) -> u32 {
+        self.get(entry).dynamic_start
+    }
+
+    /// Bytes of local memory of each thread.
+    pub(crate) fn local_bytes(&self, entry: EntryId, stack: u32) -> u32 {
+        let entry = self.get(entry);
+        let stack = if entry.calls { stack } else { 0 };
+        entry.local_bytes.saturating_add(stack).next_multiple_of(16)
+    }
+
+    pub(crate) fn shared_offsets(&self, entry: EntryId) -> &[u32] {
+        &self.get(entry).shared
+    }
+
+    pub(crate) fn function_of(&self, entry: EntryId) -> u32 {
+        self.get(entry).function
+    }
+
+    pub(crate) fn code(&self, function: u32) -> &Code {
+        &self.codes[function as usize]
+    }
+
+    pub(crate) fn functions(&self) -> usize {
+        self.codes.len()
+    }
+
+    pub(crate) fn sites(&self) -> usize {
+        self.sites
+    }
+
+    /// The function at an address, if it can be called.
+    pub(crate) fn function_at(&self, address: u64) -> Option<u32> {
+        let offset = address.checked_sub(CODE_BASE)?;
+        let number = u32::try_from(offset / 16).ok()?;
+        let code = self.codes.get(number as usize)?;
+        let callable = offset % 16 == 0 && !code.entry && code.refused.is_none();
+        (callable && !code.insts.is_empty()).then_some(number)
+    }
+
+    /// File, line and column of a place in a function.
+    pub(crate) fn source(&self, function: u32, loc: LocId) -> Option<(String, u32, u32)> {
+        let loc = self.locs.get(function as usize)?.get(loc.index())?;
+        let file = self.files.get(&loc.file)?;
+        Some((file.clone(), loc.line, loc.column))
+    }
+}

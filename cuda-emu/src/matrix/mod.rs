@@ -1,0 +1,15 @@
+//! Matrix instructions as pure functions ("Warp Level Matrix Instructions"): which element of a
+//! matrix each register of each lane holds, and the product. `mma.sync` has the layouts of the
+//! manual; those of `wmma` fragments are opaque and only agree with one another.
+#![allow(dead_code, unused_imports, reason = "used by the executor")]
+
+mod block;
+mod layout;
+mod product;
+
+pub(crate) use block::{ldmatrix, movmatrix, stmatrix};
+pub(crate) use layout::{Role, Tile};
+pub(crate) use product::Product;
+
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;

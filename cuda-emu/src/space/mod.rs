@@ -1,0 +1,269 @@
+//! Device memory: one address space per process, with gaps between allocations.
+//!
+//! A device address is the host address of the memory behind it, so that unified addressing needs
+//! no translation. Whether an access is allowed is decided by the table of regions alone: the
+//! memory in the gaps is committed, but belongs to nothing.
+
+mod reserve;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use reserve::{PAGE, Reserve};
+use table::Table;
+
+/// Bytes between two regions, at the least: an index that is off by one is off every region.
+pub const GAP: u64 = PAGE;
+
+/// What freed memory is filled with.
+pub const POISON: u8 = 0xfd;
+
+/// Regions that are larger give their pages back when they are freed, instead of being poisoned.
+const POISON_LIMIT: u64 = 64 << 20;
+
+/// What a region is, which decides who may use it and how it goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `cuMemAlloc`.
+    Device,
+    /// Stream-ordered memory of a pool.
+    Pool,
+    /// `cuMemHostAlloc`.
+    Pinned,
+    /// Host memory that was registered: the caller's, adopted.
+    Registered,
+    /// `cuMemAllocManaged`.
+    Managed,
+    /// A `.global` variable of a module.
+    Module,
+    /// A `.const` variable of a module: kernels don't write it.
+    Constant,
+    /// The heap of the kernels' `malloc`.
+    Heap,
+}
+
+impl Kind {
+    /// Whether it takes memory of the device.
+    #[must_use]
+    pub const fn on_device(self) -> bool {
+        !matches!(self, Self::Pinned | Self::Registered)
+    }
+
+    /// Whether the host may use the memory as its own.
+    #[must_use]
+    pub const fn on_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Registered | Self::Managed)
+    }
+
+    /// How a report calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device memory",
+            Self::Pool => "stream-ordered memory",
+            Self::Pinned => "pinned host memory",
+            Self::Registered => "registered host memory",
+            Self::Managed => "managed memory",
+            Self::Module => "a module's variable",
+            Self::Constant => "a module's constant",
+            Self::Heap => "the device's heap",
+        }
+    }
+}
+
+/// A piece of memory that may be used: `start..end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The address of the first byte.
+    pub start: u64,
+    /// The address behind the last byte.
+    pub end: u64,
+    /// A number that no other region of this space ever has.
+    pub id: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The ordinal of the device it belongs to.
+    pub device: u32,
+    /// Whether kernels may write it.
+    pub writable: bool,
+}
+
+impl Region {
+    /// Its size in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether all of `bytes` bytes from `address` on lie in it.
+    #[must_use]
+    #[inline]
+    pub const fn holds(&self, address: u64, bytes: u64) -> bool {
+        address >= self.start && address <= self.end && bytes <= self.end - address
+    }
+}
+
+/// There is no room for an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory: {asked} bytes asked, {free} free")]
+pub struct OutOfMemory {
+    /// Bytes that were asked for.
+    pub asked: u64,
+    /// Bytes that the device had left.
+    pub free: u64,
+}
+
+/// Memory cannot be adopted: some of it belongs to the space already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the memory overlaps a region that is known already")]
+pub struct Overlap;
+
+/// The address space of the process's software devices.
+#[derive(Debug)]
+pub struct Space {
+    table: RwLock<Table>,
+    reserve: Mutex<Reserve>,
+    epoch: AtomicU64,
+    next_id: AtomicU64,
+    /// Bytes of memory of each device.
+    limit: AtomicU64,
+}
+
+impl Space {
+    /// Reserves a range of addresses; memory is committed as it is allocated.
+    ///
+    /// # Errors
+    /// If the system gives no such range.
+    pub fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            table: RwLock::new(Table::default()),
+            reserve: Mutex::new(Reserve::new()?),
+            epoch: AtomicU64::new(0),
+            next_id: AtomicU64::new(1),
+            limit: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    /// Sets how much memory each device has, in bytes. What is allocated stays.
+    pub fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Allocates `bytes` (at least 1) bytes at a multiple of `align`, a power of two.
+    ///
+    /// # Errors
+    /// If the device or the range of addresses has no room.
+    pub fn allocate(
+        &self,
+        bytes: u64,
+        align: u64,
+        kind: Kind,
+        device: u32,
+    ) -> Result<u64, OutOfMemory> {
+        let bytes = bytes.max(1);
+        let limit = self.limit.load(Ordering::Relaxed);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let free = limit.saturating_sub(table.used(device));
+        let full = OutOfMemory { asked: bytes, free };
+        if kind.on_device() && bytes > free {
+            return Err(full);
+        }
+        let align = align.max(1).checked_next_power_of_two().ok_or(full)?;
+        let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = reserve.take(bytes, align).ok_or(full)?;
+        drop(reserve);
+        table.insert(self.region(start, bytes, kind, device));
+        Ok(start)
+    }
+
+    /// Takes the region that begins at `start` away. Its memory is poisoned and not given out
+    /// again for a while; every cached [`Region`] is stale.
+    pub fn free(&self, start: u64) -> Option<Region> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let region = table.remove(start)?;
+        self.epoch.fetch_add(1, Ordering::Release);
+        drop(table);
+        if region.kind != Kind::Registered {
+            let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+            reserve.give_back(&region);
+        }
+        Some(region)
+    }
+
+    /// Makes the caller's memory a region: registered host memory. `free` lets it go, untouched.
+    ///
+    /// # Errors
+    /// If some of it belongs to the space already.
+    pub fn adopt(
+        &self,
+        start: u64,
+        bytes: u64,
+        kind: Kind,
+        device: u32,
+    ) -> Result<Region, Overlap> {
+        if bytes == 0 || start.checked_add(bytes).is_none() {
+            return Err(Overlap);
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let region = self.region(start, bytes, kind, device);
+        if table.overlaps(region.start, region.end) {
+            return Err(Overlap);
+        }
+        table.insert(region);
+        Ok(region)
+    }
+
+    fn region(&self, start: u64, bytes: u64, kind: Kind, device: u32) -> Region {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let writable = kind != Kind::Constant;
+        Region { start, end: start + bytes, id, kind, device, writable }
+    }
+
+    /// The region that contains the address.
+    #[must_use]
+    pub fn find(&self, address: u64) -> Option<Region> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).find(address)
+    }
+
+    /// The region that contains all of `bytes` bytes from `address` on.
+    #[must_use]
+    pub fn find_range(&self, address: u64, bytes: u64) -> Option<Region> {
+        self.find(address).filter(|region| region.holds(address, bytes))
+    }
+
+    /// Whether the address is one that only this space gives out, be there a region or not.
+    #[must_use]
+    pub fn is_reserved(&self, address: u64) -> bool {
+        self.reserve.lock().unwrap_or_else(PoisonError::into_inner).contains(address)
+    }
+
+    /// A number that changes whenever a region goes away: a [`Region`] found before is then stale.
+    #[must_use]
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the device's memory that are allocated.
+    #[must_use]
+    pub fn used(&self, device: u32) -> u64 {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).used(device)
+    }
+
+    /// Every region there is, by address.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Region> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).all().to_vec()
+    }
+
+    /// Where an address lies, for a report: in which region, or how far from the nearest one, and
+    /// whether that was freed.
+    #[must_use]
+    pub fn describe(&self, address: u64) -> String {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).describe(address)
+    }
+}

@@ -1,0 +1,168 @@
+//! What the tests of the driver share: the table, a context, kernels.
+
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test takes what it needs")]
+
+use core::ffi::c_void;
+use core::ptr;
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+use cuda_sys::{CUcontext, CUevent, CUfunction, CUmodule, CUresult, CUstream, Driver};
+
+/// Kernels: `fill(address, count, value)` by one thread, `trap`, and one that does nothing.
+/// (The comment at the top is read by nobody but a stand-in for the executor.)
+pub(crate) const PTX: &str = r#"/*
+kernel fill
+kernel trap
+kernel nothing
+*/
+.version 8.0
+.target sm_75
+.address_size 64
+
+.visible .global .align 4 .b8 variable[16];
+
+.visible .entry fill(.param .u64 p0, .param .u32 p1, .param .u32 p2)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [p0];
+	ld.param.u32 %r1, [p1];
+	ld.param.u32 %r2, [p2];
+	cvta.to.global.u64 %rd1, %rd1;
+	mov.u32 %r3, 0;
+loop:
+	setp.ge.u32 %p1, %r3, %r1;
+	@%p1 bra done;
+	st.global.u32 [%rd1], %r2;
+	add.s64 %rd1, %rd1, 4;
+	add.u32 %r3, %r3, 1;
+	bra.uni loop;
+done:
+	ret;
+}
+
+.visible .entry trap()
+{
+	trap;
+	ret;
+}
+
+.visible .entry nothing()
+{
+	ret;
+}
+"#;
+
+pub(crate) fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
+    // SAFETY: each address is that of the function with this name.
+    DRIVER.get_or_init(|| unsafe { Driver::from_resolver(&cuda_emu::resolve) })
+}
+
+/// Calls a function of the driver and gives its code.
+macro_rules! call {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the tests pass places and handles of their own.
+        unsafe { $crate::common::driver().$name($($argument),*) }.expect("the function is there")
+    };
+}
+
+/// Calls a function that must succeed.
+macro_rules! ok {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(
+            $crate::common::call!($name($($argument),*)),
+            cuda_sys::CUresult::CUDA_SUCCESS,
+            stringify!($name)
+        )
+    };
+}
+
+/// Calls a function that must answer with this code.
+macro_rules! fails {
+    ($code:ident, $name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(
+            $crate::common::call!($name($($argument),*)),
+            cuda_sys::CUresult::$code,
+            stringify!($name)
+        )
+    };
+}
+
+pub(crate) use {call, fails, ok};
+
+pub(crate) const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
+
+/// Retains the primary context and makes it current on this thread.
+pub(crate) fn context() -> CUcontext {
+    ok!(cuInit(0));
+    let mut context = ptr::null_mut();
+    ok!(cuDevicePrimaryCtxRetain(&raw mut context, 0));
+    ok!(cuCtxSetCurrent(context));
+    context
+}
+
+pub(crate) fn stream(flags: u32) -> CUstream {
+    let mut stream = ptr::null_mut();
+    ok!(cuStreamCreate(&raw mut stream, flags));
+    stream
+}
+
+pub(crate) fn event() -> CUevent {
+    let mut event = ptr::null_mut();
+    ok!(cuEventCreate(&raw mut event, 0));
+    event
+}
+
+pub(crate) fn module() -> CUmodule {
+    let text = CString::new(PTX).expect("no NUL");
+    let mut module = ptr::null_mut();
+    ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()));
+    module
+}
+
+pub(crate) fn function(module: CUmodule, name: &str) -> CUfunction {
+    let name = CString::new(name).expect("no NUL");
+    let mut function = ptr::null_mut();
+    ok!(cuModuleGetFunction(&raw mut function, module, name.as_ptr()));
+    function
+}
+
+pub(crate) fn allocate(bytes: usize) -> u64 {
+    let mut address = 0;
+    ok!(cuMemAlloc_v2(&raw mut address, bytes));
+    address
+}
+
+/// Launches a kernel with one thread.
+pub(crate) fn launch(
+    function: CUfunction,
+    stream: CUstream,
+    arguments: &mut [*mut c_void],
+) -> CUresult {
+    let list = if arguments.is_empty() { ptr::null_mut() } else { arguments.as_mut_ptr() };
+    call!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, list, ptr::null_mut()))
+}
+
+/// Launches `fill`.
+pub(crate) fn fill(
+    function: CUfunction,
+    stream: CUstream,
+    address: u64,
+    count: u32,
+    value: u32,
+) -> CUresult {
+    let (mut address, mut count, mut value) = (address, count, value);
+    let mut arguments =
+        [(&raw mut address).cast::<c_void>(), (&raw mut count).cast(), (&raw mut value).cast()];
+    launch(function, stream, &mut arguments)
+}
+
+/// What `count` words of the device hold, after waiting for the NULL stream.
+pub(crate) fn words(address: u64, count: usize) -> Vec<u32> {
+    let mut words = vec![0_u32; count];
+    ok!(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), address, count * 4));
+    words
+}
