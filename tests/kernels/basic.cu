@@ -1,4 +1,4 @@
-// Small kernels over 32-bit words, which most tests are made of. Any shape of launch does.
+// Small kernels over 32-bit words, which most tests are made of. Any launch in x does.
 
 __device__ unsigned long long first() {
     return blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;

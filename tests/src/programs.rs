@@ -62,7 +62,7 @@ kernels! {
 
 kernels! {
     pub(crate) struct Basic;
-    // SAFETY: each index below n is visited by one thread, whatever the shape.
+    // SAFETY: each index below n is visited by one thread, in any launch in x.
     unsafe in BASIC.source {
         safe fn fill(out: &mut [u32], n: u64, value: u32) where n <= out.len();
         safe fn iota(out: &mut [u32], n: u64, start: u32) where n <= out.len();

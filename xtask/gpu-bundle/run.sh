@@ -81,7 +81,7 @@ run_tests() {
     local required=()
     # With names given, a tier may rightly have nothing to run.
     if [ $# -eq 0 ]; then
-        required=(host compile)
+        required=(host compile emu)
         has_gpu && required+=(gpu)
     fi
     TEST_REPORT=$work/report.json "$tests" "$@"

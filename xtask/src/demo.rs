@@ -1,6 +1,9 @@
-//! `cargo xtask demo`: the project's main job, on this machine.
+//! `cargo xtask demo`: the project's main jobs, on a GPU if there is one, else on the software device.
 
-use xtask::Error;
+use std::path::PathBuf;
+use std::process::Command;
+
+use xtask::{Error, root};
 
 use crate::process;
 use crate::setup::{self, Major};
@@ -8,25 +11,65 @@ use crate::setup::{self, Major};
 /// The exit code by which an example says that it found no device.
 pub(crate) const NO_DEVICE: i32 = 3;
 
-/// The kernels of the example, for where they can only be compiled.
-const KERNELS: &str = "examples/saxpy/src/saxpy.cu";
+/// Names a driver's library in place of the system's.
+const DRIVER_VARIABLE: &str = "CUDA_DRIVER";
 
-/// Sets up, then builds and runs `examples/saxpy`; without a device, compiles its kernels.
+/// Sets up, then runs each demo.
 ///
 /// # Errors
 /// The setup failed, or cargo could not be run.
 pub(crate) fn demo() -> Result<bool, Error> {
     setup::setup(Major::choose(None))?;
-    let mut example = process::cargo();
-    example.args(["run", "--release", "--package", "saxpy"]);
-    setup::name_nvrtc(&mut example)?;
-    let status = process::status(&mut example)?;
-    if status.code() != Some(NO_DEVICE) {
-        return Ok(status.success());
+    let mut run = process::cargo();
+    run.args(["build", "--release", "--package", "saxpy", "--package", "hello"]);
+    if !process::succeeds(&mut run)? {
+        return Ok(false);
     }
-    println!("\nnot run: there is no device here. What can be done without one: compiling");
-    let mut compile = process::cargo();
-    compile.args(["run", "--release", "--quiet", "--package", "nvrtc", "--example", "compile"]);
-    setup::name_nvrtc(compile.args(["--", KERNELS]))?;
-    Ok(process::status(&mut compile)?.success())
+    println!("\nsaxpy: CUDA C++ compiled at run time, launched, checked");
+    let program = release(&format!("saxpy{}", std::env::consts::EXE_SUFFIX));
+    let status = process::status(&mut example(&program)?)?;
+    let mut driver = None;
+    if status.code() == Some(NO_DEVICE) {
+        println!("cuInit finds no GPU here: on the software device, then");
+        let software = software_device()?;
+        let mut again = example(&program)?;
+        if !process::succeeds(again.env(DRIVER_VARIABLE, &software))? {
+            return Ok(false);
+        }
+        driver = Some(software);
+    } else if !status.success() {
+        return Ok(false);
+    }
+    println!("\nhello: the same from Python, through a shared library");
+    let python = xtask::wheels::python()?;
+    let mut hello = example(&python)?;
+    hello.arg("examples/hello/hello.py").arg(release(&library("hello")));
+    if let Some(driver) = driver {
+        hello.env(DRIVER_VARIABLE, driver);
+    }
+    process::succeeds(&mut hello)
+}
+
+/// A program that is told where NVRTC is.
+fn example(program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
+    let mut example = Command::new(program);
+    setup::name_nvrtc(example.current_dir(root()))?;
+    Ok(example)
+}
+
+/// Builds the software device and says where it is.
+fn software_device() -> Result<PathBuf, Error> {
+    let mut build = process::cargo();
+    if !process::succeeds(build.args(["build", "--release", "--package", "cuda-emu"]))? {
+        return Err("the software device does not build".into());
+    }
+    Ok(release(&library("cuda_emu")))
+}
+
+fn library(name: &str) -> String {
+    format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
+}
+
+fn release(name: &str) -> PathBuf {
+    process::target().join("release").join(name)
 }

@@ -17,6 +17,14 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> std::path::PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
 /// Runs `command` to its end, its output shown.
 ///
 /// # Errors

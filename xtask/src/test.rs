@@ -71,7 +71,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
 
 /// The tiers that can run on a machine.
 fn required_tiers(gpu: bool) -> Vec<&'static str> {
-    let mut tiers = vec!["host", "compile"];
+    let mut tiers = vec!["host", "compile", "emu"];
     if gpu {
         tiers.push("gpu");
     }

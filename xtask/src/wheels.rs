@@ -312,7 +312,7 @@ fn fill(wheel: &Wheel, file: &WheelFile, partial: &Path) -> Result<PathBuf, Erro
 ///
 /// # Errors
 /// Names what was tried and which command installs what is missing.
-fn python() -> Result<OsString, Error> {
+pub fn python() -> Result<OsString, Error> {
     let candidates = match env::var_os("PYTHON") {
         Some(named) => vec![named],
         None => vec!["python3".into(), "python".into()],

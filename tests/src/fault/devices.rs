@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use cuda_safe::sys::{CUdevice_attribute, CUresult};
-use cuda_safe::{Device, Driver, ErrorKind};
+use cuda_safe::{Device, ErrorKind};
 
 use super::error_of;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
 fn names_and_numbers(device: &TestDevice) -> TestResult {
     let driver = device.context().driver();
     ensure!(driver.version()? >= 12_000);
-    ensure_eq!(Driver::load()?, driver);
+    ensure_eq!(device.reopen()?, driver);
     ensure!(driver.device_count() > 0);
     let mut uuids = HashSet::new();
     for (ordinal, gpu) in driver.devices().enumerate() {
@@ -155,8 +155,8 @@ fn every_typed_attribute(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn one_that_is_not_there() -> TestResult {
-    let driver = Driver::load()?;
+fn one_that_is_not_there(open: Open) -> TestResult {
+    let driver = open()?;
     for ordinal in [driver.device_count(), usize::MAX] {
         let error = error_of("no such device", driver.device(ordinal))?;
         ensure!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");
@@ -165,9 +165,9 @@ fn one_that_is_not_there() -> TestResult {
     Ok(())
 }
 
-fn all_hidden() -> TestResult {
+fn all_hidden(open: Open) -> TestResult {
     for _ in 0..2 {
-        let error = error_of("no device is visible", cuda_safe::Context::new(0))?;
+        let error = error_of("no device is visible", open())?;
         ensure_eq!(error.code(), Some(CUresult::CUDA_ERROR_NO_DEVICE), "{error}");
         ensure_eq!(error.call(), Some("cuInit"));
         ensure!(error.hint().is_some_and(|hint| hint.contains("CUDA_VISIBLE_DEVICES")), "{error}");

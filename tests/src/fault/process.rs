@@ -1,10 +1,12 @@
 //! How processes end, and what becomes of their children.
 
-use cuda_safe::{Context, DeviceBuffer, ErrorKind, Event, Module, PinnedBuffer};
+use cuda_safe::{DeviceBuffer, ErrorKind, Event, Module, PinnedBuffer};
 
 use super::error_of;
 use crate::device::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{
+    Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq, first_difference,
+};
 use crate::programs::{BASIC, DELAY, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -17,8 +19,8 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The process ends normally while a kernel of half a second runs.
-fn exit_with_work_in_flight() -> TestResult {
-    let context = Context::new(0)?;
+fn exit_with_work_in_flight(open: Open) -> TestResult {
+    let context = open()?.device(0)?.context()?;
     let stream = context.stream()?;
     let module = DELAY.to_nvrtc();
     let arch = context.device().arch()?;
@@ -31,9 +33,9 @@ fn exit_with_work_in_flight() -> TestResult {
     Ok(())
 }
 
-fn closed_and_opened_again() -> TestResult {
+fn closed_and_opened_again(open: Open) -> TestResult {
     for round in 0..3_u32 {
-        let context = Context::new(0)?;
+        let context = open()?.device(0)?.context()?;
         let image = {
             let arch = context.device().arch()?;
             BASIC.to_nvrtc().compile_for_driver(arch, context.driver().version()?)?
@@ -74,8 +76,8 @@ fn fork(device: &TestDevice) -> TestResult {
             // SAFETY: nothing is launched.
             let launched = unsafe { kernel.launch(&stream, (1, 1), ()) };
             let answers = [
-                ("driver", cuda_safe::Driver::load().map(drop)),
-                ("context", Context::new(0).map(drop)),
+                ("driver", device.reopen().map(drop)),
+                ("another context", context.device().context().map(drop)),
                 ("synchronize", stream.synchronize()),
                 ("synchronize the context", context.synchronize()),
                 ("query", event.is_done().map(drop)),

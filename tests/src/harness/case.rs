@@ -1,5 +1,7 @@
 //! A test: its name and what runs it.
 
+use cuda_safe::Driver;
+
 use super::{Compiler, TestDevice, TestResult};
 
 /// A test of some tier.
@@ -14,6 +16,9 @@ pub(crate) struct Case {
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
 
+/// Opens the driver of a tier.
+pub(crate) type Open = fn() -> cuda_safe::Result<Driver>;
+
 /// What runs a test, and where.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
@@ -26,8 +31,8 @@ pub(crate) enum Run {
     /// On each device tier in a process of its own: it loses the device, or provokes errors of the
     /// driver that a checker such as compute-sanitizer would report.
     Fault(fn(&TestDevice) -> TestResult),
-    /// As `Fault`, but the process starts without touching the driver.
-    Process(fn() -> TestResult),
+    /// As `Fault`, but the process starts without touching the driver, which the argument opens.
+    Process(fn(Open) -> TestResult),
 }
 
 impl Case {
@@ -51,7 +56,7 @@ impl Case {
         Self::new(name, Run::Fault(run))
     }
 
-    pub(crate) const fn process(name: &'static str, run: fn() -> TestResult) -> Self {
+    pub(crate) const fn process(name: &'static str, run: fn(Open) -> TestResult) -> Self {
         Self::new(name, Run::Process(run))
     }
 

@@ -5,6 +5,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::device::open;
 use super::report::{count_launches, launches};
 use super::{Case, Failure, Run, TestDevice, TestResult};
 
@@ -85,7 +86,7 @@ pub(crate) fn run_in_child(case: &Case, tier: &str) -> TestResult {
 /// What the child does.
 pub(crate) fn run_as_child(case: &Case, tier: &'static str) -> TestResult {
     match case.run {
-        Run::Process(run) => run()?,
+        Run::Process(run) => run(open(tier))?,
         Run::Fault(run) => {
             let device = TestDevice::open(tier)?;
             run(&device)?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use cuda_safe::{Context, Driver, Kernel, KernelArgs, Launch, Module, Stream};
 
 use super::report::count_launches;
-use super::{Failure, Rng, TestResult};
+use super::{Failure, Open, Rng, TestResult};
 use crate::programs::Program;
 
 /// Whether the long versions of tests are asked for.
@@ -26,14 +26,18 @@ pub(crate) struct TestDevice {
 
 /// Why a tier of devices can't run here, if it can't.
 pub(crate) fn why_not(tier: &str) -> Option<String> {
+    match open(tier)() {
+        Ok(driver) if driver.device_count() == 0 => Some("the driver shows no device".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// What opens the driver of a tier of devices.
+pub(crate) fn open(tier: &str) -> Open {
     match tier {
-        "gpu" => match Driver::load() {
-            Ok(driver) if driver.device_count() == 0 => Some("the driver shows no GPU".to_owned()),
-            Ok(_) => None,
-            Err(error) => Some(error.to_string()),
-        },
-        "emu" => Some("this version has no software device".to_owned()),
-        _ => Some("there is no such tier".to_owned()),
+        "emu" => || Driver::from_sys(cuda_emu::driver()),
+        _ => Driver::load,
     }
 }
 
@@ -42,7 +46,7 @@ impl TestDevice {
         if let Some(reason) = why_not(tier) {
             return Err(Failure::new(format!("tier {tier}: {reason}")));
         }
-        let context = Context::new(0)?;
+        let context = open(tier)()?.device(0)?.context()?;
         let instrumented = instrumented();
         if instrumented {
             eprintln!("tier {tier}: under a checker, so times are not judged");
@@ -65,6 +69,16 @@ impl TestDevice {
             [] => Ok(()),
             errors => Err(Failure::new(format!("drops met errors: {errors:?}"))),
         }
+    }
+
+    /// Whether the device runs cubins: the software device takes PTX alone.
+    pub(crate) fn runs_machine_code(&self) -> bool {
+        self.tier == "gpu"
+    }
+
+    /// Opens the tier's driver, as a program that starts does.
+    pub(crate) fn reopen(&self) -> cuda_safe::Result<Driver> {
+        open(self.tier)()
     }
 
     /// The tier's name.

@@ -14,7 +14,7 @@ mod report;
 mod rng;
 mod run;
 
-pub(crate) use case::{Case, Run};
+pub(crate) use case::{Case, Open, Run};
 pub(crate) use child::{Outcome, limited, spawn_self};
 pub(crate) use compiler::Compiler;
 pub(crate) use device::{TestDevice, deep};

@@ -36,7 +36,7 @@ fn says<T>(result: cuda_safe::Result<T>, wanted: &str) -> Result<Error, Failure>
     }
     // `unwrap` and `main` show a person the same.
     let debug = format!("{error:?}");
-    if debug != format!("Error({wanted})") {
+    if debug != wanted {
         return Err(Failure::new(format!("Debug: {debug}")));
     }
     Ok(error)

@@ -7,13 +7,13 @@ mod drops;
 mod faults;
 mod fork;
 mod heap;
+mod kernels;
 mod lab;
 mod messages;
 mod missing;
 mod order;
 mod scenarios;
 mod table;
-mod ui;
 
 use crate::harness::Case;
 
@@ -25,10 +25,10 @@ pub(crate) fn cases() -> Vec<Case> {
         drops::cases(),
         faults::cases(),
         fork::cases(),
+        kernels::cases(),
         messages::cases(),
         missing::cases(),
         order::cases(),
-        ui::cases(),
     ];
     modules.into_iter().flatten().collect()
 }

@@ -1,0 +1,179 @@
+//! What the methods of `kernels!` check of a launch's shape, before the driver is asked.
+
+use cuda_safe::{DeviceBuffer, ErrorKind, Launch, Module, Stream, kernels};
+
+use super::lab::{Lab, PTX};
+use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::host("kernels::in_x_alone", in_x_alone),
+        Case::host("kernels::shapes_in_clauses", shapes_in_clauses),
+        Case::host("kernels::arguments_as_they_come", arguments_as_they_come),
+        Case::host("kernels::their_module", their_module),
+    ]
+}
+
+kernels! {
+    struct Shapes;
+    // SAFETY: nothing runs on this driver.
+    unsafe in PTX {
+        #[name = "nothing"]
+        safe fn line();
+        #[name = "nothing"]
+        safe fn plane() where block.y <= 16;
+        #[name = "nothing"]
+        safe fn deep() where grid.z <= 8;
+        #[name = "nothing"]
+        safe fn anyhow() where block.y >= 1, block.z >= 1;
+        #[name = "nothing"]
+        unsafe fn unchecked();
+        #[name = "one"]
+        safe fn sums(n: u64, out: &mut [f32])
+            where block.x == 256,
+                  grid.x <= out.len(),
+                  shared >= 4 * block.x,
+                  grid.x * block.x >= n;
+        #[name = "two"]
+        safe fn copy(n: u64, x: &[f32], out: &mut [f32]) where n <= x.len(), n <= out.len();
+    }
+}
+
+fn shapes(lab: &Lab) -> Result<(Shapes, Stream), Failure> {
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    // SAFETY: the module is made of the text that the declaration names.
+    Ok((unsafe { Shapes::from_module(&module) }?, lab.context.stream()?))
+}
+
+/// Asserts that a launch was refused for `clause`, with `value` in the report, without a call.
+#[track_caller]
+fn refused(
+    lab: &Lab,
+    result: cuda_safe::Result<()>,
+    clause: &str,
+    value: (&str, i128),
+) -> Result<String, Failure> {
+    let calls = lab.recorder.names();
+    lab.recorder.take();
+    let Err(error) = result else {
+        return Err(Failure::new(format!("a launch against `{clause}` is Ok")));
+    };
+    let ErrorKind::Precondition { clause: found, values, .. } = error.kind() else {
+        return Err(Failure::new(format!("it is no precondition: {error}")));
+    };
+    ensure_eq!(*found, clause, "{error}");
+    ensure!(values.contains(&value), "{error}");
+    ensure_eq!(calls, [""; 0], "refused before the driver is asked");
+    Ok(error.to_string())
+}
+
+fn in_x_alone() -> TestResult {
+    let lab = Lab::new()?;
+    let (kernels, stream) = shapes(&lab)?;
+    let s = &stream;
+    let launch = |grid: [u32; 3], block: [u32; 3]| Launch::new(grid, block);
+    lab.recorder.take();
+
+    let flat = launch([7, 1, 1], [32, 1, 1]);
+    let tall_block = launch([7, 1, 1], [32, 4, 1]);
+    let tall_grid = launch([7, 5, 1], [32, 1, 1]);
+    let deep_block = launch([7, 1, 1], [32, 1, 2]);
+    let deep_grid = launch([7, 1, 3], [32, 1, 1]);
+
+    let text = refused(&lab, kernels.line(s, tall_block), "block.y == 1", ("block.y", 4))?;
+    ensure_eq!(
+        text,
+        "kernel `line`: `block.y == 1` does not hold: block.y = 4; hint: it is launched in x \
+         alone, but for dimensions that its `where` names"
+    );
+    refused(&lab, kernels.line(s, tall_grid), "grid.y == 1", ("grid.y", 5))?;
+    refused(&lab, kernels.line(s, deep_block), "block.z == 1", ("block.z", 2))?;
+    refused(&lab, kernels.line(s, deep_grid), "grid.z == 1", ("grid.z", 3))?;
+    // A grid without blocks is refused as well if it is empty in y: no kernel expects that.
+    let none = launch([7, 0, 1], [32, 1, 1]);
+    refused(&lab, kernels.line(s, none), "grid.y == 1", ("grid.y", 0))?;
+
+    // Naming one extent frees both of the dimension, and no other dimension.
+    refused(&lab, kernels.plane(s, deep_block), "block.z == 1", ("block.z", 2))?;
+    refused(&lab, kernels.plane(s, deep_grid), "grid.z == 1", ("grid.z", 3))?;
+    refused(&lab, kernels.deep(s, tall_block), "block.y == 1", ("block.y", 4))?;
+    refused(&lab, kernels.deep(s, tall_grid), "grid.y == 1", ("grid.y", 5))?;
+
+    let (calls, ()) = lab.calls(|| {
+        kernels.line(s, flat)?;
+        kernels.line(s, Launch::cover(0, 32))?;
+        kernels.plane(s, flat)?;
+        kernels.plane(s, tall_block)?;
+        kernels.plane(s, tall_grid)?;
+        kernels.deep(s, deep_block)?;
+        kernels.deep(s, deep_grid)?;
+        for shape in [flat, tall_block, tall_grid, deep_block, deep_grid] {
+            kernels.anyhow(s, shape)?;
+            // SAFETY: nothing runs on this driver.
+            unsafe { kernels.unchecked(s, shape) }?;
+        }
+        Ok(())
+    })?;
+    ensure_eq!(calls, ["cuLaunchKernel"; 16], "all but the one without blocks");
+    drop((kernels, stream));
+    lab.close()
+}
+
+fn shapes_in_clauses() -> TestResult {
+    let lab = Lab::new()?;
+    let (kernels, stream) = shapes(&lab)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let mut sums = |n, launch| kernels.sums(&stream, launch, n, &mut out);
+    let launch = |grid: u32, block: u32| Launch::new(grid, block).shared(1024);
+    lab.recorder.take();
+
+    refused(&lab, sums(1, launch(1, 128)), "block.x == 256", ("block.x", 128))?;
+    refused(&lab, sums(1, launch(11, 256)), "grid.x <= out.len()", ("grid.x", 11))?;
+    let short = launch(10, 256).shared(1023);
+    refused(&lab, sums(1, short), "shared >= 4 * block.x", ("shared", 1023))?;
+    refused(&lab, sums(2561, launch(10, 256)), "grid.x * block.x >= n", ("n", 2561))?;
+    // The shape comes first: what the clauses say is meant for launches in x alone.
+    let tall = Launch::new((11, 2), 128);
+    refused(&lab, sums(1, tall), "grid.y == 1", ("grid.y", 2))?;
+
+    let (calls, ()) = lab.calls(|| sums(2560, launch(10, 256)))?;
+    ensure_eq!(calls, ["cuLaunchKernel"]);
+    drop((kernels, out, stream));
+    lab.close()
+}
+
+/// Buffers and views, by reference and by value, and launches as pairs.
+fn arguments_as_they_come() -> TestResult {
+    let lab = Lab::new()?;
+    let (kernels, stream) = shapes(&lab)?;
+    let x = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let mut y = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let (calls, ()) = lab.calls(|| {
+        let s = &stream;
+        kernels.copy(s, (1, 32), 10, &x, &mut out)?;
+        let (view, mut target) = (&x.as_slice(), out.as_slice_mut());
+        kernels.copy(s, Launch::cover(10, 32), 10, view, &mut target)?;
+        kernels.copy(s, Launch::cover(10, 32), 10, *view, target)?;
+        kernels.copy(s, (1, (32, 1)), 5, x.slice(5..)?, out.slice_mut(..5)?)?;
+        kernels.copy(s, ([1, 1], [32, 1, 1]), 10, &y.as_slice_mut(), &mut out)
+    })?;
+    ensure_eq!(calls, ["cuLaunchKernel"; 5]);
+    let parts = kernels.copy(&stream, (1, 32), 6, x.slice(5..)?, &mut out);
+    refused(&lab, parts, "n <= x.len()", ("x.len()", 5))?;
+    let parts = kernels.copy(&stream, (1, 32), 6, &x, out.slice_mut(..5)?);
+    refused(&lab, parts, "n <= out.len()", ("out.len()", 5))?;
+    drop((kernels, x, y, out, stream));
+    lab.close()
+}
+
+fn their_module() -> TestResult {
+    let lab = Lab::new()?;
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    // SAFETY: the module is made of the text that the declaration names.
+    let kernels = unsafe { Shapes::from_module(&module) }?;
+    ensure_eq!(kernels.module().as_raw(), module.as_raw());
+    ensure_eq!(kernels.line_kernel().module().as_raw(), module.as_raw());
+    drop((kernels, module));
+    lab.close()
+}
