@@ -7,16 +7,6 @@ use std::time::Duration;
 
 use cuda_sys::CUresult;
 
-/// How bare `mul` and `add` of PTX are rounded, which the ISA leaves open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Contraction {
-    /// Each is rounded, as `--fmad=false` has it.
-    #[default]
-    Never,
-    /// A multiplication whose only use is an addition is fused with it.
-    Always,
-}
-
 /// The n-th call of a function fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -38,7 +28,6 @@ pub struct Config {
     pub(crate) compute_capability: (u32, u32),
     pub(crate) workers: usize,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) contraction: Contraction,
     pub(crate) seed: Option<u64>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) log: Option<PathBuf>,
@@ -57,7 +46,6 @@ impl Default for Config {
             compute_capability: (9, 0),
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             timeout: None,
-            contraction: Contraction::Never,
             seed: None,
             failures: Vec::new(),
             log: None,
@@ -76,7 +64,7 @@ impl Config {
     }
 
     /// The defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
-    /// `_TIMEOUT_MS`, `_CONTRACT` (`never`, `always`), `_SEED`, `_FAIL` (`name:n:code`, several
+    /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
     /// with commas), `_LOG` (a file), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
     /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
     /// changes nothing.
@@ -106,14 +94,6 @@ impl Config {
         read("CUDA_EMU_TIMEOUT_MS", &mut |config, text| {
             let limit = text.parse().ok()?;
             config.timeout = (limit > 0).then(|| Duration::from_millis(limit));
-            Some(())
-        });
-        read("CUDA_EMU_CONTRACT", &mut |config, text| {
-            config.contraction = match text {
-                "never" => Contraction::Never,
-                "always" => Contraction::Always,
-                _ => return None,
-            };
             Some(())
         });
         read("CUDA_EMU_SEED", &mut |config, text| {
@@ -185,13 +165,6 @@ impl Config {
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
-        self
-    }
-
-    /// How bare multiplications and additions are rounded.
-    #[must_use]
-    pub fn contraction(mut self, contraction: Contraction) -> Self {
-        self.contraction = contraction;
         self
     }
 

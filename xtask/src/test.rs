@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_gpu_makes_its_tier_required() {
-        assert_eq!(required_tiers(false), ["host", "compile"]);
-        assert_eq!(required_tiers(true), ["host", "compile", "gpu"]);
+        assert_eq!(required_tiers(false), ["host", "compile", "emu"]);
+        assert_eq!(required_tiers(true), ["host", "compile", "emu", "gpu"]);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use cuda_sys::CUresult;
 
 use super::process::Process;
-use crate::config::{Config, Contraction};
-use crate::exec::{Contract, Env, ExecConfig};
+use crate::config::Config;
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
+use crate::exec::{Env, ExecConfig};
 
 /// What a device is like.
 pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
@@ -54,10 +54,6 @@ pub(super) fn run(process: &Process, work: &KernelWork) -> Result<(), (CUresult,
     let settings = ExecConfig {
         workers: config.workers,
         timeout: config.timeout,
-        contract: match config.contraction {
-            Contraction::Never => Contract::Never,
-            Contraction::Always => Contract::Always,
-        },
         block_order_seed: config.seed,
         stack_bytes: work.stack,
     };

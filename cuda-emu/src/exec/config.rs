@@ -46,17 +46,6 @@ impl Default for DeviceInfo {
     }
 }
 
-/// Whether a bare `mul` that feeds a bare `add` is computed as one `fma`, as ptxas may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Contract {
-    /// Each rounds for itself.
-    #[default]
-    Never,
-    /// They are fused. The executor does not do that yet: it is taken as `Never`, which ptxas may
-    /// choose too.
-    Always,
-}
-
 /// How launches are executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,8 +54,6 @@ pub struct ExecConfig {
     pub workers: usize,
     /// After which a launch ends with 702.
     pub timeout: Option<Duration>,
-    /// Fusing of bare float instructions.
-    pub contract: Contract,
     /// The order in which blocks begin: ascending, or drawn from this seed.
     pub block_order_seed: Option<u64>,
     /// Bytes of each thread's stack for recursion and `alloca`, beyond what is known from the
@@ -79,7 +66,6 @@ impl Default for ExecConfig {
         Self {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             timeout: None,
-            contract: Contract::Never,
             block_order_seed: None,
             stack_bytes: 1024,
         }

@@ -12,6 +12,11 @@ use super::memory::site::Sites;
 use super::program::{EntryId, Program};
 use super::{Env, Launch};
 
+/// A value in cache lines of its own: writing it does not disturb those that read its neighbours.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
+
 /// What all workers of a launch share.
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
@@ -33,7 +38,7 @@ pub(crate) struct Job<'a> {
     pub(crate) params: super::grid::Params,
     /// Blocks of the grid, and the next one to start.
     pub(crate) blocks: u64,
-    pub(crate) next: AtomicU64,
+    pub(crate) next: Apart<AtomicU64>,
     /// Another worker has met a fault.
     pub(crate) stop: AtomicBool,
     pub(crate) started: Instant,

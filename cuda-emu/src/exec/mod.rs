@@ -20,7 +20,7 @@ mod ops;
 mod program;
 
 pub use builtins::heap::Heap;
-pub use config::{Contract, DeviceInfo, Env, ExecConfig, Launch, Stats};
+pub use config::{DeviceInfo, Env, ExecConfig, Launch, Stats};
 pub use fault::{Fault, Report};
 pub use grid::run;
 pub use program::{EntryAttributes, EntryId, LoadError, Program};

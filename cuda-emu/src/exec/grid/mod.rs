@@ -9,7 +9,7 @@ use super::block::{Block, BlockTurn};
 use super::control::warp::{NONE, Warp};
 use super::fault::{Code, Fault, Report};
 use super::inst::{Isa, LANES};
-use super::machine::{Job, Machine};
+use super::machine::{Apart, Job, Machine};
 use super::memory::site::Sites;
 use super::program::Program;
 use super::{Env, Launch, Stats};
@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
             tids,
             params: Params::new(&params),
             blocks,
-            next: AtomicU64::new(0),
+            next: Apart(AtomicU64::new(0)),
             stop: AtomicBool::new(false),
             started,
             deadline: env.config.timeout.and_then(|limit| started.checked_add(limit)),
@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
 
     /// The next block that nobody has begun.
     fn take(&self) -> Option<u64> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        let at = self.next.0.fetch_add(1, Ordering::Relaxed);
         if at >= self.blocks {
             return None;
         }
