@@ -3,6 +3,7 @@
 mod compile;
 mod device;
 mod fault;
+mod golden;
 mod harness;
 mod host;
 mod programs;
@@ -14,9 +15,13 @@ fn main() -> ExitCode {
     if arguments.next().as_deref() == Some(compile::CHILD) {
         return compile::child_main(arguments);
     }
+    if let Some(code) = golden::command() {
+        return code;
+    }
     let mut cases = host::cases();
     cases.extend(compile::cases());
     cases.extend(device::cases());
     cases.extend(fault::cases());
+    cases.extend(golden::cases());
     harness::main(&cases)
 }

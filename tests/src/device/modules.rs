@@ -1,5 +1,6 @@
 //! Modules: what they are loaded from, and their variables.
 
+use cuda_safe::sys::CUresult;
 use cuda_safe::{
     DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
@@ -17,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("modules::variables", variables),
         Case::device("modules::variables_that_do_not_fit", variables_that_do_not_fit),
         Case::device("modules::source_that_does_not_compile", source_that_does_not_compile),
+        Case::device("modules::from_a_fatbin", from_a_fatbin),
         Case::device("modules::not_an_image", not_an_image),
     ]
 }
@@ -29,6 +31,28 @@ fn works(device: &TestDevice, module: &Module) -> TestResult {
     // SAFETY: `iota` takes (unsigned*, unsigned long long, unsigned) and writes that many words.
     unsafe { device.launch(&iota, &stream, (1, 128), (&mut buffer, 100_u64, 9_u32)) }?;
     first_difference(&buffer.to_vec(&stream)?, &(9..109).collect::<Vec<_>>())
+}
+
+/// `scale.fatbin` has PTX for compute_75 and machine code for sm_75, made by nvcc 13.0 from
+/// `scale(float* x, float a, unsigned n)`, which multiplies.
+fn from_a_fatbin(device: &TestDevice) -> TestResult {
+    let fatbin = include_bytes!("../../kernels/scale.fatbin");
+    let loaded = Module::from_fatbin(device.context(), fatbin);
+    let module = match loaded {
+        Err(error) if !device.runs_machine_code() => {
+            let code = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU;
+            ensure_eq!(error.code(), Some(code), "{error}");
+            return Ok(());
+        }
+        loaded => loaded?,
+    };
+    ensure_eq!(module.loaded_from(), LoadedFrom::Fatbin);
+    let stream = device.stream()?;
+    let scale = module.kernel("scale")?;
+    let mut x = DeviceBuffer::from_slice(&stream, &[1.0_f32, 2.0, 3.0])?;
+    // SAFETY: `scale` takes (float*, float, unsigned) and multiplies that many floats.
+    unsafe { device.launch(&scale, &stream, (1, 32), (&mut x, 2.0_f32, 3_u32)) }?;
+    first_difference(&x.to_vec(&stream)?, &[2.0, 4.0, 6.0])
 }
 
 fn from_an_image(device: &TestDevice) -> TestResult {

@@ -16,7 +16,7 @@ mod run;
 
 pub(crate) use case::{Case, Open, Run};
 pub(crate) use child::{Outcome, limited, spawn_self};
-pub(crate) use compiler::Compiler;
+pub(crate) use compiler::{Compiler, compilers};
 pub(crate) use device::{TestDevice, deep};
 pub(crate) use failure::{Failure, TestResult, ensure, ensure_eq, first_difference};
 pub(crate) use report::count_launches;

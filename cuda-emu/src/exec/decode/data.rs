@@ -4,7 +4,9 @@ use ptx::ir::{Op, Operand, Space, Type};
 
 use super::{Class, Decoder, Refusal};
 use crate::exec::inst::Inst;
-use crate::exec::memory::space::{Cvta32To64, Cvta64, Cvta64To32, IsSpace, window};
+use crate::exec::memory::space::{
+    Cvta32To64, Cvta64, Cvta64To32, IsGlobalOrConst, IsSpace, window,
+};
 use crate::exec::memory::{GLOBAL, LOCAL, PARAM, SHARED};
 use crate::exec::ops::convert::{self, How, Spec};
 use crate::exec::ops::moves::{
@@ -64,9 +66,14 @@ impl Decoder<'_, '_> {
                 self.emit(Inst { d, a, imm, ..inst });
             }
             Op::Isspacep { space, d, a } => {
-                let imm = window(space_code(*space)?) >> 48;
                 let (a, d) = (self.src(a, Class::Wide)?, self.dst(*d, Class::Pred)?);
-                let inst = self.inst(self.pick::<IsSpace>());
+                let (imm, inst) = match window(space_code(*space)?) {
+                    0 => {
+                        let constant = u64::from(*space == Space::Const);
+                        (constant, self.inst(self.pick::<IsGlobalOrConst>()))
+                    }
+                    window => (window >> 48, self.inst(self.pick::<IsSpace>())),
+                };
                 self.emit(Inst { d, a, imm, ..inst });
             }
             Op::Cvt { to, from, rounding, ftz, sat, satfinite, relu, d, a, b } => {
