@@ -85,13 +85,17 @@ impl Module {
 
     /// Loads a cubin: machine code for one architecture.
     ///
+    /// Without PTX beside it the driver alone knows how many parameters a kernel has, and says so by
+    /// failing to describe one more: tools that report failed calls will show that.
+    ///
     /// # Errors
     /// As [`Module::load_with`].
     pub fn from_cubin(context: &Context, cubin: &[u8]) -> Result<Self> {
         Self::load_with(context, ModuleImage::Cubin(cubin), &JitOptions::default())
     }
 
-    /// Loads a fatbin: images for several architectures in one.
+    /// Loads a fatbin: images for several architectures in one. As to parameters see
+    /// [`Module::from_cubin`].
     ///
     /// # Errors
     /// As [`Module::load_with`].
