@@ -6,6 +6,7 @@
 //! that of the raw calls to themselves: what the method cannot see.
 
 mod data;
+mod emu;
 mod gpu;
 mod machine;
 mod peers;

@@ -2,6 +2,7 @@
 
 mod compile;
 mod copies;
+mod emu;
 mod launch;
 mod load;
 mod memory;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         load::WORKS,
         saxpy::WORKS,
         noop::WORKS,
+        emu::WORKS,
     ]
     .into_iter()
     .flatten()
