@@ -18,6 +18,19 @@ pub struct Failure {
     pub code: CUresult,
 }
 
+/// What becomes of a bare float `mul` whose result only a bare `add` or `sub` takes. The PTX manual
+/// leaves it to ptxas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Contraction {
+    /// Both are rounded.
+    #[default]
+    Never,
+    /// They become one `fma`, where both are in one basic block under one guard. Which pairs ptxas
+    /// takes is not documented: a GPU may still differ in the last bit.
+    Always,
+}
+
 /// What the software device is like, and how it behaves.
 ///
 /// The configuration counts from the process's first call of the driver on; what is set later has
@@ -34,6 +47,7 @@ pub struct Config {
     pub(crate) memory: u64,
     pub(crate) heap: u64,
     pub(crate) stack: u32,
+    pub(crate) contraction: Contraction,
 }
 
 static INSTALLED: Mutex<Option<Config>> = Mutex::new(None);
@@ -52,6 +66,7 @@ impl Default for Config {
             memory: default_memory(),
             heap: 8 << 20,
             stack: 16 << 10,
+            contraction: Contraction::Never,
         }
     }
 }
@@ -65,9 +80,9 @@ impl Config {
 
     /// The defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
     /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
-    /// with commas), `_LOG` (a file), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
-    /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
-    /// changes nothing.
+    /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_MEMORY`, `_HEAP` and
+    /// `_STACK` (bytes; `K`, `M` and `G` multiply by powers of 1024). A value that cannot be read is
+    /// reported on standard error and changes nothing.
     #[must_use]
     pub fn from_env() -> Self {
         let mut config = Self::default();
@@ -118,6 +133,10 @@ impl Config {
         });
         read("CUDA_EMU_STACK", &mut |config, text| {
             config.stack = u32::try_from(bytes(text)?).ok()?;
+            Some(())
+        });
+        read("CUDA_EMU_CONTRACT", &mut |config, text| {
+            config.contraction = contraction(text)?;
             Some(())
         });
         config
@@ -211,10 +230,26 @@ impl Config {
         self.stack = bytes;
         self
     }
+
+    /// Whether bare float multiplications and additions are fused; never unless set.
+    #[must_use]
+    pub fn contraction(mut self, contraction: Contraction) -> Self {
+        self.contraction = contraction;
+        self
+    }
 }
 
 /// More would have no distinct PCI address.
 const MAX_DEVICES: u32 = 64;
+
+/// `never` or `always`.
+fn contraction(text: &str) -> Option<Contraction> {
+    match text {
+        "never" => Some(Contraction::Never),
+        "always" => Some(Contraction::Always),
+        _ => None,
+    }
+}
 
 /// `name:n:code`.
 fn failure(text: &str) -> Option<Failure> {
@@ -252,7 +287,7 @@ fn default_memory() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CUresult, Config, Failure, bytes, failure};
+    use super::{CUresult, Config, Contraction, Failure, bytes, contraction, failure};
 
     #[test]
     fn sizes_have_units() {
@@ -273,6 +308,13 @@ mod tests {
         for wrong in ["", "cuMemAlloc", "cuMemAlloc:3", "a:b:c", ":1:2", "a:1:2:3", "a:1:WHAT"] {
             assert_eq!(failure(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn contraction_has_two_words() {
+        assert_eq!(contraction("never"), Some(Contraction::Never));
+        assert_eq!(contraction("always"), Some(Contraction::Always));
+        assert_eq!(contraction("Always"), None);
     }
 
     #[test]

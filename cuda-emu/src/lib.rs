@@ -28,8 +28,9 @@
 //!
 //! Integer instructions, and float instructions with a rounding modifier, give the bits that a GPU
 //! gives. Bare `mul` and `add` are each rounded; where ptxas fuses them a GPU differs in the last
-//! bit (`--fmad=false` makes NVRTC write the modifiers). Approximate instructions stay within the
-//! bounds that the PTX manual states.
+//! bit (`--fmad=false` makes NVRTC write the modifiers). `CUDA_EMU_CONTRACT=always` fuses them here
+//! too ([`Contraction`]). Approximate instructions stay within the bounds that the PTX manual
+//! states.
 //!
 //! Every knob is a variable `CUDA_EMU_…` and a field of [`Config`].
 
@@ -43,7 +44,7 @@ pub mod space;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-pub use config::{Config, Failure};
+pub use config::{Config, Contraction, Failure};
 pub use driver::{Ledger, fault_report, ledger, resolve, support};
 
 /// The software device as a driver for the crates above `cuda-sys`: always the same table.

@@ -187,6 +187,9 @@ fn copies_and_memsets_of_every_shape() {
     ok!(cuMemAllocPitch_v2(&raw mut rows, &raw mut pitch, 20, 6, 4));
     assert_eq!(pitch, 512);
     ok!(cuMemsetD2D32_v2(rows, pitch, 5, 5, 6));
+    // A memset of device memory need not have run when the call returns, and the stream does not
+    // wait for the NULL stream.
+    ok!(cuCtxSynchronize());
     ok!(cuMemsetD2D16Async(rows + 512, pitch, 0x0102, 2, 1, stream));
     ok!(cuStreamSynchronize(stream));
     ok!(cuMemsetD8_v2(rows, 0xff, 4));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cuda_sys::CUresult;
 
 use super::process::Process;
-use crate::config::Config;
+use crate::config::{Config, Contraction};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
 use crate::exec::{Env, ExecConfig};
 
@@ -17,6 +17,7 @@ pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
         name: format!("CUDA emulator (software), sm_{major}{minor}"),
         cc: (major, minor),
         total_memory: config.memory,
+        contract: config.contraction == Contraction::Always,
         ..DeviceInfo::default()
     }
 }

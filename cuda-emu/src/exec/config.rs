@@ -28,6 +28,8 @@ pub struct DeviceInfo {
     pub shared_optin: u32,
     /// Bytes of its memory.
     pub total_memory: u64,
+    /// Whether bare float `mul` and `add` are fused when a program is loaded.
+    pub contract: bool,
 }
 
 impl Default for DeviceInfo {
@@ -42,6 +44,7 @@ impl Default for DeviceInfo {
             shared_per_block: 48 << 10,
             shared_optin: 227 << 10,
             total_memory: 16 << 30,
+            contract: false,
         }
     }
 }

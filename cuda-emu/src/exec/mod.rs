@@ -9,6 +9,7 @@
 mod block;
 mod builtins;
 mod config;
+mod contract;
 mod control;
 mod decode;
 mod fault;

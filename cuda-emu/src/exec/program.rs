@@ -10,6 +10,7 @@ use cuda_sys::CUresult;
 use ptx::ir::{FunctionKind, Init, Loc, LocId, Module, Space as StateSpace, Symbol};
 
 use super::config::DeviceInfo;
+use super::contract::contract;
 use super::control::call::CALL_BYTES;
 use super::decode::{self, Code, Context};
 use super::inst::Isa;
@@ -100,10 +101,17 @@ impl Program {
     /// there is no memory for its variables (2). What a function uses that is not supported is no
     /// error here: see [`Program::refused`].
     pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
-        let module =
+        let mut module =
             ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
         check(&module, device)?;
         check_opcodes(&module)?;
+        if device.contract {
+            for at in 0..module.functions.len() {
+                if let Some(fused) = contract(&module, &module.functions[at]) {
+                    module.functions[at] = fused;
+                }
+            }
+        }
         let mut program = Self {
             space: Arc::clone(space),
             codes: Vec::new(),
