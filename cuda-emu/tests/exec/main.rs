@@ -1,8 +1,11 @@
 //! The executor by itself: kernels in PTX, without the driver around it.
 
+mod approximate;
 mod control;
 mod data;
+mod deterministic;
 mod device;
 mod faults;
 mod progress;
+mod strict;
 mod tensor;
