@@ -81,12 +81,15 @@ pub(crate) fn name_nvrtc(command: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fetches every NVRTC that the tests exercise and names them to `command`.
+/// Fetches CUDA's headers and every NVRTC that the tests exercise, and names these to `command`.
 ///
 /// # Errors
 /// One could not be downloaded.
 pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
     name_nvrtc(command)?;
+    for headers in [RUNTIME_13_5, CRT_13, CCCL_13] {
+        fetch(&headers)?;
+    }
     let mut libraries: Vec<PathBuf> = Vec::new();
     for wheel in [NVRTC_13_0, NVRTC_12_0] {
         // NVIDIA has not published every version for every system.
