@@ -18,9 +18,6 @@ pub(crate) enum Code {
     IllegalInstruction,
     /// A call or branch to nowhere.
     InvalidPc,
-    /// The instruction cannot work on this space.
-    #[allow(dead_code, reason = "for the atomics of local memory")]
-    InvalidSpace,
     /// `trap`, stack overflow, threads that wait for ever.
     LaunchFailed,
     Assert,
@@ -34,7 +31,6 @@ impl Code {
             Self::Misaligned => CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
             Self::IllegalInstruction => CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
             Self::InvalidPc => CUresult::CUDA_ERROR_INVALID_PC,
-            Self::InvalidSpace => CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
             Self::LaunchFailed => CUresult::CUDA_ERROR_LAUNCH_FAILED,
             Self::Assert => CUresult::CUDA_ERROR_ASSERT,
             Self::Timeout => CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,

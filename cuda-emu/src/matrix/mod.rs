@@ -1,7 +1,6 @@
 //! Matrix instructions as pure functions ("Warp Level Matrix Instructions"): which element of a
 //! matrix each register of each lane holds, and the product. `mma.sync` has the layouts of the
 //! manual; those of `wmma` fragments are opaque and only agree with one another.
-#![allow(dead_code, unused_imports, reason = "used by the executor")]
 
 mod block;
 mod layout;
