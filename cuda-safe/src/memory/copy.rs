@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
+use super::enqueue::enqueue;
 use super::staging::{BLOCK_BYTES, StagingBlock};
 use super::uses::Access;
 use crate::error::Result;
@@ -21,27 +22,6 @@ const PACK_ALIGN: usize = 256;
 
 /// How many blocks one download keeps in flight.
 const DOWNLOAD_BLOCKS: usize = 4;
-
-/// Enqueues work on `stream` that uses `uses`: ordered behind conflicting uses before, and
-/// recorded for those to come.
-pub(crate) fn enqueue<const N: usize>(
-    stream: &Stream,
-    uses: [(&Allocation, Range<usize>, Access); N],
-    call: impl FnOnce(&StreamInner) -> Result<()>,
-) -> Result<()> {
-    let inner = stream.inner();
-    inner.state().usable()?;
-    for (allocation, range, access) in &uses {
-        allocation.begin_use(stream, range.clone(), *access)?;
-    }
-    let done = call(inner);
-    // Recorded even if the call failed: part of it may have been enqueued.
-    let sequence = inner.number();
-    for (allocation, range, access) in uses {
-        allocation.end_use(stream, range, access, sequence);
-    }
-    done
-}
 
 /// Copies `source` to the device. Returns when `source` was read, not when the copy is done.
 pub(super) fn upload(

@@ -3,6 +3,7 @@
 mod allocation;
 mod buffer;
 mod copy;
+mod enqueue;
 mod pinned;
 mod pool;
 mod ranges;

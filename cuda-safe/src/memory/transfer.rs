@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::copy::enqueue;
+use super::enqueue::enqueue;
 use super::pinned::PinnedBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
