@@ -1,15 +1,17 @@
 //! Kernels: functions of a module that can be launched.
 
+mod clusters;
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, End, KernelArgs, KernelLimits, Launch, Parameter, check, explain, names,
-    not_resident, within,
+    ArgType, Begin, Dim3, End, KernelArgs, KernelLimits, Launch, Parameter, call_name, check,
+    explain, issue, names, not_resident, special, within,
 };
 use crate::module::{Module, ModuleInner};
 use crate::stream::Stream;
@@ -27,12 +29,14 @@ struct KernelInner {
     number: u32,
     limits: KernelLimits,
     max_dynamic_shared: AtomicU32,
+    /// Whether clusters may be larger than every device with clusters allows.
+    non_portable_cluster: AtomicBool,
     /// `None` if neither the driver nor the image tells.
     parameters: Option<Vec<Parameter>>,
     /// The argument types that were checked last, by the address of their list.
     checked: AtomicPtr<ArgType>,
-    /// The last cooperative launch found resident: threads per block and shared memory in one
-    /// number, and how many such blocks the device holds.
+    /// The last cooperative launch found resident: threads per block, cluster and shared memory in
+    /// one number, and how many such blocks the device holds.
     resident: [AtomicU64; 2],
 }
 
@@ -76,17 +80,26 @@ impl Kernel {
             module: module.clone(),
             name,
             number,
-            limits: KernelLimits { threads: 0, static_shared: 0 },
+            limits: KernelLimits {
+                threads: 0,
+                static_shared: 0,
+                cluster: None,
+                needs_cluster: false,
+            },
             max_dynamic_shared: AtomicU32::new(0),
+            non_portable_cluster: AtomicBool::new(false),
             parameters: None,
             checked: AtomicPtr::new(std::ptr::null_mut()),
             resident: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
         };
+        let (cluster, needs_cluster) = inner.clusters()?;
         inner.limits = KernelLimits {
             threads: inner
                 .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             static_shared: inner
                 .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            cluster,
+            needs_cluster,
         };
         let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         *inner.max_dynamic_shared.get_mut() = inner.attribute(most)?;
@@ -160,51 +173,17 @@ impl Kernel {
         let max_shared = kernel.max_dynamic_shared.load(Ordering::Relaxed);
         let fits = within(&launch, &context.limits, &kernel.limits, max_shared)
             && std::ptr::eq(&raw const **context, &raw const **kernel.module.context())
-            && !launch.cooperative;
+            && launch.is_plain()
+            && !kernel.limits.is_special();
         if !fits && !kernel.fits_after_all(stream, &launch, max_shared)? {
             return Ok(());
         }
         args.uses(&mut Begin(stream))?;
         let result = args.with_pointers(|pointers| {
-            let sys = queue.state().sys;
-            let (grid, block) = (launch.grid, launch.block);
-            let (pointers, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
-            if launch.cooperative {
-                // SAFETY: as below.
-                return unsafe {
-                    sys.cuLaunchCooperativeKernel(
-                        kernel.raw,
-                        grid.x,
-                        grid.y,
-                        grid.z,
-                        block.x,
-                        block.y,
-                        block.z,
-                        launch.shared,
-                        queue.raw,
-                        pointers,
-                    )
-                };
-            }
             // SAFETY: function and stream are live and of one context; there is one pointer for
             // each parameter, to a value of the parameter's size (both checked above, where the
-            // driver or the image tells); the driver copies the values before it returns. What the
-            // kernel does is the caller's promise.
-            unsafe {
-                sys.cuLaunchKernel(
-                    kernel.raw,
-                    grid.x,
-                    grid.y,
-                    grid.z,
-                    block.x,
-                    block.y,
-                    block.z,
-                    launch.shared,
-                    queue.raw,
-                    pointers,
-                    extra,
-                )
-            }
+            // driver or the image tells). What the kernel does is the caller's promise.
+            unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) }
         });
         if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
             return Err(kernel.launch_failed(stream, &launch, result));
@@ -271,25 +250,7 @@ impl Kernel {
     /// What the driver answered.
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn max_active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
-        let inner = &*self.inner;
-        let context = inner.module.context();
-        let threads = i32::try_from(threads)
-            .map_err(|_| Error::invalid(format!("a block can't have {threads} threads")))?;
-        let mut blocks = 0;
-        context.with_current(|| {
-            // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
-            // is current.
-            let result = unsafe {
-                context.state.sys.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &raw mut blocks,
-                    inner.raw,
-                    threads,
-                    shared as usize,
-                )
-            };
-            context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
-        })?;
-        Ok(u32::try_from(blocks).unwrap_or(0))
+        self.inner.active_blocks(threads, shared)
     }
 
     /// The block size that keeps most threads resident, and the number of blocks that then fill the
@@ -408,6 +369,8 @@ impl KernelInner {
                 None => Ok(false),
             };
         }
+        let non_portable = self.non_portable_cluster.load(Ordering::Relaxed);
+        special(launch, limits, &self.limits, non_portable)?;
         if launch.cooperative {
             let blocks = launch.grid.count();
             let most = self.resident_blocks(launch)?;
@@ -418,20 +381,12 @@ impl KernelInner {
         Ok(true)
     }
 
-    /// How many blocks of this launch the device holds at the same time. The last answer is kept.
-    fn resident_blocks(&self, launch: &Launch) -> Result<u64> {
-        let key = launch.block.count() << 32 | u64::from(launch.shared);
-        let [kept, most] = &self.resident;
-        // Written most first, read key first: a key that fits goes with an answer for it, or for a
-        // later launch whose key was not yet visible; then the driver refuses what does not fit.
-        if kept.load(Ordering::Acquire) == key {
-            return Ok(most.load(Ordering::Acquire));
-        }
-        let threads = u32::try_from(launch.block.count()).unwrap_or(u32::MAX);
+    fn active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
         let context = self.module.context();
+        let threads = i32::try_from(threads)
+            .map_err(|_| Error::invalid(format!("a block can't have {threads} threads")))?;
         let mut blocks = 0;
         context.with_current(|| {
-            let threads = i32::try_from(threads).unwrap_or(i32::MAX);
             // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
             // is current.
             let result = unsafe {
@@ -439,13 +394,33 @@ impl KernelInner {
                     &raw mut blocks,
                     self.raw,
                     threads,
-                    launch.shared as usize,
+                    shared as usize,
                 )
             };
             context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
         })?;
-        let blocks = u64::try_from(blocks).unwrap_or(0);
-        let answer = blocks * u64::from(context.limits.multiprocessors);
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
+    /// How many blocks of this launch the device holds at the same time. The last answer is kept.
+    fn resident_blocks(&self, launch: &Launch) -> Result<u64> {
+        let cluster = launch.cluster.or(self.limits.cluster);
+        let key = residency_key(launch, cluster);
+        let [kept, most] = &self.resident;
+        // Written most first, read key first: a key that fits goes with an answer for it, or for a
+        // later launch whose key was not yet visible; then the driver refuses what does not fit.
+        if kept.load(Ordering::Acquire) == key {
+            return Ok(most.load(Ordering::Acquire));
+        }
+        let answer = match cluster {
+            Some(cluster) => self.active_clusters(launch)?.saturating_mul(cluster.count()),
+            None => {
+                let threads = u32::try_from(launch.block.count()).unwrap_or(u32::MAX);
+                let blocks = self.active_blocks(threads, launch.shared)?;
+                let multiprocessors = self.module.context().limits.multiprocessors;
+                u64::from(blocks) * u64::from(multiprocessors)
+            }
+        };
         most.store(answer, Ordering::Release);
         kept.store(key, Ordering::Release);
         Ok(answer)
@@ -458,13 +433,20 @@ impl KernelInner {
         launch: &Launch,
         result: Result<CUresult, cuda_sys::MissingSymbol>,
     ) -> Error {
-        let call = if launch.cooperative { "cuLaunchCooperativeKernel" } else { "cuLaunchKernel" };
-        match stream.inner().answer(call, result) {
+        match stream.inner().answer(call_name(launch), result) {
             Ok(()) => Error::invalid("the launch failed and succeeded"),
             Err(error) if error.is_fatal() => error,
             Err(error) => error.with_asked(format!("kernel `{}`, {launch}", self.name)),
         }
     }
+}
+
+/// What the residency of a launch depends on, in one number.
+fn residency_key(launch: &Launch, cluster: Option<Dim3>) -> u64 {
+    // 7 bits each for the cluster: larger ones are taken for each other, and all refused.
+    let extents = cluster.map_or([0; 3], |Dim3 { x, y, z }| [x, y, z]);
+    let cluster = extents.iter().fold(0, |key, &extent| key << 7 | u64::from(extent.min(127)));
+    launch.block.count() << 53 | cluster << 32 | u64::from(launch.shared)
 }
 
 /// What is known of a kernel's parameters: sizes from the driver if it tells, else from the image;

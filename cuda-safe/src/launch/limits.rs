@@ -13,10 +13,15 @@ pub(crate) struct Limits {
     grid: Dim3,
     pub(crate) multiprocessors: u32,
     cooperative: bool,
+    /// Whether blocks can be launched in clusters.
+    pub(crate) clusters: bool,
+    /// Whether a kernel can start before the one before it is done.
+    programmatic: bool,
 }
 
 impl Limits {
     pub(crate) fn of(device: Device) -> Result<Self> {
+        let (major, _) = device.compute_capability()?;
         Ok(Self {
             threads: device.max_threads_per_block()?,
             block: Dim3::new(
@@ -31,6 +36,9 @@ impl Limits {
             ),
             multiprocessors: device.multiprocessor_count()?,
             cooperative: device.cooperative_launch()?,
+            // Drivers from before the first such device don't know the attribute.
+            clusters: major >= 9 && device.cluster_launch()?,
+            programmatic: major >= 9,
         })
     }
 }
@@ -42,7 +50,22 @@ pub(crate) struct KernelLimits {
     pub(crate) threads: u32,
     /// Static shared memory of each block.
     pub(crate) static_shared: u32,
+    /// The cluster that it was compiled for (`__cluster_dims__`).
+    pub(crate) cluster: Option<Dim3>,
+    /// Whether it can't be launched without a cluster, of whatever size.
+    pub(crate) needs_cluster: bool,
 }
+
+impl KernelLimits {
+    /// Whether a launch that asks for nothing special has to be looked at all the same.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.cluster.is_some() | self.needs_cluster
+    }
+}
+
+/// The largest cluster that runs on every device that has clusters.
+const PORTABLE_CLUSTER: u64 = 8;
 
 /// Whether the launch is within what device and kernel allow. Written to be quick when it is.
 #[inline]
@@ -116,6 +139,60 @@ pub(crate) fn explain(
         return Some(Error::invalid("the device has no cooperative launches"));
     }
     Some(Error::invalid(format!("the launch is beyond a limit: {launch}")))
+}
+
+/// What [`within`] does not look at, because only special launches and kernels need it.
+#[cold]
+pub(crate) fn special(
+    launch: &Launch,
+    device: &Limits,
+    kernel: &KernelLimits,
+    non_portable: bool,
+) -> Result<()> {
+    if launch.programmatic && !device.programmatic {
+        return Err(Error::invalid("the device has no programmatic dependent launches")
+            .with_hint("they need compute capability 9.0"));
+    }
+    let cluster = match (launch.cluster, kernel.cluster) {
+        (Some(asked), Some(compiled)) if asked != compiled => {
+            return Err(Error::invalid(format!(
+                "clusters of {asked} asked for, but the kernel was compiled for clusters of \
+                 {compiled}"
+            )));
+        }
+        (None, None) if kernel.needs_cluster => {
+            return Err(Error::invalid("the kernel can only be launched in clusters")
+                .with_hint("give the launch a cluster"));
+        }
+        (None, None) => return Ok(()),
+        (Some(cluster), _) | (None, Some(cluster)) => cluster,
+    };
+    if !device.clusters {
+        return Err(Error::invalid(format!(
+            "clusters of {cluster} asked for, but the device has no clusters"
+        ))
+        .with_hint("they need compute capability 9.0"));
+    }
+    let blocks = cluster.count();
+    if blocks == 0 {
+        return Err(Error::invalid(format!("a cluster of {cluster} has no blocks")));
+    }
+    // One that the kernel was compiled for is the compiler's business.
+    if blocks > PORTABLE_CLUSTER && !non_portable && kernel.cluster.is_none() {
+        let what = "blocks per cluster";
+        return Err(Error::new(ErrorKind::Limit { what, value: blocks, limit: PORTABLE_CLUSTER })
+            .with_hint("Kernel::set_non_portable_cluster allows more, on devices that have them"));
+    }
+    let grid = launch.grid;
+    let pairs = [("x", grid.x, cluster.x), ("y", grid.y, cluster.y), ("z", grid.z, cluster.z)];
+    for (direction, grid, cluster) in pairs {
+        if !grid.is_multiple_of(cluster) {
+            return Err(Error::invalid(format!(
+                "grid {direction}: {grid} blocks are no multiple of the cluster's {cluster}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The error of a cooperative launch whose blocks can't be resident together.

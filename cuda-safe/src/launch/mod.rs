@@ -1,6 +1,7 @@
 //! What a launch consists of: its shape, its limits, and its arguments.
 
 mod args;
+mod issue;
 mod limits;
 mod macros;
 pub(crate) mod names;
@@ -11,7 +12,8 @@ use std::fmt;
 
 pub use args::{ArgKind, ArgType, Class, DeviceRepr, KernelArg, KernelArgs, UseVisitor};
 pub(crate) use args::{Begin, End};
-pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, within};
+pub(crate) use issue::{call_name, issue, with_config};
+pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub(crate) use signature::{Parameter, check};
 pub use views::{IntoLaunch, ReadView, WriteView, in_x_alone};
 
@@ -78,7 +80,7 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 /// The shape of a launch: how many blocks of how many threads, how much dynamic shared memory, and
-/// whether all blocks must be resident together.
+/// what else the driver can be told: blocks resident together, clusters, priority, an early start.
 ///
 /// ```
 /// use cuda_safe::Launch;
@@ -97,13 +99,27 @@ pub struct Launch {
     pub shared: u32,
     /// Whether all blocks are resident at the same time, so that they may wait for each other.
     pub cooperative: bool,
+    /// The blocks of one cluster, in each direction; see [`Launch::cluster`].
+    pub cluster: Option<Dim3>,
+    /// The priority, if it is not the stream's; see [`Launch::priority`].
+    pub priority: Option<i32>,
+    /// Private: whoever sets it makes a promise; see [`Launch::programmatic`].
+    programmatic: bool,
 }
 
 impl Launch {
     /// A launch of `grid` blocks of `block` threads.
     #[must_use]
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
-        Self { grid: grid.into(), block: block.into(), shared: 0, cooperative: false }
+        Self {
+            grid: grid.into(),
+            block: block.into(),
+            shared: 0,
+            cooperative: false,
+            cluster: None,
+            priority: None,
+            programmatic: false,
+        }
     }
 
     /// One thread for each of `n` elements, in blocks of `block` threads in x. The last block may
@@ -132,6 +148,77 @@ impl Launch {
         self
     }
 
+    /// With blocks in clusters of this extent. The blocks of a cluster run at the same time, on
+    /// multiprocessors close to each other, and reach each other's shared memory.
+    ///
+    /// Clusters change no index: grid and block are what they are without. The grid must be a
+    /// multiple of the cluster in each direction. A cluster of up to 8 blocks runs on every device
+    /// that has clusters (compute capability 9.0 and later); for larger ones see
+    /// [`Kernel::set_non_portable_cluster`](crate::Kernel::set_non_portable_cluster). A kernel
+    /// declared with `__cluster_dims__` needs none here.
+    #[doc(alias = "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")]
+    #[must_use]
+    pub fn cluster(mut self, blocks: impl Into<Dim3>) -> Self {
+        self.cluster = Some(blocks.into());
+        self
+    }
+
+    /// With a priority of its own instead of the stream's: a lower number is more urgent, as in
+    /// [`Device::stream_priorities`](crate::Device::stream_priorities). Where blocks of several
+    /// kernels wait for room on the device, it says whose come first; it changes no order.
+    #[doc(alias = "CU_LAUNCH_ATTRIBUTE_PRIORITY")]
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// As a programmatic dependent launch: the kernel may start while the kernel before it on the
+    /// stream is still running, and waits for it by itself, with
+    /// `cudaGridDependencySynchronize()` (PTX `griddepcontrol.wait`). What it does before that
+    /// call overlaps with the end of the earlier kernel. Needs compute capability 9.0.
+    ///
+    /// Everything enqueued later is ordered behind the kernel as behind any other: an event
+    /// recorded after it, a wait of another stream and a free cover it. As the kernel has itself
+    /// waited for what was before it, they cover that too.
+    ///
+    /// # Safety
+    /// For every kernel that is launched with this, or with a copy of it, through a method that is
+    /// safe or not:
+    /// - Each of its threads calls `cudaGridDependencySynchronize()` before it ends. Later work
+    ///   knows only that this kernel is done; earlier work need not be if it did not wait.
+    /// - Before that call a thread writes nothing but its registers and the shared and local memory
+    ///   of its own block or cluster, and reads only memory that no unfinished earlier work of the
+    ///   stream writes. Memory that was allocated on the stream may be what earlier work of the
+    ///   stream has freed.
+    ///
+    /// The kernel before it has no part in this: the call waits until that kernel is done, even if
+    /// it has let the next one start early with `cudaTriggerProgrammaticLaunchCompletion()`.
+    #[doc(alias = "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION")]
+    #[must_use]
+    pub unsafe fn programmatic(mut self) -> Self {
+        self.programmatic = true;
+        self
+    }
+
+    /// Whether this is a programmatic dependent launch; see [`Launch::programmatic`].
+    #[must_use]
+    pub fn is_programmatic(&self) -> bool {
+        self.programmatic
+    }
+
+    /// Whether `cuLaunchKernel` can make the launch.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.cooperative & !self.has_attributes()
+    }
+
+    /// Whether only `cuLaunchKernelEx` can make the launch.
+    #[inline]
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.cluster.is_some() | self.priority.is_some() | self.programmatic
+    }
+
     /// The number of threads in all blocks.
     #[must_use]
     pub fn threads(&self) -> u64 {
@@ -148,6 +235,15 @@ impl<G: Into<Dim3>, B: Into<Dim3>> From<(G, B)> for Launch {
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "grid {}, block {}, {} bytes shared", self.grid, self.block, self.shared)?;
-        if self.cooperative { f.write_str(", cooperative") } else { Ok(()) }
+        if self.cooperative {
+            f.write_str(", cooperative")?;
+        }
+        if let Some(cluster) = self.cluster {
+            write!(f, ", clusters of {cluster}")?;
+        }
+        if let Some(priority) = self.priority {
+            write!(f, ", priority {priority}")?;
+        }
+        if self.programmatic { f.write_str(", programmatic") } else { Ok(()) }
     }
 }
