@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cuda_sys::{CUevent, CUevent_flags, CUresult};
 
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
-use crate::stream::Stream;
+use crate::memory::Enqueuing;
+use crate::stream::{Stream, StreamInner, outside_capture};
 
 /// An event: recorded on a stream, it is done when all that the stream had enqueued is done.
 ///
@@ -16,6 +18,8 @@ pub struct Event {
     context: Arc<ContextInner>,
     raw: CUevent,
     timing: bool,
+    /// The capture that it was last recorded in; 0 if it was recorded on an ordinary stream.
+    captured: AtomicU64,
 }
 
 // SAFETY: a CUevent may be used from any thread, and the driver locks it itself.
@@ -50,7 +54,7 @@ impl Event {
             let result = unsafe { context.state.sys.cuEventCreate(&raw mut raw, flags) };
             context.answer("cuEventCreate", result)
         })?;
-        Ok(Self { context: context.clone(), raw, timing })
+        Ok(Self { context: context.clone(), raw, timing, captured: AtomicU64::new(0) })
     }
 
     /// Adopts an event: it is destroyed when this is dropped.
@@ -61,7 +65,8 @@ impl Event {
     /// `raw` must be an event of `context` that nobody else destroys.
     #[must_use]
     pub unsafe fn from_raw(context: &Context, raw: CUevent, timing: bool) -> Self {
-        Self { context: context.inner().clone(), raw, timing }
+        let context = context.inner().clone();
+        Self { context, raw, timing, captured: AtomicU64::new(0) }
     }
 
     pub(crate) fn context(&self) -> &ContextInner {
@@ -89,14 +94,32 @@ impl Event {
     /// What the driver answered, such as a stream of another context.
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        let mut enqueuing = Enqueuing::on(stream)?;
         let stream = stream.inner();
-        stream.state().usable()?;
         stream.state().same_driver(self.context.state)?;
         // SAFETY: both handles are live: `self` and `stream` own them.
         let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
         stream.answer("cuEventRecord", result)?;
-        stream.number();
+        let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
+        self.captured.store(capture, Ordering::Release);
+        enqueuing.number();
         Ok(())
+    }
+
+    /// Whether a stream may wait for it: an event recorded in a capture exists in that capture alone.
+    pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<()> {
+        let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
+        match self.captured.load(Ordering::Acquire) == capture {
+            true => Ok(()),
+            false => Err(outside_capture("an event recorded")),
+        }
+    }
+
+    fn recorded_outside_captures(&self) -> Result<()> {
+        match self.captured.load(Ordering::Acquire) {
+            0 => Ok(()),
+            _ => Err(Error::invalid("the event was recorded in a capture, where nothing runs")),
+        }
     }
 
     /// Whether the work before the newest record is done. An event never recorded is done.
@@ -106,6 +129,7 @@ impl Event {
     #[doc(alias = "cuEventQuery")]
     pub fn is_done(&self) -> Result<bool> {
         self.context.state.usable()?;
+        self.recorded_outside_captures()?;
         // SAFETY: the event is live: `self` owns it.
         match unsafe { self.context.state.sys.cuEventQuery(self.raw) } {
             Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
@@ -120,6 +144,7 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.context.state.usable()?;
+        self.recorded_outside_captures()?;
         // SAFETY: the event is live: `self` owns it.
         let result = unsafe { self.context.state.sys.cuEventSynchronize(self.raw) };
         self.context.answer("cuEventSynchronize", result)

@@ -13,6 +13,7 @@ use crate::launch::{
     ArgType, Begin, Dim3, End, KernelArgs, KernelLimits, Launch, Parameter, call_name, check,
     explain, issue, names, not_resident, special, within,
 };
+use crate::memory::Enqueuing;
 use crate::module::{Module, ModuleInner};
 use crate::stream::Stream;
 
@@ -165,7 +166,7 @@ impl Kernel {
         let launch = launch.into();
         let kernel = &*self.inner;
         let queue = &**stream.inner();
-        queue.state().usable()?;
+        let mut enqueuing = Enqueuing::on(stream)?;
         if kernel.checked.load(Ordering::Relaxed).cast_const() != A::TYPES.as_ptr() {
             kernel.check_types(A::TYPES)?;
         }
@@ -178,19 +179,26 @@ impl Kernel {
         if !fits && !kernel.fits_after_all(stream, &launch, max_shared)? {
             return Ok(());
         }
-        args.uses(&mut Begin(stream))?;
-        let result = args.with_pointers(|pointers| {
+        if let Some(recording) = enqueuing.recording() {
+            recording.check(&launch)?;
+        }
+        args.uses(&mut Begin(&mut enqueuing))?;
+        let result = args.with_pointers(|pointers| match enqueuing.recording() {
             // SAFETY: function and stream are live and of one context; there is one pointer for
             // each parameter, to a value of the parameter's size (both checked above, where the
             // driver or the image tells). What the kernel does is the caller's promise.
-            unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) }
+            None => unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) },
+            // SAFETY: as above.
+            Some(recording) => unsafe {
+                recording.launch(queue, kernel.raw, &launch, &kernel.module, pointers)
+            },
         });
         if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
             return Err(kernel.launch_failed(stream, &launch, result));
         }
-        let sequence = queue.number();
+        let sequence = enqueuing.number();
         queue.remember(kernel.number, sequence);
-        args.uses(&mut End(stream, sequence))
+        args.uses(&mut End(&mut enqueuing, sequence))
     }
 
     /// What the kernel needs, as compiled for the device.

@@ -51,6 +51,7 @@ mod device;
 mod driver;
 mod error;
 mod event;
+mod graph;
 mod image;
 mod kernel;
 mod launch;
@@ -70,6 +71,7 @@ pub use device::{
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
+pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured};
 pub use kernel::{Kernel, KernelAttributes};
 pub use launch::{
     ArgKind, ArgType, Class, DeviceRepr, Dim3, IntoLaunch, KernelArg, KernelArgs, Launch, ReadView,

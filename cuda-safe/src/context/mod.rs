@@ -16,6 +16,7 @@ pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
 use crate::error::{Error, LaunchRecord, Result};
+use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{Pool, Staging};
 use crate::stream::{Stream, StreamInner};
@@ -46,6 +47,9 @@ pub(crate) struct ContextInner {
     pub(crate) staging: Staging,
     pub(crate) bin: Bin,
     pub(crate) counters: Counters,
+    /// Held from the ordering to the recording of uses of memory that graphs use too.
+    pub(crate) turn: Mutex<()>,
+    pub(crate) conditional: Conditional,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept for whoever asks; see [`Context::take_drop_errors`].
@@ -347,6 +351,8 @@ impl ContextInner {
             staging: Staging::default(),
             bin: Bin::default(),
             counters: Counters::default(),
+            turn: Mutex::new(()),
+            conditional: Conditional::default(),
             streams: Mutex::new(Vec::new()),
             drop_errors: Mutex::new(Vec::new()),
         })
@@ -415,6 +421,9 @@ impl ContextInner {
             // SAFETY: a context is current: this one, pushed by `with_current`.
             self.answer("cuCtxSynchronize", unsafe { self.state.sys.cuCtxSynchronize() })
         })?;
+        if let Some(module) = self.conditional.take() {
+            self.bin.put(Garbage::Module(module));
+        }
         self.staging.empty(self)?;
         self.bin.empty(self)?;
         self.pool.destroy(self)

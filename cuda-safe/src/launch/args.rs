@@ -4,12 +4,12 @@ use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
-use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut};
-use crate::stream::Stream;
+use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing};
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -139,37 +139,41 @@ pub trait UseVisitor {
     ///
     /// # Errors
     /// If the use can't be ordered; the launch is then not made.
-    fn visit(&mut self, allocation: &Allocation, range: Range<usize>, access: Access)
-    -> Result<()>;
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()>;
 }
 
 /// Orders uses before a launch.
-pub(crate) struct Begin<'a>(pub(crate) &'a Stream);
+pub(crate) struct Begin<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>);
 
-impl UseVisitor for Begin<'_> {
+impl UseVisitor for Begin<'_, '_> {
     #[inline]
     fn visit(
         &mut self,
-        allocation: &Allocation,
+        allocation: &Arc<Allocation>,
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        allocation.begin_use(self.0, range, access)
+        self.0.begin_use(allocation, range, access)
     }
 }
 
 /// Records uses after a launch.
-pub(crate) struct End<'a>(pub(crate) &'a Stream, pub(crate) u64);
+pub(crate) struct End<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>, pub(crate) u64);
 
-impl UseVisitor for End<'_> {
+impl UseVisitor for End<'_, '_> {
     #[inline]
     fn visit(
         &mut self,
-        allocation: &Allocation,
+        allocation: &Arc<Allocation>,
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        allocation.end_use(self.0, range, access, self.1);
+        self.0.end_use(allocation, range, access, self.1);
         Ok(())
     }
 }

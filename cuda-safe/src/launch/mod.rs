@@ -207,6 +207,11 @@ impl Launch {
         self.programmatic
     }
 
+    /// This launch with the extents and the shared memory of another.
+    pub(crate) fn with_extents_of(&self, other: &Self) -> Self {
+        Self { grid: other.grid, block: other.block, shared: other.shared, ..*self }
+    }
+
     /// Whether `cuLaunchKernel` can make the launch.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

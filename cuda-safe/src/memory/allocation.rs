@@ -12,7 +12,7 @@ use super::ranges::Ranges;
 use super::uses::Uses;
 use super::versions::Versions;
 use crate::context::{Garbage, NO_STREAM};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
 
 /// A piece of device memory, shared by the buffers and views that lie in it.
@@ -30,6 +30,8 @@ pub struct Allocation {
     kind: Kind,
     /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
     pub(super) shared: AtomicBool,
+    /// Raised when a graph uses it; never lowered.
+    pub(super) captured: AtomicBool,
     /// Made when `shared` is raised. Most allocations never are, so it is kept out of line.
     pub(super) uses: OnceLock<Box<Mutex<Ranges<Uses>>>>,
     pub(super) versions: Versions,
@@ -45,6 +47,9 @@ pub(super) enum Kind {
     Blocking,
     /// Somebody else's, or part of something else that the token keeps alive.
     Borrowed { token: Box<dyn Any + Send + Sync> },
+    /// Allocated on a stream that captures: there while the graph runs, from the node that allocates
+    /// it to the one that frees it.
+    Graph,
     /// Given away by `into_raw`.
     Released,
 }
@@ -56,6 +61,13 @@ impl Allocation {
         inner.state().usable()?;
         if bytes == 0 {
             return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
+        }
+        if let Some(capture) = &inner.capture {
+            let mut recording = capture.enter()?;
+            let start = recording.allocate(inner, bytes)?;
+            let this = Self::with_kind(start, bytes, stream, Kind::Graph);
+            recording.allocated(inner, &this);
+            return Ok(this);
         }
         let (start, kind) = inner.context.pool.allocate(inner, bytes)?;
         Ok(Self::with_kind(start, bytes, stream, kind))
@@ -87,8 +99,10 @@ impl Allocation {
             // before handing the memory over; and, for memory used again from the bin, the waits
             // for those who used it before.
             born: home.inner().next_number(),
+            // Graph memory is nowhere at home without cost: its uses are the recording's.
+            shared: AtomicBool::new(matches!(kind, Kind::Graph)),
+            captured: AtomicBool::new(false),
             kind,
-            shared: AtomicBool::new(false),
             uses: OnceLock::new(),
             versions: Versions::default(),
         })
@@ -127,6 +141,27 @@ impl Allocation {
         self.versions.of(range)
     }
 
+    /// Fails for memory that only exists while a graph runs.
+    pub(super) fn exists_outside_graphs(&self) -> Result<()> {
+        match self.kind {
+            Kind::Graph => Err(Error::invalid(
+                "memory allocated in a capture exists only while its graph runs",
+            )
+            .with_hint("make what is to outlive the graph before the capture, in its state")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it was allocated in a capture.
+    pub(crate) fn is_of_graph(&self) -> bool {
+        matches!(self.kind, Kind::Graph)
+    }
+
+    /// Whether it was allocated in the capture with this number.
+    pub(crate) fn is_of(&self, capture: u64) -> bool {
+        self.home.inner().capture.as_ref().is_some_and(|home| home.number() == capture)
+    }
+
     #[inline]
     pub(super) fn is_home(&self, stream: &Stream) -> bool {
         self.home_id == stream.inner().id
@@ -155,6 +190,10 @@ impl Drop for Allocation {
         }
         let home = self.home.inner();
         if !home.state().is_usable() {
+            return;
+        }
+        if let (Kind::Graph, Some(capture)) = (&self.kind, &home.capture) {
+            capture.free(home, self);
             return;
         }
         if let Err(error) = self.join_home() {
@@ -186,7 +225,7 @@ impl Drop for Allocation {
                 stream: self.home_id,
             }),
             // The token goes with the fields: its contract is that of `DeviceBuffer::from_raw`.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Released => {}
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Copies between the host's slices and the device, through the staging ring.
 
 use std::mem::MaybeUninit;
-use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use cuda_sys::CUdeviceptr;
 
@@ -26,7 +25,7 @@ const DOWNLOAD_BLOCKS: usize = 4;
 /// Copies `source` to the device. Returns when `source` was read, not when the copy is done.
 pub(super) fn upload(
     stream: &Stream,
-    allocation: &Allocation,
+    allocation: &Arc<Allocation>,
     offset: usize,
     source: &[u8],
 ) -> Result<()> {
@@ -121,7 +120,7 @@ fn copy_from_block(
 /// written. After an error nothing of the device's is still writing to it.
 pub(super) fn download(
     stream: &Stream,
-    allocation: &Allocation,
+    allocation: &Arc<Allocation>,
     offset: usize,
     target: &mut [MaybeUninit<u8>],
 ) -> Result<()> {
@@ -200,8 +199,8 @@ impl Drop for InFlight<'_> {
 /// Copies within the device, in `stream`'s order.
 pub(super) fn copy_on_device(
     stream: &Stream,
-    (to, to_offset): (&Allocation, usize),
-    (from, from_offset): (&Allocation, usize),
+    (to, to_offset): (&Arc<Allocation>, usize),
+    (from, from_offset): (&Arc<Allocation>, usize),
     bytes: usize,
 ) -> Result<()> {
     if bytes == 0 {
@@ -223,7 +222,7 @@ pub(super) fn copy_on_device(
 /// Fills a range with a repeated pattern of `pattern.len()` bytes, in `stream`'s order.
 pub(super) fn fill(
     stream: &Stream,
-    allocation: &Allocation,
+    allocation: &Arc<Allocation>,
     offset: usize,
     pattern: &[u8],
     count: usize,

@@ -1,29 +1,133 @@
-//! Enqueuing work that is not a launch: ordered behind the uses before it, recorded for those to come.
+//! Enqueuing: uses are ordered behind those before them, then comes the driver call, then they are
+//! recorded for those to come.
 
 use std::ops::Range;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::allocation::Allocation;
 use super::uses::Access;
 use crate::error::Result;
+use crate::graph::Recording;
 use crate::stream::{Stream, StreamInner};
+
+/// One enqueue on a stream, from the ordering of its uses to their recording.
+///
+/// On an ordinary stream it costs a branch. On one that captures it holds the recording, so that the
+/// capture can't end between the look at it and the driver call. If memory is used that some graph
+/// uses too, it holds the context's turn: a graph may be launched by a thread that has not borrowed
+/// the buffers, and no use may slip in between another's ordering and recording.
+pub(crate) struct Enqueuing<'a> {
+    stream: &'a Stream,
+    recording: Option<MutexGuard<'a, Recording>>,
+    turn: Option<MutexGuard<'a, ()>>,
+}
+
+impl<'a> Enqueuing<'a> {
+    /// Begins an enqueue, if the device is not lost and a capture has not ended.
+    #[inline]
+    pub(crate) fn on(stream: &'a Stream) -> Result<Self> {
+        let inner = stream.inner();
+        inner.state().usable()?;
+        let recording = match &inner.capture {
+            None => None,
+            Some(capture) => Some(capture.enter()?),
+        };
+        Ok(Self { stream, recording, turn: None })
+    }
+
+    /// To be called before a use is enqueued: makes the stream wait for conflicting uses on other
+    /// streams. Costs two loads while the allocation stays on its home stream.
+    #[inline]
+    pub(crate) fn begin_use(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if allocation.is_alone_on(self.stream) {
+            return Ok(());
+        }
+        self.begin_shared_use(allocation, range, access)
+    }
+
+    #[cold]
+    fn begin_shared_use(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        let stream = self.stream;
+        match &mut self.recording {
+            Some(recording) => recording.begin_use(stream.inner(), allocation, range, access),
+            None => {
+                if self.turn.is_none() && allocation.is_captured() {
+                    self.take_turn();
+                }
+                allocation.begin_shared_use(stream, range, access)
+            }
+        }
+    }
+
+    /// Lets no other enqueue that uses memory of graphs in between, until this one is over.
+    pub(crate) fn take_turn(&mut self) {
+        let turn = &self.stream.inner().context.turn;
+        self.turn = Some(turn.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Numbers the enqueue, whose driver call has returned.
+    #[inline]
+    pub(crate) fn number(&mut self) -> u64 {
+        let inner = self.stream.inner();
+        match &mut self.recording {
+            None => inner.number(),
+            Some(recording) => recording.number(inner),
+        }
+    }
+
+    /// To be called after the use was enqueued and numbered.
+    #[inline]
+    pub(crate) fn end_use(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+        sequence: u64,
+    ) {
+        match &mut self.recording {
+            None => allocation.end_use(self.stream, range, access, sequence),
+            Some(recording) => {
+                recording.end_use(self.stream.inner(), allocation, range, access, sequence);
+            }
+        }
+    }
+
+    /// The recording, on a stream that captures.
+    #[inline]
+    pub(crate) fn recording(&mut self) -> Option<&mut Recording> {
+        self.recording.as_deref_mut()
+    }
+}
 
 /// Enqueues work on `stream` that uses `uses`: ordered behind conflicting uses before, and
 /// recorded for those to come.
 pub(crate) fn enqueue<const N: usize>(
     stream: &Stream,
-    uses: [(&Allocation, Range<usize>, Access); N],
+    uses: [(&Arc<Allocation>, Range<usize>, Access); N],
     call: impl FnOnce(&StreamInner) -> Result<()>,
 ) -> Result<()> {
-    let inner = stream.inner();
-    inner.state().usable()?;
-    for (allocation, range, access) in &uses {
-        allocation.begin_use(stream, range.clone(), *access)?;
+    let mut enqueuing = Enqueuing::on(stream)?;
+    if let Some(recording) = enqueuing.recording() {
+        recording.captures()?;
     }
-    let done = call(inner);
+    for (allocation, range, access) in &uses {
+        enqueuing.begin_use(allocation, range.clone(), *access)?;
+    }
+    let done = call(stream.inner());
     // Recorded even if the call failed: part of it may have been enqueued.
-    let sequence = inner.number();
+    let sequence = enqueuing.number();
     for (allocation, range, access) in uses {
-        allocation.end_use(stream, range, access, sequence);
+        enqueuing.end_use(allocation, range, access, sequence);
     }
     done
 }

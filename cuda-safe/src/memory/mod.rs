@@ -21,5 +21,7 @@ pub use transfer::Transfer;
 pub use uses::Access;
 
 pub(crate) use copy::Packing;
+pub(crate) use enqueue::Enqueuing;
 pub(crate) use pool::Pool;
+pub(crate) use ranges::Ranges;
 pub(crate) use staging::Staging;

@@ -304,8 +304,8 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     ) -> Result<()> {
         let source = source.into();
         same_length("copy", self.len, source.len)?;
-        let to = (&**self.allocation, self.offset);
-        let from = (&**source.allocation, source.offset);
+        let to = (self.allocation, self.offset);
+        let from = (source.allocation, source.offset);
         copy::copy_on_device(stream, to, from, source.bytes())
     }
 

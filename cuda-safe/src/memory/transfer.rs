@@ -117,7 +117,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             if view.bytes() == 0 {
                 return Ok(());
             }
-            let uses = [(&**view.allocation(), view.byte_range(), Access::Write)];
+            let uses = [(view.allocation(), view.byte_range(), Access::Write)];
             enqueue(stream, uses, |inner| {
                 let (to, bytes) = (view.as_raw(), view.bytes());
                 let from = source.start().as_ptr().cast_const().cast();
@@ -148,7 +148,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             if self.bytes() == 0 {
                 return Ok(());
             }
-            let uses = [(&**self.allocation(), self.byte_range(), Access::Read)];
+            let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
                 let (from, bytes) = (self.as_raw(), self.bytes());
                 let to = target.start().as_ptr().cast();

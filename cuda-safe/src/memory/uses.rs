@@ -48,24 +48,16 @@ pub(super) struct Uses {
 }
 
 impl Allocation {
-    /// To be called before a use is enqueued on `stream`: makes the stream wait for conflicting
-    /// uses on other streams. Costs two loads while the allocation stays on its home stream.
+    /// Whether `stream` is home and no other stream has ever used the memory: then the stream alone
+    /// keeps order.
     #[inline]
-    pub(crate) fn begin_use(
-        &self,
-        stream: &Stream,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        if self.is_home(stream) && !self.shared.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.begin_shared_use(stream, range, access)
+    pub(super) fn is_alone_on(&self, stream: &Stream) -> bool {
+        self.is_home(stream) && !self.shared.load(Ordering::SeqCst)
     }
 
     /// To be called after the use was enqueued and numbered.
     #[inline]
-    pub(crate) fn end_use(
+    pub(super) fn end_use(
         &self,
         stream: &Stream,
         range: Range<usize>,
@@ -75,15 +67,21 @@ impl Allocation {
         if access == Access::Write {
             self.versions.bump(range.clone(), self.bytes());
         }
-        if self.is_home(stream) && !self.shared.load(Ordering::SeqCst) {
+        if self.is_alone_on(stream) {
             return;
         }
         self.end_shared_use(stream, range, access, sequence);
     }
 
     #[cold]
-    fn begin_shared_use(&self, stream: &Stream, range: Range<usize>, access: Access) -> Result<()> {
+    pub(super) fn begin_shared_use(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
         let user = stream.inner();
+        self.exists_outside_graphs()?;
         if !std::sync::Arc::ptr_eq(&user.context, &self.home().inner().context) {
             return Err(Error::invalid(
                 "the buffer belongs to another context than the stream it is used on",
@@ -92,16 +90,7 @@ impl Allocation {
         if self.bytes() == 0 {
             return Ok(());
         }
-        let uses = self.uses.get_or_init(|| {
-            self.shared.store(true, Ordering::SeqCst);
-            let home = self.home();
-            // Stands for every use by the home stream so far, reads too, and for the allocation
-            // itself, which is work of that stream.
-            let sequence = home.inner().enqueued().max(self.born());
-            let write = Some(Mark { stream: home.clone(), sequence });
-            Box::new(Mutex::new(Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })))
-        });
-        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = self.shared_uses().lock().unwrap_or_else(PoisonError::into_inner);
         uses.for_each(range, |uses| {
             if let Some(write) = &uses.write {
                 user.wait_for(write.stream.inner(), write.sequence)?;
@@ -113,6 +102,37 @@ impl Allocation {
             }
             Ok(())
         })
+    }
+
+    /// What is recorded of its uses. Raises `shared`.
+    fn shared_uses(&self) -> &Mutex<Ranges<Uses>> {
+        self.uses.get_or_init(|| {
+            self.shared.store(true, Ordering::SeqCst);
+            let home = self.home();
+            // Stands for every use by the home stream so far, reads too, and for the allocation
+            // itself, which is work of that stream.
+            let sequence = home.inner().enqueued().max(self.born());
+            let write = Some(Mark { stream: home.clone(), sequence });
+            Box::new(Mutex::new(Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })))
+        })
+    }
+
+    /// Notes that a graph uses the memory, so that whoever launches it needs not borrow it: from now
+    /// on every use takes the context's turn.
+    ///
+    /// Nobody is between ordering and recording a conflicting use at this moment: whoever captures
+    /// has borrowed the memory for what it captures, and later users see the flag, since they have
+    /// borrowed it after.
+    pub(crate) fn note_captured(&self) {
+        if self.bytes() > 0 {
+            self.captured.store(true, Ordering::Release);
+            self.shared_uses();
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_captured(&self) -> bool {
+        self.captured.load(Ordering::Acquire)
     }
 
     #[cold]

@@ -32,6 +32,7 @@ unsafe extern "C" fn run(number: *mut c_void) {
 impl StreamInner {
     pub(super) fn host_function(&self, callback: Callback) -> Result<()> {
         self.state().usable()?;
+        self.not_capturing("a host function that runs once")?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         {
             let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);

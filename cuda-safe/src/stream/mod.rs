@@ -16,8 +16,9 @@ use crate::context::{Context, ContextInner};
 use crate::driver::{DeviceState, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::event::Event;
+use crate::graph::Capture;
 use crate::launch::names;
-use crate::memory::Packing;
+use crate::memory::{Enqueuing, Packing};
 
 /// How many launches a stream remembers for error reports.
 const REMEMBERED: usize = 8;
@@ -54,6 +55,8 @@ pub(crate) struct StreamInner {
     pub(crate) upload: Mutex<Option<Packing>>,
     /// Host functions enqueued and perhaps not run yet.
     callbacks: Mutex<Vec<u64>>,
+    /// `Some` for a stream that records a graph, from its first moment to its last.
+    pub(crate) capture: Option<Arc<Capture>>,
     /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
     foreign: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -82,17 +85,17 @@ impl Stream {
     /// What the driver answered.
     #[doc(alias = "cuStreamCreateWithPriority")]
     pub fn with_priority(context: &Context, priority: i32) -> Result<Self> {
-        let inner = context.inner();
-        let mut raw = std::ptr::null_mut();
-        inner.with_current(|| {
-            let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0;
-            // SAFETY: `raw` is a valid place for a handle, and this context is current.
-            let result = unsafe {
-                inner.state.sys.cuStreamCreateWithPriority(&raw mut raw, flags, priority)
-            };
-            inner.answer("cuStreamCreateWithPriority", result)
-        })?;
-        Ok(Self::wrap(inner.clone(), raw, None))
+        let raw = create(context.inner(), priority)?;
+        Ok(Self::wrap(context.inner().clone(), raw, None, None))
+    }
+
+    /// A stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
+    pub(crate) fn recording(
+        context: &Arc<ContextInner>,
+        raw: CUstream,
+        capture: Arc<Capture>,
+    ) -> Self {
+        Self::wrap(context.clone(), raw, None, Some(capture))
     }
 
     /// Adopts a stream that somebody else made, such as a framework's.
@@ -105,7 +108,8 @@ impl Stream {
     /// depends on the calling thread and its current context.
     ///
     /// # Safety
-    /// `raw` must be a stream of `context` and stay valid until `token` is dropped.
+    /// `raw` must be a stream of `context` and stay valid until `token` is dropped. It must not be
+    /// captured while it is used through this handle: uses recorded as if they ran would not.
     pub unsafe fn from_raw(
         context: &Context,
         raw: CUstream,
@@ -119,13 +123,14 @@ impl Stream {
             ));
         }
         context.inner().state.usable()?;
-        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token))))
+        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token)), None))
     }
 
     fn wrap(
         context: Arc<ContextInner>,
         raw: CUstream,
         foreign: Option<Box<dyn Any + Send + Sync>>,
+        capture: Option<Arc<Capture>>,
     ) -> Self {
         let inner = Arc::new(StreamInner {
             context,
@@ -138,9 +143,12 @@ impl Stream {
             launches: [const { AtomicU64::new(0) }; REMEMBERED],
             upload: Mutex::new(None),
             callbacks: Mutex::new(Vec::new()),
+            capture,
             foreign,
         });
-        inner.context.register_stream(&inner);
+        if inner.capture.is_none() {
+            inner.context.register_stream(&inner);
+        }
         Self { inner }
     }
 
@@ -166,7 +174,10 @@ impl Stream {
     /// The stream comes back if other handles to it, or buffers that are at home on it, are alive,
     /// if it is somebody else's, or if the device is lost.
     pub fn into_raw(self) -> Result<CUstream, Self> {
-        if self.inner.foreign.is_some() || !self.inner.state().is_usable() {
+        if self.inner.foreign.is_some()
+            || self.inner.capture.is_some()
+            || !self.inner.state().is_usable()
+        {
             return Err(self);
         }
         match Arc::try_unwrap(self.inner) {
@@ -197,6 +208,7 @@ impl Stream {
     pub fn is_done(&self) -> Result<bool> {
         let inner = &*self.inner;
         inner.context.state.usable()?;
+        inner.not_capturing("Stream::is_done")?;
         let enqueued = inner.enqueued();
         // SAFETY: the stream is live; this handle keeps it so.
         match unsafe { inner.context.state.sys.cuStreamQuery(inner.raw) } {
@@ -218,23 +230,32 @@ impl Stream {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
-        inner.context.state.usable()?;
+        let mut enqueuing = Enqueuing::on(self)?;
         inner.context.state.same_driver(event.context().state)?;
+        event.may_be_waited_for(inner)?;
         // SAFETY: both handles are live: `self` and `event` own them.
         let result =
             unsafe { inner.context.state.sys.cuStreamWaitEvent(inner.raw, event.as_raw(), 0) };
         inner.answer("cuStreamWaitEvent", result)?;
-        inner.number();
+        enqueuing.number();
         Ok(())
     }
 
     /// Makes work enqueued on this stream from now on wait for all that `other` has enqueued.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them records a graph and the
+    /// other does not record the same one; otherwise what the driver answered.
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
         self.inner.context.state.usable()?;
         self.inner.context.state.same_driver(other.inner.context.state)?;
+        match (&self.inner.capture, &other.inner.capture) {
+            (None, None) => {}
+            (Some(capture), Some(others)) if Arc::ptr_eq(capture, others) => {
+                return capture.enter()?.join(&self.inner, &other.inner);
+            }
+            _ => return Err(outside_capture("a stream")),
+        }
         // A new number, so that work enqueued through raw handles is waited for too.
         self.inner.wait_for(&other.inner, other.inner.number())
     }
@@ -301,7 +322,43 @@ impl PartialEq for Stream {
 
 impl Eq for Stream {}
 
+/// The driver's stream, which never waits for the NULL stream.
+pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> {
+    let mut raw = std::ptr::null_mut();
+    context.with_current(|| {
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0;
+        // SAFETY: `raw` is a valid place for a handle, and this context is current.
+        let result =
+            unsafe { context.state.sys.cuStreamCreateWithPriority(&raw mut raw, flags, priority) };
+        context.answer("cuStreamCreateWithPriority", result)
+    })?;
+    Ok(raw)
+}
+
+/// The error for waiting across the border of a capture, which would spoil it.
+#[cold]
+pub(crate) fn outside_capture(what: &str) -> Error {
+    Error::invalid(format!(
+        "work that is recorded can't wait for {what} outside the recording, nor the other way round"
+    ))
+    .with_hint(
+        "each launch of the graph waits for what used its memory before; `Stream::fork` makes \
+         another stream of the same recording",
+    )
+}
+
 impl StreamInner {
+    /// Fails on a stream that records: what waits for the device, or asks it, can't be recorded.
+    pub(crate) fn not_capturing(&self, call: &'static str) -> Result<()> {
+        if self.capture.is_none() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{call} waits for the device, which a recording stream can't"))
+            .with_hint(
+                "do it on another stream, before the capture or after a launch of the graph",
+            ))
+    }
+
     #[inline]
     pub(crate) fn state(&self) -> &'static DeviceState {
         self.context.state
@@ -354,6 +411,7 @@ impl StreamInner {
 
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.state().usable()?;
+        self.not_capturing("Stream::synchronize")?;
         let enqueued = self.enqueued();
         // SAFETY: the stream is live: `self` owns it or its owner token keeps it so.
         let result = unsafe { self.state().sys.cuStreamSynchronize(self.raw) };
@@ -387,6 +445,10 @@ impl Drop for StreamInner {
         }
         self.drop_callbacks();
         self.retire();
+        if let Some(capture) = &self.capture {
+            capture.destroy_when_ended(&self.context, self.raw);
+            return;
+        }
         // One of the calls above may have met the device's end.
         if self.foreign.is_none() && self.state().is_usable() {
             // SAFETY: ours to destroy, and this is the last handle. Work that is still running

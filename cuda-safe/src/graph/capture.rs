@@ -1,0 +1,186 @@
+//! Capturing: from a closure that enqueues to a graph.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use cuda_sys::CUgraph;
+
+use super::driver::{self, RawNode};
+use super::exec::{GraphExec, Template};
+use super::node::GraphNode;
+use super::recording::{Capture, Target, destroy_stream};
+use crate::context::{Context, ContextInner};
+use crate::error::{Error, Result};
+use crate::stream::{Stream, create};
+
+impl Context {
+    /// Records what `record` enqueues as a graph, to be launched as often as wanted for the host
+    /// cost of one launch.
+    ///
+    /// `record` is given a stream of its own, on which nothing runs: launches, copies between device
+    /// memory and fills become nodes of the graph. `state` holds what the graph works on; it moves in
+    /// and is reachable again through [`GraphExec::state`]. Buffers that the closure borrows from
+    /// around it stay borrowed as long as the graph lives.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, kernels};
+    /// # kernels! { struct Kernels;
+    /// #     unsafe in "" { safe fn step(x: &[f32], y: &mut [f32], n: usize) where n <= x.len(), n <= y.len(); } }
+    /// # fn run(context: &Context, kernels: &Kernels) -> Result<()> {
+    /// struct State { now: DeviceBuffer<f32>, next: DeviceBuffer<f32> }
+    /// let stream = context.stream()?;
+    /// let state = State {
+    ///     now: DeviceBuffer::zeroed(&stream, 1000)?,
+    ///     next: DeviceBuffer::zeroed(&stream, 1000)?,
+    /// };
+    /// let mut graph = context.capture(state, |stream, State { now, next }| {
+    ///     for _ in 0..100 {
+    ///         kernels.step(stream, Launch::cover(1000, 256), &*now, &mut *next, 1000)?;
+    ///         kernels.step(stream, Launch::cover(1000, 256), &*next, &mut *now, 1000)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// for _ in 0..10 {
+    ///     graph.launch(&stream)?;
+    /// }
+    /// let result = graph.state().now.to_vec(&stream)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Order
+    /// Each launch of the graph uses all that its nodes use: it waits for conflicting work on other
+    /// streams, and later work waits for it, as for any other launch. So memory may be in use while
+    /// a graph is captured, and none of it is waited for then.
+    ///
+    /// # What a recording can't hold
+    /// Waiting for the device or asking it, downloads to the host's memory, and events and streams
+    /// from outside: each is an error before the driver is asked, so the capture goes on. The slice
+    /// of an upload is read while recording, and each launch of the graph copies it again.
+    ///
+    /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
+    /// must be dropped before the closure ends.
+    ///
+    /// # Errors
+    /// What `record` answered; [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a buffer made in
+    /// the closure is still alive; otherwise what the driver answered. `state` is then dropped.
+    #[doc(alias = "cuStreamBeginCapture")]
+    #[doc(alias = "cuGraphInstantiate")]
+    pub fn capture<'env, S, F>(&self, mut state: S, record: F) -> Result<GraphExec<'env, S>>
+    where
+        F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
+    {
+        let template = capture(self.inner(), |stream| record(stream, &mut state))?;
+        GraphExec::new(self, template, state)
+    }
+}
+
+impl Stream {
+    /// Another stream of the same recording, which starts where this one stands: what is enqueued on
+    /// it is not ordered with what is enqueued here from now on, but where memory asks for it.
+    /// [`Stream::wait_stream`] joins it again; what was not joined when the capture ends is joined
+    /// then.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record; otherwise
+    /// what the driver answered.
+    pub fn fork(&self) -> Result<Self> {
+        let inner = self.inner();
+        let capture = inner.capture.as_ref().ok_or_else(|| {
+            Error::invalid("only a stream that records can be forked")
+                .with_hint("elsewhere make another stream: `Context::stream`")
+        })?;
+        capture.enter()?.captures()?;
+        let raw = create(&inner.context, 0)?;
+        let stream = Self::recording(&inner.context, raw, capture.clone());
+        capture.enter()?.fork(inner, raw, stream.id())?;
+        Ok(stream)
+    }
+
+    /// The launch that was recorded last on this stream, to be changed later with
+    /// [`GraphExec::update`](crate::GraphExec::update).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream doesn't record, or the newest
+    /// that was recorded is no launch of a kernel.
+    pub fn last_node(&self) -> Result<GraphNode> {
+        let Some(capture) = &self.inner().capture else {
+            return Err(Error::invalid("only a stream that records has nodes"));
+        };
+        let index = capture.enter()?.name_last()?;
+        Ok(GraphNode { recording: capture.number(), index })
+    }
+}
+
+/// Runs `record` on a stream that captures, and gives what was captured.
+pub(super) fn capture(
+    context: &Arc<ContextInner>,
+    record: impl FnOnce(&Stream) -> Result<()>,
+) -> Result<Template> {
+    let capture = Capture::new(Target::Ended);
+    let part = part(context, &capture, None, &[], record)?;
+    let mut template = Template::empty(context);
+    template.graph = part.graph;
+    part.outcome?;
+    template.take(&capture)?;
+    Ok(template)
+}
+
+/// What one capture has made.
+pub(super) struct Part {
+    pub(super) graph: CUgraph,
+    /// The last nodes of the captured stream.
+    pub(super) tail: Arc<[RawNode]>,
+    /// What the closure answered, or what spoilt the capture; the graph is there all the same.
+    pub(super) outcome: Result<()>,
+}
+
+/// Captures to a graph of its own or, behind `after`, into `graph`.
+pub(super) fn part(
+    context: &Arc<ContextInner>,
+    capture: &Arc<Capture>,
+    graph: Option<CUgraph>,
+    after: &[RawNode],
+    record: impl FnOnce(&Stream) -> Result<()>,
+) -> Result<Part> {
+    let raw = create(context, 0)?;
+    let stream = Stream::recording(context, raw, capture.clone());
+    match graph {
+        None => driver::begin(context, raw),
+        Some(graph) => driver::begin_to(context, raw, graph, after),
+    }?;
+    capture.lock().begin(stream.id(), raw, after.into());
+    // The capture must end whatever becomes of the closure.
+    let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
+    let (joined, tail, ended, streams) = {
+        let mut recording = capture.lock();
+        let joined = recording.join_all(context);
+        let tail = driver::tail(context, raw);
+        recording.target = Target::Ended;
+        let ended = driver::end(context, raw);
+        (joined, tail, ended, std::mem::take(&mut recording.streams))
+    };
+    for raw in streams {
+        destroy_stream(context, raw);
+    }
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(panic) => {
+            if let (Ok(made), None) = (ended, graph) {
+                // The panic is what the caller hears of.
+                let _ = driver::destroy_graph(context, made);
+            }
+            resume_unwind(panic);
+        }
+    };
+    // The closure's own error says more than that of a capture that it has spoilt.
+    let outcome = recorded.and(joined);
+    let graph = match ended {
+        Ok(made) => made,
+        Err(error) => return Err(outcome.err().unwrap_or(error)),
+    };
+    let (tail, outcome) = match tail {
+        Ok(tail) => (tail, outcome),
+        Err(error) => (Arc::from([]), outcome.and(Err(error))),
+    };
+    Ok(Part { graph, tail, outcome })
+}

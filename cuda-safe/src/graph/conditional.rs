@@ -1,0 +1,270 @@
+//! Conditional nodes: parts of a graph that run if, or while, a number in device memory is not zero.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_sys::{
+    CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType,
+    CUgraphNodeParams, CUgraphNodeType, CUmodule, MissingSymbol,
+};
+
+use super::capture::part;
+use super::driver::{self, RawNode};
+use super::recording::{Capture, Target};
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::memory::{Access, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::stream::{Stream, StreamInner};
+
+/// The kernel that gives a handle its value, loaded at the first conditional node of a context.
+#[derive(Default)]
+pub(crate) struct Conditional(Mutex<Option<Loaded>>);
+
+#[derive(Clone, Copy)]
+struct Loaded {
+    module: CUmodule,
+    function: CUfunction,
+}
+
+// SAFETY: the driver ties modules and functions to no thread.
+unsafe impl Send for Loaded {}
+
+impl Conditional {
+    fn function(&self, context: &ContextInner) -> Result<CUfunction> {
+        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = &*loaded {
+            return Ok(loaded.function);
+        }
+        let sys = context.state.sys;
+        let text = concat!(include_str!("conditional.ptx"), "\0");
+        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+        context.with_current(|| {
+            // SAFETY: `module` is a valid place for a handle, a context is current, and the image is
+            // a C string of PTX.
+            let result = unsafe { sys.cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
+            context.answer("cuModuleLoadData", result)?;
+            // SAFETY: `function` is a valid place for a handle, the module is live, and the name is
+            // a C string.
+            let result = unsafe {
+                sys.cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
+            };
+            context.answer("cuModuleGetFunction", result)
+        })?;
+        *loaded = Some(Loaded { module, function });
+        Ok(function)
+    }
+
+    /// The module, for whoever closes the context.
+    pub(crate) fn take(&self) -> Option<CUmodule> {
+        let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        loaded.map(|loaded| loaded.module)
+    }
+}
+
+impl Stream {
+    /// Records a part of the graph that runs only if `flag[0]` is not zero when the graph gets there.
+    /// `body` enqueues it on the stream that it is given. Needs a driver of CUDA 12.4.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record, or for an
+    /// empty `flag`; what `body` answered, after which the capture fails too; otherwise what the
+    /// driver answered.
+    #[doc(alias = "CU_GRAPH_COND_TYPE_IF")]
+    pub fn record_if<'a>(
+        &self,
+        flag: impl Into<DeviceSlice<'a, u32>>,
+        body: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_IF;
+        conditional(self, flag.into(), kind, body)
+    }
+
+    /// Records a part of the graph that runs again and again as long as `flag[0]` is not zero, which
+    /// is looked at before each time. `body` enqueues it on the stream that it is given, and is given
+    /// the flag, which it has to change for the loop to end. Needs a driver of CUDA 12.4.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # kernels! { struct Kernels;
+    /// #     unsafe in "" { safe fn relax(x: &mut [f32], more: &mut [u32], n: usize) where n <= x.len(), 1 <= more.len(); } }
+    /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>) -> Result<()> {
+    /// let (n, shape) = (x.len(), Launch::cover(x.len(), 256));
+    /// let more = DeviceBuffer::from_slice(stream, &[1u32])?;
+    /// let mut graph = context.capture((x, more), |stream, (x, more)| {
+    ///     // `relax` writes 0 to `more[0]` when nothing is left to be done.
+    ///     stream.record_while(more, |stream, more| kernels.relax(stream, shape, &mut *x, more, n))
+    /// })?;
+    /// graph.launch(stream)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::record_if`].
+    #[doc(alias = "CU_GRAPH_COND_TYPE_WHILE")]
+    pub fn record_while<'a>(
+        &self,
+        flag: impl Into<DeviceSliceMut<'a, u32>>,
+        body: impl FnOnce(&Self, DeviceSliceMut<'_, u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut flag = flag.into();
+        let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE;
+        // The same memory twice, but one after the other: the closure has given its view back when
+        // the flag is looked at again.
+        let again = DeviceSlice::new(flag.allocation(), flag.byte_range().start, flag.len());
+        conditional(self, again, kind, |stream| body(stream, flag.reborrow()))
+    }
+}
+
+fn conditional(
+    stream: &Stream,
+    flag: DeviceSlice<'_, u32>,
+    kind: CUgraphConditionalNodeType,
+    body: impl FnOnce(&Stream) -> Result<()>,
+) -> Result<()> {
+    let inner = stream.inner();
+    let context = &inner.context;
+    let Some(capture) = &inner.capture else {
+        return Err(Error::invalid("only a stream that records takes conditional work"));
+    };
+    let flag = flag.slice(..1)?;
+    let function = context.conditional.function(context)?;
+    let (graph, handle) = {
+        let recording = capture.enter()?;
+        recording.captures()?;
+        let (graph, _) = driver::capturing(context, inner.raw)?;
+        (graph, create_handle(context, graph)?)
+    };
+    set(stream, function, handle, flag)?;
+    let (node, inside, sequence) = {
+        let mut recording = capture.enter()?;
+        let (_, tail) = driver::capturing(context, inner.raw)?;
+        let (node, inside) = add_node(context, graph, &tail, handle, kind)?;
+        driver::continue_at(context, inner.raw, node)?;
+        let sequence = recording.number(inner);
+        recording.target = Target::Body;
+        (node, inside, sequence)
+    };
+    let outer = Outer(capture);
+    let bodys = Capture::new(Target::Ended);
+    let made = part(context, &bodys, Some(inside), &[], |stream| {
+        body(stream)?;
+        match kind {
+            CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE => {
+                set(stream, function, handle, flag)
+            }
+            _ => Ok(()),
+        }
+    });
+    drop(outer);
+    let mut recording = capture.lock();
+    // A body that is not what the caller wanted must not run: the whole capture fails.
+    let done = made.and_then(|part| part.outcome).and_then(|()| {
+        let mut bodys = bodys.lock();
+        if let Some(error) = bodys.broken.take() {
+            return Err(error);
+        }
+        if bodys.memory > 0 {
+            return Err(Error::invalid("a buffer made in the body is still alive when it ends"));
+        }
+        recording.take_body(inner, (graph, node), &mut bodys, sequence)
+    });
+    if let Err(error) = &done {
+        recording.broken.get_or_insert(error.clone());
+    }
+    done
+}
+
+/// Lets the recording go on after a body, also if its closure panics.
+struct Outer<'a>(&'a Capture);
+
+impl Drop for Outer<'_> {
+    fn drop(&mut self) {
+        let mut recording = self.0.lock();
+        if matches!(recording.target, Target::Body) {
+            recording.target = Target::Capture;
+        }
+    }
+}
+
+/// Enqueues the kernel that makes the handle's value what lies in `flag`.
+fn set(
+    stream: &Stream,
+    function: CUfunction,
+    mut handle: CUgraphConditionalHandle,
+    flag: DeviceSlice<'_, u32>,
+) -> Result<()> {
+    let mut enqueuing = Enqueuing::on(stream)?;
+    enqueuing.begin_use(flag.allocation(), flag.byte_range(), Access::Read)?;
+    let inner: &StreamInner = stream.inner();
+    let mut address = flag.as_raw();
+    let mut pointers = [(&raw mut handle).cast(), (&raw mut address).cast()];
+    let (sys, none) = (inner.state().sys, std::ptr::null_mut());
+    // SAFETY: the kernel takes a handle and an address, reads four bytes there, which lie in a live
+    // allocation, and writes nothing. The driver copies both before it returns.
+    let result = unsafe {
+        sys.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, inner.raw, pointers.as_mut_ptr(), none)
+    };
+    inner.answer("cuLaunchKernel", result)?;
+    let sequence = enqueuing.number();
+    enqueuing.end_use(flag.allocation(), flag.byte_range(), Access::Read, sequence);
+    Ok(())
+}
+
+fn create_handle(context: &ContextInner, graph: CUgraph) -> Result<CUgraphConditionalHandle> {
+    let mut handle = 0;
+    let sys = context.state.sys;
+    // SAFETY: `handle` is a valid place for one, and graph and context are live. A handle that is
+    // not set in a launch of the graph is 0 in it.
+    let result = unsafe {
+        sys.cuGraphConditionalHandleCreate(&raw mut handle, graph, context.raw, 0, ASSIGN_DEFAULT)
+    };
+    context.answer("cuGraphConditionalHandleCreate", result)?;
+    Ok(handle)
+}
+
+/// `CU_GRAPH_COND_ASSIGN_DEFAULT`.
+const ASSIGN_DEFAULT: u32 = 1;
+
+/// Adds a conditional node behind `after`; gives it and the graph that is to be its body.
+fn add_node(
+    context: &ContextInner,
+    graph: CUgraph,
+    after: &Arc<[RawNode]>,
+    handle: CUgraphConditionalHandle,
+    kind: CUgraphConditionalNodeType,
+) -> Result<(RawNode, CUgraph)> {
+    let mut params = CUgraphNodeParams {
+        type_: CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL,
+        ..Default::default()
+    };
+    params.__bindgen_anon_1.conditional = cuda_sys::CUDA_CONDITIONAL_NODE_PARAMS {
+        handle,
+        type_: kind,
+        size: 1,
+        phGraph_out: std::ptr::null_mut(),
+        ctx: context.raw,
+    };
+    let mut node = std::ptr::null_mut();
+    let sys = context.state.sys;
+    let (nodes, count, params_at) = (RawNode::raws(after), after.len(), &raw mut params);
+    // SAFETY: the graph is live, the nodes are `count` of its nodes, `node` is a valid place for a
+    // handle, and the parameters are those of a conditional node.
+    let newer = unsafe {
+        sys.cuGraphAddNode_v2(&raw mut node, graph, nodes, std::ptr::null(), count, params_at)
+    };
+    let result = match newer {
+        Err(MissingSymbol { .. }) => {
+            // SAFETY: as above.
+            unsafe { sys.cuGraphAddNode(&raw mut node, graph, nodes, count, params_at) }
+        }
+        known => known,
+    };
+    context.answer("cuGraphAddNode", result)?;
+    // SAFETY: these are the parameters of a conditional node, as set above.
+    let bodies = unsafe { params.__bindgen_anon_1.conditional.phGraph_out };
+    if bodies.is_null() {
+        return Err(Error::invalid("cuGraphAddNode answered success and no body"));
+    }
+    // SAFETY: the driver gives an array of `size`, that is one, graphs, which lives with the node.
+    let inside = unsafe { bodies.read() };
+    Ok((RawNode::new(node), inside))
+}

@@ -1,0 +1,359 @@
+//! The driver calls that capturing and graphs are made of, each with its answer as a `Result`.
+
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::Arc;
+
+use cuda_sys::{
+    CUdeviceptr, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphExecUpdateResult,
+    CUgraphExecUpdateResultInfo, CUgraphNode, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUstreamUpdateCaptureDependencies_flags, MissingSymbol,
+};
+
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::stream::{StreamInner, create_event};
+
+/// A node's handle. The driver ties nodes to no thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(super) struct RawNode(CUgraphNode);
+
+// SAFETY: a handle is a number to everybody but the driver, which is only given it by whoever holds
+// the graph exclusively.
+unsafe impl Send for RawNode {}
+// SAFETY: as above.
+unsafe impl Sync for RawNode {}
+
+impl RawNode {
+    /// No node.
+    pub(super) const NULL: Self = Self(std::ptr::null_mut());
+
+    pub(super) fn new(raw: CUgraphNode) -> Self {
+        Self(raw)
+    }
+
+    pub(super) fn raw(self) -> CUgraphNode {
+        self.0
+    }
+
+    /// The handles, as the driver takes them.
+    pub(super) fn raws(nodes: &[Self]) -> *const CUgraphNode {
+        nodes.as_ptr().cast()
+    }
+}
+
+/// Begins a capture. In relaxed mode, since the crate itself refuses what a capture can't hold, and
+/// other threads and libraries are none of its business.
+pub(super) fn begin(context: &ContextInner, stream: CUstream) -> Result<()> {
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the stream is live and ours alone.
+    let result = unsafe { context.state.sys.cuStreamBeginCapture_v2(stream, mode) };
+    context.answer("cuStreamBeginCapture", result)
+}
+
+/// Begins a capture whose nodes are added to `graph`, the first of them behind `after`.
+pub(super) fn begin_to(
+    context: &ContextInner,
+    stream: CUstream,
+    graph: CUgraph,
+    after: &[RawNode],
+) -> Result<()> {
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let none: *const CUgraphEdgeData = std::ptr::null();
+    let (nodes, count) = (RawNode::raws(after), after.len());
+    // SAFETY: stream and graph are live, and the nodes are `count` nodes of the graph.
+    let result = unsafe {
+        context.state.sys.cuStreamBeginCaptureToGraph(stream, graph, nodes, none, count, mode)
+    };
+    context.answer("cuStreamBeginCaptureToGraph", result)
+}
+
+/// Ends a capture. Whatever was captured is given back even if the caller has no use for it.
+pub(super) fn end(context: &ContextInner, stream: CUstream) -> Result<CUgraph> {
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: the stream is live, and `graph` is a valid place for a handle.
+    let result = unsafe { context.state.sys.cuStreamEndCapture(stream, &raw mut graph) };
+    context.answer("cuStreamEndCapture", result)?;
+    if graph.is_null() {
+        return Err(Error::invalid("cuStreamEndCapture answered success and no graph"));
+    }
+    Ok(graph)
+}
+
+/// The graph that a stream captures, and the nodes that the next one will follow.
+pub(super) fn capturing(
+    context: &ContextInner,
+    stream: CUstream,
+) -> Result<(CUgraph, Arc<[RawNode]>)> {
+    let sys = context.state.sys;
+    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    let (mut id, mut graph) = (0, std::ptr::null_mut());
+    let mut nodes: *const CUgraphNode = std::ptr::null();
+    let (mut edges, mut count) = (std::ptr::null(), 0);
+    // SAFETY: the stream is live, and each pointer is a valid place for what is written there.
+    let newer = unsafe {
+        sys.cuStreamGetCaptureInfo_v3(
+            stream,
+            &raw mut status,
+            &raw mut id,
+            &raw mut graph,
+            &raw mut nodes,
+            &raw mut edges,
+            &raw mut count,
+        )
+    };
+    let result = match newer {
+        // Drivers before 12.3 know no data of edges.
+        Err(MissingSymbol { .. }) => {
+            // SAFETY: as above.
+            unsafe {
+                sys.cuStreamGetCaptureInfo_v2(
+                    stream,
+                    &raw mut status,
+                    &raw mut id,
+                    &raw mut graph,
+                    &raw mut nodes,
+                    &raw mut count,
+                )
+            }
+        }
+        known => known,
+    };
+    context.answer("cuStreamGetCaptureInfo", result)?;
+    if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE {
+        return Err(Error::invalid("the capture was spoilt by a call that it can't hold"));
+    }
+    if nodes.is_null() || count == 0 {
+        return Ok((graph, Arc::from([])));
+    }
+    // SAFETY: the driver gives `count` handles, which stay there until the next call that concerns
+    // the capture; whoever captures holds the recording.
+    let tail = unsafe { std::slice::from_raw_parts(nodes.cast::<RawNode>(), count) };
+    Ok((graph, tail.into()))
+}
+
+pub(super) fn tail(context: &ContextInner, stream: CUstream) -> Result<Arc<[RawNode]>> {
+    capturing(context, stream).map(|(_, tail)| tail)
+}
+
+/// Makes the next node of a capturing stream follow `nodes` too, or follow nothing else.
+fn set_tail(
+    context: &ContextInner,
+    stream: CUstream,
+    nodes: &[RawNode],
+    flags: CUstreamUpdateCaptureDependencies_flags,
+) -> Result<()> {
+    let mut nodes: Vec<CUgraphNode> = nodes.iter().map(|node| node.raw()).collect();
+    let sys = context.state.sys;
+    let (first, count, none) = (nodes.as_mut_ptr(), nodes.len(), std::ptr::null());
+    // SAFETY: the stream is live, and `nodes` are that many nodes of the graph that it captures.
+    let newer = unsafe {
+        sys.cuStreamUpdateCaptureDependencies_v2(stream, first, none, count, flags.0)
+    };
+    let result = match newer {
+        Err(MissingSymbol { .. }) => {
+            // SAFETY: as above.
+            unsafe { sys.cuStreamUpdateCaptureDependencies(stream, first, count, flags.0) }
+        }
+        known => known,
+    };
+    context.answer("cuStreamUpdateCaptureDependencies", result)
+}
+
+/// Makes the next node of a capturing stream follow `nodes` too.
+pub(super) fn follow(
+    context: &ContextInner,
+    stream: CUstream,
+    nodes: &[RawNode],
+) -> Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let add = CUstreamUpdateCaptureDependencies_flags::CU_STREAM_ADD_CAPTURE_DEPENDENCIES;
+    set_tail(context, stream, nodes, add)
+}
+
+/// Makes the next node of a capturing stream follow `node` alone.
+pub(super) fn continue_at(
+    context: &ContextInner,
+    stream: CUstream,
+    node: RawNode,
+) -> Result<()> {
+    let set = CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES;
+    set_tail(context, stream, &[node], set)
+}
+
+/// Makes `waiter` wait for `other` by an event: if one of them captures, both do from then on.
+pub(super) fn join(context: &ContextInner, waiter: CUstream, other: CUstream) -> Result<()> {
+    let sys = context.state.sys;
+    let event = create_event(context)?;
+    // SAFETY: all handles are live.
+    let result = unsafe { sys.cuEventRecord(event, other) };
+    let mut joined = context.answer("cuEventRecord", result);
+    if joined.is_ok() {
+        // SAFETY: as above.
+        let result = unsafe { sys.cuStreamWaitEvent(waiter, event, 0) };
+        joined = context.answer("cuStreamWaitEvent", result);
+    }
+    if context.state.is_usable() {
+        // SAFETY: made above; the wait is an edge of the graph by now and needs no event.
+        let result = unsafe { sys.cuEventDestroy_v2(event) };
+        joined = joined.and(context.answer("cuEventDestroy", result));
+    }
+    joined
+}
+
+/// Allocates memory in a capture: a node of the graph does it.
+pub(super) fn allocate(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
+    let mut start = 0;
+    let sys = stream.state().sys;
+    // SAFETY: `start` is a valid place for an address, and the stream is live.
+    let result = unsafe { sys.cuMemAllocAsync(&raw mut start, bytes, stream.raw) };
+    stream
+        .answer("cuMemAllocAsync", result)
+        .map_err(|error| error.with_asked(format!("{bytes} bytes in a graph")))?;
+    Ok(start)
+}
+
+/// Frees it in the same capture.
+pub(super) fn free(context: &ContextInner, stream: CUstream, start: CUdeviceptr) -> Result<()> {
+    // SAFETY: the memory was allocated in this capture, its owner is gone, and all uses come before.
+    let result = unsafe { context.state.sys.cuMemFreeAsync(start, stream) };
+    context.answer("cuMemFreeAsync", result)
+}
+
+/// A graph without nodes.
+pub(super) fn create(context: &ContextInner) -> Result<CUgraph> {
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: `graph` is a valid place for a handle.
+    let result = unsafe { context.state.sys.cuGraphCreate(&raw mut graph, 0) };
+    context.answer("cuGraphCreate", result)?;
+    Ok(graph)
+}
+
+/// Makes a graph executable. The driver may load code and allocate memory for it.
+pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgraphExec> {
+    let mut exec = std::ptr::null_mut();
+    context.with_current(|| {
+        let sys = context.state.sys;
+        // SAFETY: the graph is live, and `exec` is a valid place for a handle.
+        let result = unsafe { sys.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) };
+        context.answer("cuGraphInstantiateWithFlags", result)
+    })?;
+    Ok(exec)
+}
+
+/// A copy of a graph.
+pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
+    let mut copy = std::ptr::null_mut();
+    // SAFETY: the graph is live, and `copy` is a valid place for a handle.
+    let result = unsafe { context.state.sys.cuGraphClone(&raw mut copy, graph) };
+    context.answer("cuGraphClone", result)?;
+    Ok(copy)
+}
+
+/// The node of a copy that stands for a node of the original.
+pub(super) fn find_in_clone(
+    context: &ContextInner,
+    node: RawNode,
+    copy: CUgraph,
+) -> Result<RawNode> {
+    let mut found = std::ptr::null_mut();
+    // SAFETY: both are live, and `found` is a valid place for a handle.
+    let result = unsafe { context.state.sys.cuGraphNodeFindInClone(&raw mut found, node.raw(), copy) };
+    context.answer("cuGraphNodeFindInClone", result)?;
+    Ok(RawNode::new(found))
+}
+
+/// Makes an executable graph one of another graph of the same shape. `false` if the shapes differ:
+/// then it is as it was.
+pub(super) fn update(context: &ContextInner, exec: CUgraphExec, graph: CUgraph) -> Result<bool> {
+    let mut info = CUgraphExecUpdateResultInfo {
+        result: CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,
+        errorNode: std::ptr::null_mut(),
+        errorFromNode: std::ptr::null_mut(),
+    };
+    // SAFETY: both are live, and `info` is a valid place for the outcome.
+    let result = unsafe { context.state.sys.cuGraphExecUpdate_v2(exec, graph, &raw mut info) };
+    if let Ok(cuda_sys::CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) = result {
+        return Ok(false);
+    }
+    context.answer("cuGraphExecUpdate", result)?;
+    Ok(true)
+}
+
+/// Adds a node that runs a copy of another graph, behind `after`.
+pub(super) fn add_child(
+    context: &ContextInner,
+    graph: CUgraph,
+    after: &[RawNode],
+    child: CUgraph,
+) -> Result<RawNode> {
+    let mut node = std::ptr::null_mut();
+    let (nodes, count) = (RawNode::raws(after), after.len());
+    // SAFETY: both graphs are live, the nodes are `count` nodes of the graph, and `node` is a valid
+    // place for a handle. The driver copies the child.
+    let result = unsafe {
+        context.state.sys.cuGraphAddChildGraphNode(&raw mut node, graph, nodes, count, child)
+    };
+    context.answer("cuGraphAddChildGraphNode", result)?;
+    Ok(RawNode::new(node))
+}
+
+/// Adds edges from each of `from` to `to`.
+pub(super) fn add_edges(
+    context: &ContextInner,
+    graph: CUgraph,
+    from: &[RawNode],
+    to: RawNode,
+) -> Result<()> {
+    if from.is_empty() {
+        return Ok(());
+    }
+    let (to, from_at) = (vec![to.raw(); from.len()], RawNode::raws(from));
+    let sys = context.state.sys;
+    let none = std::ptr::null();
+    // SAFETY: all are nodes of the graph, and both arrays have that many.
+    let newer = unsafe {
+        sys.cuGraphAddDependencies_v2(graph, from_at, to.as_ptr(), none, from.len())
+    };
+    let result = match newer {
+        Err(MissingSymbol { .. }) => {
+            // SAFETY: as above.
+            unsafe { sys.cuGraphAddDependencies(graph, from_at, to.as_ptr(), from.len()) }
+        }
+        known => known,
+    };
+    context.answer("cuGraphAddDependencies", result)
+}
+
+/// Writes a graph to a file, in the DOT language.
+pub(super) fn write_dot(context: &ContextInner, graph: CUgraph, path: &Path) -> Result<()> {
+    let text = path
+        .to_str()
+        .and_then(|path| CString::new(path).ok())
+        .ok_or_else(|| Error::invalid(format!("{} is no path for the driver", path.display())))?;
+    // SAFETY: the graph is live and the path is a C string.
+    let result = unsafe { context.state.sys.cuGraphDebugDotPrint(graph, text.as_ptr(), 0) };
+    context
+        .answer("cuGraphDebugDotPrint", result)
+        .map_err(|error| error.with_asked(format!("DOT to {}", path.display())))
+}
+
+pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()> {
+    if graph.is_null() || !context.state.is_usable() {
+        return Ok(());
+    }
+    // SAFETY: whoever calls owns the graph; executable ones made from it stand for themselves.
+    context.answer("cuGraphDestroy", unsafe { context.state.sys.cuGraphDestroy(graph) })
+}
+
+pub(super) fn destroy_exec(context: &ContextInner, exec: CUgraphExec) -> Result<()> {
+    if exec.is_null() || !context.state.is_usable() {
+        return Ok(());
+    }
+    // SAFETY: whoever calls owns it. A launch that is still running finishes; the call does not
+    // wait for it.
+    context.answer("cuGraphExecDestroy", unsafe { context.state.sys.cuGraphExecDestroy(exec) })
+}

@@ -1,0 +1,461 @@
+//! Executable graphs.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+use cuda_sys::{CUgraph, CUgraphExec};
+
+use super::capture::capture;
+use super::driver;
+use super::node::{GraphNode, KernelNode, Update};
+use super::recording::{Capture, Kept, Target};
+use super::uses::Uses;
+use crate::context::{Context, ContextInner};
+use crate::error::{Error, Result};
+use crate::launch::names;
+use crate::memory::Enqueuing;
+use crate::stream::Stream;
+
+/// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
+/// what else must live as long.
+pub(super) struct Template {
+    pub(super) context: Arc<ContextInner>,
+    pub(super) graph: CUgraph,
+    pub(super) uses: Uses,
+    pub(super) kept: Vec<Kept>,
+    pub(super) nodes: Vec<KernelNode>,
+    /// Names the recording that `nodes` were named in.
+    pub(super) number: u64,
+    /// Whether some nodes may run at the same time.
+    pub(super) branches: bool,
+}
+
+impl Template {
+    pub(super) fn empty(context: &Arc<ContextInner>) -> Self {
+        Self {
+            context: context.clone(),
+            graph: std::ptr::null_mut(),
+            uses: Uses::default(),
+            kept: Vec::new(),
+            nodes: Vec::new(),
+            number: 0,
+            branches: false,
+        }
+    }
+
+    /// Takes what a recording has noted, if it is in order.
+    pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
+        let mut recording = capture.lock();
+        if let Some(error) = recording.broken.take() {
+            return Err(error);
+        }
+        if recording.memory > 0 {
+            return Err(Error::invalid(format!(
+                "{} buffers made while recording are still alive when it ends",
+                recording.memory
+            ))
+            .with_hint(
+                "drop them in the closure, or make them before and put them into the state",
+            ));
+        }
+        self.uses.merge(&recording.uses);
+        self.kept.append(&mut recording.kept);
+        self.nodes.append(&mut recording.nodes);
+        self.branches |= recording.branches;
+        self.number = capture.number();
+        Ok(())
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if let Err(error) = driver::destroy_graph(&self.context, self.graph) {
+            self.context.keep_drop_error(error);
+        }
+    }
+}
+
+/// A graph, ready to be launched, and the state that it works on; made by
+/// [`Context::capture`](crate::Context::capture) or a [`GraphBuilder`](crate::GraphBuilder).
+///
+/// The memory that it uses lives as long as it does, even if the state lets go of it. `'env` is what
+/// the recording closure has borrowed.
+///
+/// Dropping it does not wait: launches that are running finish.
+pub struct GraphExec<'env, S> {
+    exec: CUgraphExec,
+    template: Template,
+    /// The newest shape, where it is not the template's: by a recapture.
+    newest: Option<Template>,
+    /// Whether nodes were changed, which `template` does not show.
+    changed: bool,
+    name: u32,
+    /// A stream to record the change of a node on, made at the first.
+    recorder: Option<(Stream, Arc<Capture>)>,
+    /// Last: it is dropped after the graph.
+    state: S,
+    env: PhantomData<&'env ()>,
+}
+
+// SAFETY: the driver ties graphs to no thread; all that changes or reads them needs `&mut self`,
+// and everything else is Send and Sync where the state is.
+unsafe impl<S: Send> Send for GraphExec<'_, S> {}
+// SAFETY: as above; `&self` gives nothing of the driver's but a number.
+unsafe impl<S: Sync> Sync for GraphExec<'_, S> {}
+
+/// What [`GraphExec::recapture`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recaptured {
+    /// The executable graph was changed in place. Nodes keep their names.
+    Updated,
+    /// The shape differs: a new one was made. Nodes named before the recapture are no longer known;
+    /// those named in it are.
+    Rebuilt,
+}
+
+impl<'env, S> GraphExec<'env, S> {
+    pub(super) fn new(context: &Context, template: Template, state: S) -> Result<Self> {
+        let exec = driver::instantiate(context.inner(), template.graph)?;
+        let (name, _) = names::intern("(graph)");
+        let (newest, recorder, env) = (None, None, PhantomData);
+        Ok(Self { exec, template, newest, changed: false, name, recorder, state, env })
+    }
+
+    /// What the graph works on. Device memory in it is ordered with the graph's launches as with any
+    /// other work.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// What the graph works on, to be changed. The graph goes on using the memory that it was
+    /// recorded with.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+
+    /// Gives up the graph and gives back its state. Does not wait: launches that are running finish.
+    #[must_use]
+    pub fn into_state(self) -> S {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped and not used after these reads, so each field is owned
+        // once: the graph by `parts`, which is dropped here, the state by the caller.
+        let (parts, state) = unsafe {
+            let parts = GraphExec::<()> {
+                exec: this.exec,
+                template: std::ptr::read(&raw const this.template),
+                newest: std::ptr::read(&raw const this.newest),
+                changed: this.changed,
+                name: this.name,
+                recorder: std::ptr::read(&raw const this.recorder),
+                state: (),
+                env: PhantomData,
+            };
+            (parts, std::ptr::read(&raw const this.state))
+        };
+        drop(parts);
+        state
+    }
+
+    /// Enqueues the whole graph on `stream`: one driver call, but for waits for other streams.
+    ///
+    /// On a stream that records, a copy of the graph as it is now becomes a node of that recording;
+    /// later changes of this graph don't reach it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a stream of another context; otherwise
+    /// what the driver answered. Faults of the graph's work come later, from whichever call waits
+    /// for it.
+    #[doc(alias = "cuGraphLaunch")]
+    pub fn launch(&mut self, stream: &Stream) -> Result<()> {
+        let inner = stream.inner();
+        let context = &self.template.context;
+        if !Arc::ptr_eq(&inner.context, context) {
+            return Err(Error::invalid("the graph belongs to another context than the stream"));
+        }
+        let mut enqueuing = Enqueuing::on(stream)?;
+        if enqueuing.recording().is_some() {
+            return self.launch_as_child(stream, enqueuing);
+        }
+        if !self.template.uses.is_empty() {
+            enqueuing.take_turn();
+        }
+        for (allocation, range, access) in self.template.uses.iter() {
+            enqueuing.begin_use(allocation, range, access)?;
+        }
+        // SAFETY: graph and stream are live and of one context; all memory and code that the graph
+        // uses is kept by it. Two launches of one graph never overlap: the driver orders them.
+        let result = unsafe { context.state.sys.cuGraphLaunch(self.exec, inner.raw) };
+        let done = inner.answer("cuGraphLaunch", result);
+        // Recorded even if the call failed: part of it may have been enqueued.
+        let sequence = enqueuing.number();
+        inner.remember(self.name, sequence);
+        for (allocation, range, access) in self.template.uses.iter() {
+            enqueuing.end_use(allocation, range, access, sequence);
+        }
+        done
+    }
+
+    fn launch_as_child(&mut self, stream: &Stream, mut enqueuing: Enqueuing<'_>) -> Result<()> {
+        let shape = self.shape()?;
+        for (allocation, range, access) in shape.uses.iter() {
+            enqueuing.begin_use(allocation, range, access)?;
+        }
+        let context = &shape.context;
+        let (graph, tail) = driver::capturing(context, stream.inner().raw)?;
+        let node = driver::add_child(context, graph, &tail, shape.graph)?;
+        driver::continue_at(context, stream.inner().raw, node)?;
+        let sequence = enqueuing.number();
+        for (allocation, range, access) in shape.uses.iter() {
+            enqueuing.end_use(allocation, range, access, sequence);
+        }
+        if let Some(recording) = enqueuing.recording() {
+            recording.kept.extend(shape.kept.iter().cloned());
+        }
+        Ok(())
+    }
+
+    /// The graph that was recorded last, if that is what runs.
+    fn shape(&self) -> Result<&Template> {
+        if self.changed {
+            return Err(Error::invalid(
+                "nodes of the graph were changed, which its copies don't show",
+            )
+            .with_hint("`GraphExec::recapture` records the graph anew"));
+        }
+        Ok(self.newest.as_ref().unwrap_or(&self.template))
+    }
+
+    /// Changes one launch in the graph: `record` makes the launch that takes its place, with any
+    /// arguments, extents and kernel, on a stream where nothing else can be enqueued. Launches of the
+    /// graph that are enqueued already are not affected.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # kernels! { struct Kernels;
+    /// #     unsafe in "" { safe fn scale(a: f32, x: &mut [f32], n: usize) where n <= x.len(); } }
+    /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>) -> Result<()> {
+    /// let (n, mut node) = (x.len(), None);
+    /// let mut graph = context.capture((x, &mut node), |stream, (x, node)| {
+    ///     kernels.scale(stream, Launch::cover(n, 256), 1.0, &mut *x, n)?;
+    ///     **node = Some(stream.last_node()?);
+    ///     Ok(())
+    /// })?;
+    /// let node = graph.state().1.expect("named above");
+    /// for step in 0..10 {
+    ///     graph.update(node, move |stream, (x, _)| {
+    ///         kernels.scale(stream, Launch::cover(n, 256), step as f32, &mut *x, n)
+    ///     })?;
+    ///     graph.launch(stream)?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the node is not one of this graph,
+    /// nothing or more than one launch was made, the launch has other attributes (cooperative,
+    /// cluster, priority), or it uses memory that a node beside it uses; what `record` answered;
+    /// otherwise what the driver answered. The node is then as it was.
+    #[doc(alias = "cuGraphExecKernelNodeSetParams")]
+    pub fn update<F>(&mut self, node: GraphNode, record: F) -> Result<()>
+    where
+        F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
+    {
+        let known = node.recording == self.template.number;
+        let index = node.index;
+        let Some(kernel) = self.template.nodes.get(index).filter(|_| known).cloned() else {
+            return Err(Error::invalid("the node is not one of this graph"));
+        };
+        let (stream, capture) = self.recorder.get_or_insert_with(|| {
+            let capture = Capture::new(Target::Ended);
+            let raw = std::ptr::null_mut();
+            let stream = Stream::recording(&self.template.context, raw, capture.clone());
+            (stream, capture)
+        });
+        {
+            let mut recording = capture.lock();
+            let update = Update::new(self.exec, kernel, self.template.branches);
+            recording.target = Target::Update(update);
+            recording.uses = std::mem::take(&mut self.template.uses);
+        }
+        let change = Change { capture, template: &mut self.template, index, gone: Vec::new() };
+        let recorded = record(stream, &mut self.state);
+        let mut change = change;
+        match change.finish() {
+            Some(true) => {
+                self.changed = true;
+                recorded
+            }
+            _ => recorded.and(Err(Error::invalid("no launch was made to change the node to"))),
+        }
+    }
+
+    /// Records the graph anew, with the state that it has. The executable graph is changed in place
+    /// where the shape is the same, which is much cheaper than making it anew.
+    ///
+    /// # Errors
+    /// As [`Context::capture`](crate::Context::capture). The graph is then as it was.
+    #[doc(alias = "cuGraphExecUpdate")]
+    pub fn recapture<F>(&mut self, record: F) -> Result<Recaptured>
+    where
+        F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
+    {
+        let state = &mut self.state;
+        let context = &self.template.context;
+        let mut new = capture(context, |stream| record(stream, state))?;
+        let same = new.nodes.len() == self.template.nodes.len();
+        if same && driver::update(context, self.exec, new.graph)? {
+            // Nodes are known to the executable graph by the handles of its first template.
+            for (new, old) in new.nodes.iter_mut().zip(&mut self.template.nodes) {
+                let node = old.node;
+                *old = new.clone();
+                old.node = node;
+            }
+            self.template.uses = new.uses.clone();
+            self.template.kept = new.kept.clone();
+            self.template.branches = new.branches;
+            self.newest = Some(new);
+            self.changed = false;
+            return Ok(Recaptured::Updated);
+        }
+        let exec = driver::instantiate(context, new.graph)?;
+        let old = std::mem::replace(&mut self.exec, exec);
+        let destroyed = driver::destroy_exec(context, old);
+        if let Err(error) = destroyed {
+            context.keep_drop_error(error);
+        }
+        self.template = new;
+        self.newest = None;
+        self.changed = false;
+        Ok(Recaptured::Rebuilt)
+    }
+
+    /// Another executable graph of the same shape, on the same memory, with a state of its own: two
+    /// launches of one graph never overlap, those of two may, where they use no memory in common for
+    /// writing. Nodes keep their names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if nodes were changed since the graph was
+    /// recorded; otherwise what the driver answered, such as for a graph that allocates memory.
+    #[doc(alias = "cuGraphClone")]
+    pub fn try_clone<T>(&mut self, state: T) -> Result<GraphExec<'env, T>> {
+        let number = self.template.number;
+        let shape = self.shape()?;
+        let context = &shape.context;
+        context.state.usable()?;
+        let mut copy = Template::empty(context);
+        copy.graph = driver::clone(context, shape.graph)?;
+        copy.uses = shape.uses.clone();
+        copy.kept = shape.kept.clone();
+        copy.branches = shape.branches;
+        copy.number = number;
+        for node in &shape.nodes {
+            let mut node = node.clone();
+            node.node = driver::find_in_clone(context, node.node, copy.graph)?;
+            copy.nodes.push(node);
+        }
+        GraphExec::new(&Context::from_inner(context.clone()), copy, state)
+    }
+
+    /// Writes the graph as it was recorded to a file, in the DOT language of Graphviz.
+    ///
+    /// # Errors
+    /// What the driver answered, such as for a file that can't be written.
+    #[doc(alias = "cuGraphDebugDotPrint")]
+    pub fn write_dot(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let shape = self.newest.as_ref().unwrap_or(&self.template);
+        shape.context.state.usable()?;
+        driver::write_dot(&shape.context, shape.graph, path.as_ref())
+    }
+
+    /// Puts the graph on the device now, so that its first launch costs what later ones do.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    #[doc(alias = "cuGraphUpload")]
+    pub fn upload(&mut self, stream: &Stream) -> Result<()> {
+        let inner = stream.inner();
+        let context = &self.template.context;
+        context.state.usable()?;
+        inner.not_capturing("GraphExec::upload")?;
+        if !Arc::ptr_eq(&inner.context, context) {
+            return Err(Error::invalid("the graph belongs to another context than the stream"));
+        }
+        // SAFETY: both are live and of one context.
+        let result = unsafe { context.state.sys.cuGraphUpload(self.exec, inner.raw) };
+        inner.answer("cuGraphUpload", result)?;
+        inner.number();
+        Ok(())
+    }
+
+    /// Destroys the graph and gives back its state, with the error that a drop would keep for
+    /// [`Context::take_drop_errors`](crate::Context::take_drop_errors).
+    ///
+    /// # Errors
+    /// What the driver answered; the graph is gone all the same.
+    pub fn close(mut self) -> (S, Result<()>) {
+        let exec = std::mem::replace(&mut self.exec, std::ptr::null_mut());
+        let graph = std::mem::replace(&mut self.template.graph, std::ptr::null_mut());
+        let context = self.template.context.clone();
+        let closed = context
+            .state
+            .usable()
+            .and_then(|()| driver::destroy_exec(&context, exec))
+            .and(driver::destroy_graph(&context, graph));
+        (self.into_state(), closed)
+    }
+}
+
+/// The change of a node, undone or completed when it goes: also if the closure panics.
+struct Change<'a> {
+    capture: &'a Capture,
+    template: &'a mut Template,
+    index: usize,
+    gone: Vec<Arc<crate::memory::Allocation>>,
+}
+
+impl Change<'_> {
+    /// Puts the uses back where they belong. Says whether the node was changed; `None` the second
+    /// time.
+    fn finish(&mut self) -> Option<bool> {
+        let mut recording = self.capture.lock();
+        let Target::Update(mut update) = std::mem::replace(&mut recording.target, Target::Ended)
+        else {
+            return None;
+        };
+        self.template.uses = std::mem::take(&mut recording.uses);
+        update.apply(&mut self.template.uses);
+        self.gone = std::mem::take(&mut update.gone);
+        let done = update.done;
+        if done && let Some(node) = self.template.nodes.get_mut(self.index) {
+            *node = update.node;
+        }
+        Some(done)
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl<S> Drop for GraphExec<'_, S> {
+    fn drop(&mut self) {
+        let context = &self.template.context;
+        if let Err(error) = driver::destroy_exec(context, self.exec) {
+            context.keep_drop_error(error);
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for GraphExec<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphExec")
+            .field("state", &self.state)
+            .field("nodes", &self.template.nodes.len())
+            .finish_non_exhaustive()
+    }
+}

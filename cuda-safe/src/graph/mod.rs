@@ -1,0 +1,25 @@
+//! Graphs: work that is recorded once and launched many times.
+//!
+//! - `capture.rs`: a closure enqueues on a stream that records; what comes of it is a
+//!   [`GraphExec`].
+//! - `recording.rs`: who uses what while recording, and in which order.
+//! - `exec.rs`: launching, changing and copying what was recorded; `node.rs`: one launch in it.
+//! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
+//! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
+//! - `uses.rs`: which memory a graph uses; `driver.rs`: the driver's calls.
+
+mod build;
+mod capture;
+mod conditional;
+mod driver;
+mod exec;
+mod node;
+mod recording;
+mod uses;
+
+pub use build::{GraphBuilder, GraphPart};
+pub use exec::{GraphExec, Recaptured};
+pub use node::GraphNode;
+
+pub(crate) use conditional::Conditional;
+pub(crate) use recording::{Capture, Recording};

@@ -1,0 +1,158 @@
+//! The launches in a graph that can be changed.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_sys::{
+    CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec, CUresult, MissingSymbol,
+};
+
+use super::driver::RawNode;
+use super::uses::{Key, Uses};
+use crate::error::{Error, Result};
+use crate::launch::Launch;
+use crate::memory::{Access, Allocation};
+use crate::module::ModuleInner;
+
+/// A launch in a graph; see [`Stream::last_node`](crate::Stream::last_node).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GraphNode {
+    pub(super) recording: u64,
+    pub(super) index: usize,
+}
+
+/// What is known of a launch in a graph.
+#[derive(Clone)]
+pub(crate) struct KernelNode {
+    /// Null until the launch was enqueued.
+    pub(super) node: RawNode,
+    /// What it uses, as counted.
+    pub(super) keys: Vec<Key>,
+    /// Keeps the kernel's code.
+    module: Arc<ModuleInner>,
+    /// The launch, whose attributes a change has to keep.
+    shape: Launch,
+}
+
+impl KernelNode {
+    pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
+        Self {
+            node: RawNode::NULL,
+            keys: Vec::new(),
+            module: module.clone(),
+            shape: *launch,
+        }
+    }
+}
+
+/// The change of one node of an executable graph.
+pub(super) struct Update {
+    pub(super) exec: CUgraphExec,
+    /// The node as it was, and from the launch on as it is.
+    pub(super) node: KernelNode,
+    /// Whether nodes of the graph may run beside it.
+    pub(super) branches: bool,
+    /// What the launch uses.
+    uses: Vec<(Arc<Allocation>, Range<usize>, Access)>,
+    pub(super) done: bool,
+    /// What the node used before, to be dropped where no lock is held.
+    pub(super) gone: Vec<Arc<Allocation>>,
+}
+
+impl Update {
+    pub(super) fn new(exec: CUgraphExec, node: KernelNode, branches: bool) -> Self {
+        Self { exec, node, branches, uses: Vec::new(), done: false, gone: Vec::new() }
+    }
+
+    /// Fails for a launch that the node can't become.
+    pub(super) fn check(&self, launch: &Launch) -> Result<()> {
+        if self.done {
+            return Err(Error::invalid("a node for a launch can only be changed by one launch"));
+        }
+        if self.node.shape.with_extents_of(launch) != *launch {
+            return Err(Error::invalid(format!(
+                "a node keeps its attributes, which are those of: {}",
+                self.node.shape
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_use(
+        &mut self,
+        others: &Uses,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if allocation.is_of_graph() {
+            return Err(Error::invalid("a node can't be changed to use memory of a graph"));
+        }
+        if self.branches && others.conflict(allocation, &range, access, &self.node.keys) {
+            return Err(Error::invalid(
+                "another node of the graph uses this memory, and may run at the same time",
+            )
+            .with_hint(
+                "in a graph with branches only new memory may be given to a node; capture again",
+            ));
+        }
+        self.uses.push((allocation.clone(), range, access));
+        Ok(())
+    }
+
+    /// Makes a launch the parameters of the node.
+    ///
+    /// # Safety
+    /// As [`issue`](crate::launch::issue), but for the stream.
+    pub(super) unsafe fn launch(
+        &mut self,
+        sys: &cuda_sys::Driver,
+        function: CUfunction,
+        launch: &Launch,
+        module: &Arc<ModuleInner>,
+        pointers: &mut [*mut c_void],
+    ) -> Result<CUresult, MissingSymbol> {
+        let (grid, block) = (launch.grid, launch.block);
+        let params = CUDA_KERNEL_NODE_PARAMS {
+            func: function,
+            gridDimX: grid.x,
+            gridDimY: grid.y,
+            gridDimZ: grid.z,
+            blockDimX: block.x,
+            blockDimY: block.y,
+            blockDimZ: block.z,
+            sharedMemBytes: launch.shared,
+            kernelParams: pointers.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        };
+        // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies the
+        // parameters and what they point to before it returns; the rest is the caller's promise.
+        let result = unsafe {
+            sys.cuGraphExecKernelNodeSetParams_v2(self.exec, self.node.node.raw(), &raw const params)
+        };
+        if let Ok(CUresult::CUDA_SUCCESS) = result {
+            self.done = true;
+            self.node.module = module.clone();
+            self.node.shape = *launch;
+        }
+        result
+    }
+
+    /// Counts what the node uses now instead of what it used.
+    pub(super) fn apply(&mut self, uses: &mut Uses) {
+        if !self.done {
+            return;
+        }
+        let old = std::mem::take(&mut self.node.keys);
+        for (allocation, range, access) in self.uses.drain(..) {
+            allocation.note_captured();
+            self.node.keys.push(uses.add(&allocation, &range, access));
+            // The last handle of what is in use here is never this one: the count holds it.
+            drop(allocation);
+        }
+        self.gone.extend(old.iter().filter_map(|key| uses.remove(key)));
+    }
+}

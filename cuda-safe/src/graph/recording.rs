@@ -1,0 +1,509 @@
+//! What is recorded while a graph is captured: who used what, so that streams of one recording wait
+//! for each other where they must, and so that each launch of the graph can register all uses.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUresult, CUstream, MissingSymbol};
+
+use super::driver::RawNode;
+use super::node::{KernelNode, Update};
+use super::uses::Uses;
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::launch::{Launch, issue};
+use crate::memory::{Access, Allocation, Ranges};
+use crate::module::ModuleInner;
+use crate::stream::StreamInner;
+
+/// A recording that streams share: a capture, or the change of a node of a graph.
+pub(crate) struct Capture {
+    number: u64,
+    recording: Mutex<Recording>,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// What is to become of what is enqueued.
+pub(super) enum Target {
+    /// It is captured by the driver.
+    Capture,
+    /// Nothing may be enqueued here while the body of a conditional node is recorded.
+    Body,
+    /// The arguments and shape of one launch become those of a node.
+    Update(Update),
+    /// Nothing may be enqueued any more.
+    Ended,
+}
+
+/// The contents of a recording. Whoever enqueues on one of its streams holds it meanwhile.
+pub(crate) struct Recording {
+    number: u64,
+    pub(super) target: Target,
+    lanes: Vec<Lane>,
+    /// By the place of the allocation on the heap; `uses` keeps it there.
+    order: HashMap<usize, Ranges<Order>>,
+    pub(super) uses: Uses,
+    /// What else must live as long as the graph: modules, what host functions captured.
+    pub(super) kept: Vec<Kept>,
+    /// The launches that somebody asked for, to change them later.
+    pub(super) nodes: Vec<KernelNode>,
+    /// The newest launch, until something else is enqueued.
+    last: Option<KernelNode>,
+    /// Buffers allocated while capturing that are alive.
+    pub(super) memory: usize,
+    /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more.
+    pub(super) streams: Vec<CUstream>,
+    /// Whether a capture with several streams is recorded: then nodes are not in one row.
+    pub(super) branches: bool,
+    /// The first failure that nobody could be told of.
+    pub(super) broken: Option<Error>,
+}
+
+// SAFETY: the driver's handles are not tied to threads, and everything else is Send.
+unsafe impl Send for Recording {}
+
+/// Something that a graph keeps alive.
+pub(super) type Kept = Arc<dyn Any + Send + Sync>;
+
+/// A stream of the recording.
+struct Lane {
+    stream: u64,
+    raw: CUstream,
+    sequence: u64,
+    /// The nodes that the next one will follow.
+    tail: Arc<[RawNode]>,
+    /// Whether the capture that it belongs to goes on.
+    open: bool,
+    /// How far it comes after other lanes: their streams and sequences.
+    after: Vec<(u64, u64)>,
+}
+
+/// The newest use of some bytes by a lane.
+#[derive(Clone, PartialEq)]
+struct Mark {
+    lane: u64,
+    sequence: u64,
+    nodes: Arc<[RawNode]>,
+}
+
+#[derive(Clone, PartialEq, Default)]
+struct Order {
+    write: Option<Mark>,
+    /// At most one for each lane.
+    reads: Vec<Mark>,
+}
+
+impl Capture {
+    pub(super) fn new(target: Target) -> Arc<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let recording = Recording {
+            number,
+            target,
+            lanes: Vec::new(),
+            order: HashMap::new(),
+            uses: Uses::default(),
+            kept: Vec::new(),
+            nodes: Vec::new(),
+            last: None,
+            memory: 0,
+            streams: Vec::new(),
+            branches: false,
+            broken: None,
+        };
+        Arc::new(Self { number, recording: Mutex::new(recording) })
+    }
+
+    /// Names the recording in the process; never 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The recording, to enqueue something.
+    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Recording>> {
+        let recording = self.lock();
+        match recording.target {
+            Target::Ended => {
+                Err(Error::invalid("the recording that this stream belongs to has ended")
+                    .with_hint("launch the graph on an ordinary stream"))
+            }
+            Target::Body => Err(Error::invalid(
+                "the body of a conditional node is recorded on the stream that its closure is given",
+            )),
+            _ => Ok(recording),
+        }
+    }
+
+    /// Destroys a stream of the recording whose last handle is gone: now, or when the capture ends.
+    pub(crate) fn destroy_when_ended(&self, context: &ContextInner, raw: CUstream) {
+        if raw.is_null() {
+            return;
+        }
+        {
+            let mut recording = self.lock();
+            if !matches!(recording.target, Target::Ended) {
+                recording.streams.push(raw);
+                return;
+            }
+        }
+        destroy_stream(context, raw);
+    }
+
+    /// Frees memory that was allocated in the capture: its graph frees it there.
+    pub(crate) fn free(&self, home: &StreamInner, allocation: &Allocation) {
+        let mut recording = self.lock();
+        if !matches!(recording.target, Target::Capture) {
+            return;
+        }
+        match recording.free(home, allocation) {
+            Ok(()) => recording.memory = recording.memory.saturating_sub(1),
+            Err(error) => {
+                recording.broken.get_or_insert(error);
+            }
+        }
+    }
+}
+
+pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
+    if !context.state.is_usable() {
+        return;
+    }
+    // SAFETY: no handle to the stream is left, and nothing is captured on it any more.
+    let result = unsafe { context.state.sys.cuStreamDestroy_v2(raw) };
+    if let Err(error) = context.answer("cuStreamDestroy", result) {
+        context.keep_drop_error(error);
+    }
+}
+
+impl Recording {
+    /// Begins a capture on a stream whose first node follows `tail`. Streams of earlier captures of
+    /// the same recording are closed.
+    pub(super) fn begin(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
+        self.target = Target::Capture;
+        for lane in &mut self.lanes {
+            lane.open = false;
+        }
+        self.add_lane(stream, raw, tail);
+    }
+
+    fn add_lane(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
+        self.branches |= !self.lanes.is_empty();
+        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after: Vec::new() });
+    }
+
+    fn lane(&self, stream: u64) -> Result<usize> {
+        self.lanes.iter().position(|lane| lane.stream == stream && lane.open).ok_or_else(|| {
+            Error::invalid("the part of the recording that this stream belongs to has ended")
+        })
+    }
+
+    /// Fails where only the launch of a kernel makes sense.
+    pub(crate) fn captures(&self) -> Result<()> {
+        match self.target {
+            Target::Capture => Ok(()),
+            _ => Err(Error::invalid("a node for a launch can only be changed by one launch")),
+        }
+    }
+
+    /// Orders a use behind those that conflict with it on other streams of the recording. What used
+    /// the memory outside is waited for by each launch of the graph.
+    pub(crate) fn begin_use(
+        &mut self,
+        stream: &StreamInner,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if !Arc::ptr_eq(&stream.context, &allocation.home().inner().context) {
+            return Err(Error::invalid("a graph can't use a buffer of another context"));
+        }
+        if allocation.is_of_graph() && !allocation.is_of(self.number) {
+            return Err(Error::invalid("the buffer was allocated in another capture"));
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        if let Target::Update(update) = &mut self.target {
+            return update.begin_use(&self.uses, allocation, range, access);
+        }
+        let marks = self.conflicts(allocation, range, access);
+        let lane = self.lane(stream.id)?;
+        for mark in marks {
+            self.wait(&stream.context, lane, &mark)?;
+        }
+        Ok(())
+    }
+
+    /// The marks that a use must come after.
+    fn conflicts(
+        &self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        if let Some(order) = self.order.get(&Arc::as_ptr(allocation).addr()) {
+            let _ = order.for_each(range, |order| {
+                marks.extend(order.write.clone());
+                if access == Access::Write {
+                    marks.extend(order.reads.iter().cloned());
+                }
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
+        marks
+    }
+
+    /// Makes the next node of a lane follow a mark; free if it does already.
+    fn wait(&mut self, context: &ContextInner, lane: usize, mark: &Mark) -> Result<()> {
+        let waiter = &mut self.lanes[lane];
+        let known = |&(id, far): &(u64, u64)| id == mark.lane && far >= mark.sequence;
+        if waiter.stream == mark.lane || waiter.after.iter().any(known) {
+            return Ok(());
+        }
+        let missing: Vec<RawNode> =
+            mark.nodes.iter().copied().filter(|node| !waiter.tail.contains(node)).collect();
+        super::driver::follow(context, waiter.raw, &missing)?;
+        if !missing.is_empty() {
+            waiter.tail = waiter.tail.iter().copied().chain(missing).collect();
+        }
+        match waiter.after.iter_mut().find(|(id, _)| *id == mark.lane) {
+            Some((_, far)) => *far = (*far).max(mark.sequence),
+            None => waiter.after.push((mark.lane, mark.sequence)),
+        }
+        Ok(())
+    }
+
+    /// Makes what `stream` records next follow all that `other` has recorded.
+    pub(crate) fn join(&mut self, stream: &StreamInner, other: &StreamInner) -> Result<()> {
+        self.captures()?;
+        let (lane, other) = (self.lane(stream.id)?, self.lane(other.id)?);
+        self.join_lanes(&stream.context, lane, other)
+    }
+
+    fn join_lanes(&mut self, context: &ContextInner, lane: usize, other: usize) -> Result<()> {
+        if lane == other {
+            return Ok(());
+        }
+        let (from, sequence) = (self.lanes[other].stream, self.lanes[other].sequence);
+        super::driver::join(context, self.lanes[lane].raw, self.lanes[other].raw)?;
+        let waiter = &mut self.lanes[lane];
+        waiter.after.retain(|(id, _)| *id != from);
+        waiter.after.push((from, sequence));
+        waiter.tail = super::driver::tail(context, waiter.raw)?;
+        Ok(())
+    }
+
+    /// Adds a stream that starts where `stream` stands.
+    pub(super) fn fork(&mut self, stream: &StreamInner, raw: CUstream, id: u64) -> Result<()> {
+        self.captures()?;
+        let parent = self.lane(stream.id)?;
+        super::driver::join(&stream.context, raw, self.lanes[parent].raw)?;
+        let parent = &self.lanes[parent];
+        let mut after = parent.after.clone();
+        after.push((parent.stream, parent.sequence));
+        let tail = parent.tail.clone();
+        self.add_lane(id, raw, tail);
+        if let Some(lane) = self.lanes.last_mut() {
+            lane.after = after;
+        }
+        Ok(())
+    }
+
+    /// Joins all streams to the one that the capture began with, so that it can end.
+    pub(super) fn join_all(&mut self, context: &ContextInner) -> Result<()> {
+        let Some(first) = self.lanes.iter().position(|lane| lane.open) else { return Ok(()) };
+        (first + 1..self.lanes.len()).try_for_each(|other| self.join_lanes(context, first, other))
+    }
+
+    /// Numbers what was enqueued, and looks which node it became.
+    pub(crate) fn number(&mut self, stream: &StreamInner) -> u64 {
+        self.advance(&stream.context, stream.id)
+    }
+
+    fn advance(&mut self, context: &ContextInner, stream: u64) -> u64 {
+        if !matches!(self.target, Target::Capture) {
+            return 0;
+        }
+        let Ok(lane) = self.lane(stream) else { return 0 };
+        match super::driver::tail(context, self.lanes[lane].raw) {
+            Ok(tail) => self.lanes[lane].tail = tail,
+            Err(error) => {
+                self.broken.get_or_insert(error);
+            }
+        }
+        let lane = &mut self.lanes[lane];
+        lane.sequence += 1;
+        match (&mut self.last, &*lane.tail) {
+            (Some(last), [node]) if last.node == RawNode::NULL => last.node = *node,
+            (last, _) => *last = None,
+        }
+        lane.sequence
+    }
+
+    /// Records a use that was enqueued and numbered.
+    pub(crate) fn end_use(
+        &mut self,
+        stream: &StreamInner,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+        sequence: u64,
+    ) {
+        if range.is_empty() || !matches!(self.target, Target::Capture) {
+            return;
+        }
+        let Ok(lane) = self.lane(stream.id) else { return };
+        let nodes = self.lanes[lane].tail.clone();
+        let mark = Mark { lane: stream.id, sequence, nodes };
+        if allocation.is_of_graph() {
+            // Kept by nobody: it goes when its owner drops it, in the capture.
+        } else {
+            allocation.note_captured();
+            let key = self.uses.add(allocation, &range, access);
+            if let Some(last) = &mut self.last {
+                last.keys.push(key);
+            }
+        }
+        let order = self
+            .order
+            .entry(Arc::as_ptr(allocation).addr())
+            .or_insert_with(|| Ranges::new(allocation.bytes(), Order::default()));
+        order.update(range, |order| match access {
+            Access::Write => {
+                order.write = Some(mark.clone());
+                order.reads.clear();
+            }
+            Access::Read => match order.reads.iter_mut().find(|read| read.lane == mark.lane) {
+                Some(read) => *read = mark.clone(),
+                None => order.reads.push(mark.clone()),
+            },
+        });
+    }
+
+    /// Fails for a launch that can't be recorded here.
+    pub(crate) fn check(&self, launch: &Launch) -> Result<()> {
+        match &self.target {
+            Target::Update(update) => update.check(launch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes over what a body of a conditional node uses: `node` comes after all that it conflicts
+    /// with, and stands for it from now on.
+    pub(super) fn take_body(
+        &mut self,
+        stream: &StreamInner,
+        (graph, node): (CUgraph, RawNode),
+        body: &mut Self,
+        sequence: u64,
+    ) -> Result<()> {
+        let mut before: Vec<RawNode> = Vec::new();
+        for (allocation, range, access) in body.uses.iter() {
+            for mark in self.conflicts(allocation, range, access) {
+                if mark.lane != stream.id {
+                    before.extend(mark.nodes.iter().copied());
+                }
+            }
+        }
+        before.sort_unstable();
+        before.dedup();
+        super::driver::add_edges(&stream.context, graph, &before, node)?;
+        for (allocation, range, access) in body.uses.iter() {
+            self.end_use(stream, allocation, range, access, sequence);
+        }
+        self.kept.append(&mut body.kept);
+        self.branches |= body.branches;
+        Ok(())
+    }
+
+    /// Enqueues a launch, or makes it the parameters of a node.
+    ///
+    /// # Safety
+    /// As [`issue`], where it is enqueued; as there but for the stream, where it is not.
+    pub(crate) unsafe fn launch(
+        &mut self,
+        stream: &StreamInner,
+        function: CUfunction,
+        launch: &Launch,
+        module: &Arc<ModuleInner>,
+        pointers: &mut [*mut c_void],
+    ) -> Result<CUresult, MissingSymbol> {
+        let sys = stream.state().sys;
+        match &mut self.target {
+            Target::Update(update) => {
+                // SAFETY: the caller's promise.
+                unsafe { update.launch(sys, function, launch, module, pointers) }
+            }
+            _ => {
+                self.keep(module.clone());
+                self.last = Some(KernelNode::new(launch, module));
+                // SAFETY: the caller's promise.
+                unsafe { issue(sys, function, launch, stream.raw, pointers) }
+            }
+        }
+    }
+
+    /// Keeps something alive as long as the graph.
+    pub(crate) fn keep<T: Any + Send + Sync>(&mut self, kept: Arc<T>) {
+        let place = Arc::as_ptr(&kept).addr();
+        if !self.kept.iter().any(|other| Arc::as_ptr(other).addr() == place) {
+            self.kept.push(kept);
+        }
+    }
+
+    /// The newest launch, to be changed later.
+    pub(super) fn name_last(&mut self) -> Result<usize> {
+        self.captures()?;
+        match self.last.take() {
+            Some(node) if node.node != RawNode::NULL => {
+                self.nodes.push(node);
+                Ok(self.nodes.len() - 1)
+            }
+            _ => Err(Error::invalid("the newest that was recorded is no launch of a kernel")),
+        }
+    }
+
+    /// Allocates memory that the graph allocates and frees each time it runs.
+    pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
+        self.captures()?;
+        let start = super::driver::allocate(stream, bytes)?;
+        self.memory += 1;
+        Ok(start)
+    }
+
+    /// Notes the buffer that allocated memory has become: whoever uses it comes after.
+    pub(crate) fn allocated(&mut self, stream: &StreamInner, allocation: &Arc<Allocation>) {
+        let sequence = self.number(stream);
+        self.end_use(stream, allocation, 0..allocation.bytes(), Access::Write, sequence);
+    }
+
+    fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
+        let place = std::ptr::from_ref(allocation).addr();
+        // If the part that allocated it has ended, the part that goes on frees it.
+        let open = self.lanes.iter().position(|lane| lane.open);
+        let lane = self.lane(home.id).or_else(|error| open.ok_or(error))?;
+        if let Some(order) = self.order.remove(&place) {
+            let mut marks = Vec::new();
+            let _ = order.for_each(0..allocation.bytes(), |order| {
+                marks.extend(order.write.iter().chain(&order.reads).cloned());
+                Ok::<(), std::convert::Infallible>(())
+            });
+            for mark in marks {
+                self.wait(&home.context, lane, &mark)?;
+            }
+        }
+        let Lane { raw, stream, .. } = self.lanes[lane];
+        super::driver::free(&home.context, raw, allocation.address())?;
+        self.advance(&home.context, stream);
+        Ok(())
+    }
+}
