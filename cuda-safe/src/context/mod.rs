@@ -18,7 +18,7 @@ use crate::driver::{DeviceState, Driver, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Conditional;
 use crate::launch::Limits;
-use crate::memory::{Pool, Staging};
+use crate::memory::{Crew, Pool, Staging};
 use crate::stream::{Stream, StreamInner};
 
 /// A context: what streams, modules and memory of one device live in.
@@ -45,6 +45,8 @@ pub(crate) struct ContextInner {
     pub(crate) limits: Limits,
     pub(crate) pool: Pool,
     pub(crate) staging: Staging,
+    /// The threads that help with large copies.
+    pub(crate) crew: Crew,
     pub(crate) bin: Bin,
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
@@ -69,6 +71,7 @@ pub(crate) struct Counters {
     pub(crate) events_recorded: AtomicU64,
     pub(crate) stream_waits: AtomicU64,
     pub(crate) staged_bytes: AtomicU64,
+    pub(crate) threaded_copies: AtomicU64,
     pub(crate) allocation_retries: AtomicU64,
 }
 
@@ -84,6 +87,10 @@ pub struct Stats {
     pub staged_bytes: u64,
     /// Pinned bytes that the staging ring holds.
     pub staging_bytes: u64,
+    /// Copies that were spread over threads; see [`Context::set_copy_threads`].
+    pub threaded_copies: u64,
+    /// Threads that exist to help with copies.
+    pub copy_helpers: u64,
     /// Allocations that succeeded only after the pool was trimmed.
     pub allocation_retries: u64,
     /// Things dropped that only [`Context::collect`] or a reuse can free.
@@ -251,6 +258,26 @@ impl Context {
         self.inner.collect()
     }
 
+    /// Over how many threads copies between plain slices and the device are spread from 8 MiB on,
+    /// the calling thread included.
+    #[must_use]
+    pub fn copy_threads(&self) -> usize {
+        self.inner.crew.threads()
+    }
+
+    /// Sets over how many threads copies between plain slices and the device are spread from 8 MiB
+    /// on, the calling thread included; at most 8, which is also what it begins with where there
+    /// are as many cores. With 0 or 1 the calling thread works alone.
+    ///
+    /// One core copies memory at a fraction of the bus's rate, so one thread alone would be what
+    /// a large copy waits for. The threads are made when the first such copy begins and sleep
+    /// between copies. They work for one copy at a time: another one that begins meanwhile is done
+    /// by its caller alone. They end when there are more than this allows, when the context is
+    /// closed, and when its last handle is dropped.
+    pub fn set_copy_threads(&self, threads: usize) {
+        self.inner.crew.set_threads(threads);
+    }
+
     /// What this context did and holds. Never calls the driver.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -260,6 +287,8 @@ impl Context {
             stream_waits: counters.stream_waits.load(Ordering::Relaxed),
             staged_bytes: counters.staged_bytes.load(Ordering::Relaxed),
             staging_bytes: self.inner.staging.held_bytes(),
+            threaded_copies: counters.threaded_copies.load(Ordering::Relaxed),
+            copy_helpers: self.inner.crew.helpers() as u64,
             allocation_retries: counters.allocation_retries.load(Ordering::Relaxed),
             in_bin: self.inner.bin.len(),
         }
@@ -349,6 +378,7 @@ impl ContextInner {
             limits,
             pool,
             staging: Staging::default(),
+            crew: Crew::default(),
             bin: Bin::default(),
             counters: Counters::default(),
             turn: Mutex::new(()),
@@ -424,6 +454,7 @@ impl ContextInner {
         if let Some(module) = self.conditional.take() {
             self.bin.put(Garbage::Module(module));
         }
+        self.crew.dismiss();
         self.staging.empty(self)?;
         self.bin.empty(self)?;
         self.pool.destroy(self)

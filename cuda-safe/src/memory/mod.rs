@@ -20,7 +20,7 @@ pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use transfer::Transfer;
 pub use uses::Access;
 
-pub(crate) use copy::Packing;
+pub(crate) use copy::{Crew, Packing};
 pub(crate) use enqueue::Enqueuing;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;

@@ -114,6 +114,7 @@ macro_rules! view {
                         bytes,
                     )
                 };
+                let target = copy::Target { bytes: target, fresh: true };
                 copy::download(stream, self.allocation, self.offset, target)?;
                 // SAFETY: `download` has written all `len` elements, and any bytes are a `T`.
                 unsafe { host.set_len(self.len) };
@@ -139,6 +140,7 @@ macro_rules! view {
                         size_of_val(target),
                     )
                 };
+                let target = copy::Target { bytes: target, fresh: false };
                 copy::download(stream, self.allocation, self.offset, target)
             }
 

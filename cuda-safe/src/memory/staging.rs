@@ -15,8 +15,9 @@ use crate::stream::{StreamInner, create_event};
 /// that a large copy runs at the bus's speed.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
 
-/// The most blocks that one context holds. When all are in flight, a copy waits for the oldest.
-const MOST_BLOCKS: usize = 16;
+/// The most blocks that one context holds: two for each thread of a large copy, and some that
+/// streams pack small uploads into. When all are in flight, a copy waits for the oldest.
+const MOST_BLOCKS: usize = 24;
 
 /// A pinned block and the event that says when the device is done with it. Owned by whoever holds
 /// it; the ring frees it.
@@ -71,33 +72,45 @@ struct Ring {
     blocks: usize,
 }
 
+/// What the ring has for somebody who needs a block.
+enum Found {
+    Idle(StagingBlock),
+    /// Nothing, but there may be one block more.
+    Room,
+    Full,
+}
+
+impl Ring {
+    /// A free block, or the oldest busy one if it is done.
+    fn find(&mut self, context: &ContextInner) -> Result<Found> {
+        if let Some(block) = self.free.pop() {
+            return Ok(Found::Idle(block));
+        }
+        if let Some(oldest) = self.busy.front()
+            && oldest.is_done(context)?
+            && let Some(block) = self.busy.pop_front()
+        {
+            return Ok(Found::Idle(block));
+        }
+        Ok(if self.blocks < MOST_BLOCKS { Found::Room } else { Found::Full })
+    }
+}
+
 impl Staging {
-    /// A block that the device is done with: a free one, the oldest busy one if it is done, a new
-    /// one, or the oldest busy one after a wait, in this order.
+    /// A block that the device is done with: one that can be had at once, or else the oldest busy
+    /// one after a wait.
     pub(super) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
         let waited_for = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(block) = ring.free.pop() {
-                return Ok(block);
-            }
-            let done = match ring.busy.front() {
-                Some(oldest) => oldest.is_done(context)?,
-                None => false,
+            let oldest = match ring.find(context)? {
+                Found::Idle(block) => return Ok(block),
+                Found::Full => ring.busy.pop_front(),
+                Found::Room => None,
             };
             // Holders may all be other threads' streams, so that nothing is busy at the limit: one
             // block more is then better than waiting for them.
-            let full = ring.blocks >= MOST_BLOCKS;
-            match ring.busy.pop_front() {
-                Some(block) if done => return Ok(block),
-                Some(block) if full => Some(block),
-                other => {
-                    if let Some(block) = other {
-                        ring.busy.push_front(block);
-                    }
-                    ring.blocks += 1;
-                    None
-                }
-            }
+            ring.blocks += usize::from(oldest.is_none());
+            oldest
         };
         match waited_for {
             // Waiting happens outside the lock: other threads go on.
@@ -108,10 +121,28 @@ impl Staging {
                     Err(error)
                 }
             },
-            None => create_block(context).inspect_err(|_| {
-                self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
-            }),
+            None => self.create(context),
         }
+    }
+
+    /// A block that the device is done with, if one can be had without waiting for the device.
+    pub(super) fn try_acquire(&self, context: &ContextInner) -> Result<Option<StagingBlock>> {
+        {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            match ring.find(context)? {
+                Found::Idle(block) => return Ok(Some(block)),
+                Found::Full => return Ok(None),
+                Found::Room => ring.blocks += 1,
+            }
+        }
+        self.create(context).map(Some)
+    }
+
+    /// Makes a block that has been counted already.
+    fn create(&self, context: &ContextInner) -> Result<StagingBlock> {
+        create_block(context).inspect_err(|_| {
+            self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
+        })
     }
 
     /// Takes back a block that the device is done with.
@@ -126,13 +157,18 @@ impl Staging {
             return;
         }
         match block.record(stream) {
-            Ok(()) => {
-                self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);
-            }
+            Ok(()) => self.park(&stream.context, block),
             Err(error) => {
                 stream.context.keep_drop_error(error);
                 self.discard(&stream.context, block);
             }
+        }
+    }
+
+    /// Takes back a block whose event is recorded behind the last copy that uses it.
+    pub(super) fn park(&self, context: &ContextInner, block: StagingBlock) {
+        if context.state.is_usable() {
+            self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);
         }
     }
 

@@ -1,5 +1,14 @@
 //! Copies between the host's slices and the device, through the staging ring.
 
+mod crew;
+mod fill;
+mod fresh;
+mod threads;
+
+pub(crate) use crew::Crew;
+pub(super) use fill::fill;
+
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -39,6 +48,11 @@ pub(super) fn upload(
         inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
         if source.len() <= SMALL_BYTES {
             return upload_small(inner, to, source);
+        }
+        if source.len() >= threads::LARGE_BYTES
+            && let Some(copied) = threads::upload(inner, to, source)
+        {
+            return copied;
         }
         let mut to = to;
         for chunk in source.chunks(BLOCK_BYTES) {
@@ -122,76 +136,145 @@ pub(super) fn download(
     stream: &Stream,
     allocation: &Arc<Allocation>,
     offset: usize,
-    target: &mut [MaybeUninit<u8>],
+    target: Target<'_>,
 ) -> Result<()> {
-    if target.is_empty() {
+    let bytes = target.bytes.len();
+    if bytes == 0 {
         return Ok(());
     }
-    let range = offset..offset + target.len();
     let from = allocation.address() + offset as u64;
-    enqueue(stream, [(allocation, range, Access::Read)], |inner| {
-        let counted = target.len() as u64;
+    enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
+        let counted = bytes as u64;
         inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
         // Everything numbered by now comes before the copy, so it is done when the copy is.
         let before = inner.enqueued();
-        let mut in_flight = InFlight { stream: inner, blocks: Vec::new() };
-        let mut enqueued = 0;
-        let mut written = 0;
-        while written < target.len() {
-            while enqueued < target.len() && in_flight.blocks.len() < DOWNLOAD_BLOCKS {
-                let bytes = BLOCK_BYTES.min(target.len() - enqueued);
-                in_flight.enqueue(from + enqueued as u64, bytes)?;
-                enqueued += bytes;
-            }
-            written += in_flight.finish_oldest(&mut target[written..])?;
+        let Target { bytes: target, fresh } = target;
+        let large = bytes >= threads::LARGE_BYTES;
+        if large && fresh {
+            fresh::advise(target);
+        }
+        match if large { threads::download(inner, from, target, fresh) } else { None } {
+            Some(copied) => copied?,
+            None => download_alone(inner, from, target)?,
         }
         inner.complete(before);
         Ok(())
     })
 }
 
-/// Blocks that the device may be writing. Dropping it gives those up to the bin, where only a wait
-/// for the device frees them.
-struct InFlight<'a> {
-    stream: &'a StreamInner,
-    /// Oldest first: block and bytes.
-    blocks: Vec<(StagingBlock, usize)>,
+/// Where a download goes.
+pub(super) struct Target<'a> {
+    pub(super) bytes: &'a mut [MaybeUninit<u8>],
+    /// Whether it was allocated just now, so that the system may have to provide its pages first.
+    pub(super) fresh: bool,
 }
 
-impl InFlight<'_> {
-    fn enqueue(&mut self, from: CUdeviceptr, bytes: usize) -> Result<()> {
-        let inner = self.stream;
-        let block = inner.context.staging.acquire(&inner.context)?;
-        let to = block.start().as_ptr().cast();
-        // SAFETY: the block has room for `bytes` and is touched by nobody until its event is done;
-        // the source lies in an allocation that the caller holds.
-        let result = unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-        let copied = inner.answer("cuMemcpyDtoHAsync", result).and_then(|()| block.record(inner));
-        self.blocks.push((block, bytes));
-        copied
-    }
-
-    fn finish_oldest(&mut self, target: &mut [MaybeUninit<u8>]) -> Result<usize> {
-        let Some((block, bytes)) = self.blocks.first() else { return Ok(0) };
-        let bytes = *bytes;
-        block.wait(&self.stream.context)?;
-        debug_assert!(bytes <= target.len());
-        // SAFETY: the event is done, so the device has written `bytes` bytes to the block and
-        // writes no more; `target` is at least as long (it starts where the block's part starts).
-        unsafe {
-            let from = block.start().as_ptr().cast_const();
-            std::ptr::copy_nonoverlapping(from, target.as_mut_ptr().cast(), bytes);
+/// A download by the calling thread.
+fn download_alone(
+    inner: &StreamInner,
+    from: CUdeviceptr,
+    target: &mut [MaybeUninit<u8>],
+) -> Result<()> {
+    let mut in_flight = InFlight::new(inner);
+    let mut chunks = target.chunks_mut(BLOCK_BYTES).enumerate();
+    loop {
+        while in_flight.len() < DOWNLOAD_BLOCKS
+            && let Some((index, chunk)) = chunks.next()
+        {
+            let block = inner.context.staging.acquire(&inner.context)?;
+            let from = from + (index * BLOCK_BYTES) as u64;
+            let copied = copy_to_block(inner, &block, from, chunk.len());
+            in_flight.push(block, chunk, copied)?;
         }
-        let (block, _) = self.blocks.remove(0);
-        self.stream.context.staging.release(block);
-        Ok(bytes)
+        let Some((block, chunk)) = in_flight.wait_for_oldest()? else { return Ok(()) };
+        read_block(&block, chunk);
+        inner.context.staging.release(block);
     }
 }
 
-impl Drop for InFlight<'_> {
+/// Enqueues the copy of `bytes` bytes from the device to the start of the block.
+fn copy_to_block(
+    inner: &StreamInner,
+    block: &StagingBlock,
+    from: CUdeviceptr,
+    bytes: usize,
+) -> Result<()> {
+    debug_assert!(bytes <= BLOCK_BYTES);
+    let to = block.start().as_ptr().cast();
+    // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until its
+    // event, recorded next, is done; the source lies in an allocation that the caller holds.
+    let result = unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
+    inner.answer("cuMemcpyDtoHAsync", result)
+}
+
+/// Copies the start of a block, which a copy that is done has written, to `target`.
+fn read_block(block: &StagingBlock, target: &mut [MaybeUninit<u8>]) {
+    debug_assert!(target.len() <= BLOCK_BYTES);
+    // SAFETY: the block is ours alone, the device has written at least `target.len()` bytes of it
+    // and writes no more, and it overlaps no slice of a caller's.
+    unsafe {
+        let from = block.start().as_ptr().cast_const();
+        std::ptr::copy_nonoverlapping(from, target.as_mut_ptr().cast(), target.len());
+    }
+}
+
+/// Blocks that the device may be using, oldest first, each with what its copy is for. Dropping it
+/// leaves them to the ring, which knows by their events when they are free.
+pub(super) struct InFlight<'a, T> {
+    stream: &'a StreamInner,
+    blocks: VecDeque<(StagingBlock, T)>,
+}
+
+impl<'a, T> InFlight<'a, T> {
+    pub(super) fn new(stream: &'a StreamInner) -> Self {
+        Self { stream, blocks: VecDeque::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn newest(&mut self) -> Option<&mut T> {
+        self.blocks.back_mut().map(|(_, what)| what)
+    }
+
+    /// Takes a block whose copy was enqueued, with what enqueuing it has answered.
+    pub(super) fn push(&mut self, block: StagingBlock, what: T, copied: Result<()>) -> Result<()> {
+        let stream = self.stream;
+        if copied.is_err() && !stream.state().is_usable() {
+            stream.context.staging.discard(&stream.context, block);
+            return copied;
+        }
+        // Also after a failure: the copy may have been enqueued all the same.
+        match block.record(stream) {
+            Ok(()) => {
+                self.blocks.push_back((block, what));
+                copied
+            }
+            Err(error) => {
+                stream.context.staging.discard(&stream.context, block);
+                copied.and(Err(error))
+            }
+        }
+    }
+
+    /// The oldest block, when its copy is done.
+    pub(super) fn wait_for_oldest(&mut self) -> Result<Option<(StagingBlock, T)>> {
+        let Some((block, what)) = self.blocks.pop_front() else { return Ok(None) };
+        match block.wait(&self.stream.context) {
+            Ok(()) => Ok(Some((block, what))),
+            Err(error) => {
+                self.stream.context.staging.discard(&self.stream.context, block);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<T> Drop for InFlight<'_, T> {
     fn drop(&mut self) {
         for (block, _) in self.blocks.drain(..) {
-            self.stream.context.staging.discard(&self.stream.context, block);
+            self.stream.context.staging.park(&self.stream.context, block);
         }
     }
 }
@@ -217,71 +300,4 @@ pub(super) fn copy_on_device(
         let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(to, from, bytes, inner.raw) };
         inner.answer("cuMemcpyDtoDAsync", result)
     })
-}
-
-/// Fills a range with a repeated pattern of `pattern.len()` bytes, in `stream`'s order.
-pub(super) fn fill(
-    stream: &Stream,
-    allocation: &Arc<Allocation>,
-    offset: usize,
-    pattern: &[u8],
-    count: usize,
-) -> Result<()> {
-    let bytes = pattern.len() * count;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let to = allocation.address() + offset as u64;
-    enqueue(stream, [(allocation, offset..offset + bytes, Access::Write)], |inner| {
-        let sys = inner.state().sys;
-        let stream = inner.raw;
-        if pattern.iter().all(|byte| *byte == pattern[0]) {
-            // SAFETY: the range lies in an allocation that the caller holds.
-            let result = unsafe { sys.cuMemsetD8Async(to, pattern[0], bytes, stream) };
-            return inner.answer("cuMemsetD8Async", result);
-        }
-        if let Ok(pattern) = <[u8; 2]>::try_from(pattern) {
-            let value = u16::from_ne_bytes(pattern);
-            if to.is_multiple_of(2) {
-                // SAFETY: as above, and the address is aligned.
-                let result = unsafe { sys.cuMemsetD16Async(to, value, count, stream) };
-                return inner.answer("cuMemsetD16Async", result);
-            }
-        }
-        let (words, rest) = pattern.as_chunks::<4>();
-        if rest.is_empty() && words.iter().all(|word| *word == words[0]) {
-            let value = u32::from_ne_bytes(words[0]);
-            if to.is_multiple_of(4) {
-                // SAFETY: as above, and the address is aligned.
-                let result = unsafe { sys.cuMemsetD32Async(to, value, bytes / 4, stream) };
-                return inner.answer("cuMemsetD32Async", result);
-            }
-        }
-        fill_by_doubling(inner, to, pattern, bytes)
-    })
-}
-
-/// Any other pattern: uploaded once, then copied onto itself with doubling length.
-fn fill_by_doubling(
-    inner: &StreamInner,
-    to: CUdeviceptr,
-    pattern: &[u8],
-    bytes: usize,
-) -> Result<()> {
-    // Start with some kilobytes so that few copies are short.
-    let repeat = (SMALL_BYTES / 16 / pattern.len()).max(1);
-    let first = pattern.repeat(repeat);
-    let mut filled = first.len().min(bytes);
-    for (part, chunk) in first[..filled].chunks(SMALL_BYTES).enumerate() {
-        upload_small(inner, to + (part * SMALL_BYTES) as u64, chunk)?;
-    }
-    while filled < bytes {
-        let next = filled.min(bytes - filled);
-        let end = to + filled as u64;
-        // SAFETY: both ranges lie in the caller's allocation and don't overlap.
-        let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(end, to, next, inner.raw) };
-        inner.answer("cuMemcpyDtoDAsync", result)?;
-        filled += next;
-    }
-    Ok(())
 }

@@ -1,0 +1,261 @@
+//! The threads that help with large copies: memory at the host's end of a copy is slower than the
+//! bus unless several cores read or write it.
+//!
+//! They know nothing of contexts or copies. A copy lends them a closure and does not return before
+//! all of them have left it, so the closure may borrow. None is ever needed: whoever lends the
+//! closure runs it, too, and a helper that comes too late finds nothing left to do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+
+use crate::driver::forked;
+
+/// The most threads that one copy is spread over: more are not faster, since eight already copy
+/// at the rate of the bus.
+pub(super) const MOST_THREADS: usize = 8;
+
+/// The helpers of a context. Threads are made when a copy first needs them and end when the
+/// context is closed or dropped; they hold no handle to it.
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    /// Threads that a copy is spread over, the caller's included; 0 while nobody has chosen.
+    threads: AtomicUsize,
+    /// Held by the copy that the crew works for.
+    turn: Mutex<()>,
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// There is a job, or there are helpers too many.
+    wake: Condvar,
+    /// The last helper has left the job.
+    left: Condvar,
+    /// Helpers that exist; changed under the lock of `state`, read anywhere.
+    helpers: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    /// How many helpers may still join the job.
+    open: usize,
+    at_work: usize,
+    /// Helpers beyond this many end.
+    wanted: usize,
+}
+
+/// What the helpers run: borrowed from a caller that waits for them.
+#[derive(Clone, Copy)]
+struct Job(*const (dyn Fn() + Sync));
+
+// SAFETY: the closure is Sync, so other threads may call it through the pointer.
+unsafe impl Send for Job {}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                wake: Condvar::new(),
+                left: Condvar::new(),
+                helpers: AtomicUsize::new(0),
+            }),
+            threads: AtomicUsize::new(0),
+            turn: Mutex::new(()),
+            handles: Mutex::default(),
+        }
+    }
+}
+
+impl Crew {
+    /// How many threads a copy is spread over, the caller's included.
+    pub(crate) fn threads(&self) -> usize {
+        match self.threads.load(Ordering::Relaxed) {
+            0 => default_threads(),
+            chosen => chosen,
+        }
+    }
+
+    /// 0 and 1 both mean the caller's thread alone. Helpers that are too many end.
+    pub(crate) fn set_threads(&self, threads: usize) {
+        let threads = threads.clamp(1, MOST_THREADS);
+        self.threads.store(threads, Ordering::Relaxed);
+        if !forked() {
+            let mut state = self.shared.lock();
+            state.wanted = state.wanted.min(threads - 1);
+            drop(state);
+            self.shared.wake.notify_all();
+        }
+    }
+
+    /// Helpers that exist.
+    pub(crate) fn helpers(&self) -> usize {
+        self.shared.helpers.load(Ordering::Relaxed)
+    }
+
+    /// The crew, if it is switched on and not at work for another copy.
+    pub(super) fn claim(&self) -> Option<Claim<'_>> {
+        if self.threads() < 2 {
+            return None;
+        }
+        let turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Claim { crew: self, _turn: turn })
+    }
+
+    /// Makes helpers until there are `wanted`. Those that the system refuses are done without.
+    fn recruit(&self, wanted: usize) {
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended since: there is nothing to be learnt from them.
+        handles.retain(|handle| !handle.is_finished());
+        let mut state = self.shared.lock();
+        // Read under the lock: whoever lowers it meanwhile looks for helpers too many after this.
+        state.wanted = state.wanted.max(wanted).min(self.threads() - 1);
+        while self.helpers() < state.wanted {
+            let shared = self.shared.clone();
+            let helper = std::thread::Builder::new().name("cuda-copy".to_owned());
+            let Ok(handle) = helper.spawn(move || shared.help()) else { break };
+            self.shared.helpers.fetch_add(1, Ordering::Relaxed);
+            handles.push(handle);
+        }
+    }
+
+    /// Ends the helpers and waits until they have ended. The next large copy makes new ones.
+    pub(crate) fn dismiss(&self) {
+        self.end();
+        let handles =
+            std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        for handle in handles {
+            // A helper catches the panics of what it runs.
+            let _ = handle.join();
+        }
+    }
+
+    fn end(&self) {
+        self.shared.lock().wanted = 0;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Drop for Crew {
+    /// Tells the helpers to end and does not wait for them: they are asleep.
+    fn drop(&mut self) {
+        if forked() {
+            // The threads are in the parent, and one of them may hold the lock here for ever.
+            let handles = self.handles.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(handles));
+            return;
+        }
+        self.end();
+    }
+}
+
+/// How many threads a copy is spread over if nobody has chosen. Asked once: the answer comes from
+/// files.
+fn default_threads() -> usize {
+    static DEFAULT: OnceLock<usize> = OnceLock::new();
+    *DEFAULT.get_or_init(|| {
+        std::thread::available_parallelism().map_or(1, |threads| threads.get().min(MOST_THREADS))
+    })
+}
+
+/// The crew, for one copy.
+pub(super) struct Claim<'a> {
+    crew: &'a Crew,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Claim<'_> {
+    /// Runs `work` on this thread and, at the same time, on up to `threads - 1` helpers. Nobody
+    /// runs it any more when this returns or unwinds.
+    pub(super) fn run(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        let helpers = threads.saturating_sub(1);
+        self.crew.recruit(helpers);
+        // SAFETY: only the lifetime changes. Helpers use the pointer between joining the job, which
+        // the end of `Finish` makes impossible, and leaving it, which that waits for.
+        let job = Job(unsafe {
+            std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
+        });
+        let finish = Finish { shared: &self.crew.shared };
+        {
+            let mut state = self.crew.shared.lock();
+            state.job = Some(job);
+            state.open = helpers;
+        }
+        self.crew.shared.wake.notify_all();
+        work();
+        drop(finish);
+    }
+}
+
+/// Takes the job back and waits for the helpers that are in it; on unwinding, too.
+struct Finish<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.job = None;
+        while state.at_work > 0 {
+            state = self.shared.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a helper does all its life.
+    fn help(&self) {
+        let mut state = self.lock();
+        loop {
+            if self.helpers.load(Ordering::Relaxed) > state.wanted {
+                self.helpers.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+            match state.job {
+                Some(job) if state.open > 0 => {
+                    state.open -= 1;
+                    state.at_work += 1;
+                    drop(state);
+                    let leave = Leave { shared: self };
+                    // SAFETY: the job was there after this helper was counted in under the same
+                    // lock, so its owner waits in `Finish` until `leave` has counted it out.
+                    let work = unsafe { &*job.0 };
+                    // The copy finds out that something was left undone.
+                    let _ = catch_unwind(AssertUnwindSafe(work));
+                    drop(leave);
+                    state = self.lock();
+                }
+                _ => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// Counts a helper out of its job.
+struct Leave<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.at_work -= 1;
+        if state.at_work == 0 {
+            self.shared.left.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

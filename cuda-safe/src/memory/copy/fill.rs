@@ -1,0 +1,79 @@
+//! Fills: a memset where the driver has one for the pattern.
+
+use std::sync::Arc;
+
+use cuda_sys::CUdeviceptr;
+
+use super::{SMALL_BYTES, upload_small};
+use crate::error::Result;
+use crate::memory::allocation::Allocation;
+use crate::memory::enqueue::enqueue;
+use crate::memory::uses::Access;
+use crate::stream::{Stream, StreamInner};
+
+/// Fills a range with a repeated pattern of `pattern.len()` bytes, in `stream`'s order.
+pub(crate) fn fill(
+    stream: &Stream,
+    allocation: &Arc<Allocation>,
+    offset: usize,
+    pattern: &[u8],
+    count: usize,
+) -> Result<()> {
+    let bytes = pattern.len() * count;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let to = allocation.address() + offset as u64;
+    enqueue(stream, [(allocation, offset..offset + bytes, Access::Write)], |inner| {
+        let sys = inner.state().sys;
+        let stream = inner.raw;
+        if pattern.iter().all(|byte| *byte == pattern[0]) {
+            // SAFETY: the range lies in an allocation that the caller holds.
+            let result = unsafe { sys.cuMemsetD8Async(to, pattern[0], bytes, stream) };
+            return inner.answer("cuMemsetD8Async", result);
+        }
+        if let Ok(pattern) = <[u8; 2]>::try_from(pattern) {
+            let value = u16::from_ne_bytes(pattern);
+            if to.is_multiple_of(2) {
+                // SAFETY: as above, and the address is aligned.
+                let result = unsafe { sys.cuMemsetD16Async(to, value, count, stream) };
+                return inner.answer("cuMemsetD16Async", result);
+            }
+        }
+        let (words, rest) = pattern.as_chunks::<4>();
+        if rest.is_empty() && words.iter().all(|word| *word == words[0]) {
+            let value = u32::from_ne_bytes(words[0]);
+            if to.is_multiple_of(4) {
+                // SAFETY: as above, and the address is aligned.
+                let result = unsafe { sys.cuMemsetD32Async(to, value, bytes / 4, stream) };
+                return inner.answer("cuMemsetD32Async", result);
+            }
+        }
+        fill_by_doubling(inner, to, pattern, bytes)
+    })
+}
+
+/// Any other pattern: uploaded once, then copied onto itself with doubling length.
+fn fill_by_doubling(
+    inner: &StreamInner,
+    to: CUdeviceptr,
+    pattern: &[u8],
+    bytes: usize,
+) -> Result<()> {
+    // Start with some kilobytes so that few copies are short.
+    let repeat = (SMALL_BYTES / 16 / pattern.len()).max(1);
+    let first = pattern.repeat(repeat);
+    let mut filled = first.len().min(bytes);
+    for (part, chunk) in first[..filled].chunks(SMALL_BYTES).enumerate() {
+        upload_small(inner, to + (part * SMALL_BYTES) as u64, chunk)?;
+    }
+    while filled < bytes {
+        let next = filled.min(bytes - filled);
+        let end = to + filled as u64;
+        // SAFETY: both ranges lie in the caller's allocation and don't overlap.
+        let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(end, to, next, inner.raw) };
+        inner.answer("cuMemcpyDtoDAsync", result)?;
+        filled += next;
+    }
+    Ok(())
+}
