@@ -18,6 +18,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("copies::uploads_wait_for_their_turn", uploads_wait_for_their_turn),
         Case::device("copies::downloads_see_earlier_work", downloads_see_earlier_work),
         Case::device("copies::from_several_threads", from_several_threads),
+        Case::device("copies::spread_over_threads", spread_over_threads).serial(),
+        Case::device("copies::threads_keep_the_order", threads_keep_the_order).serial(),
         Case::device("copies::staging_is_bounded", staging_is_bounded).serial(),
     ]
 }
@@ -136,6 +138,60 @@ fn from_several_threads(device: &TestDevice) -> TestResult {
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new("panicked"))))
+    })
+}
+
+/// Runs `act` with copies spread over each of these numbers of threads.
+fn with_threads(device: &TestDevice, act: impl Fn() -> TestResult) -> TestResult {
+    let context = device.context();
+    let before = context.copy_threads();
+    let result = [2, 3, 8].into_iter().try_for_each(|threads| {
+        context.set_copy_threads(threads);
+        act()
+    });
+    context.set_copy_threads(before);
+    result
+}
+
+fn spread_over_threads(device: &TestDevice) -> TestResult {
+    let (context, stream) = (device.context(), device.stream()?);
+    with_threads(device, || {
+        let mut rng = device.rng(25);
+        for bytes in [8 << 20, (8 << 20) + 1, (33 << 20) - 1] {
+            let before = context.stats().threaded_copies;
+            let source = rng.bytes(bytes);
+            let buffer = DeviceBuffer::from_slice(&stream, &source)?;
+            first_difference(&buffer.to_vec(&stream)?, &source)?;
+            let mut target = vec![0; bytes - 1];
+            buffer.slice(1..)?.download(&stream, &mut target)?;
+            first_difference(&target, &source[1..])?;
+            let large = 2 + u64::from(bytes > 8 << 20);
+            ensure_eq!(context.stats().threaded_copies - before, large);
+            ensure!(context.stats().copy_helpers < 8);
+        }
+        Ok(())
+    })
+}
+
+/// The slice may change when an upload returns, though the stream has not got to it; and what is
+/// downloaded is what was there in the stream's order.
+fn threads_keep_the_order(device: &TestDevice) -> TestResult {
+    let (stream, delay) = (device.stream()?, Delay::of(device)?);
+    with_threads(device, || {
+        let n = 5 << 20;
+        let words = device.rng(26).words(n);
+        let mut source = words.clone();
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, n)?;
+        device.count(delay.delay(&stream, (1, 1), 10 * MS))?;
+        buffer.upload(&stream, &source)?;
+        source.fill(0xeeee_eeee);
+        first_difference(&buffer.to_vec(&stream)?, &words)?;
+        let launch = (1, 256);
+        device.count(delay.delayed_fill(&stream, launch, &mut buffer, n as u64, 7, 10 * MS))?;
+        let seen = buffer.to_vec(&stream)?;
+        buffer.upload(&stream, &words)?;
+        first_difference(&seen, &vec![7; n])?;
+        first_difference(&buffer.to_vec(&stream)?, &words)
     })
 }
 

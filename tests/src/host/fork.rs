@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 #[cfg(unix)]
-mod unix {
+pub(super) mod unix {
     use std::sync::Arc;
 
     use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Event, Kernel, Launch, Stream};
@@ -43,7 +43,7 @@ mod unix {
     }
 
     /// Runs `act` in a forked child; the answer is its exit status.
-    fn forked(act: impl FnOnce() -> i32) -> Result<i32, Failure> {
+    pub(in crate::host) fn forked(act: impl FnOnce() -> i32) -> Result<i32, Failure> {
         // SAFETY: the child runs `act` and leaves by `_exit`, without unwinding or running what
         // the parent registered for its own exit. It takes no lock that another thread of the
         // parent could have held: the recorder is this test's own, and glibc's allocator is made

@@ -14,6 +14,7 @@ mod missing;
 mod order;
 mod scenarios;
 mod table;
+mod threads;
 
 use crate::harness::Case;
 
@@ -29,6 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
         messages::cases(),
         missing::cases(),
         order::cases(),
+        threads::cases(),
     ];
     modules.into_iter().flatten().collect()
 }

@@ -9,7 +9,7 @@ mod functions;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cuda_sys::{CUdevice_attribute, CUresult, Driver, noop};
 
@@ -94,6 +94,21 @@ struct Log {
     failed: Option<&'static str>,
     /// Drives the jitter.
     random: u64,
+}
+
+/// Who made the streams and events that are alive: threads that the crate makes for itself have no
+/// recorder, and what they do with a handle goes to its maker's.
+static OWNERS: Mutex<BTreeMap<u64, Weak<Recorder>>> = Mutex::new(BTreeMap::new());
+
+/// What makes and undoes the handles in [`OWNERS`].
+const OWNED: &[(&str, &str)] =
+    &[("cuStreamCreateWithPriority", "cuStreamDestroy_v2"), ("cuEventCreate", "cuEventDestroy_v2")];
+
+/// The maker of the handle that is the last argument, as a stream or an event is where there is
+/// one.
+fn owner(args: &[u64]) -> Option<Arc<Recorder>> {
+    let owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    owners.get(args.last()?)?.upgrade()
 }
 
 thread_local! {
@@ -195,6 +210,7 @@ unsafe fn through(
 ) -> CUresult {
     // While a thread ends it has no recorder any more; nobody asks then.
     let recorder = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+    let recorder = recorder.or_else(|| owner(args));
     let Some(recorder) = recorder else { return perform() };
     let behaviour = recorder.behaviour;
     let mut call = Call { name, args: [0; MOST_ARGUMENTS], made: 0 };
@@ -260,7 +276,14 @@ unsafe fn through(
             call.made = made;
         }
         *log.alive.entry((name, made)).or_insert(0) += 1;
+        if OWNED.iter().any(|(make, _)| *make == name) {
+            let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.insert(made, Arc::downgrade(&recorder));
+        }
     } else {
+        if OWNED.iter().any(|(_, undo)| *undo == name) {
+            OWNERS.lock().unwrap_or_else(PoisonError::into_inner).remove(&args[0]);
+        }
         log.undo(&call, false);
     }
     code
