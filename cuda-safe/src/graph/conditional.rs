@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{
-    CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType,
-    CUgraphNodeParams, CUgraphNodeType, CUmodule, MissingSymbol,
+    CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType, CUgraphNodeParams,
+    CUgraphNodeType, CUmodule, MissingSymbol,
 };
 
 use super::capture::part;

@@ -148,9 +148,8 @@ fn set_tail(
     let sys = context.state.sys;
     let (first, count, none) = (nodes.as_mut_ptr(), nodes.len(), std::ptr::null());
     // SAFETY: the stream is live, and `nodes` are that many nodes of the graph that it captures.
-    let newer = unsafe {
-        sys.cuStreamUpdateCaptureDependencies_v2(stream, first, none, count, flags.0)
-    };
+    let newer =
+        unsafe { sys.cuStreamUpdateCaptureDependencies_v2(stream, first, none, count, flags.0) };
     let result = match newer {
         Err(MissingSymbol { .. }) => {
             // SAFETY: as above.
@@ -162,11 +161,7 @@ fn set_tail(
 }
 
 /// Makes the next node of a capturing stream follow `nodes` too.
-pub(super) fn follow(
-    context: &ContextInner,
-    stream: CUstream,
-    nodes: &[RawNode],
-) -> Result<()> {
+pub(super) fn follow(context: &ContextInner, stream: CUstream, nodes: &[RawNode]) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -175,11 +170,7 @@ pub(super) fn follow(
 }
 
 /// Makes the next node of a capturing stream follow `node` alone.
-pub(super) fn continue_at(
-    context: &ContextInner,
-    stream: CUstream,
-    node: RawNode,
-) -> Result<()> {
+pub(super) fn continue_at(context: &ContextInner, stream: CUstream, node: RawNode) -> Result<()> {
     let set = CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES;
     set_tail(context, stream, &[node], set)
 }
@@ -261,7 +252,8 @@ pub(super) fn find_in_clone(
 ) -> Result<RawNode> {
     let mut found = std::ptr::null_mut();
     // SAFETY: both are live, and `found` is a valid place for a handle.
-    let result = unsafe { context.state.sys.cuGraphNodeFindInClone(&raw mut found, node.raw(), copy) };
+    let result =
+        unsafe { context.state.sys.cuGraphNodeFindInClone(&raw mut found, node.raw(), copy) };
     context.answer("cuGraphNodeFindInClone", result)?;
     Ok(RawNode::new(found))
 }
@@ -315,9 +307,8 @@ pub(super) fn add_edges(
     let sys = context.state.sys;
     let none = std::ptr::null();
     // SAFETY: all are nodes of the graph, and both arrays have that many.
-    let newer = unsafe {
-        sys.cuGraphAddDependencies_v2(graph, from_at, to.as_ptr(), none, from.len())
-    };
+    let newer =
+        unsafe { sys.cuGraphAddDependencies_v2(graph, from_at, to.as_ptr(), none, from.len()) };
     let result = match newer {
         Err(MissingSymbol { .. }) => {
             // SAFETY: as above.

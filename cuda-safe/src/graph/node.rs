@@ -4,9 +4,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec, CUresult, MissingSymbol,
-};
+use cuda_sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec, CUresult, MissingSymbol};
 
 use super::driver::RawNode;
 use super::uses::{Key, Uses};
@@ -37,12 +35,7 @@ pub(crate) struct KernelNode {
 
 impl KernelNode {
     pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
-        Self {
-            node: RawNode::NULL,
-            keys: Vec::new(),
-            module: module.clone(),
-            shape: *launch,
-        }
+        Self { node: RawNode::NULL, keys: Vec::new(), module: module.clone(), shape: *launch }
     }
 }
 
@@ -131,7 +124,11 @@ impl Update {
         // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies the
         // parameters and what they point to before it returns; the rest is the caller's promise.
         let result = unsafe {
-            sys.cuGraphExecKernelNodeSetParams_v2(self.exec, self.node.node.raw(), &raw const params)
+            sys.cuGraphExecKernelNodeSetParams_v2(
+                self.exec,
+                self.node.node.raw(),
+                &raw const params,
+            )
         };
         if let Ok(CUresult::CUDA_SUCCESS) = result {
             self.done = true;

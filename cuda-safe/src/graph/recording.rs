@@ -142,6 +142,11 @@ impl Capture {
         }
     }
 
+    /// Keeps something alive as long as the graph.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, kept: Arc<T>) {
+        self.lock().keep(kept);
+    }
+
     /// Destroys a stream of the recording whose last handle is gone: now, or when the capture ends.
     pub(crate) fn destroy_when_ended(&self, context: &ContextInner, raw: CUstream) {
         if raw.is_null() {

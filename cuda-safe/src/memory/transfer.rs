@@ -58,6 +58,7 @@ impl<T: Copy + 'static> Transfer<T> {
         copy: impl FnOnce(&PinnedBuffer<T>) -> Result<()>,
     ) -> Result<Self> {
         stream.inner().state().same_driver(buffer.context().state)?;
+        stream.inner().not_capturing("a transfer")?;
         let done = Event::new(&stream.context())?;
         let transfer = Self { buffer: Some(buffer), done };
         if let Some(buffer) = &transfer.buffer {

@@ -320,9 +320,12 @@ fn uploads_and_fills(device: &TestDevice) -> TestResult {
         let (data, twelves) = graph.state_mut();
         first_difference(&data.to_vec(&stream)?, &expected)?;
         let twelves_now = twelves.to_vec(&stream)?;
-        ensure!(twelves_now.iter().enumerate().all(|(index, value)| {
-            *value == if index == 1 { [0; 12] } else { pattern }
-        }));
+        ensure!(
+            twelves_now
+                .iter()
+                .enumerate()
+                .all(|(index, value)| { *value == if index == 1 { [0; 12] } else { pattern } })
+        );
         data.fill(&stream, 0)?;
         twelves.fill(&stream, [1; 12])?;
     }
@@ -555,7 +558,8 @@ fn parts(device: &TestDevice) -> TestResult {
         device.count(delay.delayed_fill(stream, (1, 256), a, n, 3, 10 * MS))
     })?;
     // Not told to come after the first, but it has to: it reads what that one writes.
-    builder.add(&[], move |stream, [a, b, _]| device.count(basic.copy(stream, SHAPE, &*a, b, n)))?;
+    builder
+        .add(&[], move |stream, [a, b, _]| device.count(basic.copy(stream, SHAPE, &*a, b, n)))?;
     let made = builder.add(&[], move |stream, _| {
         let mut memory = DeviceBuffer::<u32>::zeroed(stream, N)?;
         device.count(basic.add(stream, SHAPE, &mut memory, n, 20))?;
@@ -726,8 +730,7 @@ fn threads(device: &TestDevice) -> TestResult {
             (0..ROUNDS).try_for_each(|_| graph.launch(&one))?;
             Ok::<_, cuda_safe::Error>(())
         });
-        let adding =
-            (0..ROUNDS).try_for_each(|_| basic.add(&two, SHAPE, &mut taken, n, 1));
+        let adding = (0..ROUNDS).try_for_each(|_| basic.add(&two, SHAPE, &mut taken, n, 1));
         let launching = launching.join().map_err(|_| "a thread panicked")?;
         launching?;
         adding?;
@@ -741,9 +744,8 @@ fn versions(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
     let state = (zeroed(&stream)?, zeroed(&stream)?);
-    let mut graph = device.context().capture(state, |stream, (a, b)| {
-        basic.copy(stream, SHAPE, &*a, b, n)
-    })?;
+    let mut graph =
+        device.context().capture(state, |stream, (a, b)| basic.copy(stream, SHAPE, &*a, b, n))?;
     let of = |buffer: &DeviceBuffer<u32>| buffer.allocation().version(buffer.byte_range());
     let before = (of(&graph.state().0), of(&graph.state().1));
     graph.launch(&stream)?;

@@ -6,6 +6,7 @@ mod contexts;
 mod copies;
 mod events;
 mod foreign;
+mod graphs;
 mod kernels;
 mod life;
 mod limits;
@@ -32,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         events::cases(),
         order::cases(),
+        graphs::cases(),
         sharing::cases(),
         contexts::cases(),
         foreign::cases(),

@@ -24,6 +24,11 @@ pub(crate) fn fill(
         return Ok(());
     }
     let to = allocation.address() + offset as u64;
+    if let Some(capture) = &stream.inner().capture
+        && !has_memset(pattern, to)
+    {
+        return super::recorded::fill(stream, capture, allocation, offset, (pattern, bytes));
+    }
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Write)], |inner| {
         let sys = inner.state().sys;
         let stream = inner.raw;
@@ -51,6 +56,14 @@ pub(crate) fn fill(
         }
         fill_by_doubling(inner, to, pattern, bytes)
     })
+}
+
+/// Whether the driver has a memset for the pattern at this address.
+fn has_memset(pattern: &[u8], to: CUdeviceptr) -> bool {
+    let (words, rest) = pattern.as_chunks::<4>();
+    pattern.iter().all(|byte| *byte == pattern[0])
+        || pattern.len() == 2 && to.is_multiple_of(2)
+        || rest.is_empty() && words.iter().all(|word| *word == words[0]) && to.is_multiple_of(4)
 }
 
 /// Any other pattern: uploaded once, then copied onto itself with doubling length.

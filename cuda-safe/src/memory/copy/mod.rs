@@ -3,6 +3,7 @@
 mod crew;
 mod fill;
 mod fresh;
+mod recorded;
 mod threads;
 
 pub(crate) use crew::Crew;
@@ -40,6 +41,9 @@ pub(super) fn upload(
 ) -> Result<()> {
     if source.is_empty() {
         return Ok(());
+    }
+    if let Some(capture) = &stream.inner().capture {
+        return recorded::upload(stream, capture, allocation, offset, source);
     }
     let range = offset..offset + source.len();
     let to = allocation.address() + offset as u64;
@@ -142,6 +146,7 @@ pub(super) fn download(
     if bytes == 0 {
         return Ok(());
     }
+    stream.inner().not_capturing("a download")?;
     let from = allocation.address() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
         let counted = bytes as u64;

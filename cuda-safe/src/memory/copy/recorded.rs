@@ -1,0 +1,88 @@
+//! Uploads and fills on streams that record. The graph runs later and more than once, so it is given
+//! pinned memory of its own to copy from.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::context::{ContextInner, Garbage};
+use crate::error::Result;
+use crate::graph::Capture;
+use crate::memory::allocation::Allocation;
+use crate::memory::enqueue::enqueue;
+use crate::memory::staging::allocate_pinned;
+use crate::memory::uses::Access;
+use crate::stream::Stream;
+
+/// Pinned memory that a graph reads.
+struct Source {
+    context: Arc<ContextInner>,
+    start: NonNull<u8>,
+}
+
+// SAFETY: the memory is written before the graph runs and only read by it afterwards; the driver ties
+// it to no thread.
+unsafe impl Send for Source {}
+// SAFETY: as above.
+unsafe impl Sync for Source {}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if self.context.state.is_usable() {
+            // A launch of the graph may still be reading it.
+            self.context.bin.put(Garbage::PinnedInFlight { start: self.start });
+        }
+    }
+}
+
+/// Records a copy of what `source` holds now.
+pub(super) fn upload(
+    stream: &Stream,
+    capture: &Capture,
+    allocation: &Arc<Allocation>,
+    offset: usize,
+    source: &[u8],
+) -> Result<()> {
+    // Before anything is allocated: the recording may have ended.
+    drop(capture.enter()?);
+    let context = &stream.inner().context;
+    let start = allocate_pinned(context, source.len())?;
+    let pinned = Arc::new(Source { context: context.clone(), start });
+    // SAFETY: the memory has room for the source and is only ours.
+    unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+    context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);
+    let to = allocation.address() + offset as u64;
+    let range = offset..offset + source.len();
+    let recorded = enqueue(stream, [(allocation, range, Access::Write)], |inner| {
+        let from = start.as_ptr().cast_const().cast();
+        // SAFETY: the graph keeps the source, and goes before it; the target lies in an allocation
+        // that the caller holds and the graph keeps.
+        let result =
+            unsafe { inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, source.len(), inner.raw) };
+        inner.answer("cuMemcpyHtoDAsync", result)
+    });
+    // Also after a failure: the copy may have been recorded all the same.
+    capture.keep(pinned);
+    recorded
+}
+
+/// Records a fill with a pattern that the driver has no memset for: the pattern is uploaded some
+/// times, then copied with doubling length.
+pub(super) fn fill(
+    stream: &Stream,
+    capture: &Capture,
+    allocation: &Arc<Allocation>,
+    offset: usize,
+    (pattern, bytes): (&[u8], usize),
+) -> Result<()> {
+    let repeat = (4096 / pattern.len()).max(1);
+    let first = pattern.repeat(repeat);
+    let mut filled = first.len().min(bytes);
+    upload(stream, capture, allocation, offset, &first[..filled])?;
+    while filled < bytes {
+        let next = filled.min(bytes - filled);
+        super::copy_on_device(stream, (allocation, offset + filled), (allocation, offset), next)?;
+        filled += next;
+    }
+    Ok(())
+}
