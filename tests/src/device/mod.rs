@@ -2,6 +2,7 @@
 
 mod arguments;
 mod buffers;
+mod clusters;
 mod contexts;
 mod copies;
 mod events;
@@ -40,6 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
         modules::cases(),
         names::cases(),
         kernels::cases(),
+        clusters::cases(),
         arguments::cases(),
         limits::cases(),
         life::cases(),

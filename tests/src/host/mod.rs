@@ -1,5 +1,6 @@
 //! Tests that need neither a compiler nor a device: the safe layer on the no-op driver.
 
+mod attributes;
 mod cost;
 mod counts;
 mod current;
@@ -20,6 +21,7 @@ use crate::harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     let modules = [
+        attributes::cases(),
         cost::cases(),
         counts::cases(),
         current::cases(),

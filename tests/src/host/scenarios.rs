@@ -45,6 +45,7 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("kernels", kernels),
     ("launches", launches),
     ("cooperative", cooperative),
+    ("attributes", attributes),
     ("two_streams", two_streams),
     ("parts", parts),
     ("uploads", uploads),
@@ -132,6 +133,16 @@ fn launches(s: &Steps<'_>) -> Result<()> {
     s.drop(x);
     s.drop(out);
     Ok(())
+}
+
+fn attributes(s: &Steps<'_>) -> Result<()> {
+    let stream = s.stream()?;
+    let nothing = s.at(s.module()?.kernel("nothing"))?;
+    s.at(nothing.set_non_portable_cluster(true))?;
+    // SAFETY: nothing runs on this driver.
+    let launch = unsafe { Launch::new(16, 32).cluster(16).priority(-1).programmatic() };
+    // SAFETY: as above.
+    s.at(unsafe { nothing.launch(&stream, launch, ()) })
 }
 
 fn cooperative(s: &Steps<'_>) -> Result<()> {

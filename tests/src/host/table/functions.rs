@@ -151,4 +151,8 @@ functions! {
         block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint,
         stream: CUstream, arguments: *mut *mut c_void
     );
+    fn cuLaunchKernelEx(
+        config: *const CUlaunchConfig, function: CUfunction, arguments: *mut *mut c_void,
+        extra: *mut *mut c_void
+    );
 }

@@ -11,7 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use cuda_sys::{CUdevice_attribute, CUresult, Driver, noop};
+use cuda_sys::{
+    CUdevice_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUresult, Driver,
+    noop,
+};
 
 /// The most arguments that a driver function has, and one place more: see [`Call::args`].
 const MOST_ARGUMENTS: usize = 12;
@@ -22,7 +25,7 @@ pub(crate) struct Call {
     /// The exported name.
     pub(crate) name: &'static str,
     /// The arguments as numbers. A launch has the first kernel argument, taken as 8 bytes, in the
-    /// last place.
+    /// last place; an extended one has its stream and its attributes behind them.
     pub(crate) args: [u64; MOST_ARGUMENTS],
     /// What a successful call that makes something has made.
     pub(crate) made: u64,
@@ -225,6 +228,10 @@ unsafe fn through(
         // is what asking for named launches means.
         call.args[MOST_ARGUMENTS - 1] = unsafe { **arguments };
     }
+    if name == "cuLaunchKernelEx" {
+        // SAFETY: the first argument of this function describes the launch.
+        unsafe { describe(&mut call) };
+    }
     if behaviour.jitter {
         recorder.give_way();
     }
@@ -287,6 +294,49 @@ unsafe fn through(
         log.undo(&call, false);
     }
     code
+}
+
+/// Where the attributes of an extended launch begin among a call's arguments, with their number;
+/// each is a place of its own.
+pub(crate) const ATTRIBUTES: usize = 5;
+
+/// The place that an attribute of an extended launch takes in the log: its number in the upper
+/// half, and its value in the lower: 8 bits for each extent of a cluster, or the number itself.
+pub(crate) fn attribute(id: CUlaunchAttributeID, value: u32) -> u64 {
+    u64::from(id.0) << 32 | u64::from(value)
+}
+
+/// Puts the stream and the attributes of an extended launch behind its arguments.
+///
+/// # Safety
+/// The first argument is the address of the launch's description.
+unsafe fn describe(call: &mut Call) {
+    use CUlaunchAttributeID as Id;
+    let address = usize::try_from(call.args[0]).unwrap_or(0);
+    let config = std::ptr::with_exposed_provenance::<CUlaunchConfig>(address);
+    // SAFETY: the caller's promise.
+    let config = unsafe { &*config };
+    call.args[ATTRIBUTES - 1] = config.hStream.expose_provenance() as u64;
+    call.args[ATTRIBUTES] = u64::from(config.numAttrs);
+    for index in 0..config.numAttrs as usize {
+        // SAFETY: the description names as many attributes as there are.
+        let CUlaunchAttribute { id, value, .. } = unsafe { *config.attrs.add(index) };
+        // SAFETY: the number says which part of the union is set.
+        let value = unsafe {
+            match id {
+                Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+                    let cluster = value.clusterDim;
+                    cluster.x << 16 | cluster.y << 8 | cluster.z
+                }
+                Id::CU_LAUNCH_ATTRIBUTE_PRIORITY => value.priority.cast_unsigned(),
+                Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => value.cooperative.cast_unsigned(),
+                _ => value.programmaticStreamSerializationAllowed.cast_unsigned(),
+            }
+        };
+        if let Some(place) = call.args.get_mut(ATTRIBUTES + 1 + index) {
+            *place = attribute(id, value);
+        }
+    }
 }
 
 impl Log {
