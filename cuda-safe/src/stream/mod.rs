@@ -275,6 +275,20 @@ impl Stream {
         self.inner.host_function(Box::new(function))
     }
 
+    /// Enqueues a function for the host to run, as [`Stream::host_function`] does, that may be
+    /// called more than once: captured into a graph it is called at every launch of the graph. Two
+    /// calls never overlap, and a panic in one is caught and does not keep later ones from running.
+    ///
+    /// It is kept until the graph goes, or the stream if it is an ordinary one; there it is called
+    /// once, so [`Stream::host_function`] suits better.
+    ///
+    /// # Errors
+    /// What the driver answered; the function is then dropped without being run.
+    #[doc(alias = "cuLaunchHostFunc")]
+    pub fn host_function_mut(&self, function: impl FnMut() + Send + 'static) -> Result<()> {
+        callback::host_function_mut(self, Box::new(function))
+    }
+
     /// This stream's priority, after clamping.
     ///
     /// # Errors
@@ -289,6 +303,34 @@ impl Stream {
             unsafe { inner.context.state.sys.cuStreamGetPriority(inner.raw, &raw mut priority) };
         inner.answer("cuStreamGetPriority", result)?;
         Ok(priority)
+    }
+
+    /// Destroys the stream now and says whether that went well; a drop leaves an error for
+    /// [`Context::take_drop_errors`]. Does not wait: what is enqueued still runs. A foreign stream
+    /// is not destroyed, but its token is dropped.
+    ///
+    /// # Errors
+    /// The stream comes back with the reason: other handles to it, or buffers that are at home on
+    /// it, are alive, or the driver answered an error.
+    #[doc(alias = "cuStreamDestroy")]
+    pub fn close(self) -> Result<(), (Self, Error)> {
+        if let Err(error) = self.inner.state().usable() {
+            return Err((self, error));
+        }
+        let mut inner = Arc::try_unwrap(self.inner).map_err(|inner| {
+            let error = Error::invalid(format!(
+                "the stream is still in use: {} other handles to it, or buffers at home on it, are \
+                 alive",
+                Arc::strong_count(&inner).saturating_sub(1)
+            ));
+            (Self { inner }, error)
+        })?;
+        if let Err(error) = inner.close() {
+            let inner = Arc::new(inner);
+            inner.context.register_stream(&inner);
+            return Err((Self { inner }, error));
+        }
+        Ok(())
     }
 
     /// A number that names this stream in the process and is never used again.
@@ -426,9 +468,29 @@ impl StreamInner {
         if let Some(packing) = block {
             self.context.staging.retire(self, packing.block);
         }
-        if let Some(marker) = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The call above may have met the device's end.
+        if let Some(marker) = marker.filter(|_| self.state().is_usable()) {
             marker.destroy(&self.context);
         }
+    }
+}
+
+impl StreamInner {
+    /// What the drop does, with its error. Nothing is left for the drop if it went well.
+    fn close(&mut self) -> Result<()> {
+        self.drop_callbacks();
+        self.retire();
+        // One of the calls above may have met the device's end.
+        self.state().usable()?;
+        if self.foreign.is_none() {
+            // SAFETY: as in the drop.
+            let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
+            self.answer("cuStreamDestroy", result)?;
+            // From here on as somebody else's: there is nothing to destroy.
+            self.foreign = Some(Box::new(()));
+        }
+        Ok(())
     }
 }
 

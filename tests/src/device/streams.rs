@@ -19,6 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("streams::wait_for_a_stream", wait_for_a_stream),
         Case::device("streams::host_functions_run_in_order", host_functions_run_in_order),
         Case::device("streams::a_panic_in_a_host_function", a_panic_in_a_host_function),
+        Case::device("streams::a_host_function_to_call_again", a_host_function_to_call_again),
         Case::device("streams::a_host_function_dropped_unrun", a_host_function_dropped_unrun),
     ]
 }
@@ -136,6 +137,22 @@ fn a_panic_in_a_host_function(device: &TestDevice) -> TestResult {
     stream.host_function(move || ran.store(true, Ordering::SeqCst))?;
     stream.synchronize()?;
     ensure!(after.load(Ordering::SeqCst), "work goes on behind it");
+    Ok(())
+}
+
+fn a_host_function_to_call_again(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let calls = Arc::new(Mutex::new(0));
+    let inside = calls.clone();
+    stream.host_function_mut(move || {
+        *inside.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    })?;
+    stream.host_function_mut(|| std::panic::panic_any("this panic belongs to a test"))?;
+    stream.synchronize()?;
+    ensure_eq!(*calls.lock().unwrap_or_else(PoisonError::into_inner), 1);
+    ensure_eq!(Arc::strong_count(&calls), 2, "kept until the stream goes");
+    drop(stream);
+    ensure_eq!(Arc::strong_count(&calls), 1);
     Ok(())
 }
 
