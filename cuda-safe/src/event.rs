@@ -16,6 +16,7 @@ use crate::stream::{Stream, StreamInner, outside_capture};
 /// Dropping it does not wait.
 pub struct Event {
     context: Arc<ContextInner>,
+    /// Null once it is destroyed.
     raw: CUevent,
     timing: bool,
     /// The capture that it was last recorded in; 0 if it was recorded on an ordinary stream.
@@ -173,6 +174,33 @@ impl Event {
         self.context.answer("cuEventElapsedTime", result)?;
         Ok(milliseconds)
     }
+
+    /// Destroys the event now and says whether that went well; a drop leaves an error for
+    /// [`Context::take_drop_errors`]. Does not wait.
+    ///
+    /// # Errors
+    /// The event comes back with what the driver answered.
+    #[doc(alias = "cuEventDestroy")]
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        match self.destroy() {
+            Ok(()) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// Destroys the event. Nothing is left for the drop if it went well.
+    pub(crate) fn destroy(&mut self) -> Result<()> {
+        if self.raw.is_null() {
+            return Ok(());
+        }
+        self.context.state.usable()?;
+        // SAFETY: this owns the event. Destroying one that is recorded but not done is allowed and
+        // does not wait.
+        let result = unsafe { self.context.state.sys.cuEventDestroy_v2(self.raw) };
+        self.context.answer("cuEventDestroy", result)?;
+        self.raw = std::ptr::null_mut();
+        Ok(())
+    }
 }
 
 impl Drop for Event {
@@ -180,10 +208,7 @@ impl Drop for Event {
         if !self.context.state.is_usable() {
             return;
         }
-        // SAFETY: this owns the event. Destroying one that is recorded but not done is allowed and
-        // does not wait.
-        let result = unsafe { self.context.state.sys.cuEventDestroy_v2(self.raw) };
-        if let Err(error) = self.context.answer("cuEventDestroy", result) {
+        if let Err(error) = self.destroy() {
             self.context.keep_drop_error(error);
         }
     }

@@ -305,6 +305,23 @@ impl Kernel {
         let result = unsafe { context.state.sys.cuFuncLoad(self.inner.raw) };
         context.answer("cuFuncLoad", result)
     }
+
+    /// Unloads the kernel's module now, as [`Module::close`] does. **Waits for the device** if it
+    /// has work to do.
+    ///
+    /// # Errors
+    /// The kernel comes back with the reason: other handles to it, or to its module, are alive, or
+    /// the driver answered an error.
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        let unloaded = match Arc::get_mut(&mut self.inner) {
+            Some(inner) => ModuleInner::unload(&mut inner.module),
+            None => Err(Error::invalid(format!(
+                "the kernel is still in use: {} other handles to it are alive",
+                Arc::strong_count(&self.inner).saturating_sub(1)
+            ))),
+        };
+        unloaded.map_err(|error| (self, error))
+    }
 }
 
 impl fmt::Debug for Kernel {

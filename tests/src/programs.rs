@@ -48,6 +48,13 @@ programs! {
     FAULTS: "faults.cu";
 }
 
+/// Not among those that every device runs: older ones lack its instructions.
+pub(crate) const CLUSTERS: Program = Program {
+    name: "clusters.cu",
+    source: include_str!("../kernels/clusters.cu"),
+    expressions: &[],
+};
+
 kernels! {
     pub(crate) struct Saxpy;
     // SAFETY: thread i reads and writes element i alone, and only if i < n; of four floats each in

@@ -181,6 +181,42 @@ impl Allocation {
             None => Err(self),
         }
     }
+
+    /// What the drop does, with its error. Nothing is left for the drop if it went well.
+    pub(crate) fn close(mut self: Arc<Self>) -> Result<(), (Arc<Self>, Error)> {
+        let freed = match Arc::get_mut(&mut self) {
+            Some(this) => this.free(),
+            None => Err(Error::invalid(format!(
+                "the memory is still in use: {} other handles to its allocation are alive",
+                Arc::strong_count(&self).saturating_sub(1)
+            ))),
+        };
+        freed.map_err(|error| (self, error))
+    }
+
+    fn free(&mut self) -> Result<()> {
+        let home = self.home.inner();
+        home.state().usable()?;
+        if !matches!(self.kind, Kind::Empty | Kind::Released) {
+            self.join_home()?;
+        }
+        match self.kind {
+            Kind::Pooled => {
+                // SAFETY: as in the drop.
+                let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
+                home.answer("cuMemFreeAsync", result)?;
+            }
+            Kind::Blocking => home.context.bin.put(Garbage::Device {
+                start: self.start,
+                bytes: self.bytes,
+                stream: self.home_id,
+            }),
+            // The token goes with the kind.
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Released => {}
+        }
+        self.kind = Kind::Released;
+        Ok(())
+    }
 }
 
 impl Drop for Allocation {

@@ -334,6 +334,20 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             Err(_) => Err(self),
         }
     }
+
+    /// Enqueues the free now, as a drop does, and says whether that went well; a drop leaves an
+    /// error for [`Context::take_drop_errors`](crate::Context::take_drop_errors). Does not wait.
+    ///
+    /// # Errors
+    /// The buffer comes back with the reason: somebody holds the [`Allocation`], or the driver
+    /// answered an error.
+    #[doc(alias = "cuMemFreeAsync")]
+    pub fn close(self) -> Result<(), (Self, Error)> {
+        let len = self.len;
+        self.allocation
+            .close()
+            .map_err(|(allocation, error)| (Self { allocation, len, marker: PhantomData }, error))
+    }
 }
 
 impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {

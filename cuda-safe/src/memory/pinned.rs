@@ -103,6 +103,32 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
             self.capacity = 0;
         }
     }
+
+    /// Frees the memory now instead of leaving it to the context's bin. **Waits for the device**
+    /// if it has work to do.
+    ///
+    /// # Errors
+    /// The buffer comes back with what the driver answered.
+    #[doc(alias = "cuMemFreeHost")]
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        if self.capacity == 0 {
+            return Ok(());
+        }
+        let context = &*self.context;
+        let freed = context.with_current(|| {
+            let start = self.start.as_ptr().cast();
+            // SAFETY: this owns the pinned memory, which no transfer uses: it would hold it.
+            context.answer("cuMemFreeHost", unsafe { context.state.sys.cuMemFreeHost(start) })
+        });
+        match freed {
+            Ok(()) => {
+                self.capacity = 0;
+                self.len = 0;
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
 }
 
 impl<T> Deref for PinnedBuffer<T> {

@@ -44,7 +44,7 @@ use crate::stream::Stream;
 /// ```
 #[must_use = "`wait` gives the pinned buffer back"]
 pub struct Transfer<T: Copy + 'static> {
-    /// `None` only once `wait` has taken it.
+    /// `None` only once `wait` or `close` has taken it.
     buffer: Option<PinnedBuffer<T>>,
     done: Event,
 }
@@ -83,6 +83,30 @@ impl<T: Copy + 'static> Transfer<T> {
     /// The error of the copy or of earlier work on its stream.
     pub fn is_done(&self) -> Result<bool> {
         self.done.is_done()
+    }
+
+    /// Waits until the copy is done and frees the pinned memory now, which **waits for the
+    /// device**; [`Transfer::wait`] keeps the memory for the next transfer.
+    ///
+    /// # Errors
+    /// The transfer comes back with the error of the copy, of earlier work on its stream, or of
+    /// freeing.
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        match self.end() {
+            Ok(()) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.done.synchronize()?;
+        if let Some(buffer) = self.buffer.take() {
+            buffer.close().map_err(|(buffer, error)| {
+                self.buffer = Some(buffer);
+                error
+            })?;
+        }
+        self.done.destroy()
     }
 }
 

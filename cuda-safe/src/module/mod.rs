@@ -33,6 +33,7 @@ pub struct Module {
 
 pub(crate) struct ModuleInner {
     context: Arc<ContextInner>,
+    /// Null once it is unloaded.
     raw: CUmodule,
     /// The kernels that the image's PTX declares, in its order; empty if there is no PTX.
     signatures: Vec<ptx::Signature>,
@@ -173,6 +174,20 @@ impl Module {
     pub(crate) fn from_inner(inner: Arc<ModuleInner>) -> Self {
         Self { inner }
     }
+
+    /// Unloads the module now instead of leaving it to the context's bin. **Waits for the device**
+    /// if it has work to do.
+    ///
+    /// # Errors
+    /// The module comes back with the reason: other handles to it, or kernels or globals of it,
+    /// are alive, or the driver answered an error.
+    #[doc(alias = "cuModuleUnload")]
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        match ModuleInner::unload(&mut self.inner) {
+            Ok(()) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
 }
 
 impl fmt::Debug for Module {
@@ -275,6 +290,26 @@ impl ModuleInner {
         })
     }
 
+    /// Unloads the module if `this` is the only handle to it. Nothing is left for the drop if it
+    /// went well.
+    pub(crate) fn unload(this: &mut Arc<Self>) -> Result<()> {
+        let Some(inner) = Arc::get_mut(this) else {
+            return Err(Error::invalid(format!(
+                "the module is still in use: {} other handles to it, or kernels or globals of it, \
+                 are alive",
+                Arc::strong_count(this).saturating_sub(1)
+            )));
+        };
+        let context = &inner.context;
+        context.with_current(|| {
+            // SAFETY: this is the only handle; the call waits for the module's kernels.
+            let result = unsafe { context.state.sys.cuModuleUnload(inner.raw) };
+            context.answer("cuModuleUnload", result)
+        })?;
+        inner.raw = std::ptr::null_mut();
+        Ok(())
+    }
+
     /// What all handles to a global share, made by `make` if there are none.
     fn shared_global(
         &self,
@@ -301,7 +336,7 @@ fn plain_name(mangled: &str) -> Option<&str> {
 
 impl Drop for ModuleInner {
     fn drop(&mut self) {
-        if self.context.state.is_usable() {
+        if !self.raw.is_null() && self.context.state.is_usable() {
             self.context.bin.put(Garbage::Module(self.raw));
         }
     }

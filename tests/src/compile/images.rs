@@ -12,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::compile("images::fast_math", |c| all(c, &Options::new().fast_math(true))),
         Case::compile("images::fmad_is_written_out", fmad_is_written_out),
         Case::compile("images::a_newer_gpu_gets_ptx", a_newer_gpu_gets_ptx),
+        Case::compile("images::clusters", clusters),
     ]
 }
 
@@ -65,5 +66,15 @@ fn a_newer_gpu_gets_ptx(compiler: &Compiler) -> TestResult {
     ensure!(!image.arch.is_real(), "clamped to {}", image.arch);
     ensure!(image.cubin.is_none());
     ensure!(image.ptx.is_some());
+    Ok(())
+}
+
+/// For devices with clusters alone, so not among the programs of all.
+fn clusters(compiler: &Compiler) -> TestResult {
+    let image = compiler.compile(&programs::CLUSTERS, Arch::sm(9, 0), Options::new())?;
+    ensure_eq!(image.log.trim(), "", "it compiles without warnings");
+    let ptx = image.ptx.unwrap_or_default();
+    ensure!(ptx.contains(".reqnctapercluster 4, 1, 1"), "{ptx}");
+    ensure!(ptx.contains("griddepcontrol.wait") && ptx.contains("mapa.shared::cluster.u32"));
     Ok(())
 }

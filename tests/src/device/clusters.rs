@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Event, Launch};
 
 use super::MS;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Program};
+use crate::programs::{BASIC, CLUSTERS};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -17,13 +17,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("clusters::programmatic", programmatic),
     ]
 }
-
-/// Not among the programs that every device runs: older ones lack its instructions.
-const CLUSTERS: Program = Program {
-    name: "clusters.cu",
-    source: include_str!("../../kernels/clusters.cu"),
-    expressions: &[],
-};
 
 /// What the blocks of a launch in clusters of `blocks` read from their neighbours.
 fn neighbours(count: u32, blocks: u32) -> Vec<u32> {

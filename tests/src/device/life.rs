@@ -13,6 +13,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("life::dropped_in_every_order", dropped_in_every_order).serial(),
         Case::device("life::no_drop_waits", no_drop_waits).serial(),
         Case::device("life::dropped_on_another_thread", dropped_on_another_thread),
+        Case::device("life::closed", closed),
     ]
 }
 
@@ -234,4 +235,44 @@ fn dropped_on_another_thread(device: &TestDevice) -> TestResult {
     // A thread on which no context was ever current.
     let thread = std::thread::spawn(move || drop((buffer, event, stream, context)));
     thread.join().map_err(|_| Failure::new("panicked"))
+}
+
+/// Closed while work is under way, with the errors that nobody else would hear of.
+fn closed(device: &TestDevice) -> TestResult {
+    let context = device.context();
+    let (stream, watcher) = (device.stream()?, device.stream()?);
+    let module = Module::load(context, &device.image(&BASIC)?)?;
+    let (kernel, delay) = (module.kernel("iota")?, Delay::of(device)?);
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+    let mut seen = DeviceBuffer::<u32>::zeroed(&watcher, 1000)?;
+    let event = Event::new(context)?;
+    device.count(delay.delay(&stream, (1, 1), 20 * MS))?;
+    // SAFETY: `iota` takes (unsigned*, unsigned long long, unsigned) and writes that many.
+    unsafe { device.launch(&kernel, &stream, (4, 256), (&mut buffer, 1000_u64, 5_u32)) }?;
+    event.record(&stream)?;
+    seen.copy_from(&watcher, &buffer)?;
+    let (module, error) = match module.close() {
+        Ok(()) => return Err(Failure::new("unloaded below its kernel")),
+        Err(back) => back,
+    };
+    ensure!(error.to_string().contains("still in use"), "{error}");
+    drop(module);
+    let pinned = PinnedBuffer::from_slice(context, &[7_u32; 1000])?;
+    let transfer = seen.as_slice().download_pinned(&watcher, pinned)?;
+    let errors = [
+        event.close().map_err(|(_, error)| error),
+        buffer.close().map_err(|(_, error)| error),
+        stream.close().map_err(|(_, error)| error),
+        kernel.close().map_err(|(_, error)| error),
+    ];
+    for closed in errors {
+        closed?;
+    }
+    let pinned = transfer.wait()?;
+    first_difference(&pinned, &(5..1005).collect::<Vec<_>>())?;
+    let transfer = seen.as_slice().download_pinned(&watcher, pinned)?;
+    transfer.close().map_err(|(_, error)| error)?;
+    seen.close().map_err(|(_, error)| error)?;
+    watcher.close().map_err(|(_, error)| error)?;
+    Ok(())
 }

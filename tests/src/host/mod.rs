@@ -1,6 +1,7 @@
 //! Tests that need neither a compiler nor a device: the safe layer on the no-op driver.
 
 mod attributes;
+mod closing;
 mod cost;
 mod counts;
 mod current;
@@ -22,6 +23,7 @@ use crate::harness::Case;
 pub(crate) fn cases() -> Vec<Case> {
     let modules = [
         attributes::cases(),
+        closing::cases(),
         cost::cases(),
         counts::cases(),
         current::cases(),

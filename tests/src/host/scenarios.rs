@@ -57,6 +57,8 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("globals", globals),
     ("host_functions", host_functions),
     ("raw_handles", raw_handles),
+    ("closing", closing),
+    ("closing_after_others", closing_after_others),
     ("upkeep", upkeep),
 ];
 
@@ -293,6 +295,41 @@ fn raw_handles(s: &Steps<'_>) -> Result<()> {
     let met = foreign.take_drop_errors().pop();
     s.drop(foreign);
     met.map_or(Ok(()), Err)
+}
+
+/// The error alone: what came back with it is dropped.
+fn closed<T>(result: Result<(), (T, cuda_safe::Error)>) -> Result<()> {
+    result.map_err(|(_, error)| error)
+}
+
+fn closing(s: &Steps<'_>) -> Result<()> {
+    let stream = s.stream()?;
+    let mut buffer = s.at(DeviceBuffer::<u8>::zeroed(&stream, 100))?;
+    let source = s.at(PinnedBuffer::<u8>::zeroed(s.context, 100))?;
+    let transfer = s.at(buffer.upload_pinned(&stream, source))?;
+    s.at(closed(transfer.close()))?;
+    s.at(closed(s.at(PinnedBuffer::<u8>::zeroed(s.context, 100))?.close()))?;
+    let event = s.at(Event::new(s.context))?;
+    s.at(event.record(&stream))?;
+    s.at(closed(event.close()))?;
+    let (module, nothing) = (s.module()?, s.at(s.module()?.kernel("nothing"))?);
+    s.at(closed(module.close()))?;
+    s.at(closed(nothing.close()))?;
+    s.at(closed(buffer.close()))?;
+    s.at(closed(stream.close()))?;
+    s.at(s.context.collect())
+}
+
+fn closing_after_others(s: &Steps<'_>) -> Result<()> {
+    let (stream, other) = (s.stream()?, s.stream()?);
+    let one = s.at(s.module()?.kernel("one"))?;
+    let buffer = s.at(DeviceBuffer::from_slice(&stream, &[1u8]))?;
+    // SAFETY: nothing runs on this driver.
+    s.at(unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) })?;
+    s.at(stream.host_function_mut(|| ()))?;
+    s.at(closed(buffer.close()))?;
+    s.at(closed(stream.close()))?;
+    s.at(closed(other.close()))
 }
 
 fn upkeep(s: &Steps<'_>) -> Result<()> {
