@@ -10,6 +10,7 @@ use cuda_sys::{CUdevice, CUresult, MissingSymbol};
 use crate::context::ContextInner;
 use crate::device::Device;
 use crate::error::{Error, LaunchRecord, Result, is_fatal_code};
+use crate::trace::event;
 
 /// A CUDA driver: loaded, initialised, and ready to be asked for devices.
 ///
@@ -256,10 +257,13 @@ impl DeviceState {
     ) -> Error {
         match result {
             Ok(code) if is_fatal_code(code) => {
-                self.lose(Error::driver(call, code).with_launches(launches()))
+                let error = Error::driver(call, code).with_launches(launches());
+                // Later ones repeat the first.
+                let first = self.fatal.get().is_none();
+                self.lose(if first { reported(error) } else { error })
             }
-            Ok(code) => Error::driver(call, code),
-            Err(missing) => missing.into(),
+            Ok(code) => reported(Error::driver(call, code)),
+            Err(missing) => reported(missing.into()),
         }
     }
 
@@ -278,12 +282,19 @@ impl fmt::Debug for DeviceState {
     }
 }
 
+/// Tells that the driver has answered an error.
+#[cold]
+fn reported(error: Error) -> Error {
+    event!(ERROR, %error, "the driver answered an error");
+    error
+}
+
 /// Turns the answer of a call that belongs to no device into a result.
 pub(crate) fn answer(call: &'static str, result: Result<CUresult, MissingSymbol>) -> Result<()> {
     match result {
         Ok(CUresult::CUDA_SUCCESS) => Ok(()),
-        Ok(code) => Err(Error::driver(call, code)),
-        Err(missing) => Err(missing.into()),
+        Ok(code) => Err(reported(Error::driver(call, code))),
+        Err(missing) => Err(reported(missing.into())),
     }
 }
 

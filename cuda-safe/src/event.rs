@@ -10,6 +10,7 @@ use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
 use crate::memory::Enqueuing;
 use crate::stream::{Stream, StreamInner, outside_capture};
+use crate::trace::timed;
 
 /// An event: recorded on a stream, it is done when all that the stream had enqueued is done.
 ///
@@ -146,8 +147,10 @@ impl Event {
     pub fn synchronize(&self) -> Result<()> {
         self.context.state.usable()?;
         self.recorded_outside_captures()?;
-        // SAFETY: the event is live: `self` owns it.
-        let result = unsafe { self.context.state.sys.cuEventSynchronize(self.raw) };
+        let result = timed!(DEBUG, ["synchronize event"], {
+            // SAFETY: the event is live: `self` owns it.
+            unsafe { self.context.state.sys.cuEventSynchronize(self.raw) }
+        });
         self.context.answer("cuEventSynchronize", result)
     }
 

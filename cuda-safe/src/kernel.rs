@@ -16,6 +16,7 @@ use crate::launch::{
 use crate::memory::Enqueuing;
 use crate::module::{Module, ModuleInner};
 use crate::stream::Stream;
+use crate::trace::event;
 
 /// A kernel. A clone is another handle to the same kernel; each keeps the module loaded.
 #[derive(Clone)]
@@ -198,6 +199,16 @@ impl Kernel {
         }
         let sequence = enqueuing.number();
         queue.remember(kernel.number, sequence);
+        event!(
+            TRACE,
+            kernel = kernel.name,
+            grid = %launch.grid,
+            block = %launch.block,
+            shared = launch.shared,
+            stream = queue.id,
+            sequence,
+            "launch"
+        );
         args.uses(&mut End(&mut enqueuing, sequence))
     }
 

@@ -46,6 +46,9 @@
 //! launches. After a fatal one the process has lost the device: every later call answers the same
 //! error and every drop is quiet.
 
+// First: the others use its macros.
+mod trace;
+
 mod context;
 mod device;
 mod driver;

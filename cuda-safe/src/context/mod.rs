@@ -20,6 +20,7 @@ use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{Crew, Pool, Staging};
 use crate::stream::{Stream, StreamInner};
+use crate::trace::{event, timed};
 
 /// A context: what streams, modules and memory of one device live in.
 ///
@@ -216,8 +217,11 @@ impl Context {
     pub fn synchronize(&self) -> Result<()> {
         let inner = &*self.inner;
         inner.with_current(|| {
-            // SAFETY: a context is current: this one, pushed by `with_current`.
-            inner.answer("cuCtxSynchronize", unsafe { inner.state.sys.cuCtxSynchronize() })
+            let result = timed!(DEBUG, [device = inner.device.ordinal(), "synchronize"], {
+                // SAFETY: a context is current: this one, pushed by `with_current`.
+                unsafe { inner.state.sys.cuCtxSynchronize() }
+            });
+            inner.answer("cuCtxSynchronize", result)
         })
     }
 
@@ -424,6 +428,7 @@ impl ContextInner {
         if error.is_fatal() {
             return;
         }
+        event!(WARN, %error, "a drop met an error");
         let mut errors = self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
         if errors.len() == 64 {
             errors.remove(0);

@@ -14,6 +14,7 @@ use super::versions::Versions;
 use crate::context::{Garbage, NO_STREAM};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+use crate::trace::event;
 
 /// A piece of device memory, shared by the buffers and views that lie in it.
 ///
@@ -70,6 +71,7 @@ impl Allocation {
             return Ok(this);
         }
         let (start, kind) = inner.context.pool.allocate(inner, bytes)?;
+        event!(TRACE, address = start, bytes, stream = inner.id, "allocate");
         Ok(Self::with_kind(start, bytes, stream, kind))
     }
 
@@ -198,6 +200,7 @@ impl Allocation {
         let home = self.home.inner();
         home.state().usable()?;
         if !matches!(self.kind, Kind::Empty | Kind::Released) {
+            event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
             self.join_home()?;
         }
         match self.kind {
@@ -232,6 +235,7 @@ impl Drop for Allocation {
             capture.free(home, self);
             return;
         }
+        event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
         if let Err(error) = self.join_home() {
             // Freeing now could pull the memory away from work on another stream.
             home.context.keep_drop_error(error);

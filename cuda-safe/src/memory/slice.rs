@@ -13,6 +13,7 @@ use super::allocation::Allocation;
 use super::copy;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+use crate::trace::event;
 
 /// A view of `len` elements on the device that may be read.
 ///
@@ -115,6 +116,7 @@ macro_rules! view {
                     )
                 };
                 let target = copy::Target { bytes: target, fresh: true };
+                event!(TRACE, bytes = self.bytes(), stream = stream.id(), "download");
                 copy::download(stream, self.allocation, self.offset, target)?;
                 // SAFETY: `download` has written all `len` elements, and any bytes are a `T`.
                 unsafe { host.set_len(self.len) };
@@ -141,6 +143,7 @@ macro_rules! view {
                     )
                 };
                 let target = copy::Target { bytes: target, fresh: false };
+                event!(TRACE, bytes = self.bytes(), stream = stream.id(), "download");
                 copy::download(stream, self.allocation, self.offset, target)
             }
 
@@ -290,6 +293,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         T: NoUninit,
     {
         same_length("upload", self.len, source.len())?;
+        event!(TRACE, bytes = self.bytes(), stream = stream.id(), "upload");
         copy::upload(stream, self.allocation, self.offset, bytemuck::cast_slice(source))
     }
 
@@ -308,6 +312,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         same_length("copy", self.len, source.len)?;
         let to = (self.allocation, self.offset);
         let from = (source.allocation, source.offset);
+        event!(TRACE, bytes = source.bytes(), stream = stream.id(), "copy on the device");
         copy::copy_on_device(stream, to, from, source.bytes())
     }
 
@@ -324,6 +329,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
             return Ok(());
         }
         let pattern = bytemuck::bytes_of(&value);
+        event!(TRACE, bytes = self.bytes(), stream = stream.id(), "fill");
         copy::fill(stream, self.allocation, self.offset, pattern, self.len)
     }
 }

@@ -11,6 +11,7 @@ use super::uses::Access;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::stream::Stream;
+use crate::trace::event;
 
 /// A copy between pinned host memory and the device that may still be running. The pinned buffer
 /// is inside, out of the host's reach; [`Transfer::wait`] gives it back.
@@ -142,6 +143,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             if view.bytes() == 0 {
                 return Ok(());
             }
+            event!(TRACE, bytes = view.bytes(), stream = stream.id(), "pinned upload");
             let uses = [(view.allocation(), view.byte_range(), Access::Write)];
             enqueue(stream, uses, |inner| {
                 let (to, bytes) = (view.as_raw(), view.bytes());
@@ -173,6 +175,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             if self.bytes() == 0 {
                 return Ok(());
             }
+            event!(TRACE, bytes = self.bytes(), stream = stream.id(), "pinned download");
             let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
                 let (from, bytes) = (self.as_raw(), self.bytes());

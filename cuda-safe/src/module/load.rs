@@ -11,6 +11,7 @@ use super::jit::{Arguments, JitOptions};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
+use crate::trace::timed;
 
 /// What a module can be loaded from.
 #[derive(Debug, Clone, Copy)]
@@ -154,18 +155,20 @@ fn load_bytes(
     let mut raw = std::ptr::null_mut();
     let result = context.with_current(|| {
         let (count, keys, values) = arguments.as_raw();
-        // SAFETY: `raw` is a valid place for a handle; the image is whole, which `check` has
-        // established, or ends with a zero byte; the arrays have `count` elements, and the log
-        // buffers live until after the call.
-        let result = unsafe {
-            context.state.sys.cuModuleLoadDataEx(
-                &raw mut raw,
-                bytes.as_ptr().cast(),
-                count,
-                keys,
-                values,
-            )
-        };
+        let result = timed!(DEBUG, [kind = label(kind), bytes = bytes.len(), "load module"], {
+            // SAFETY: `raw` is a valid place for a handle; the image is whole, which `check` has
+            // established, or ends with a zero byte; the arrays have `count` elements, and the log
+            // buffers live until after the call.
+            unsafe {
+                context.state.sys.cuModuleLoadDataEx(
+                    &raw mut raw,
+                    bytes.as_ptr().cast(),
+                    count,
+                    keys,
+                    values,
+                )
+            }
+        });
         context.answer("cuModuleLoadDataEx", result)
     });
     let log = arguments.log();

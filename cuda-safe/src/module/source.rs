@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::module::Module;
+use crate::trace::timed;
 
 /// Something that [`kernels!`](crate::kernels) and [`Module::compile`] make a module of.
 ///
@@ -43,7 +44,7 @@ impl KernelSource for &nvrtc::Program {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         let arch = context.device().arch()?;
         let driver = context.driver().version()?;
-        let image = self.compile_for_driver(arch, driver)?;
+        let image = timed!(INFO, [%arch, "compile"], self.compile_for_driver(arch, driver))?;
         Module::load(context, &image)
     }
 }

@@ -163,7 +163,7 @@ mod tests {
         let inside = calls.clone();
         let number = register(Box::new(move || {
             // Every second call panics; without the hook nothing is printed.
-            if inside.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+            if inside.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
                 std::panic::resume_unwind(Box::new("on purpose"));
             }
         }));

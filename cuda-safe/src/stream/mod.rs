@@ -19,6 +19,7 @@ use crate::event::Event;
 use crate::graph::Capture;
 use crate::launch::names;
 use crate::memory::{Enqueuing, Packing};
+use crate::trace::timed;
 
 /// How many launches a stream remembers for error reports.
 const REMEMBERED: usize = 8;
@@ -455,8 +456,10 @@ impl StreamInner {
         self.state().usable()?;
         self.not_capturing("Stream::synchronize")?;
         let enqueued = self.enqueued();
-        // SAFETY: the stream is live: `self` owns it or its owner token keeps it so.
-        let result = unsafe { self.state().sys.cuStreamSynchronize(self.raw) };
+        let result = timed!(DEBUG, [stream = self.id, "synchronize stream"], {
+            // SAFETY: the stream is live: `self` owns it or its owner token keeps it so.
+            unsafe { self.state().sys.cuStreamSynchronize(self.raw) }
+        });
         self.answer("cuStreamSynchronize", result)?;
         self.complete(enqueued);
         Ok(())

@@ -13,6 +13,7 @@ use cuda_sys::{CUevent, CUevent_flags};
 use super::StreamInner;
 use crate::context::ContextInner;
 use crate::error::Result;
+use crate::trace::event;
 
 /// How many other streams a stream remembers having waited for. Forgetting one is sound: at worst
 /// it is waited for once more.
@@ -80,6 +81,7 @@ impl StreamInner {
             }
         }
         let covers = other.mark_for(self, sequence)?;
+        event!(DEBUG, stream = self.id, waits_for = other.id, sequence = covers, "stream waits");
         let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
         match waited.iter_mut().find(|(id, _)| *id == other.id) {
             Some((_, far)) => *far = (*far).max(covers),
