@@ -199,6 +199,11 @@ impl Allocation {
     fn free(&mut self) -> Result<()> {
         let home = self.home.inner();
         home.state().usable()?;
+        if let (Kind::Graph, Some(capture)) = (&self.kind, &home.capture) {
+            capture.free(home, self);
+            self.kind = Kind::Released;
+            return Ok(());
+        }
         if !matches!(self.kind, Kind::Empty | Kind::Released) {
             event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
             self.join_home()?;
@@ -215,7 +220,7 @@ impl Allocation {
                 stream: self.home_id,
             }),
             // The token goes with the kind.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Released => {}
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
         }
         self.kind = Kind::Released;
         Ok(())

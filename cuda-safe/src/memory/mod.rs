@@ -7,6 +7,7 @@ mod enqueue;
 mod pinned;
 mod pool;
 mod ranges;
+mod reactor;
 mod slice;
 mod staging;
 mod transfer;

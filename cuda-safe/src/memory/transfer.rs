@@ -1,11 +1,14 @@
 //! Transfers that own their pinned buffer until they are done.
 
 use std::fmt;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::enqueue::enqueue;
 use super::pinned::PinnedBuffer;
+use super::reactor::Registration;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
 use crate::error::{Error, Result};
@@ -14,7 +17,7 @@ use crate::stream::Stream;
 use crate::trace::event;
 
 /// A copy between pinned host memory and the device that may still be running. The pinned buffer
-/// is inside, out of the host's reach; [`Transfer::wait`] gives it back.
+/// is inside, out of the host's reach; [`Transfer::wait`], or awaiting it, gives it back.
 ///
 /// Dropping it does not wait: the copy goes on, and the pinned memory lies in the context's bin.
 ///
@@ -43,12 +46,32 @@ use crate::trace::event;
 /// }
 /// # Ok(()) }
 /// ```
-#[must_use = "`wait` gives the pinned buffer back"]
+///
+/// It is also a future, for whatever executor: an error of the device wakes it as the end of the
+/// copy does. One thread of this crate's asks the driver for all that are awaited; it begins with
+/// the first and sleeps while there are none.
+/// ```no_run
+/// # use cuda_safe::{DeviceBuffer, PinnedBuffer, Result, Stream};
+/// async fn there_and_back(
+///     stream: &Stream,
+///     data: &mut DeviceBuffer<f32>,
+///     host: PinnedBuffer<f32>,
+/// ) -> Result<PinnedBuffer<f32>> {
+///     let host = data.upload_pinned(stream, host)?.await?;
+///     data.download_pinned(stream, host)?.await
+/// }
+/// ```
+#[must_use = "`wait` or `await` gives the pinned buffer back"]
 pub struct Transfer<T: Copy + 'static> {
-    /// `None` only once `wait` or `close` has taken it.
+    /// Where this is registered while it is awaited. Before `done`: it goes first.
+    registration: Option<Registration>,
+    /// `None` once it was given back, closed, or lost to an error.
     buffer: Option<PinnedBuffer<T>>,
     done: Event,
 }
+
+// Nothing in it is ever pinned: the buffer's elements lie elsewhere.
+impl<T: Copy + 'static> Unpin for Transfer<T> {}
 
 impl<T: Copy + 'static> Transfer<T> {
     /// Enqueues the copy and an event behind it. Whatever fails after the copy may have begun, the
@@ -61,7 +84,7 @@ impl<T: Copy + 'static> Transfer<T> {
         stream.inner().state().same_driver(buffer.context().state)?;
         stream.inner().not_capturing("a transfer")?;
         let done = Event::new(&stream.context())?;
-        let transfer = Self { buffer: Some(buffer), done };
+        let transfer = Self { registration: None, buffer: Some(buffer), done };
         if let Some(buffer) = &transfer.buffer {
             copy(buffer)?;
         }
@@ -75,7 +98,7 @@ impl<T: Copy + 'static> Transfer<T> {
     /// The error of the copy or of earlier work on its stream; the buffer is then lost.
     pub fn wait(mut self) -> Result<PinnedBuffer<T>> {
         self.done.synchronize()?;
-        self.buffer.take().ok_or_else(|| Error::invalid("the transfer was waited for before"))
+        self.take()
     }
 
     /// Whether the copy is done, so that [`Transfer::wait`] won't block.
@@ -101,6 +124,7 @@ impl<T: Copy + 'static> Transfer<T> {
 
     fn end(&mut self) -> Result<()> {
         self.done.synchronize()?;
+        self.registration = None;
         if let Some(buffer) = self.buffer.take() {
             buffer.close().map_err(|(buffer, error)| {
                 self.buffer = Some(buffer);
@@ -109,13 +133,56 @@ impl<T: Copy + 'static> Transfer<T> {
         }
         self.done.destroy()
     }
+
+    /// Gives the buffer up to the bin, as the copy may still be running.
+    fn lose(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            buffer.abandon();
+        }
+    }
+
+    fn take(&mut self) -> Result<PinnedBuffer<T>> {
+        self.buffer.take().ok_or_else(|| {
+            Error::invalid("the transfer is over: its buffer was given back, or lost to an error")
+        })
+    }
+}
+
+impl<T: Copy + 'static> Future for Transfer<T> {
+    type Output = Result<PinnedBuffer<T>>;
+
+    /// Ready when the copy is done, or with the error of the copy or of earlier work on its stream;
+    /// the buffer is then lost. Polled again after that it is an error.
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.buffer.is_none() {
+            return Poll::Ready(this.take());
+        }
+        match this.done.is_done() {
+            Ok(false) => {}
+            Ok(true) => {
+                this.registration = None;
+                return Poll::Ready(this.take());
+            }
+            Err(error) => {
+                this.registration = None;
+                this.lose();
+                return Poll::Ready(Err(error));
+            }
+        }
+        let waker = context.waker();
+        if !this.registration.as_ref().is_some_and(|known| known.replace(waker)) {
+            let (state, event) = (this.done.context().state, this.done.as_raw());
+            // SAFETY: the event is alive as long as `done`, which goes after the registration.
+            this.registration = Some(unsafe { Registration::new(state, event, waker) });
+        }
+        Poll::Pending
+    }
 }
 
 impl<T: Copy + 'static> Drop for Transfer<T> {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            buffer.abandon();
-        }
+        self.lose();
     }
 }
 

@@ -8,6 +8,7 @@ mod copies;
 mod events;
 mod foreign;
 mod graphs;
+pub(crate) mod futures;
 mod kernels;
 mod life;
 mod limits;
@@ -30,6 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
         buffers::cases(),
         copies::cases(),
         pinned::cases(),
+        futures::cases(),
         memory::cases(),
         streams::cases(),
         events::cases(),

@@ -3,6 +3,7 @@
 
 mod answers;
 mod devices;
+mod futures;
 mod images;
 mod kernels;
 mod memory;
@@ -16,6 +17,7 @@ use crate::harness::{Case, Failure};
 pub(crate) fn cases() -> Vec<Case> {
     [
         kernels::cases(),
+        futures::cases(),
         images::cases(),
         memory::cases(),
         answers::cases(),

@@ -1,0 +1,217 @@
+//! Transfers that are awaited.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use cuda_safe::{DeviceBuffer, PinnedBuffer, Stream, Transfer};
+
+use super::{MS, SIZES};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::programs::Delay;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("futures::there_and_back", there_and_back),
+        Case::device("futures::on_several_streams", on_several_streams),
+        Case::device("futures::dropped_while_pending", dropped_while_pending).serial(),
+        Case::device("futures::polled_with_another_waker", polled_with_another_waker),
+        Case::device("futures::polled_again_when_over", polled_again_when_over),
+        Case::device("futures::a_waker_that_panics", a_waker_that_panics),
+    ]
+}
+
+/// Counts wakes, and lets a thread wait for them.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+    }
+}
+
+impl Bell {
+    pub(crate) fn rung(&self) -> usize {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the first wake after `seen` of them. A minute is for ever.
+    pub(crate) fn wait(&self, seen: usize) -> Result<usize, Failure> {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rung, timeout) = self
+            .changed
+            .wait_timeout_while(rung, Duration::from_secs(60), |rung| *rung <= seen)
+            .unwrap_or_else(PoisonError::into_inner);
+        ensure!(!timeout.timed_out(), "nobody is woken");
+        Ok(*rung)
+    }
+}
+
+/// The smallest executor: polls when woken, and only then.
+pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Failure> {
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut future = pin!(future);
+    let mut seen = 0;
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return Ok(output),
+            Poll::Pending => seen = bell.wait(seen)?,
+        }
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+fn there_and_back(device: &TestDevice) -> TestResult {
+    let (context, stream) = (device.context(), device.stream()?);
+    let mut rng = device.rng(32);
+    for n in SIZES {
+        let words = rng.words(n);
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, n)?;
+        let pinned = PinnedBuffer::from_slice(context, &words)?;
+        let copies = async {
+            let mut pinned = buffer.upload_pinned(&stream, pinned)?.await?;
+            pinned.fill(0xdddd_dddd);
+            buffer.download_pinned(&stream, pinned)?.await
+        };
+        first_difference(&block_on(copies)??, &words)?;
+    }
+    Ok(())
+}
+
+/// Starts a download that takes `milliseconds`, of words that are all `value`.
+pub(crate) fn slow(
+    device: &TestDevice,
+    stream: &Stream,
+    value: u32,
+    milliseconds: u64,
+) -> Result<Transfer<u32>, Failure> {
+    let delay = Delay::of(device)?;
+    let mut buffer = DeviceBuffer::<u32>::zeroed(stream, 1000)?;
+    let time = milliseconds * MS;
+    device.count(delay.delayed_fill(stream, (1, 128), &mut buffer, 1000, value, time))?;
+    let target = PinnedBuffer::zeroed(device.context(), 1000)?;
+    Ok(buffer.download_pinned(stream, target)?)
+}
+
+/// Each wakes its own task, in whatever order they end.
+fn on_several_streams(device: &TestDevice) -> TestResult {
+    let mut transfers = Vec::new();
+    for index in 0..6_u32 {
+        let stream = device.stream()?;
+        let transfer = slow(device, &stream, index, 5 + u64::from(5 - index))?;
+        let bell = Arc::new(Bell::default());
+        transfers.push((index, transfer, Waker::from(bell.clone()), bell));
+    }
+    for (_, transfer, waker, _) in &mut transfers {
+        // One may be done by now; most are not.
+        if let Poll::Ready(early) = poll(transfer, waker) {
+            early?;
+        }
+    }
+    for (index, mut transfer, waker, bell) in transfers {
+        if bell.rung() == 0 {
+            match poll(&mut transfer, &waker) {
+                // Over before it was first polled, so that it never had to be woken.
+                Poll::Ready(_) => continue,
+                Poll::Pending => bell.wait(0)?,
+            };
+        }
+        ensure_eq!(bell.rung(), 1, "woken once");
+        match poll(&mut transfer, &waker) {
+            Poll::Ready(words) => first_difference(&words?, &[index; 1000])?,
+            Poll::Pending => return Err(Failure::new("woken, and not done")),
+        }
+    }
+    Ok(())
+}
+
+fn dropped_while_pending(device: &TestDevice) -> TestResult {
+    let (context, stream) = (device.context(), device.stream()?);
+    context.collect()?;
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut transfer = slow(device, &stream, 1, 30)?;
+    let pending = poll(&mut transfer, &waker).is_pending();
+    drop(transfer);
+    drop(waker);
+    // The reactor has let go of the task at once, and there is nothing left to wake.
+    ensure_eq!(Arc::strong_count(&bell), 1);
+    stream.synchronize()?;
+    std::thread::sleep(Duration::from_millis(5));
+    ensure!(!pending || bell.rung() == 0);
+    if !device.is_instrumented() {
+        ensure!(pending, "the kernel before it takes 30 ms");
+    }
+    context.collect()?;
+    ensure_eq!(context.stats().in_bin, 0);
+    Ok(())
+}
+
+fn polled_with_another_waker(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let (first, second) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let (one, two) = (Waker::from(first.clone()), Waker::from(second.clone()));
+    let mut transfer = slow(device, &stream, 3, 30)?;
+    let _ = poll(&mut transfer, &one);
+    if poll(&mut transfer, &two).is_pending() {
+        second.wait(0)?;
+        ensure_eq!((first.rung(), second.rung()), (0, 1), "the newest waker is the one");
+        match poll(&mut transfer, &one) {
+            Poll::Ready(words) => first_difference(&words?, &[3; 1000])?,
+            Poll::Pending => return Err(Failure::new("woken, and not done")),
+        }
+    }
+    drop((one, two, transfer));
+    ensure_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
+    Ok(())
+}
+
+fn polled_again_when_over(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut transfer = slow(device, &stream, 4, 1)?;
+    first_difference(&block_on(&mut transfer)??, &[4; 1000])?;
+    for _ in 0..2 {
+        match poll(&mut transfer, Waker::noop()) {
+            Poll::Ready(Err(error)) => ensure!(error.to_string().contains("over"), "{error}"),
+            Poll::Ready(Ok(_)) => return Err(Failure::new("the buffer is given back twice")),
+            Poll::Pending => return Err(Failure::new("over, and pending")),
+        }
+    }
+    ensure!(transfer.wait().is_err());
+    Ok(())
+}
+
+/// The next task is woken all the same.
+fn a_waker_that_panics(device: &TestDevice) -> TestResult {
+    struct Panics(AtomicUsize);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            // Without the hook, which would print it.
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    let stream = device.stream()?;
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let mut transfer = slow(device, &stream, 5, 20)?;
+    let pending = poll(&mut transfer, &Waker::from(panics.clone())).is_pending();
+    let next = slow(device, &stream, 6, 5)?;
+    first_difference(&block_on(next)??, &[6; 1000])?;
+    let begin = Instant::now();
+    while pending && panics.0.load(Ordering::SeqCst) == 0 {
+        ensure!(begin.elapsed() < Duration::from_secs(60), "nobody is woken");
+        std::thread::yield_now();
+    }
+    first_difference(&transfer.wait()?, &[5; 1000])
+}
