@@ -81,7 +81,8 @@ pub use launch::{
     UseVisitor, WriteView,
 };
 pub use memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, PinnedBuffer, Transfer,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, HostMut, HostRef, PinnedBuffer,
+    Transfer, UnifiedBuffer,
 };
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,

@@ -13,6 +13,7 @@ use cuda_sys::{CUdeviceptr, CUmodule};
 
 use super::ContextInner;
 use crate::error::Result;
+use crate::memory::HostVec;
 
 /// Something dropped, owned by the bin.
 pub(crate) enum Garbage {
@@ -26,10 +27,13 @@ pub(crate) enum Garbage {
     /// A module whose kernels may still be running.
     Module(CUmodule),
     /// Stream-ordered memory that a stream other than its own may still use: the waits that order
-    /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory.
+    /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory. Managed
+    /// memory too.
     Unordered { start: CUdeviceptr },
     /// What keeps foreign memory alive, where the same has happened.
     Token(Box<dyn Any + Send + Sync>),
+    /// A registered vector. It is leaked if it can't be unregistered.
+    Registered(HostVec),
 }
 
 // SAFETY: the pointers are owned by the bin alone and the driver's handles are not tied to threads.
@@ -97,8 +101,10 @@ impl Bin {
         context.with_current(|| {
             let items =
                 std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner));
-            let waits =
-                |item: &Garbage| matches!(item, Garbage::Unordered { .. } | Garbage::Token(_));
+            let waits = |item: &Garbage| {
+                use Garbage::{Registered, Token, Unordered};
+                matches!(item, Unordered { .. } | Token(_) | Registered(_))
+            };
             if items.iter().any(waits) {
                 // SAFETY: a context is current: this one, pushed by `with_current`.
                 let result = unsafe { sys.cuCtxSynchronize() };
@@ -128,6 +134,13 @@ impl Bin {
                     Garbage::Token(token) => {
                         drop(token);
                         Ok(())
+                    }
+                    Garbage::Registered(vector) => {
+                        let start = vector.start().as_ptr().cast();
+                        // SAFETY: the bin owns this memory, which is registered; the device was
+                        // waited for above.
+                        let result = unsafe { sys.cuMemHostUnregister(start) };
+                        context.answer("cuMemHostUnregister", result).map(|()| vector.free())
                     }
                     Garbage::Module(module) => {
                         // SAFETY: no handle to the module is left; the call waits for its kernels.

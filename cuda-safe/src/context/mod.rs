@@ -7,7 +7,7 @@ mod current;
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
@@ -51,7 +51,7 @@ pub(crate) struct ContextInner {
     pub(crate) bin: Bin,
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
-    pub(crate) turn: Mutex<()>,
+    turn: Mutex<()>,
     pub(crate) conditional: Conditional,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
@@ -404,6 +404,11 @@ impl ContextInner {
             Ok(CUresult::CUDA_SUCCESS) => Ok(()),
             other => Err(self.state.failed(call, other, || self.last_launches())),
         }
+    }
+
+    /// The turn to use memory that graphs use too: held from the ordering of a use to its recording.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn last_launches(&self) -> Vec<LaunchRecord> {

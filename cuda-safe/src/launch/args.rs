@@ -9,7 +9,9 @@ use std::sync::Arc;
 use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
-use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::memory::{
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing, UnifiedBuffer,
+};
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -250,6 +252,8 @@ pointers! {
     ['a, 'b,] &'b mut DeviceSliceMut<'a, T>, true, Write;
     ['b,] &'b DeviceBuffer<T>, false, Read;
     ['b,] &'b mut DeviceBuffer<T>, true, Write;
+    ['b,] &'b UnifiedBuffer<T>, false, Read;
+    ['b,] &'b mut UnifiedBuffer<T>, true, Write;
 }
 
 /// All arguments of a launch: a tuple of up to 24 [`KernelArg`]s.

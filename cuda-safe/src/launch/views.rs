@@ -3,7 +3,7 @@
 
 use super::{Dim3, Launch};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 
 /// Memory on the device that a kernel can be given for reading, where it is declared with `&[T]`.
 ///
@@ -65,6 +65,14 @@ impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceBuffer<T> {
 }
 
 #[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a UnifiedBuffer<T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
 impl<'a, T: Copy + 'static> WriteView<'a, T> for DeviceSliceMut<'a, T> {
     #[inline]
     fn write_view(self) -> DeviceSliceMut<'a, T> {
@@ -82,6 +90,14 @@ impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceSliceMut<'_, T> {
 
 #[diagnostic::do_not_recommend]
 impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceBuffer<T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
     #[inline]
     fn write_view(self) -> DeviceSliceMut<'a, T> {
         self.into()

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_sys::CUdeviceptr;
 
+use super::host::Visible;
 use super::ranges::Ranges;
 use super::uses::Uses;
 use super::versions::Versions;
@@ -51,6 +52,8 @@ pub(super) enum Kind {
     /// Allocated on a stream that captures: there while the graph runs, from the node that allocates
     /// it to the one that frees it.
     Graph,
+    /// The host sees it too: to the bin. See `host.rs`.
+    Visible(Visible),
     /// Given away by `into_raw`.
     Released,
 }
@@ -91,7 +94,12 @@ impl Allocation {
         Self::with_kind(start, bytes, home, kind)
     }
 
-    fn with_kind(start: CUdeviceptr, bytes: usize, home: &Stream, kind: Kind) -> Arc<Self> {
+    pub(super) fn with_kind(
+        start: CUdeviceptr,
+        bytes: usize,
+        home: &Stream,
+        kind: Kind,
+    ) -> Arc<Self> {
         Arc::new(Self {
             start,
             bytes,
@@ -169,6 +177,14 @@ impl Allocation {
         self.home_id == stream.inner().id
     }
 
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(super) fn replace_kind(&mut self, kind: Kind) -> Kind {
+        std::mem::replace(&mut self.kind, kind)
+    }
+
     /// Gives the memory away: nothing is freed when this is dropped. Waits for nothing, but makes
     /// the home stream wait for uses on other streams. `None` if it is not ours to give.
     pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, Arc<Self>> {
@@ -219,6 +235,11 @@ impl Allocation {
                 bytes: self.bytes,
                 stream: self.home_id,
             }),
+            Kind::Visible(_) => {
+                if let Kind::Visible(visible) = self.replace_kind(Kind::Released) {
+                    self.discard_visible(visible);
+                }
+            }
             // The token goes with the kind.
             Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
         }
@@ -241,10 +262,14 @@ impl Drop for Allocation {
             return;
         }
         event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
-        if let Err(error) = self.join_home() {
+        let joined = self.join_home();
+        let kind = std::mem::replace(&mut self.kind, Kind::Released);
+        let home = self.home.inner();
+        if let Err(error) = joined {
             // Freeing now could pull the memory away from work on another stream.
             home.context.keep_drop_error(error);
-            let item = match std::mem::replace(&mut self.kind, Kind::Released) {
+            let item = match kind {
+                Kind::Visible(visible) => return self.discard_visible(visible),
                 Kind::Borrowed { token } => Garbage::Token(token),
                 Kind::Blocking => {
                     Garbage::Device { start: self.start, bytes: self.bytes, stream: NO_STREAM }
@@ -254,7 +279,7 @@ impl Drop for Allocation {
             home.context.bin.put(item);
             return;
         }
-        match self.kind {
+        match kind {
             Kind::Pooled => {
                 // SAFETY: this owns the memory, and every use of it is ordered before this free:
                 // those on the home stream by the stream, the others by `join_home`.
@@ -269,7 +294,8 @@ impl Drop for Allocation {
                 bytes: self.bytes,
                 stream: self.home_id,
             }),
-            // The token goes with the fields: its contract is that of `DeviceBuffer::from_raw`.
+            Kind::Visible(visible) => self.discard_visible(visible),
+            // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
             Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
         }
     }

@@ -2,7 +2,7 @@
 //! recorded for those to come.
 
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use super::allocation::Allocation;
 use super::uses::Access;
@@ -71,8 +71,7 @@ impl<'a> Enqueuing<'a> {
 
     /// Lets no other enqueue that uses memory of graphs in between, until this one is over.
     pub(crate) fn take_turn(&mut self) {
-        let turn = &self.stream.inner().context.turn;
-        self.turn = Some(turn.lock().unwrap_or_else(PoisonError::into_inner));
+        self.turn = Some(self.stream.inner().context.turn());
     }
 
     /// Numbers the enqueue, whose driver call has returned.

@@ -4,6 +4,7 @@ mod allocation;
 mod buffer;
 mod copy;
 mod enqueue;
+mod host;
 mod pinned;
 mod pool;
 mod ranges;
@@ -11,6 +12,7 @@ mod reactor;
 mod slice;
 mod staging;
 mod transfer;
+mod unified;
 mod uses;
 mod versions;
 
@@ -19,10 +21,12 @@ pub use buffer::DeviceBuffer;
 pub use pinned::PinnedBuffer;
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use transfer::Transfer;
+pub use unified::{HostMut, HostRef, UnifiedBuffer};
 pub use uses::Access;
 
 pub(crate) use copy::{Crew, Packing};
 pub(crate) use enqueue::Enqueuing;
+pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;
 pub(crate) use staging::Staging;

@@ -90,6 +90,9 @@ impl Allocation {
         if self.bytes() == 0 {
             return Ok(());
         }
+        if let Some(visible) = self.host_side() {
+            visible.allows(access)?;
+        }
         let uses = self.shared_uses().lock().unwrap_or_else(PoisonError::into_inner);
         uses.for_each(range, |uses| {
             if let Some(write) = &uses.write {
@@ -177,6 +180,25 @@ impl Allocation {
             None => uses.reads.push(Mark { stream: home.clone(), sequence }),
         }
         Some(folded)
+    }
+
+    /// The newest number of each stream that something has to wait for which uses all of the
+    /// memory in this way. The handles keep the streams until then.
+    pub(super) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
+        let mut newest: Vec<(Stream, u64)> = Vec::new();
+        let Some(uses) = self.uses.get() else { return newest };
+        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = uses.for_each(0..self.bytes(), |uses| {
+            let reads = if access == Access::Write { &uses.reads[..] } else { &[] };
+            for mark in uses.write.iter().chain(reads) {
+                match newest.iter_mut().find(|(stream, _)| *stream == mark.stream) {
+                    Some((_, far)) => *far = (*far).max(mark.sequence),
+                    None => newest.push((mark.stream.clone(), mark.sequence)),
+                }
+            }
+            Ok::<(), std::convert::Infallible>(())
+        });
+        newest
     }
 
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it

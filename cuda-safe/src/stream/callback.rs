@@ -115,7 +115,6 @@ impl StreamInner {
         self.enqueue_callback(insert(Entry::Once(callback)))
     }
 
-
     /// Enqueues a call of the function with this number, which then goes with the stream.
     fn enqueue_callback(&self, number: u64) -> Result<()> {
         {

@@ -5,8 +5,8 @@
 //! how far it already waits for each other stream; only a use beyond that costs an event and a
 //! wait. No query is ever made (one costs as much as four records).
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use cuda_sys::{CUevent, CUevent_flags};
 
@@ -95,12 +95,43 @@ impl StreamInner {
         Ok(())
     }
 
+    /// Makes the host wait for everything up to `sequence`; free if it has seen that done. It waits
+    /// for no other stream, and of this one at most for what is enqueued by now.
+    pub(crate) fn finish(&self, sequence: u64) -> Result<()> {
+        if sequence == 0 || self.has_completed(sequence) {
+            return Ok(());
+        }
+        // The lock goes before the wait: others go on. If they record the event anew, this waits
+        // for more than it must.
+        let (event, covers) = {
+            let (_lock, event, covers) = self.marker(sequence)?;
+            (event, covers)
+        };
+        // SAFETY: the event lives as long as the stream, of which the caller has a handle.
+        let result = unsafe { self.state().sys.cuEventSynchronize(event) };
+        self.answer("cuEventSynchronize", result)?;
+        self.complete(covers);
+        Ok(())
+    }
+
     /// Enqueues on `waiter` a wait for this stream up to at least `sequence` and says how far the
     /// wait reaches.
     fn mark_for(&self, waiter: &Self, sequence: u64) -> Result<u64> {
-        let sys = self.state().sys;
-        let counters = &self.context.counters;
-        // Held until the wait is enqueued, so that the event isn't recorded anew in between.
+        // The lock is held until the wait is enqueued, so that the event isn't recorded anew in
+        // between.
+        let (_lock, event, covers) = self.marker(sequence)?;
+        // SAFETY: both handles are live; the lock held keeps the event.
+        let result = unsafe { waiter.state().sys.cuStreamWaitEvent(waiter.raw, event, 0) };
+        waiter.answer("cuStreamWaitEvent", result)?;
+        self.context.counters.stream_waits.fetch_add(1, Ordering::Relaxed);
+        Ok(covers)
+    }
+
+    /// An event that covers at least `sequence`, how far it reaches, and the lock under which it is
+    /// not recorded anew.
+    fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
+        // The caller has asked its own device; this stream's may be another one.
+        self.state().usable()?;
         let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
         let (event, covers) = match &*marker {
             Some(marker) if marker.covers >= sequence => (marker.event, marker.covers),
@@ -115,22 +146,18 @@ impl StreamInner {
                     _ => self.number(),
                 };
                 // SAFETY: both handles are live and of one context.
-                let result = unsafe { sys.cuEventRecord(event, self.raw) };
+                let result = unsafe { self.state().sys.cuEventRecord(event, self.raw) };
                 let recorded = self.answer("cuEventRecord", result);
                 // Even if recording failed the event must be kept to be destroyed later; it then
                 // covers nothing.
                 let covers = if recorded.is_ok() { covers } else { 0 };
                 *marker = Some(Marker { event, covers });
                 recorded?;
-                counters.events_recorded.fetch_add(1, Ordering::Relaxed);
+                self.context.counters.events_recorded.fetch_add(1, Ordering::Relaxed);
                 (event, covers)
             }
         };
-        // SAFETY: both handles are live; the lock held keeps the event.
-        let result = unsafe { waiter.state().sys.cuStreamWaitEvent(waiter.raw, event, 0) };
-        waiter.answer("cuStreamWaitEvent", result)?;
-        counters.stream_waits.fetch_add(1, Ordering::Relaxed);
-        Ok(covers)
+        Ok((marker, event, covers))
     }
 }
 

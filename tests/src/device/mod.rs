@@ -7,8 +7,8 @@ mod contexts;
 mod copies;
 mod events;
 mod foreign;
-mod graphs;
 pub(crate) mod futures;
+mod graphs;
 mod kernels;
 mod life;
 mod limits;
@@ -20,6 +20,7 @@ mod pinned;
 mod saxpy;
 mod sharing;
 mod streams;
+mod unified;
 
 use crate::harness::Case;
 
@@ -32,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         copies::cases(),
         pinned::cases(),
         futures::cases(),
+        unified::cases(),
         memory::cases(),
         streams::cases(),
         events::cases(),

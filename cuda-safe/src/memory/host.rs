@@ -1,0 +1,405 @@
+//! Memory that the host sees too: where it comes from, who is looking at it, and how it goes.
+//!
+//! Order on the device is kept as for any other allocation, except that such memory is `shared`
+//! from the start: every use is recorded, so that the host can wait for exactly those. While the
+//! host looks, [`Visible::looking`] says so, and a conflicting use is refused before the driver is
+//! asked. Borrows alone would not do: a graph holds the allocation, not the buffer.
+//!
+//! The host first says that it looks and then waits for the uses it finds; a launch first asks
+//! whether the host looks and then enqueues. What borrows don't keep apart must hold one lock over
+//! either, so that neither slips in between.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cuda_sys::{
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP,
+    CU_MEMHOSTREGISTER_PORTABLE, CUdeviceptr, CUmemAttach_flags,
+};
+
+use super::allocation::{Allocation, Kind};
+use super::enqueue::enqueue;
+use super::ranges::Ranges;
+use super::uses::{Access, Uses};
+use crate::context::{ContextInner, Garbage};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// The host's side of an allocation.
+pub(super) struct Visible {
+    memory: Memory,
+    /// The host's address; dangling if there are no bytes.
+    start: NonNull<u8>,
+    /// How many guards for reading there are; [`WRITING`] if there is one for writing. A guard that
+    /// is leaked counts for ever: then later uses are refused, and nothing is unsound.
+    looking: AtomicUsize,
+}
+
+// SAFETY: the allocation owns the memory, and the driver ties it to no thread.
+unsafe impl Send for Visible {}
+// SAFETY: as above; the address is only handed out to guards, which borrow rules and `looking`
+// keep apart from each other and from the device.
+unsafe impl Sync for Visible {}
+
+const WRITING: usize = usize::MAX;
+
+/// Where memory that the host sees comes from, which is how it goes.
+pub(super) enum Memory {
+    /// `cuMemAllocManaged`: pages that move to whoever touches them.
+    Managed,
+    /// `cuMemHostAlloc`: the host's, which the device reaches over the bus.
+    Pinned,
+    /// A vector registered by `cuMemHostRegister`.
+    Registered(HostVec),
+}
+
+/// The memory of a vector, without its type. **Dropping it leaks the memory**: the device may use
+/// it until it is unregistered; [`HostVec::free`] frees it then.
+pub(crate) struct HostVec {
+    start: NonNull<u8>,
+    capacity: usize,
+    free: unsafe fn(NonNull<u8>, usize),
+}
+
+// SAFETY: it owns the memory as the vector did, which has no elements that run code when dropped.
+unsafe impl Send for HostVec {}
+
+impl HostVec {
+    /// Takes the memory over. `Copy` elements have nothing that must be dropped.
+    pub(super) fn new<T: Copy>(vector: Vec<T>) -> Self {
+        /// # Safety
+        /// `start` and `capacity` are those of a `Vec<T>`, and nobody else frees it.
+        unsafe fn free<T>(start: NonNull<u8>, capacity: usize) {
+            // SAFETY: the caller's promise; no element is claimed to be there.
+            drop(unsafe { Vec::<T>::from_raw_parts(start.cast().as_ptr(), 0, capacity) });
+        }
+        let mut vector = std::mem::ManuallyDrop::new(vector);
+        // SAFETY: a vector's pointer is never null.
+        let start = unsafe { NonNull::new_unchecked(vector.as_mut_ptr()) };
+        Self { start: start.cast(), capacity: vector.capacity(), free: free::<T> }
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Frees the memory. Nothing of the driver's may use it any more.
+    pub(crate) fn free(self) {
+        // SAFETY: these are the parts of the vector that `new` took, of the type that it chose
+        // `free` for; `self` is consumed, so it is freed once.
+        unsafe { (self.free)(self.start, self.capacity) };
+    }
+
+    /// The vector with its first `len` elements.
+    ///
+    /// # Safety
+    /// It was made of a `Vec<T>` of at least `len` elements, whose bytes are now valid for `T`.
+    unsafe fn into_vec<T: Copy>(self, len: usize) -> Vec<T> {
+        // SAFETY: the caller's promise; `self` is consumed and its drop frees nothing.
+        unsafe { Vec::from_raw_parts(self.start.cast().as_ptr(), len, self.capacity) }
+    }
+}
+
+impl Visible {
+    fn new(memory: Memory, start: NonNull<u8>) -> Self {
+        Self { memory, start, looking: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn is_managed(&self) -> bool {
+        matches!(self.memory, Memory::Managed)
+    }
+
+    /// Fails if a guard is alive that doesn't go with such a use by the device.
+    pub(super) fn allows(&self, access: Access) -> Result<()> {
+        match (self.looking.load(Ordering::SeqCst), access) {
+            (0, _) => Ok(()),
+            (WRITING, _) => Err(Error::invalid(
+                "the host is writing the buffer: its `host_mut()` guard is alive, or was leaked",
+            )),
+            (_, Access::Read) => Ok(()),
+            (_, Access::Write) => Err(Error::invalid(
+                "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+            )),
+        }
+    }
+
+    /// Says that the host looks, until the answer is dropped.
+    fn look(&self, access: Access) -> Result<Look<'_>> {
+        let (order, looking) = (Ordering::SeqCst, &self.looking);
+        let said = looking.fetch_update(order, order, |guards| match access {
+            // Never reaches WRITING, which is no number of readers.
+            Access::Read => guards.checked_add(1).filter(|guards| *guards < WRITING),
+            Access::Write => (guards == 0).then_some(WRITING),
+        });
+        match said {
+            Ok(_) => Ok(Look { looking, access }),
+            Err(_) => Err(Error::invalid(
+                "another guard of the buffer is alive: one was leaked, since borrowing allows no \
+                 other",
+            )),
+        }
+    }
+}
+
+/// The host's being about to look, or looking.
+pub(super) struct Look<'a> {
+    looking: &'a AtomicUsize,
+    access: Access,
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        match self.access {
+            Access::Read => self.looking.fetch_sub(1, Ordering::SeqCst),
+            Access::Write => self.looking.swap(0, Ordering::SeqCst),
+        };
+    }
+}
+
+impl Allocation {
+    /// The host's side, if the host sees the memory.
+    pub(super) fn host_side(&self) -> Option<&Visible> {
+        match self.kind() {
+            Kind::Visible(visible) => Some(visible),
+            _ => None,
+        }
+    }
+
+    /// Managed memory. Not written yet.
+    pub(super) fn managed(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
+        let mut start = 0;
+        if bytes > 0 {
+            let context = &home.inner().context;
+            context.with_current(|| {
+                let flags = CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL.0;
+                // SAFETY: `start` is a valid place for an address, and the context is current.
+                let result =
+                    unsafe { context.state.sys.cuMemAllocManaged(&raw mut start, bytes, flags) };
+                context
+                    .answer("cuMemAllocManaged", result)
+                    .map_err(|error| error.with_asked(format!("{bytes} bytes of managed memory")))
+            })?;
+        }
+        // The same address on both sides.
+        let pointer = std::ptr::with_exposed_provenance_mut(start as usize);
+        let host = NonNull::new(pointer).unwrap_or(NonNull::dangling());
+        Ok(Self::visible(start, bytes, home, Visible::new(Memory::Managed, host)))
+    }
+
+    /// Pinned memory that is mapped for the device. All bytes are zero.
+    pub(super) fn pinned(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
+        let context = &home.inner().context;
+        if bytes == 0 {
+            let nothing = Visible::new(Memory::Pinned, NonNull::dangling());
+            return Ok(Self::visible(0, 0, home, nothing));
+        }
+        let mut start = std::ptr::null_mut();
+        let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+        context.with_current(|| {
+            // SAFETY: `start` is a valid place for a pointer, and the context is current.
+            let result = unsafe { context.state.sys.cuMemHostAlloc(&raw mut start, bytes, flags) };
+            context
+                .answer("cuMemHostAlloc", result)
+                .map_err(|error| error.with_asked(format!("{bytes} bytes of pinned host memory")))
+        })?;
+        let host = NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| Error::invalid("cuMemHostAlloc answered success and a null pointer"))?;
+        match device_address(context, host) {
+            Ok(device) => {
+                // SAFETY: `bytes` bytes that were just made and are nobody else's.
+                unsafe { host.write_bytes(0, bytes) };
+                Ok(Self::visible(device, bytes, home, Visible::new(Memory::Pinned, host)))
+            }
+            Err(error) => {
+                context.bin.put(Garbage::Pinned { start: host, bytes });
+                Err(error)
+            }
+        }
+    }
+
+    /// The memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
+    pub(super) fn registered(home: &Stream, vector: HostVec, bytes: usize) -> Result<Arc<Self>> {
+        let (context, host) = (&home.inner().context, vector.start());
+        if bytes == 0 {
+            let visible = Visible::new(Memory::Registered(vector), host);
+            return Ok(Self::visible(0, 0, home, visible));
+        }
+        let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+        let sys = context.state.sys;
+        let mut registered = false;
+        let done = context.with_current(|| {
+            let start = host.as_ptr().cast();
+            // SAFETY: the memory is the vector's, which stays until it is unregistered.
+            let result = unsafe { sys.cuMemHostRegister_v2(start, bytes, flags) };
+            context.answer("cuMemHostRegister", result).map_err(|error| {
+                error.with_asked(format!("{bytes} bytes of a vector to be registered"))
+            })?;
+            registered = true;
+            Ok(())
+        });
+        match done.and_then(|()| device_address(context, host)) {
+            Ok(device) => {
+                let visible = Visible::new(Memory::Registered(vector), host);
+                Ok(Self::visible(device, bytes, home, visible))
+            }
+            Err(error) if registered => {
+                if context.state.is_usable() {
+                    context.bin.put(Garbage::Registered(vector));
+                }
+                Err(error)
+            }
+            // After a fatal error nobody knows whether the driver holds the memory: leaked.
+            Err(error) if error.is_fatal() => Err(error),
+            Err(error) => {
+                vector.free();
+                Err(error)
+            }
+        }
+    }
+
+    /// Every use is recorded from the first on, and there is none yet: making such memory is no
+    /// work of a stream.
+    fn visible(start: CUdeviceptr, bytes: usize, home: &Stream, visible: Visible) -> Arc<Self> {
+        let allocation = Self::with_kind(start, bytes, home, Kind::Visible(visible));
+        allocation.shared.store(true, Ordering::SeqCst);
+        let uses = Ranges::new(bytes, Uses::default());
+        allocation.uses.get_or_init(|| Box::new(Mutex::new(uses)));
+        allocation
+    }
+
+    /// Whether the host sees the memory too, so that it is not simply the device's.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.host_side().is_some()
+    }
+
+    /// Lets the host look, when the uses that conflict with that are done: the writes, and to
+    /// write itself the reads too.
+    pub(super) fn wait_for_host<'a>(
+        &self,
+        visible: &'a Visible,
+        access: Access,
+    ) -> Result<Look<'a>> {
+        self.home().inner().state().usable()?;
+        let look = {
+            // A graph that uses the memory may be launched by a thread that has not borrowed it.
+            let _turn = self.is_captured().then(|| self.home().inner().context.turn());
+            visible.look(access)?
+        };
+        self.finish_uses(access)?;
+        Ok(look)
+    }
+
+    /// Makes the host wait for the uses that a use of this kind conflicts with. Returns at once if
+    /// it has seen them done.
+    fn finish_uses(&self, access: Access) -> Result<()> {
+        for (stream, sequence) in self.newest_uses(access) {
+            stream.inner().finish(sequence)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the vector of registered memory back: waits for its uses, and for the device.
+    ///
+    /// # Safety
+    /// The memory was registered as a `Vec<T>` with `len` elements, and any bytes are a `T`.
+    pub(super) unsafe fn into_vec<T: Copy>(
+        mut self: Arc<Self>,
+        len: usize,
+    ) -> Result<Vec<T>, (Arc<Self>, Error)> {
+        if let Err(error) = self.unregister() {
+            return Err((self, error));
+        }
+        let kind = Arc::get_mut(&mut self).map(|this| this.replace_kind(Kind::Released));
+        match kind {
+            Some(Kind::Visible(Visible { memory: Memory::Registered(vector), .. })) => {
+                // SAFETY: the caller's promise; the device has written all that it will.
+                Ok(unsafe { vector.into_vec(len) })
+            }
+            _ => Err((self, Error::invalid("the memory is not that of a vector"))),
+        }
+    }
+
+    /// Ends the driver's knowledge of registered memory, if that is what this is and nobody else
+    /// holds it.
+    fn unregister(self: &mut Arc<Self>) -> Result<()> {
+        let context = self.home().inner().context.clone();
+        context.state.usable()?;
+        let Some(Visible { memory: Memory::Registered(_), start, .. }) = self.host_side() else {
+            return Err(Error::invalid("the memory is not that of a vector")
+                .with_hint("copy what is there: `buffer.host()?.to_vec()`"));
+        };
+        let start = start.as_ptr().cast();
+        if Arc::get_mut(self).is_none() {
+            return Err(Error::invalid(
+                "somebody else, such as a graph, holds the buffer's allocation",
+            ));
+        }
+        if self.bytes() == 0 {
+            return Ok(());
+        }
+        self.finish_uses(Access::Write)?;
+        context.with_current(|| {
+            // SAFETY: registered when this was made, and all uses of it are done.
+            let result = unsafe { context.state.sys.cuMemHostUnregister(start) };
+            context.answer("cuMemHostUnregister", result)
+        })
+    }
+
+    /// For drop: leaves what must wait for the device to the bin.
+    pub(super) fn discard_visible(&self, visible: Visible) {
+        let bin = &self.home().inner().context.bin;
+        match visible.memory {
+            Memory::Registered(vector) if self.bytes() == 0 => vector.free(),
+            _ if self.bytes() == 0 => {}
+            Memory::Managed => bin.put(Garbage::Unordered { start: self.address() }),
+            Memory::Pinned => bin.put(Garbage::PinnedInFlight { start: visible.start }),
+            Memory::Registered(vector) => bin.put(Garbage::Registered(vector)),
+        }
+    }
+}
+
+/// The address by which the device uses the host's memory.
+fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdeviceptr> {
+    let mut address = 0;
+    context.with_current(|| {
+        let start = host.as_ptr().cast();
+        // SAFETY: `address` is a valid place for an address, the memory is pinned, and the context
+        // is current.
+        let result =
+            unsafe { context.state.sys.cuMemHostGetDevicePointer_v2(&raw mut address, start, 0) };
+        context.answer("cuMemHostGetDevicePointer", result)
+    })?;
+    Ok(address)
+}
+
+/// Copies where at least one side is memory that the host sees: what the driver is told is no
+/// longer that both lie on the device.
+pub(super) fn copy(
+    stream: &Stream,
+    (to, to_offset): (&Arc<Allocation>, usize),
+    (from, from_offset): (&Arc<Allocation>, usize),
+    bytes: usize,
+) -> Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let uses = [
+        (from, from_offset..from_offset + bytes, Access::Read),
+        (to, to_offset..to_offset + bytes, Access::Write),
+    ];
+    let to = to.address() + to_offset as u64;
+    let from = from.address() + from_offset as u64;
+    enqueue(stream, uses, |inner| {
+        inner.context.with_current(|| {
+            // SAFETY: both ranges lie in allocations that the caller holds, by addresses that the
+            // driver knows, so it finds out itself where they are.
+            let result = unsafe { inner.state().sys.cuMemcpyAsync(to, from, bytes, inner.raw) };
+            inner.answer("cuMemcpyAsync", result)
+        })
+    })
+}
