@@ -45,7 +45,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 pub use config::{Config, Contraction, Failure};
-pub use driver::{Ledger, fault_report, ledger, resolve, support};
+pub use driver::{Ledger, fault_report, ledger, reseed, resolve, support};
 
 /// The software device as a driver for the crates above `cuda-sys`: always the same table.
 #[must_use]

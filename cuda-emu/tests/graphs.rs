@@ -7,23 +7,6 @@ use cuda_sys::*;
 mod common;
 use common::*;
 
-fn begin(stream: CUstream) {
-    // Relaxed: the tests of this file run at the same time.
-    ok!(cuStreamBeginCapture_v2(stream, CUstreamCaptureMode(2)));
-}
-
-fn end(stream: CUstream) -> CUgraph {
-    let mut graph = ptr::null_mut();
-    ok!(cuStreamEndCapture(stream, &raw mut graph));
-    graph
-}
-
-fn instantiate(graph: CUgraph) -> CUgraphExec {
-    let mut exec = ptr::null_mut();
-    ok!(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0));
-    exec
-}
-
 fn count(graph: CUgraph) -> usize {
     let mut count = 0;
     ok!(cuGraphGetNodes(graph, ptr::null_mut(), &raw mut count));

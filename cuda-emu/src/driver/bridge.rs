@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUresult;
 
+use super::engine::Turn;
 use super::process::Process;
 use crate::config::{Config, Contraction};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
@@ -34,12 +35,15 @@ pub(super) fn load(
 }
 
 /// A kernel launch, with all that it needs.
+#[derive(Clone)]
 pub(super) struct KernelWork {
     pub(super) program: Arc<Program>,
     pub(super) launch: Launch,
     pub(super) device: u32,
     pub(super) stack: u32,
     pub(super) heap: Arc<Heap>,
+    /// The priority that it has as a node of a graph.
+    pub(super) priority: i32,
 }
 
 /// A heap for kernels.
@@ -48,14 +52,18 @@ pub(super) fn new_heap(bytes: usize, device: u32) -> Arc<Heap> {
 }
 
 /// Runs a kernel to its end. A fault is its code and its report.
-pub(super) fn run(process: &Process, work: &KernelWork) -> Result<(), (CUresult, String)> {
+pub(super) fn run(
+    process: &Process,
+    work: &KernelWork,
+    turn: &Turn,
+) -> Result<(), (CUresult, String)> {
     let config = process.config;
     let bad = || (CUresult::CUDA_ERROR_INVALID_DEVICE, String::new());
     let device = process.devices.get(work.device as usize).ok_or_else(bad)?;
     let settings = ExecConfig {
         workers: config.workers,
         timeout: config.timeout,
-        block_order_seed: config.seed,
+        block_order_seed: turn.seed,
         stack_bytes: work.stack,
     };
     let env = Env {
@@ -65,7 +73,8 @@ pub(super) fn run(process: &Process, work: &KernelWork) -> Result<(), (CUresult,
         heap: &work.heap,
         printf: &|bytes| process.print(bytes),
     };
-    match crate::exec::run(&work.program, &work.launch, &env) {
+    let set = |handle, value| turn.scope.as_ref().is_some_and(|scope| scope.set(handle, value));
+    match crate::exec::run_in_graph(&work.program, &work.launch, &env, &set) {
         Ok(_) => Ok(()),
         Err(fault) => Err((fault.code, fault.report.to_string())),
     }

@@ -386,7 +386,7 @@ functions! {
         let pending = state.engine.pending(Some(context));
         let legacy = state.objects.contexts.get(context)?.legacy;
         let marker = Work::Record(number(event));
-        let record = state.engine.insert(context, legacy, marker, pending);
+        let record = state.engine.insert(context, legacy, marker, &pending, None);
         let event = state.objects.events.get_mut(number(event))?;
         (event.record, event.time, event.captured) = (record, None, None);
         process.kick();

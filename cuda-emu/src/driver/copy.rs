@@ -29,7 +29,7 @@ struct Place {
 }
 
 fn place(process: &Process, address: u64, extent: u64, side: Side) -> Answer<Place> {
-    match process.space.find(address) {
+    match process.space.find_known(address) {
         Some(region) if region.holds(address, extent) => {
             Ok(Place { known: true, of_host: region.kind.on_host() })
         }

@@ -1,10 +1,10 @@
 //! Devices: how many, which, and what they say of themselves.
 
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint};
 
 use cuda_sys::{
-    CUdevice, CUdevice_P2PAttribute, CUdevice_attribute, CUdevprop, CUexecAffinityType,
-    CUgraphMem_attribute, CUresult, CUuuid,
+    CUdevice, CUdevice_P2PAttribute, CUdevice_attribute, CUdevprop, CUexecAffinityType, CUresult,
+    CUuuid,
 };
 
 use super::attributes;
@@ -120,13 +120,6 @@ functions! {
     ) {
         process()?.device(device)?;
         put(value, 0)
-    }
-    Init fn cuDeviceGraphMemTrim(device: CUdevice) { process()?.device(device).map(drop) }
-    Init fn cuDeviceGetGraphMemAttribute(
-        device: CUdevice, _which: CUgraphMem_attribute, value: *mut c_void
-    ) {
-        process()?.device(device)?;
-        put(value.cast::<u64>(), 0)
     }
 }
 

@@ -8,13 +8,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cuda_sys::CUresult;
 
 use super::call::Answer;
+use super::conditional::Conditions;
 use super::process::{Locked, Process, State};
 use super::work::{Outcome, Work, perform};
 use crate::config::Config;
@@ -29,10 +30,26 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Before work that waits for a value in memory is tried again.
 const RETRY: Duration = Duration::from_micros(100);
 
+/// A piece of work whose turn it is, with what it is done for.
+#[derive(Clone)]
+pub(super) struct Turn {
+    pub(super) work: Work,
+    pub(super) context: u64,
+    pub(super) stream: u64,
+    /// The conditions of the graph that it is a part of.
+    pub(super) scope: Option<Arc<Conditions>>,
+    /// When the turn of a conditional node was first.
+    pub(super) since: Option<Instant>,
+    /// What the order of a kernel's blocks is drawn from.
+    pub(super) seed: Option<u64>,
+}
+
 struct Op {
     work: Work,
     context: u64,
     stream: u64,
+    scope: Option<Arc<Conditions>>,
+    since: Option<Instant>,
     /// Dependencies that are not done.
     missing: usize,
     dependents: Vec<u64>,
@@ -46,8 +63,11 @@ pub(super) struct Engine {
     /// Ready, but what they wait for in memory was not there.
     waiting: Vec<u64>,
     last: u64,
-    /// Calls that wait for something to be done.
+    /// Calls that wait for something to be done, and for what; some of it may be done.
     waiters: usize,
+    awaited: Vec<u64>,
+    /// What calls only ask for; some of it may be done.
+    queried: Vec<u64>,
     /// Pieces of work that the adversary owes to calls that only asked.
     credits: usize,
     /// Counts what the host does; see [`IDLE`].
@@ -55,13 +75,28 @@ pub(super) struct Engine {
     /// Whether the last thing that the host did was to ask.
     asked: bool,
     random: Option<u64>,
+    seed: Option<u64>,
+    /// Pieces of work that threads are doing.
+    running: usize,
 }
 
 impl Engine {
     pub(super) fn new(config: &Config) -> Self {
-        // A state of zero would stay zero.
-        let random = config.seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Self { random, ..Self::default() }
+        let mut engine = Self::default();
+        engine.reseed(config.seed);
+        engine
+    }
+
+    /// Begins anew with another seed, or as the eager engine. Answers whether it was idle, without
+    /// which it does nothing.
+    pub(super) fn reseed(&mut self, seed: Option<u64>) -> bool {
+        let idle = self.ops.is_empty() && self.running == 0;
+        if idle {
+            // A state of zero would stay zero.
+            self.random = seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            (self.seed, self.credits, self.asked) = (seed, 0, false);
+        }
+        idle
     }
 
     /// Enqueues work behind other work, and answers its number. What is done already is no
@@ -71,7 +106,8 @@ impl Engine {
         context: u64,
         stream: u64,
         work: Work,
-        behind: impl IntoIterator<Item = u64>,
+        behind: &[u64],
+        scope: Option<&Arc<Conditions>>,
     ) -> u64 {
         self.last += 1;
         self.activity += 1;
@@ -79,14 +115,17 @@ impl Engine {
         let number = self.last;
         let mut missing = 0;
         for dependency in behind {
-            if let Some(op) = self.ops.get_mut(&dependency)
-                && !op.dependents.contains(&number)
+            // Nobody else is added meanwhile, so that a second entry would be the last.
+            if let Some(op) = self.ops.get_mut(dependency)
+                && op.dependents.last() != Some(&number)
             {
                 op.dependents.push(number);
                 missing += 1;
             }
         }
-        self.ops.insert(number, Op { work, context, stream, missing, dependents: Vec::new() });
+        let (scope, dependents) = (scope.cloned(), Vec::new());
+        let op = Op { work, context, stream, scope, since: None, missing, dependents };
+        self.ops.insert(number, op);
         if missing == 0 {
             self.ready.insert(number);
         }
@@ -106,27 +145,75 @@ impl Engine {
 
     /// Frees that are not done.
     pub(super) fn freeing(&self) -> Vec<u64> {
-        let frees = self.ops.iter().filter(|(_, op)| matches!(op.work, Work::Free(_)));
+        let frees =
+            self.ops.iter().filter(|(_, op)| matches!(op.work, Work::Free(_) | Work::Unmap(_)));
         frees.map(|(&number, _)| number).collect()
     }
 
     /// Takes ready work, if some may be done now.
-    fn take(&mut self, idle: bool) -> Option<(u64, Work, u64)> {
+    fn take(&mut self, idle: bool) -> Option<(u64, Turn)> {
+        let wanted = self.random.is_some() && self.is_wanted();
         let number = match &mut self.random {
             None => *self.ready.first()?,
+            // The adversary does one thing at a time; who does it looks again afterwards.
+            Some(_) if self.running > 0 => return None,
             Some(_) if self.ready.is_empty() => {
                 self.credits = 0;
                 return None;
             }
-            Some(_) if self.waiters == 0 && self.credits == 0 && !idle => return None,
-            Some(random) => {
+            Some(random) if idle || wanted => {
                 let choice = next(random) as usize % self.ready.len();
                 *self.ready.iter().nth(choice)?
             }
+            Some(_) => return None,
         };
         self.ready.remove(&number);
-        let op = self.ops.get(&number)?;
-        Some((number, op.work.clone(), op.stream))
+        let turn = self.turn(number)?;
+        self.running += 1;
+        Some((number, turn))
+    }
+
+    /// Whether a call still waits for something, or is owed something. It may be that it is not,
+    /// and has only not gone on yet: what is done then must not depend on how fast it does.
+    fn is_wanted(&mut self) -> bool {
+        let pending = |of: &mut Vec<u64>| {
+            while of.pop_if(|number| !self.ops.contains_key(number)).is_some() {}
+            !of.is_empty()
+        };
+        pending(&mut self.awaited) || self.credits > 0 && pending(&mut self.queried)
+    }
+
+    /// A piece of work, to be done.
+    pub(super) fn turn(&mut self, number: u64) -> Option<Turn> {
+        let seed = self.seed;
+        let op = self.ops.get_mut(&number)?;
+        let since = match op.work {
+            Work::Conditional(_) => Some(*op.since.get_or_insert_with(Instant::now)),
+            _ => None,
+        };
+        let (work, scope) = (op.work.clone(), op.scope.clone());
+        Some(Turn { work, context: op.context, stream: op.stream, scope, since, seed })
+    }
+
+    /// Makes a conditional node, whose turn it was, wait for its body. Then it is done, or its
+    /// turn comes again.
+    pub(super) fn put_behind(&mut self, number: u64, body: &[u64], again: bool) {
+        self.credits = self.credits.saturating_sub(1);
+        let mut missing = 0;
+        for last in body {
+            if let Some(op) = self.ops.get_mut(last) {
+                op.dependents.push(number);
+                missing += 1;
+            }
+        }
+        let Some(op) = self.ops.get_mut(&number) else { return };
+        op.missing = missing;
+        if !again {
+            op.work = Work::Nothing;
+        }
+        if missing == 0 {
+            self.ready.insert(number);
+        }
     }
 
     /// Takes note that work is done.
@@ -167,8 +254,7 @@ fn next(random: &mut u64) -> u64 {
 
 /// Starts the engine's threads.
 pub(super) fn start(process: &'static Process) -> Answer {
-    let count = if process.config.seed.is_some() { 1 } else { THREADS };
-    for _ in 0..count {
+    for _ in 0..THREADS {
         thread::Builder::new()
             .name("cuda-emu engine".to_owned())
             .spawn(|| serve(process))
@@ -182,32 +268,43 @@ fn serve(process: &Process) {
     let mut state = process.lock();
     let mut idle = false;
     loop {
-        let Some((number, work, stream)) = state.engine.take(idle) else {
+        let Some((number, turn)) = state.engine.take(idle) else {
             // Queries wait until what they are owed is done, or nothing can be.
-            process.done.notify_all();
+            if state.engine.running == 0 {
+                process.done.notify_all();
+            }
             (state, idle) = rest(process, state);
             continue;
         };
         // One call wakes one thread; each wakes the next while there is more to do.
-        if !state.engine.ready.is_empty() {
+        if !state.engine.ready.is_empty() && state.engine.random.is_none() {
             process.work.notify_one();
         }
         drop(state);
         // What it uses is behind locks that are taken over from whoever panicked.
-        let outcome = catch_unwind(AssertUnwindSafe(|| perform(process, &work, stream)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| perform(process, &turn)));
         let outcome = outcome.unwrap_or_else(|_| {
             let report = "the software device panicked, which is a mistake in it";
             Outcome::Fault(CUresult::CUDA_ERROR_UNKNOWN, report.to_owned())
         });
-        drop(work);
+        drop(turn);
         state = process.lock();
-        match outcome {
-            Outcome::Done => state.complete(number),
-            Outcome::Again => state.engine.waiting.push(number),
-            Outcome::Fault(code, report) => {
-                process.lose(code, report);
-                state.engine.abandon();
+        state.engine.running -= 1;
+        let fault = match outcome {
+            Outcome::Done => {
+                state.complete(number);
+                None
             }
+            Outcome::Again => {
+                state.engine.waiting.push(number);
+                None
+            }
+            Outcome::Choose => state.choose(number, process.config.timeout).err(),
+            Outcome::Fault(code, report) => Some((code, report)),
+        };
+        if let Some((code, report)) = fault {
+            process.lose(code, report);
+            state.engine.abandon();
         }
         if idle && state.engine.waiters > 0 {
             idle = false;
@@ -241,12 +338,12 @@ fn rest<'a>(process: &'a Process, state: Locked<'a>) -> (Locked<'a>, bool) {
 
 impl State {
     /// Takes note that work is done.
-    fn complete(&mut self, number: u64) {
+    pub(super) fn complete(&mut self, number: u64) {
         if let Some(Op { work: Work::Record(event), .. }) = self.engine.ops.get(&number)
             && let Ok(event) = self.objects.events.get_mut(*event)
             && event.record == number
         {
-            event.time = Some(std::time::Instant::now());
+            event.time = Some(Instant::now());
         }
         self.engine.finish(number);
     }
@@ -266,14 +363,10 @@ impl State {
         work: Work,
         behind: &[u64],
     ) -> Answer<u64> {
-        let before = self.before(stream)?;
+        let mut before = self.before(stream)?;
+        before.extend(behind);
         let context = self.objects.streams.get(stream)?.context;
-        let number = self.engine.insert(
-            context,
-            stream,
-            work,
-            before.into_iter().chain(behind.iter().copied()),
-        );
+        let number = self.engine.insert(context, stream, work, &before, None);
         self.objects.streams.get_mut(stream)?.tail = number;
         Ok(number)
     }
@@ -312,10 +405,11 @@ impl Process {
     ) -> Answer<Locked<'a>> {
         state.engine.activity += 1;
         state.engine.waiters += 1;
-        self.work.notify_all();
         // The youngest is done last, mostly, so that each is looked at once.
         let mut left = numbers.to_vec();
         left.sort_unstable();
+        state.engine.awaited.extend(&left);
+        self.work.notify_all();
         while let Some(&youngest) = left.last() {
             if state.engine.is_pending(youngest) {
                 state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -340,10 +434,12 @@ impl Process {
             && again
         {
             state.engine.credits += 1 + next(random) as usize % 3;
+            state.engine.queried.extend(numbers);
             self.work.notify_all();
             while state.engine.credits > 0 && pending(&state) {
                 state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
+            state.engine.credits = 0;
         }
         self.usable()?;
         Ok(!pending(&state))

@@ -16,7 +16,7 @@ pub(super) fn check(fill: &Fill) -> Answer<bool> {
     let extent = fill.extent().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let row = fill.width.saturating_mul(usize::from(fill.size));
     let apart = fill.rows == 1 || fill.pitch >= row && (fill.pitch as u64).is_multiple_of(size);
-    match process()?.space.find_range(fill.at, extent) {
+    match process()?.space.find_known(fill.at).filter(|region| region.holds(fill.at, extent)) {
         Some(region) if fill.at.is_multiple_of(size) && apart => Ok(region.kind.on_host()),
         _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
     }
@@ -56,7 +56,8 @@ fn plane(at: u64, pitch: usize, value: u32, size: u8, shape: (usize, usize)) -> 
 
 /// Checks an address that a stream waits at or writes to.
 fn value_at(address: u64, bytes: u8) -> Answer {
-    let known = process()?.space.find_range(address, u64::from(bytes));
+    let known = process()?.space.find_known(address);
+    let known = known.filter(|region| region.holds(address, bytes.into()));
     if known.is_none() || !address.is_multiple_of(u64::from(bytes)) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }

@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use cuda_sys::{CUgraphNode, CUgraphNodeType, CUresult};
+use cuda_sys::{CUgraphConditionalNodeType, CUgraphNode, CUgraphNodeType, CUresult};
 
 use super::call::Answer;
+use super::conditional::{Choice, Condition, Conditions};
+use super::graph_params::Told;
 use super::objects::number;
 use super::process::State;
 use super::work::Work;
-use crate::space::Space;
 
 /// A capture that is under way.
 pub(super) struct Capture {
@@ -23,33 +24,19 @@ pub(super) struct Capture {
     pub(super) invalid: bool,
 }
 
-/// Memory that a graph's allocation nodes stand for: there as long as the graph is.
-pub(super) struct GraphMemory {
-    space: Arc<Space>,
-    pub(super) start: u64,
-}
-
-impl GraphMemory {
-    pub(super) fn new(space: Arc<Space>, start: u64) -> Arc<Self> {
-        Arc::new(Self { space, start })
-    }
-}
-
-impl Drop for GraphMemory {
-    fn drop(&mut self) {
-        self.space.free(self.start);
-    }
-}
-
 /// A graph.
 #[derive(Default)]
 pub(super) struct Graph {
     pub(super) id: u64,
     /// In the order in which they were made.
     pub(super) nodes: Vec<u64>,
-    pub(super) memory: Vec<Arc<GraphMemory>>,
     /// Whether it is part of a node, which destroys it.
     pub(super) owned: bool,
+    /// Whether it is a body of a conditional node, or lies in one; and the graph around it.
+    pub(super) body: bool,
+    pub(super) parent: u64,
+    /// The conditions that were made for it.
+    pub(super) conditions: Vec<Condition>,
     pub(super) users: Vec<(u64, u32)>,
 }
 
@@ -60,9 +47,14 @@ pub(super) struct Node {
     pub(super) kind: CUgraphNodeType,
     pub(super) work: Work,
     pub(super) before: Vec<u64>,
-    /// The kernel's handle, the event, the memory, the child graph: what the kind is about.
+    /// The kernel's handle, the event, the condition, the child graph: what the kind is about.
     pub(super) function: u64,
     pub(super) subject: u64,
+    /// The graphs in a conditional node, where their handles stay, and its type.
+    pub(super) bodies: Arc<[u64]>,
+    pub(super) branch: u32,
+    /// A kernel's arguments as they were last told to the caller.
+    pub(super) told: Option<Arc<Told>>,
     /// The node that this one is a clone of.
     pub(super) original: u64,
 }
@@ -83,10 +75,13 @@ pub(super) struct Step {
 pub(super) struct GraphExec {
     pub(super) id: u64,
     pub(super) flags: u64,
-    pub(super) steps: Vec<Step>,
+    /// The graph that it was made of.
+    pub(super) graph: u64,
+    pub(super) steps: Arc<[Step]>,
     /// The last work of the last launch: a launch waits for the one before.
     pub(super) last: u64,
-    pub(super) memory: Vec<Arc<GraphMemory>>,
+    pub(super) conditions: Arc<[Condition]>,
+    pub(super) values: Arc<Conditions>,
 }
 
 /// The handles that a caller lists.
@@ -112,9 +107,13 @@ fn kind(work: &Work) -> CUgraphNodeType {
         Work::Copy(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY,
         Work::Fill(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET,
         Work::Host(..) | Work::Callback(..) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST,
-        Work::Free(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
+        Work::Map(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+        Work::Unmap(_) | Work::Free(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
+        Work::Conditional(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL,
         Work::Wait(..) | Work::Write(..) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-        Work::Nothing | Work::Record(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY,
+        Work::Nothing | Work::Record(_) | Work::Begin(_) => {
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY
+        }
     }
 }
 
@@ -139,6 +138,9 @@ impl State {
             before: before.to_vec(),
             function: 0,
             subject: 0,
+            bodies: Arc::default(),
+            branch: 0,
+            told: None,
             original: 0,
         });
         self.objects.graphs.get_mut(graph)?.nodes.push(node);
@@ -174,10 +176,32 @@ impl State {
         self.add_special(graph, kind, event, before)
     }
 
-    /// Adds a node with a copy of a graph inside.
-    pub(super) fn add_child(&mut self, graph: u64, child: u64, before: &[u64]) -> Answer<u64> {
+    /// Adds a node with a graph inside: a copy of it, or the graph itself.
+    pub(super) fn add_child(
+        &mut self,
+        graph: u64,
+        child: u64,
+        moved: bool,
+        before: &[u64],
+    ) -> Answer<u64> {
+        let body = self.objects.graphs.get(graph)?.body;
+        if moved {
+            let known = self.objects.graphs.get(child)?;
+            if known.owned || child == graph {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+            if body && self.has_memory(child)? {
+                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            }
+            let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH;
+            let added = self.add_special(graph, kind, child, before)?;
+            let known = self.objects.graphs.get_mut(child)?;
+            (known.owned, known.body, known.parent) = (true, body, graph);
+            return Ok(added);
+        }
         let copy = self.clone_graph(child)?;
-        self.objects.graphs.get_mut(copy)?.owned = true;
+        let known = self.objects.graphs.get_mut(copy)?;
+        (known.owned, known.body, known.parent) = (true, body, graph);
         let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH;
         let added = self.add_special(graph, kind, copy, before);
         if added.is_err() {
@@ -202,18 +226,23 @@ impl State {
 
     /// A copy of a graph, whose nodes remember what they were made of.
     pub(super) fn clone_graph(&mut self, graph: u64) -> Answer<u64> {
+        if self.has_memory(graph)? {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
         let original = self.objects.graphs.get(graph)?;
-        let (nodes, memory, users) =
-            (original.nodes.clone(), original.memory.clone(), original.users.clone());
+        let (nodes, users) = (original.nodes.clone(), original.users.clone());
+        let (body, conditions) = (original.body, original.conditions.clone());
         let copy = self.new_graph();
         let mut names = HashMap::new();
         for number in nodes {
             let mut node = self.objects.nodes.get(number)?.clone();
-            (node.graph, node.original) = (copy, number);
+            (node.graph, node.original, node.told) = (copy, number, None);
             if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
-                node.subject = self.clone_graph(node.subject)?;
-                self.objects.graphs.get_mut(node.subject)?.owned = true;
+                node.subject = self.clone_inside(node.subject, copy)?;
             }
+            let bodies: Answer<Vec<u64>> =
+                node.bodies.iter().map(|&body| self.clone_inside(body, copy)).collect();
+            node.bodies = bodies?.into();
             names.insert(number, self.objects.nodes.insert(node));
             let new = names[&number];
             self.objects.graphs.get_mut(copy)?.nodes.push(new);
@@ -228,7 +257,15 @@ impl State {
             self.retain_user(*user, *count);
         }
         let copied = self.objects.graphs.get_mut(copy)?;
-        (copied.memory, copied.users) = (memory, users);
+        (copied.body, copied.conditions, copied.users) = (body, conditions, users);
+        Ok(copy)
+    }
+
+    /// A copy of a graph that lies inside another one.
+    fn clone_inside(&mut self, graph: u64, parent: u64) -> Answer<u64> {
+        let copy = self.clone_graph(graph)?;
+        let known = self.objects.graphs.get_mut(copy)?;
+        (known.owned, known.parent) = (true, parent);
         Ok(copy)
     }
 
@@ -236,14 +273,22 @@ impl State {
     pub(super) fn remove_graph(&mut self, graph: u64) {
         let Ok(graph) = self.objects.graphs.remove(graph) else { return };
         for node in graph.nodes {
-            if let Ok(node) = self.objects.nodes.remove(node)
-                && node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH
-            {
-                self.remove_graph(node.subject);
+            if let Ok(node) = self.objects.nodes.remove(node) {
+                self.remove_inside(&node);
             }
         }
         for (user, count) in graph.users {
             self.release_user(user, count);
+        }
+    }
+
+    /// Removes the graphs in a node.
+    pub(super) fn remove_inside(&mut self, node: &Node) {
+        if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
+            self.remove_graph(node.subject);
+        }
+        for &body in &*node.bodies {
+            self.remove_graph(body);
         }
     }
 
@@ -273,14 +318,7 @@ impl State {
     }
 
     /// The steps of a graph, with graphs inside it laid out flat, behind the steps that are there.
-    pub(super) fn flatten(
-        &self,
-        graph: u64,
-        entry: &[usize],
-        steps: &mut Vec<Step>,
-        memory: &mut Vec<Arc<GraphMemory>>,
-    ) -> Answer {
-        memory.extend(self.objects.graphs.get(graph)?.memory.iter().cloned());
+    pub(super) fn flatten(&self, graph: u64, entry: &[usize], steps: &mut Vec<Step>) -> Answer {
         let mut places = HashMap::new();
         for number in self.sorted(graph)? {
             let node = self.objects.nodes.get(number)?;
@@ -304,8 +342,19 @@ impl State {
                 let begin = steps.len();
                 let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
                 steps.push(Step { node: 0, kind, ..step.clone() });
-                self.flatten(child, &[begin], steps, memory)?;
+                self.flatten(child, &[begin], steps)?;
                 step.before = (begin..steps.len()).collect();
+            }
+            if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL {
+                let bodies: Answer<Vec<Vec<Step>>> = (node.bodies.iter())
+                    .map(|&body| {
+                        let mut steps = Vec::new();
+                        self.flatten(body, &[], &mut steps).map(|()| steps)
+                    })
+                    .collect();
+                let kind = CUgraphConditionalNodeType(node.branch);
+                let choice = Choice { handle: node.subject, kind, bodies: bodies? };
+                step.work = Work::Conditional(Arc::new(choice));
             }
             places.insert(number, steps.len());
             steps.push(step);

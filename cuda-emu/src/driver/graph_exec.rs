@@ -9,7 +9,8 @@ use cuda_sys::{
 };
 
 use super::call::{Answer, functions, process, put, put_if_wanted};
-use super::graph::{GraphExec, Step};
+use super::graph::Step;
+use super::graph_run::find_list;
 use super::objects::{handle, number};
 use super::process::{Process, State};
 use super::work::Work;
@@ -19,111 +20,26 @@ const DEVICE_LAUNCH: u64 = 4;
 
 const UPDATED: CUgraphExecUpdateResult = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS;
 
+fn check_flags(flags: u64) -> Answer {
+    match flags {
+        16.. => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        _ if flags & DEVICE_LAUNCH != 0 => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+        _ => Ok(()),
+    }
+}
+
 /// Makes an executable graph.
 ///
 /// # Safety
 /// `exec` is null or valid for the write.
 unsafe fn instantiate(exec: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Answer {
-    if flags > 15 || exec.is_null() {
+    if exec.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    if flags & DEVICE_LAUNCH != 0 {
-        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
-    }
-    let mut state = process()?.lock();
-    let (mut steps, mut memory) = (Vec::new(), Vec::new());
-    state.flatten(number(graph), &[], &mut steps, &mut memory)?;
-    let id = state.objects.fresh_id();
-    let new = GraphExec { id, flags, steps, last: 0, memory };
+    check_flags(flags)?;
+    let made = process()?.lock().instantiate(number(graph), flags).map_err(|(code, ..)| code)?;
     // SAFETY: not null, and the caller's promise.
-    unsafe { put(exec, handle(state.objects.execs.insert(new))) }
-}
-
-impl State {
-    /// Enqueues all of a graph behind a stream's work.
-    fn launch_graph(&mut self, exec: u64, stream: u64) -> Answer {
-        let known = self.objects.execs.get(exec)?;
-        let (steps, last) = (known.steps.clone(), known.last);
-        let context = self.objects.streams.get(stream)?.context;
-        let mut before = self.before(stream)?;
-        before.push(last);
-        let begin = self.engine.insert(context, stream, Work::Nothing, before);
-        let mut numbers = Vec::with_capacity(steps.len());
-        for Step { kind, work, subject, before, enabled, .. } in steps {
-            let mut behind: Vec<u64> = before.iter().map(|&step| numbers[step]).collect();
-            behind.push(begin);
-            let work = match kind {
-                _ if !enabled => Work::Nothing,
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD => Work::Record(subject),
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT => {
-                    let record = self.objects.events.get(subject).map_or(0, |event| event.record);
-                    behind.push(record);
-                    Work::Nothing
-                }
-                // The memory stays with the graph.
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE => Work::Nothing,
-                _ => work,
-            };
-            let records = matches!(work, Work::Record(_));
-            let number = self.engine.insert(context, stream, work, behind);
-            if records && let Ok(event) = self.objects.events.get_mut(subject) {
-                (event.record, event.time) = (number, None);
-            }
-            numbers.push(number);
-        }
-        numbers.push(begin);
-        let end = self.engine.insert(context, stream, Work::Nothing, numbers);
-        self.objects.streams.get_mut(stream)?.tail = end;
-        self.objects.execs.get_mut(exec)?.last = end;
-        Ok(())
-    }
-
-    /// Replaces what the steps do by what a graph of the same shape does. Fails with why not, and
-    /// the node.
-    fn update(
-        &mut self,
-        exec: u64,
-        graph: u64,
-    ) -> Answer<Result<(), (CUgraphExecUpdateResult, u64)>> {
-        let (mut steps, mut memory) = (Vec::new(), Vec::new());
-        self.flatten(graph, &[], &mut steps, &mut memory)?;
-        let exec = self.objects.execs.get_mut(exec)?;
-        if steps.len() != exec.steps.len() {
-            let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-            return Ok(Err((why, 0)));
-        }
-        for (old, new) in exec.steps.iter().zip(&steps) {
-            if old.before != new.before {
-                let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-                return Ok(Err((why, new.node)));
-            }
-            if old.kind != new.kind {
-                let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
-                return Ok(Err((why, new.node)));
-            }
-        }
-        for (old, new) in exec.steps.iter_mut().zip(steps) {
-            // The handles of the first graph's nodes go on naming the steps.
-            let (node, enabled) = (old.node, old.enabled);
-            *old = Step { node, enabled, ..new };
-        }
-        exec.memory = memory;
-        Ok(Ok(()))
-    }
-
-    /// Changes the work of the step that a node has become.
-    pub(super) fn set_step(
-        &mut self,
-        exec: u64,
-        node: u64,
-        kind: CUgraphNodeType,
-        change: impl FnOnce(&mut Step),
-    ) -> Answer {
-        let steps = &mut self.objects.execs.get_mut(exec)?.steps;
-        let step = steps.iter_mut().find(|step| step.node == node && step.kind == kind);
-        change(step.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?);
-        Ok(())
-    }
+    unsafe { put(exec, handle(made)) }
 }
 
 fn launch(process: &Process, exec: CUgraphExec, stream: CUstream) -> Answer {
@@ -132,17 +48,22 @@ fn launch(process: &Process, exec: CUgraphExec, stream: CUstream) -> Answer {
     if let Some((capture, tail)) = state.objects.streams.get(stream)?.capture.clone() {
         // A launch inside a capture becomes a part of the captured graph.
         let graph = state.capturing(capture)?;
-        let known = state.objects.execs.get(number(exec))?;
-        let (steps, memory) = (known.steps.clone(), known.memory.clone());
+        let steps = state.objects.execs.get(number(exec))?.steps.clone();
+        let whole = |step: &&Step| {
+            matches!(step.work, Work::Map(_) | Work::Unmap(_) | Work::Conditional(_))
+        };
+        if steps.iter().any(|step| whole(&step)) {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
         let mut nodes: Vec<u64> = Vec::with_capacity(steps.len());
-        for step in steps {
+        for step in &*steps {
             let mut before: Vec<u64> = step.before.iter().map(|&other| nodes[other]).collect();
             if before.is_empty() {
                 before.clone_from(&tail);
             }
             before.sort_unstable();
             before.dedup();
-            let work = if step.enabled { step.work } else { Work::Nothing };
+            let work = if step.enabled { step.work.clone() } else { Work::Nothing };
             let node = state.add_node(graph, work, &before)?;
             let new = state.objects.nodes.get_mut(node)?;
             if step.kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
@@ -151,7 +72,6 @@ fn launch(process: &Process, exec: CUgraphExec, stream: CUstream) -> Answer {
             new.function = step.function;
             nodes.push(node);
         }
-        state.objects.graphs.get_mut(graph)?.memory.extend(memory);
         let tail = if nodes.is_empty() { tail } else { nodes };
         state.objects.streams.get_mut(stream)?.capture = Some((capture, tail));
         return Ok(());
@@ -160,6 +80,20 @@ fn launch(process: &Process, exec: CUgraphExec, stream: CUstream) -> Answer {
     state.launch_graph(number(exec), stream)?;
     process.kick();
     Ok(())
+}
+
+/// The step of a node that can be switched off.
+fn switched(state: &State, exec: CUgraphExec, node: CUgraphNode) -> Answer<&Step> {
+    use CUgraphNodeType as T;
+    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+    let steps = &state.objects.execs.get(number(exec))?.steps;
+    let (steps, at) = find_list(steps, number(node)).ok_or(invalid)?;
+    match steps[at].kind {
+        T::CU_GRAPH_NODE_TYPE_KERNEL
+        | T::CU_GRAPH_NODE_TYPE_MEMCPY
+        | T::CU_GRAPH_NODE_TYPE_MEMSET => Ok(&steps[at]),
+        _ => Err(invalid),
+    }
 }
 
 functions! {
@@ -189,16 +123,19 @@ functions! {
     Device fn cuGraphInstantiateWithParams(
         exec: *mut CUgraphExec, graph: CUgraph, params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS
     ) {
-        if params.is_null() {
+        if params.is_null() || exec.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        let made = instantiate(exec, graph, (*params).flags);
-        (*params).hErrNode_out = core::ptr::null_mut();
-        (*params).result_out = match made {
-            Ok(()) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS,
-            Err(_) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR,
+        let made = match check_flags((*params).flags) {
+            Ok(()) => process()?.lock().instantiate(number(graph), (*params).flags),
+            Err(code) => Err((code, CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR, 0)),
         };
-        made
+        let (result, at) = match made {
+            Ok(_) => (CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS, 0),
+            Err((_, why, at)) => (why, at),
+        };
+        ((*params).hErrNode_out, (*params).result_out) = (handle(at), result);
+        put(exec, handle(made.map_err(|(code, ..)| code)?))
     }
     Device fn cuGraphLaunch(exec: CUgraphExec, stream: CUstream) {
         launch(process()?, exec, stream)
@@ -209,14 +146,8 @@ functions! {
         state.objects.execs.get(number(exec)).map(drop)
     }
     Device fn cuGraphExecDestroy(exec: CUgraphExec) {
-        let process = process()?;
-        let mut state = process.lock();
-        let gone = state.objects.execs.remove(number(exec))?;
-        if !gone.memory.is_empty() && state.engine.is_pending(gone.last) {
-            // Its memory is in use until then.
-            drop(process.wait_for(state, &[gone.last])?);
-        }
-        Ok(())
+        // What is under way goes on, and keeps what it uses.
+        process()?.lock().objects.execs.remove(number(exec)).map(drop)
     }
     Device fn cuGraphExecGetFlags(exec: CUgraphExec, flags: *mut cuuint64_t) {
         put(flags, process()?.lock().objects.execs.get(number(exec))?.flags)
@@ -248,21 +179,10 @@ functions! {
     }
     Device fn cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: c_uint) {
         let mut state = process()?.lock();
-        let steps = &mut state.objects.execs.get_mut(number(exec))?.steps;
-        let step = steps.iter_mut().find(|step| step.node == number(node));
-        let step = step.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        match step.kind {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL
-            | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY
-            | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => step.enabled = enabled != 0,
-            _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-        }
-        Ok(())
+        let kind = switched(&state, exec, node)?.kind;
+        state.set_step(number(exec), number(node), kind, |step| step.enabled = enabled != 0)
     }
     Device fn cuGraphNodeGetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: *mut c_uint) {
-        let state = process()?.lock();
-        let steps = &state.objects.execs.get(number(exec))?.steps;
-        let step = steps.iter().find(|step| step.node == number(node));
-        put(enabled, c_uint::from(step.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.enabled))
+        put(enabled, c_uint::from(switched(&process()?.lock(), exec, node)?.enabled))
     }
 }

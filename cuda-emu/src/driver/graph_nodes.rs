@@ -108,6 +108,9 @@ unsafe fn connect(
     // SAFETY: the caller's promise.
     let (from, to) = unsafe { (list(from, count)?, list(to, count)?) };
     let mut state = process()?.lock();
+    if !add && state.has_memory(number(graph))? {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     for (from, to) in from.into_iter().zip(to) {
         let of = |node| state.objects.nodes.get(node).map(|node| node.graph);
         if of(from)? != number(graph) || of(to)? != number(graph) || from == to {
@@ -173,6 +176,51 @@ unsafe fn tell_dependents(
     let state = process()?.lock();
     // SAFETY: the caller's promise.
     unsafe { tell(places, count, &dependents(&state, number(node))?) }
+}
+
+/// How a kind of node is called.
+fn kind_name(kind: CUgraphNodeType) -> &'static str {
+    match kind {
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => "KERNEL",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => "MEMCPY",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => "MEMSET",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST => "HOST",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH => "GRAPH",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY => "EMPTY",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT => "WAIT_EVENT",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD => "EVENT_RECORD",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => "MEM_ALLOC",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE => "MEM_FREE",
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL => "CONDITIONAL",
+        _ => "BATCH_MEM_OP",
+    }
+}
+
+/// Draws a graph in the language of Graphviz: a cluster with its nodes, those inside them, and
+/// their edges.
+fn draw(state: &State, graph: u64, dot: &mut String) -> Answer {
+    let known = state.objects.graphs.get(graph)?;
+    let id = known.id;
+    dot.push_str(&format!("subgraph cluster_{id} {{\nlabel=\"graph_{id}\";\n"));
+    for &node in &known.nodes {
+        let known = state.objects.nodes.get(node)?;
+        let name = state.objects.functions.get(known.function);
+        // The names of kernels are identifiers.
+        let name = name.map(|of| format!("\\n{}", of.name.to_string_lossy())).unwrap_or_default();
+        let kind = kind_name(known.kind);
+        dot.push_str(&format!("\"node_{node}\" [shape=box, label=\"{kind}{name}\"];\n"));
+        if known.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
+            draw(state, known.subject, dot)?;
+        }
+        for &body in &*known.bodies {
+            draw(state, body, dot)?;
+        }
+        for before in &known.before {
+            dot.push_str(&format!("\"node_{before}\" -> \"node_{node}\";\n"));
+        }
+    }
+    dot.push_str("}\n");
+    Ok(())
 }
 
 functions! {
@@ -246,7 +294,7 @@ functions! {
         child: CUgraph
     ) {
         add_special(node, before, count, |state, before| {
-            state.add_child(number(graph), number(child), before)
+            state.add_child(number(graph), number(child), false, before)
         })
     }
     Device fn cuGraphAddEventRecordNode(
@@ -282,13 +330,15 @@ functions! {
     Device fn cuGraphDestroyNode(node: CUgraphNode) {
         let mut state = process()?.lock();
         let node = number(node);
+        let graph = state.objects.nodes.get(node)?.graph;
+        if state.has_memory(graph)? {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
         for other in dependents(&state, node)? {
             state.objects.nodes.get_mut(other)?.before.retain(|&before| before != node);
         }
         let gone = state.objects.nodes.remove(node)?;
-        if gone.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
-            state.remove_graph(gone.subject);
-        }
+        state.remove_inside(&gone);
         state.objects.graphs.get_mut(gone.graph)?.nodes.retain(|&other| other != node);
         Ok(())
     }
@@ -369,14 +419,8 @@ functions! {
     Device fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, _flags: c_uint) {
         let path = text(path)?;
         let state = process()?.lock();
-        let mut dot = String::from("digraph graph_1 {\n");
-        for &node in &state.objects.graphs.get(number(graph))?.nodes {
-            let known = state.objects.nodes.get(node)?;
-            dot.push_str(&format!("  n{node} [label=\"{:?}\"];\n", known.kind));
-            for before in &known.before {
-                dot.push_str(&format!("  n{before} -> n{node};\n"));
-            }
-        }
+        let mut dot = String::from("digraph dot {\n");
+        draw(&state, number(graph), &mut dot)?;
         dot.push_str("}\n");
         std::fs::write(path, dot).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
     }

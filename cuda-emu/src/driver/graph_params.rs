@@ -1,17 +1,22 @@
 //! What the nodes of a graph do, as the caller describes it.
 
+use core::ffi::c_void;
+use std::sync::Arc;
+
 use cuda_sys::{
     CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D,
-    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUevent, CUgraphExec, CUgraphNode,
-    CUgraphNodeType, CUresult,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUevent, CUgraph, CUgraphExec, CUgraphNode,
+    CUgraphNodeType, CUkernelNodeAttrID, CUkernelNodeAttrValue, CUmemorytype, CUresult,
 };
 
+use super::bridge::{KernelWork, Launch};
 use super::call::{Answer, functions, process, put};
 use super::copy_shaped::cuboid;
 use super::launch::Shape;
 use super::objects::{handle, number};
-use super::process::State;
-use super::work::{Fill, UserData, Work};
+use super::process::{Process, State};
+use super::stream::GREATEST_PRIORITY;
+use super::work::{Copy, Fill, Source, UserData, Work, host};
 
 /// The newer form of a kernel's description.
 ///
@@ -60,6 +65,7 @@ pub(super) unsafe fn kernel_work(
         block: [params.blockDimX, params.blockDimY, params.blockDimZ],
         shared: params.sharedMemBytes,
         cooperative: false,
+        priority: None,
     };
     // SAFETY: the caller's promise.
     unsafe { state.kernel(process, function, context, &shape, params.kernelParams, params.extra) }
@@ -111,25 +117,180 @@ pub(super) unsafe fn host_work(params: *const CUDA_HOST_NODE_PARAMS) -> Answer<W
     Ok(Work::Host(function, UserData(params.userData)))
 }
 
+/// A kernel's arguments as they are told to the caller: valid as long as the node is not changed.
+pub(super) struct Told {
+    kernel: Arc<KernelWork>,
+    /// The addresses of the arguments in it.
+    arguments: Vec<usize>,
+}
+
+/// What a kernel node was made of.
+pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
+    let node = state.objects.nodes.get_mut(node)?;
+    let Work::Kernel(kernel) = &node.work else {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    };
+    let start = kernel.launch.params.as_ptr();
+    let layout = kernel.program.params(kernel.launch.entry);
+    let place = |&(offset, _): &(usize, usize)| start.wrapping_add(offset).expose_provenance();
+    let told = Told { kernel: kernel.clone(), arguments: layout.iter().map(place).collect() };
+    let told = node.told.insert(Arc::new(told));
+    let Launch { grid, block, shared, .. } = &told.kernel.launch;
+    let arguments = match told.arguments.as_slice() {
+        [] => core::ptr::null_mut(),
+        list => list.as_ptr().cast::<*mut c_void>().cast_mut(),
+    };
+    Ok(CUDA_KERNEL_NODE_PARAMS {
+        func: handle(node.function),
+        gridDimX: grid[0],
+        gridDimY: grid[1],
+        gridDimZ: grid[2],
+        blockDimX: block[0],
+        blockDimY: block[1],
+        blockDimZ: block[2],
+        sharedMemBytes: *shared,
+        kernelParams: arguments,
+        ..CUDA_KERNEL_NODE_PARAMS::default()
+    })
+}
+
+/// What a copy's node was made of, or what comes to the same: offsets are part of the addresses.
+pub(super) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
+    let kind = |address: u64| match process.space.find_known(address) {
+        Some(region) if !region.kind.on_host() => CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        _ => CUmemorytype::CU_MEMORYTYPE_HOST,
+    };
+    let from = match &copy.from {
+        Source::At(address, _) => *address,
+        Source::Bytes(bytes) => bytes.as_ptr().expose_provenance() as u64,
+    };
+    let rows = |(pitch, slice): (usize, usize)| slice.checked_div(pitch).unwrap_or(copy.rows);
+    CUDA_MEMCPY3D {
+        srcMemoryType: kind(from),
+        srcHost: host::<c_void>(from).cast_const(),
+        srcDevice: from,
+        srcPitch: copy.from_pitch.0,
+        srcHeight: rows(copy.from_pitch),
+        dstMemoryType: kind(copy.to),
+        dstHost: host(copy.to),
+        dstDevice: copy.to,
+        dstPitch: copy.to_pitch.0,
+        dstHeight: rows(copy.to_pitch),
+        WidthInBytes: copy.width,
+        Height: copy.rows,
+        Depth: copy.slices,
+        ..CUDA_MEMCPY3D::default()
+    }
+}
+
+/// What a memset's node was made of.
+pub(super) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
+    CUDA_MEMSET_NODE_PARAMS {
+        dst: fill.at,
+        pitch: fill.pitch,
+        value: fill.value,
+        elementSize: fill.size.into(),
+        width: fill.width,
+        height: fill.rows,
+    }
+}
+
+/// A kernel keeps the attributes of the one that it replaces.
+fn keep_attributes(new: &mut Work, old: &Work) {
+    if let (Work::Kernel(new), Work::Kernel(old)) = (new, old) {
+        let new = Arc::make_mut(new);
+        (new.priority, new.launch.cooperative) = (old.priority, old.launch.cooperative);
+    }
+}
+
+/// An attribute of a kernel's node, to be read.
+fn attribute(kernel: &KernelWork, which: CUkernelNodeAttrID) -> Answer<CUkernelNodeAttrValue> {
+    use CUkernelNodeAttrID as A;
+    let mut value = CUkernelNodeAttrValue::default();
+    match which {
+        A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => value.cooperative = kernel.launch.cooperative.into(),
+        A::CU_LAUNCH_ATTRIBUTE_PRIORITY => value.priority = kernel.priority,
+        // Every block is a cluster of its own.
+        A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+            (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z) = (1, 1, 1);
+        }
+        A::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+        | A::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+        | A::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN
+        | A::CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+        | A::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => {}
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
+    Ok(value)
+}
+
+/// Changes an attribute of a kernel's node.
+///
+/// # Safety
+/// The part of the value is set that the attribute says.
+unsafe fn set_attribute(
+    kernel: &mut KernelWork,
+    which: CUkernelNodeAttrID,
+    value: &CUkernelNodeAttrValue,
+) -> Answer {
+    use CUkernelNodeAttrID as A;
+    attribute(kernel, which)?;
+    match which {
+        A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
+            // SAFETY: the caller's promise.
+            kernel.launch.cooperative = unsafe { value.cooperative } != 0;
+        }
+        A::CU_LAUNCH_ATTRIBUTE_PRIORITY => {
+            // SAFETY: the caller's promise.
+            kernel.priority = unsafe { value.priority }.clamp(GREATEST_PRIORITY, 0);
+        }
+        A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+            // SAFETY: the caller's promise.
+            let size = unsafe { value.clusterDim };
+            if [size.x, size.y, size.z].iter().any(|&size| size > 1) {
+                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            }
+        }
+        // Hints about caches and domains, which this device does not have.
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Replaces what a node does.
-fn set(node: CUgraphNode, kind: CUgraphNodeType, work: Work, function: u64) -> Answer {
+pub(super) fn set(
+    node: CUgraphNode,
+    kind: CUgraphNodeType,
+    mut work: Work,
+    function: u64,
+) -> Answer {
     let mut state = process()?.lock();
     let node = state.objects.nodes.get_mut(number(node))?;
     if node.kind != kind {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    (node.work, node.function) = (work, function);
+    keep_attributes(&mut work, &node.work);
+    (node.work, node.function, node.told) = (work, function, None);
     Ok(())
 }
 
 /// Replaces what a node's step in an executable graph does.
-fn set_exec(exec: CUgraphExec, node: CUgraphNode, kind: CUgraphNodeType, work: Work) -> Answer {
+pub(super) fn set_exec(
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    kind: CUgraphNodeType,
+    work: Work,
+) -> Answer {
     let mut state = process()?.lock();
     state.set_step(number(exec), number(node), kind, |step| step.work = work)
 }
 
 /// The event of a node, or a node's new event.
-fn event_of(node: CUgraphNode, kind: CUgraphNodeType, new: Option<CUevent>) -> Answer<CUevent> {
+pub(super) fn event_of(
+    node: CUgraphNode,
+    kind: CUgraphNodeType,
+    new: Option<CUevent>,
+) -> Answer<CUevent> {
     let mut state = process()?.lock();
     if let Some(new) = new {
         state.objects.events.get(number(new))?;
@@ -144,7 +305,7 @@ fn event_of(node: CUgraphNode, kind: CUgraphNodeType, new: Option<CUevent>) -> A
     Ok(handle(node.subject))
 }
 
-fn set_exec_event(
+pub(super) fn set_exec_event(
     exec: CUgraphExec,
     node: CUgraphNode,
     kind: CUgraphNodeType,
@@ -155,16 +316,16 @@ fn set_exec_event(
     state.set_step(number(exec), number(node), kind, |step| step.subject = number(event))
 }
 
-const KERNEL: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
-const MEMCPY: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY;
-const MEMSET: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET;
-const HOST: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST;
-const RECORD: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-const WAIT: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+pub(super) const KERNEL: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
+pub(super) const MEMCPY: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY;
+pub(super) const MEMSET: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET;
+pub(super) const HOST: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST;
+pub(super) const RECORD: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+pub(super) const WAIT: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT;
 
 /// # Safety
 /// As [`kernel_work`].
-unsafe fn set_kernel(node: CUgraphNode, params: &CUDA_KERNEL_NODE_PARAMS) -> Answer {
+pub(super) unsafe fn set_kernel(node: CUgraphNode, params: &CUDA_KERNEL_NODE_PARAMS) -> Answer {
     let mut state = process()?.lock();
     // SAFETY: the caller's promise.
     let (work, function) = unsafe { kernel_work(&mut state, params) }?;
@@ -174,20 +335,69 @@ unsafe fn set_kernel(node: CUgraphNode, params: &CUDA_KERNEL_NODE_PARAMS) -> Ans
 
 /// # Safety
 /// As [`kernel_work`].
-unsafe fn set_exec_kernel(
+pub(super) unsafe fn set_exec_kernel(
     exec: CUgraphExec,
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS,
 ) -> Answer {
     let mut state = process()?.lock();
     // SAFETY: the caller's promise.
-    let (work, function) = unsafe { kernel_work(&mut state, params) }?;
+    let (mut work, function) = unsafe { kernel_work(&mut state, params) }?;
     state.set_step(number(exec), number(node), KERNEL, |step| {
+        keep_attributes(&mut work, &step.work);
         (step.work, step.function) = (work, function);
     })
 }
 
 functions! {
+    Device fn cuGraphKernelNodeGetParams(
+        node: CUgraphNode, params: *mut CUDA_KERNEL_NODE_PARAMS_v1
+    ) {
+        let told = told_kernel(&mut process()?.lock(), number(node))?;
+        put(params, CUDA_KERNEL_NODE_PARAMS_v1 {
+            func: told.func,
+            gridDimX: told.gridDimX,
+            gridDimY: told.gridDimY,
+            gridDimZ: told.gridDimZ,
+            blockDimX: told.blockDimX,
+            blockDimY: told.blockDimY,
+            blockDimZ: told.blockDimZ,
+            sharedMemBytes: told.sharedMemBytes,
+            kernelParams: told.kernelParams,
+            extra: told.extra,
+        })
+    }
+    Device fn cuGraphKernelNodeGetParams_v2(
+        node: CUgraphNode, params: *mut CUDA_KERNEL_NODE_PARAMS
+    ) { put(params, told_kernel(&mut process()?.lock(), number(node))?) }
+    Device fn cuGraphKernelNodeGetAttribute(
+        node: CUgraphNode, which: CUkernelNodeAttrID, value: *mut CUkernelNodeAttrValue
+    ) {
+        match &process()?.lock().objects.nodes.get(number(node))?.work {
+            Work::Kernel(kernel) => put(value, attribute(kernel, which)?),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+    Device fn cuGraphKernelNodeSetAttribute(
+        node: CUgraphNode, which: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue
+    ) {
+        match &mut process()?.lock().objects.nodes.get_mut(number(node))?.work {
+            Work::Kernel(kernel) if !value.is_null() => {
+                set_attribute(Arc::make_mut(kernel), which, &*value)
+            }
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+    Device fn cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode) {
+        let mut state = process()?.lock();
+        let from = state.objects.nodes.get(number(from))?.work.clone();
+        let to = &mut state.objects.nodes.get_mut(number(to))?.work;
+        if !matches!((&*to, &from), (Work::Kernel(_), Work::Kernel(_))) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        keep_attributes(to, &from);
+        Ok(())
+    }
     Device fn cuGraphKernelNodeSetParams(
         node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS_v1
     ) { set_kernel(node, &kernel_params(params)?) }
@@ -210,6 +420,13 @@ functions! {
         }
         set_exec_kernel(exec, node, &*params)
     }
+    Device fn cuGraphMemcpyNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEMCPY3D) {
+        let process = process()?;
+        match &process.lock().objects.nodes.get(number(node))?.work {
+            Work::Copy(copy) => put(params, told_copy(process, copy)),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
     Device fn cuGraphMemcpyNodeSetParams(node: CUgraphNode, params: *const CUDA_MEMCPY3D) {
         set(node, MEMCPY, copy_work(params)?, 0)
     }
@@ -221,14 +438,7 @@ functions! {
     ) {
         let state = process()?.lock();
         match &state.objects.nodes.get(number(node))?.work {
-            Work::Fill(fill) => put(params, CUDA_MEMSET_NODE_PARAMS {
-                dst: fill.at,
-                pitch: fill.pitch,
-                value: fill.value,
-                elementSize: fill.size.into(),
-                width: fill.width,
-                height: fill.rows,
-            }),
+            Work::Fill(fill) => put(params, told_fill(fill)),
             _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }
     }
@@ -254,6 +464,9 @@ functions! {
     Device fn cuGraphExecHostNodeSetParams(
         exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_HOST_NODE_PARAMS
     ) { set_exec(exec, node, HOST, host_work(params)?) }
+    Device fn cuGraphExecChildGraphNodeSetParams(
+        exec: CUgraphExec, node: CUgraphNode, child: CUgraph
+    ) { process()?.lock().update_child(number(exec), number(node), number(child)) }
     Device fn cuGraphEventRecordNodeGetEvent(node: CUgraphNode, event: *mut CUevent) {
         put(event, event_of(node, RECORD, None)?)
     }
@@ -272,12 +485,4 @@ functions! {
     Device fn cuGraphExecEventWaitNodeSetEvent(
         exec: CUgraphExec, node: CUgraphNode, event: CUevent
     ) { set_exec_event(exec, node, WAIT, event) }
-    Device fn cuGraphMemFreeNodeGetParams(node: CUgraphNode, address: *mut CUdeviceptr) {
-        let state = process()?.lock();
-        let node = state.objects.nodes.get(number(node))?;
-        match node.kind {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE => put(address, node.subject),
-            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-        }
-    }
 }

@@ -11,6 +11,7 @@ use super::event::record;
 use super::function::{max_dynamic, max_threads, resident};
 use super::objects::number;
 use super::process::{Process, State};
+use super::stream::GREATEST_PRIORITY;
 use super::work::Work;
 
 /// What is asked of a launch besides the function.
@@ -20,6 +21,8 @@ pub(super) struct Shape {
     pub(super) block: [u32; 3],
     pub(super) shared: u32,
     pub(super) cooperative: bool,
+    /// What the launch says of its priority; otherwise it is the stream's.
+    pub(super) priority: Option<i32>,
 }
 
 /// The bytes of a kernel's parameters.
@@ -112,7 +115,8 @@ impl State {
         let device = self.objects.contexts.get(context)?.device;
         let (_, info) = process.device(device as i32)?;
         let attributes = program.attributes(entry);
-        let Shape { grid, block, shared, cooperative } = *shape;
+        let Shape { grid, block, shared, cooperative, priority } = *shape;
+        let priority = priority.unwrap_or(0).clamp(GREATEST_PRIORITY, 0);
         let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
         let bounds = [info.max_threads, info.max_threads, 64];
         if grid.contains(&0)
@@ -142,7 +146,7 @@ impl State {
         };
         let stack = u32::try_from(known.limits.stack).unwrap_or(u32::MAX);
         let launch = Launch { entry, grid, block, shared, params, cooperative };
-        let work = KernelWork { program, launch, device, stack, heap };
+        let work = KernelWork { program, launch, device, stack, heap, priority };
         Ok((Work::Kernel(Arc::new(work)), found))
     }
 }
@@ -159,10 +163,12 @@ unsafe fn launch(
     let process = process()?;
     let mut state = process.lock();
     let stream = state.stream(stream)?;
-    let context = state.objects.streams.get(stream)?.context;
+    let known = state.objects.streams.get(stream)?;
+    let (context, priority) = (known.context, shape.priority.or(Some(known.priority)));
+    let shape = Shape { priority, ..*shape };
     // SAFETY: the caller's promise.
     let (work, function) =
-        unsafe { state.kernel(process, function, context, shape, arguments, extra) }?;
+        unsafe { state.kernel(process, function, context, &shape, arguments, extra) }?;
     state.submit(stream, work, function)?;
     process.kick();
     Ok(())
@@ -187,6 +193,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
                 A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
                     shape.cooperative = attribute.value.cooperative != 0;
                 }
+                A::CU_LAUNCH_ATTRIBUTE_PRIORITY => shape.priority = Some(attribute.value.priority),
                 A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
                     let size = attribute.value.clusterDim;
                     // Every block is a cluster of its own.
@@ -223,6 +230,7 @@ functions! {
             block: [block_x, block_y, block_z],
             shared,
             cooperative: false,
+            priority: None,
         };
         launch(function, &shape, stream, arguments, extra)
     }
@@ -236,6 +244,7 @@ functions! {
             block: [block_x, block_y, block_z],
             shared,
             cooperative: true,
+            priority: None,
         };
         launch(function, &shape, stream, arguments, core::ptr::null_mut())
     }
@@ -252,6 +261,7 @@ functions! {
             block: [config.blockDimX, config.blockDimY, config.blockDimZ],
             shared: config.sharedMemBytes,
             cooperative: false,
+            priority: None,
         };
         let events = attributes(config, &mut shape)?;
         launch(function, &shape, config.hStream, arguments, extra)?;

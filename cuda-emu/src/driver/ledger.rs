@@ -25,7 +25,8 @@ pub struct Ledger {
     pub graph_execs: usize,
     /// User objects.
     pub user_objects: usize,
-    /// Pieces of device memory, managed memory included, and their bytes.
+    /// Pieces of device memory, managed memory and what graphs have left included, and their
+    /// bytes.
     pub device_memory: (usize, u64),
     /// Pieces of pinned memory, and their bytes.
     pub pinned_memory: (usize, u64),
@@ -64,7 +65,11 @@ pub fn ledger() -> Ledger {
         graphs: objects.graphs.iter().filter(|(_, graph)| !graph.owned).count(),
         graph_execs: objects.execs.len(),
         user_objects: objects.users.len(),
-        device_memory: memory(&[Kind::Device, Kind::Pool, Kind::Managed]),
+        device_memory: {
+            let (count, bytes) = memory(&[Kind::Device, Kind::Pool, Kind::Managed]);
+            let left = objects.outstanding.values();
+            left.fold((count, bytes), |(count, bytes), memory| (count + 1, bytes + memory.bytes()))
+        },
         pinned_memory: memory(&[Kind::Pinned]),
         registered_memory: memory(&[Kind::Registered]),
         pending: state.engine.pending(None).len(),

@@ -73,6 +73,18 @@ fn free(address: u64, kinds: &[Kind], unknown: CUresult) -> Answer {
     let process = process()?;
     let mut state = process.lock();
     state.current()?;
+    if let Some(memory) = state.objects.outstanding.get(&address).cloned()
+        && kinds.contains(&Kind::Pool)
+    {
+        // What a graph has left; the host waits, as for all memory of graphs.
+        state.forbidden_in_capture()?;
+        let context = state.current()?;
+        state = wait_for_device(process, state, context)?;
+        state.objects.outstanding.remove(&address);
+        drop(state);
+        memory.clear();
+        return Ok(());
+    }
     let known = state.objects.allocations.get(&address).copied();
     let allocation =
         known.filter(|known| kinds.contains(&known.kind) && !known.freed).ok_or(unknown)?;
@@ -184,7 +196,7 @@ functions! {
     ) {
         let process = process()?;
         process.lock().current()?;
-        let region = process.space.find(address).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
+        let region = process.space.find_known(address).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
         put_if_wanted(base, region.start);
         put_if_wanted(bytes, region.bytes() as usize);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use cuda_sys::CUresult;
 use super::bridge::{EntryId, Heap, Program};
 use super::call::Answer;
 use super::graph::{Capture, Graph, GraphExec, Node};
+use super::graph_memory::GraphMemory;
 use crate::space::Kind;
 
 /// Objects of one kind by handle: a number that is used once, and never an address of anything.
@@ -238,6 +239,10 @@ pub(super) struct Objects {
     pub(super) captures: Handles<Capture>,
     pub(super) users: Handles<super::userobject::UserObject>,
     pub(super) allocations: HashMap<u64, Allocation>,
+    /// Memory that the nodes of graphs stand for, by address.
+    pub(super) graph_memory: HashMap<u64, Weak<GraphMemory>>,
+    /// What launches of graphs have allocated and nobody has freed, as the host enqueued it.
+    pub(super) outstanding: HashMap<u64, Arc<GraphMemory>>,
     pub(super) primaries: Vec<Primary>,
     /// Each device's default pool and the one in use.
     pub(super) device_pools: Vec<(u64, u64)>,
@@ -268,6 +273,8 @@ impl Objects {
             captures: Handles::new(12, bad),
             users: Handles::new(13, CUresult::CUDA_ERROR_INVALID_VALUE),
             allocations: HashMap::new(),
+            graph_memory: HashMap::new(),
+            outstanding: HashMap::new(),
             primaries: vec![Primary::default(); devices],
             device_pools: Vec::new(),
             next_id: 0,

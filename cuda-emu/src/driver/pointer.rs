@@ -16,7 +16,7 @@ use crate::space::Kind;
 unsafe fn attribute(data: *mut c_void, which: CUpointer_attribute, address: u64) -> Answer {
     use CUpointer_attribute as A;
     let process = process()?;
-    let region = process.space.find(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    let region = process.space.find_known(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let state = process.lock();
     let known = state.objects.allocations.get(&region.start);
     // A module's variables belong to no allocation of their own.

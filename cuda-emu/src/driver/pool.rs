@@ -7,13 +7,12 @@
 use core::ffi::{c_int, c_void};
 
 use cuda_sys::{
-    CUdevice, CUdeviceptr, CUgraphNodeType, CUmemAccess_flags, CUmemAccessDesc,
-    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps,
-    CUmemoryPool, CUresult, CUstream, cuuint64_t,
+    CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationType, CUmemLocation,
+    CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
+    cuuint64_t,
 };
 
 use super::call::{Answer, functions, process, put};
-use super::graph::GraphMemory;
 use super::memory::ALIGN;
 use super::objects::{Allocation, Pool, handle, number};
 use super::process::{Process, State};
@@ -72,6 +71,11 @@ impl State {
         }
         let capture = self.objects.streams.get(stream)?.capture.clone();
         let graph = capture.as_ref().map(|(capture, _)| self.capturing(*capture)).transpose()?;
+        if let (Some(graph), Some((capture, tail))) = (graph, capture) {
+            let (node, start) = self.add_allocation(process, graph, bytes, device, &tail)?;
+            self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
+            return Ok(start);
+        }
         let kept = self.kept(device, pool);
         if process.space.used(device).saturating_add(kept).saturating_add(bytes)
             > process.config.memory
@@ -82,14 +86,6 @@ impl State {
             .space
             .allocate(bytes, ALIGN, Kind::Pool, device)
             .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        if let (Some(graph), Some((capture, tail))) = (graph, capture) {
-            let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-            let node = self.add_special(graph, kind, start, &tail)?;
-            let memory = GraphMemory::new(process.space.clone(), start);
-            self.objects.graphs.get_mut(graph)?.memory.push(memory);
-            self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
-            return Ok(start);
-        }
         let mut allocation = Allocation::new(context, Kind::Pool, bytes, 0);
         allocation.pool = pool;
         self.objects.allocations.insert(start, allocation);
@@ -102,14 +98,15 @@ impl State {
         let stream = self.stream(stream)?;
         if let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() {
             let graph = self.capturing(capture)?;
-            let memory = &self.objects.graphs.get(graph)?.memory;
-            // Memory from outside is not a capture's to free; the capture goes on.
-            if !memory.iter().any(|memory| memory.start == address) {
-                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-            }
-            let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE;
-            let node = self.add_special(graph, kind, address, &tail)?;
+            // Memory that no graph has allocated is not a capture's to free; the capture goes on.
+            let node = self.add_free(graph, address, &tail)?;
             self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
+            return Ok(());
+        }
+        if let Some(memory) = self.objects.outstanding.get(&address).cloned() {
+            self.implicit_in_capture(stream)?;
+            self.enqueue(stream, Work::Unmap(memory))?;
+            self.objects.outstanding.remove(&address);
             return Ok(());
         }
         let known = self.objects.allocations.get(&address);
@@ -172,7 +169,10 @@ fn set_device_pool(device: CUdevice, pool: CUmemoryPool) -> Answer {
 ///
 /// # Safety
 /// `location` is null or valid for the read.
-unsafe fn located(location: *const CUmemLocation, kind: CUmemAllocationType) -> Answer<CUdevice> {
+pub(super) unsafe fn located(
+    location: *const CUmemLocation,
+    kind: CUmemAllocationType,
+) -> Answer<CUdevice> {
     if location.is_null() || kind != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }

@@ -1,7 +1,7 @@
 //! The state of the driver: one per process.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_sys::CUresult;
@@ -28,6 +28,8 @@ pub(super) struct Process {
     /// What kernels have printed since the last synchronisation.
     printed: Mutex<Vec<u8>>,
     report: Mutex<Option<String>>,
+    /// The most bytes that graphs have had of each device's memory.
+    pub(super) graph_high: Vec<AtomicU64>,
 }
 
 /// What is behind the lock.
@@ -73,6 +75,7 @@ impl Process {
         }
         let space = Space::new().map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         space.set_limit(config.memory);
+        let graph_high = devices.iter().map(|_| AtomicU64::new(0)).collect();
         let state = State { objects: Objects::new(devices.len()), engine: Engine::new(config) };
         Ok(Self {
             config,
@@ -84,6 +87,7 @@ impl Process {
             lost: AtomicI32::new(0),
             printed: Mutex::new(Vec::new()),
             report: Mutex::new(None),
+            graph_high,
         })
     }
 
@@ -149,6 +153,15 @@ impl Process {
         }
         printed.clear();
     }
+}
+
+/// Begins anew with another seed, or as the eager engine: from here on the same calls give the
+/// same order, as in a new process. See [`Config::seed`]. Answers whether it did: only after
+/// `cuInit`, while no work is enqueued and no stream captures, and before a fault.
+pub fn reseed(seed: Option<u64>) -> bool {
+    let Some(process) = initialised() else { return false };
+    let mut state = process.lock();
+    process.usable().is_ok() && state.objects.captures.len() == 0 && state.engine.reseed(seed)
 }
 
 /// The devices that `CUDA_VISIBLE_DEVICES` leaves: the list ends at the first that there is not.

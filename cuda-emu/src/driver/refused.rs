@@ -10,17 +10,14 @@ use cuda_sys::{
     CUDA_EXT_SEM_SIGNAL_NODE_PARAMS, CUDA_EXT_SEM_WAIT_NODE_PARAMS,
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
     CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC,
-    CUDA_FABRIC_COPY_BATCH_OP, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_LAUNCH_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_MEMCPY3D, CUarray, CUarray_format,
-    CUasyncCallback, CUasyncCallbackHandle, CUatomicOperation, CUcheckpointCheckpointArgs,
-    CUcheckpointLockArgs, CUcheckpointOperationHandle, CUcheckpointRestoreArgs,
-    CUcheckpointUnlockArgs, CUcliqueInfo, CUcontext, CUcoredumpCallbackHandle, CUcoredumpSettings,
-    CUcoredumpStatusCallback, CUdevResource, CUdevResourceDesc, CUdevResourceType, CUdevice,
-    CUdeviceptr, CUevent, CUexecAffinityParam, CUexecAffinityType, CUexternalMemory,
-    CUexternalSemaphore, CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphEdgeData,
-    CUgraphExec, CUgraphMem_attribute, CUgraphNode, CUgraphNodeParams, CUgraphicsResource,
-    CUgreenCtx, CUipcEventHandle, CUipcMemHandle, CUjit_option, CUjitInputType, CUkernelNodeAttrID,
-    CUkernelNodeAttrValue, CUlibrary, CUlinkState, CUlogicalEndpointId,
+    CUDA_FABRIC_COPY_BATCH_OP, CUDA_LAUNCH_PARAMS, CUarray, CUarray_format, CUasyncCallback,
+    CUasyncCallbackHandle, CUatomicOperation, CUcheckpointCheckpointArgs, CUcheckpointLockArgs,
+    CUcheckpointOperationHandle, CUcheckpointRestoreArgs, CUcheckpointUnlockArgs, CUcliqueInfo,
+    CUcontext, CUcoredumpCallbackHandle, CUcoredumpSettings, CUcoredumpStatusCallback,
+    CUdevResource, CUdevResourceDesc, CUdevResourceType, CUdevice, CUdeviceptr, CUevent,
+    CUexecAffinityParam, CUexecAffinityType, CUexternalMemory, CUexternalSemaphore, CUfunction,
+    CUgraph, CUgraphExec, CUgraphNode, CUgraphicsResource, CUgreenCtx, CUipcEventHandle,
+    CUipcMemHandle, CUjit_option, CUjitInputType, CUlibrary, CUlinkState, CUlogicalEndpointId,
     CUmemGenericAllocationHandle, CUmipmappedArray, CUprocessState, CUstream, CUuuid, cuuint64_t,
 };
 
@@ -70,7 +67,6 @@ refused! {
     fn cuDeviceGetP2PAtomicCapabilities(*mut c_uint, *const CUatomicOperation, c_uint, CUdevice, CUdevice);
     fn cuDeviceGetTexture1DLinearMaxWidth(*mut usize, CUarray_format, c_uint, CUdevice);
     fn cuDeviceRegisterAsyncNotification(CUdevice, CUasyncCallback, *mut c_void, *mut CUasyncCallbackHandle);
-    fn cuDeviceSetGraphMemAttribute(CUdevice, CUgraphMem_attribute, *mut c_void);
     fn cuDeviceUnregisterAsyncNotification(CUdevice, CUasyncCallbackHandle);
     fn cuExternalMemoryGetMappedBuffer(*mut CUdeviceptr, CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC);
     fn cuExternalMemoryGetMappedMipmappedArray(*mut CUmipmappedArray, CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC);
@@ -80,35 +76,17 @@ refused! {
     fn cuGraphAddBatchMemOpNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
     fn cuGraphAddExternalSemaphoresSignalNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
     fn cuGraphAddExternalSemaphoresWaitNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_EXT_SEM_WAIT_NODE_PARAMS);
-    fn cuGraphAddMemAllocNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
-    fn cuGraphAddMemFreeNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, CUdeviceptr);
-    fn cuGraphAddNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *mut CUgraphNodeParams);
-    fn cuGraphAddNode_v2(*mut CUgraphNode, CUgraph, *const CUgraphNode, *const CUgraphEdgeData, usize, *mut CUgraphNodeParams);
-    fn cuGraphAddNode_v3(*mut CUgraphNode, CUgraph, *const CUgraphNode, *const CUgraphEdgeData, usize, *mut CUgraphNodeParams);
     fn cuGraphBatchMemOpNodeGetParams(CUgraphNode, *mut CUDA_BATCH_MEM_OP_NODE_PARAMS);
     fn cuGraphBatchMemOpNodeSetParams(CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
-    fn cuGraphConditionalHandleCreate(*mut CUgraphConditionalHandle, CUgraph, CUcontext, c_uint, c_uint);
     fn cuGraphExecBatchMemOpNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_BATCH_MEM_OP_NODE_PARAMS);
-    fn cuGraphExecChildGraphNodeSetParams(CUgraphExec, CUgraphNode, CUgraph);
     fn cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
     fn cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_EXT_SEM_WAIT_NODE_PARAMS);
-    fn cuGraphExecNodeSetParams(CUgraphExec, CUgraphNode, *mut CUgraphNodeParams);
     fn cuGraphExternalSemaphoresSignalNodeGetParams(CUgraphNode, *mut CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
     fn cuGraphExternalSemaphoresSignalNodeSetParams(CUgraphNode, *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
     fn cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode, *mut CUDA_EXT_SEM_WAIT_NODE_PARAMS);
     fn cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode, *const CUDA_EXT_SEM_WAIT_NODE_PARAMS);
-    fn cuGraphKernelNodeCopyAttributes(CUgraphNode, CUgraphNode);
-    fn cuGraphKernelNodeGetAttribute(CUgraphNode, CUkernelNodeAttrID, *mut CUkernelNodeAttrValue);
-    fn cuGraphKernelNodeGetParams(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS_v1);
-    fn cuGraphKernelNodeGetParams_v2(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
-    fn cuGraphKernelNodeSetAttribute(CUgraphNode, CUkernelNodeAttrID, *const CUkernelNodeAttrValue);
-    fn cuGraphMemAllocNodeGetParams(CUgraphNode, *mut CUDA_MEM_ALLOC_NODE_PARAMS);
-    fn cuGraphMemcpyNodeGetParams(CUgraphNode, *mut CUDA_MEMCPY3D);
     fn cuGraphNodeGetLocalId(CUgraphNode, *mut c_uint);
-    fn cuGraphNodeGetParams(CUgraphNode, *mut CUgraphNodeParams);
     fn cuGraphNodeGetToolsId(CUgraphNode, *mut c_ulonglong);
-    fn cuGraphNodeSetParams(CUgraphNode, *mut CUgraphNodeParams);
-    fn cuGraphNodeSetParams_v2(CUgraphNode, *mut CUgraphNodeParams);
     fn cuGraphicsMapResources(c_uint, *mut CUgraphicsResource, CUstream);
     fn cuGraphicsResourceGetMappedMipmappedArray(*mut CUmipmappedArray, CUgraphicsResource);
     fn cuGraphicsResourceGetMappedPointer_v2(*mut CUdeviceptr, *mut usize, CUgraphicsResource);

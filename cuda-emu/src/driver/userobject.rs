@@ -36,7 +36,7 @@ impl State {
         {
             let work = super::work::Work::Host(user.destroy, user.data);
             let pending = self.engine.pending(None);
-            self.engine.insert(0, 0, work, pending);
+            self.engine.insert(0, 0, work, &pending, None);
         }
     }
 }

@@ -8,6 +8,9 @@ use cuda_sys::{CUresult, CUstream};
 
 use super::bridge::{self, KernelWork};
 use super::call::in_callback;
+use super::conditional::{Choice, Condition};
+use super::engine::Turn;
+use super::graph_memory::GraphMemory;
 use super::objects::handle;
 use super::process::Process;
 
@@ -44,6 +47,20 @@ pub(super) enum Work {
     Write(u64, u64, u8),
     /// Frees memory.
     Free(u64),
+    /// Begins a launch of a graph: sets its conditions, and frees what the last one has left.
+    Begin(Arc<Begin>),
+    /// Allocates memory of a graph.
+    Map(Arc<GraphMemory>),
+    /// Frees memory of a graph.
+    Unmap(Arc<GraphMemory>),
+    /// Enqueues one of the graphs inside.
+    Conditional(Arc<Choice>),
+}
+
+/// What a launch of a graph begins with.
+pub(super) struct Begin {
+    pub(super) conditions: Arc<[Condition]>,
+    pub(super) left: Vec<Arc<GraphMemory>>,
 }
 
 /// Where a copy comes from.
@@ -108,6 +125,8 @@ pub(super) enum Outcome {
     Done,
     /// It has to be tried again later.
     Again,
+    /// A conditional node, which chooses behind the lock.
+    Choose,
     /// The device is lost.
     Fault(CUresult, String),
 }
@@ -118,10 +137,11 @@ pub(super) fn host<T>(address: u64) -> *mut T {
 }
 
 /// Does a piece of work, without any lock.
-pub(super) fn perform(process: &Process, work: &Work, stream: u64) -> Outcome {
-    match work {
+pub(super) fn perform(process: &Process, turn: &Turn) -> Outcome {
+    let stream = turn.stream;
+    match &turn.work {
         Work::Nothing | Work::Record(_) => Outcome::Done,
-        Work::Kernel(kernel) => match bridge::run(process, kernel) {
+        Work::Kernel(kernel) => match bridge::run(process, kernel, turn) {
             Ok(()) => Outcome::Done,
             Err((code, report)) => Outcome::Fault(code, report),
         },
@@ -158,6 +178,16 @@ pub(super) fn perform(process: &Process, work: &Work, stream: u64) -> Outcome {
             process.space.free(*address);
             Outcome::Done
         }
+        Work::Begin(begin) => {
+            begin.left.iter().for_each(|memory| memory.clear());
+            if let Some(scope) = &turn.scope {
+                scope.reset(&begin.conditions);
+            }
+            Outcome::Done
+        }
+        Work::Map(memory) => memory.map(process),
+        Work::Unmap(memory) => memory.unmap(),
+        Work::Conditional(_) => Outcome::Choose,
     }
 }
 

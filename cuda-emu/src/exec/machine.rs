@@ -23,6 +23,8 @@ pub(crate) struct Job<'a> {
     pub(crate) entry: EntryId,
     pub(crate) launch: &'a Launch,
     pub(crate) env: &'a Env<'a>,
+    /// Sets a condition of the graph around it; false if there is no such one.
+    pub(crate) condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
     /// `%gridid`
     pub(crate) number: u64,
     /// Bytes of shared memory of a block.

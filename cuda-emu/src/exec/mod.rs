@@ -24,4 +24,5 @@ pub use builtins::heap::Heap;
 pub use config::{DeviceInfo, Env, ExecConfig, Launch, Stats};
 pub use fault::{Fault, Report};
 pub use grid::run;
+pub(crate) use grid::run_in_graph;
 pub use program::{EntryAttributes, EntryId, LoadError, Program};

@@ -9,6 +9,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -127,6 +128,8 @@ pub struct Overlap;
 pub struct Space {
     table: RwLock<Table>,
     reserve: Mutex<Reserve>,
+    /// Addresses that are set aside for regions that come and go.
+    aside: RwLock<BTreeMap<u64, Region>>,
     epoch: AtomicU64,
     next_id: AtomicU64,
     /// Bytes of memory of each device.
@@ -142,6 +145,7 @@ impl Space {
         Ok(Arc::new(Self {
             table: RwLock::new(Table::default()),
             reserve: Mutex::new(Reserve::new()?),
+            aside: RwLock::default(),
             epoch: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             limit: AtomicU64::new(u64::MAX),
@@ -192,6 +196,72 @@ impl Space {
             reserve.give_back(&region);
         }
         Some(region)
+    }
+
+    /// Sets addresses aside for a region that comes and goes: nothing is there before
+    /// [`Space::map`], and nobody else gets the addresses before [`Space::give_up`].
+    ///
+    /// # Errors
+    /// If the range of addresses has no room.
+    pub fn set_aside(
+        &self,
+        bytes: u64,
+        align: u64,
+        kind: Kind,
+        device: u32,
+    ) -> Result<Region, OutOfMemory> {
+        let bytes = bytes.max(1);
+        let full = OutOfMemory { asked: bytes, free: 0 };
+        let align = align.max(1).checked_next_power_of_two().ok_or(full)?;
+        let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = reserve.take(bytes, align).ok_or(full)?;
+        drop(reserve);
+        let region = self.region(start, bytes, kind, device);
+        self.aside.write().unwrap_or_else(PoisonError::into_inner).insert(start, region);
+        Ok(region)
+    }
+
+    /// Makes a region that was set aside be there. What it holds is poison. Answers whether it
+    /// was away.
+    pub fn map(&self, region: &Region) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let away = !table.overlaps(region.start, region.end);
+        if away {
+            Reserve::poison(region);
+            table.insert(*region);
+        }
+        away
+    }
+
+    /// Takes a region that was set aside away again. Answers whether it was there.
+    pub fn unmap(&self, region: &Region) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let there = table.find(region.start).is_some_and(|found| found.id == region.id)
+            && table.remove(region.start).is_some();
+        if there {
+            self.epoch.fetch_add(1, Ordering::Release);
+        }
+        there
+    }
+
+    /// Lets go of addresses that were set aside.
+    pub fn give_up(&self, region: &Region) {
+        self.unmap(region);
+        let mut aside = self.aside.write().unwrap_or_else(PoisonError::into_inner);
+        if aside.remove(&region.start).is_some() {
+            let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+            reserve.give_back(region);
+        }
+    }
+
+    /// The region that contains the address, or that is set aside there.
+    #[must_use]
+    pub fn find_known(&self, address: u64) -> Option<Region> {
+        self.find(address).or_else(|| {
+            let aside = self.aside.read().unwrap_or_else(PoisonError::into_inner);
+            let (_, region) = aside.range(..=address).next_back()?;
+            (address < region.end).then_some(*region)
+        })
     }
 
     /// Makes the caller's memory a region: registered host memory. `free` lets it go, untouched.

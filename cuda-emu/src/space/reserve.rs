@@ -151,16 +151,23 @@ impl Reserve {
         result == 0
     }
 
+    /// Fills a region that nobody may use with poison; not if it is very large. Answers whether.
+    pub(super) fn poison(region: &Region) -> bool {
+        let small = region.bytes() <= POISON_LIMIT;
+        if small {
+            let start = ptr::with_exposed_provenance_mut::<u8>(region.start as usize);
+            // SAFETY: the region is committed memory of ours, and is in no table; what still uses
+            // it uses freed memory, which is what the poison is to show.
+            unsafe { ptr::write_bytes(start, POISON, region.bytes() as usize) };
+        }
+        small
+    }
+
     /// Takes a freed region's memory back: poisoned, and not to be reused at once.
     pub(super) fn give_back(&mut self, region: &Region) {
         let Some(mut slot) = self.slots.remove(&region.start) else { return };
-        let bytes = region.bytes();
-        if bytes <= POISON_LIMIT {
-            let start = ptr::with_exposed_provenance_mut::<u8>(region.start as usize);
-            // SAFETY: the region was committed memory of ours, and is in no table any more; what
-            // still uses it uses freed memory, which is what the poison is to show.
-            unsafe { ptr::write_bytes(start, POISON, bytes as usize) };
-            slot.resident = bytes;
+        if Self::poison(region) {
+            slot.resident = region.bytes();
         } else {
             discard(slot.start, slot.end);
         }

@@ -7,7 +7,10 @@ use core::ptr;
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-use cuda_sys::{CUcontext, CUevent, CUfunction, CUmodule, CUresult, CUstream, Driver};
+use cuda_sys::{
+    CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeType, CUmodule,
+    CUresult, CUstream, CUstreamCaptureMode, Driver,
+};
 
 /// Kernels: `fill(address, count, value)` by one thread, `trap`, and one that does nothing.
 /// (The comment at the top is read by nobody but a stand-in for the executor.)
@@ -117,7 +120,11 @@ pub(crate) fn event() -> CUevent {
 }
 
 pub(crate) fn module() -> CUmodule {
-    let text = CString::new(PTX).expect("no NUL");
+    load(PTX)
+}
+
+pub(crate) fn load(text: &str) -> CUmodule {
+    let text = CString::new(text).expect("no NUL");
     let mut module = ptr::null_mut();
     ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()));
     module
@@ -134,6 +141,43 @@ pub(crate) fn allocate(bytes: usize) -> u64 {
     let mut address = 0;
     ok!(cuMemAlloc_v2(&raw mut address, bytes));
     address
+}
+
+/// Begins a relaxed capture: the tests of a file run at the same time.
+pub(crate) fn begin(stream: CUstream) {
+    ok!(cuStreamBeginCapture_v2(stream, CUstreamCaptureMode(2)));
+}
+
+pub(crate) fn end(stream: CUstream) -> CUgraph {
+    let mut graph = ptr::null_mut();
+    ok!(cuStreamEndCapture(stream, &raw mut graph));
+    graph
+}
+
+pub(crate) fn instantiate(graph: CUgraph) -> CUgraphExec {
+    let mut exec = ptr::null_mut();
+    ok!(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0));
+    exec
+}
+
+/// Launches a graph and waits for it.
+pub(crate) fn run(exec: CUgraphExec, stream: CUstream) {
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuStreamSynchronize(stream));
+}
+
+pub(crate) fn nodes(graph: CUgraph) -> Vec<CUgraphNode> {
+    let mut count = 0;
+    ok!(cuGraphGetNodes(graph, ptr::null_mut(), &raw mut count));
+    let mut nodes = vec![ptr::null_mut(); count];
+    ok!(cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count));
+    nodes
+}
+
+pub(crate) fn kind(node: CUgraphNode) -> CUgraphNodeType {
+    let mut kind = CUgraphNodeType(99);
+    ok!(cuGraphNodeGetType(node, &raw mut kind));
+    kind
 }
 
 /// Launches a kernel with one thread.

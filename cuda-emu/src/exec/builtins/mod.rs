@@ -1,5 +1,5 @@
 //! Functions that the compiler expects the device to have: `vprintf`, `malloc`, `free`,
-//! `__assertfail`.
+//! `__assertfail`, `cudaGraphSetConditional`.
 
 pub(crate) mod heap;
 mod printf;
@@ -22,6 +22,7 @@ pub(crate) enum Builtin {
     Malloc = 1,
     Free = 2,
     AssertFail = 3,
+    SetConditional = 4,
 }
 
 impl Builtin {
@@ -31,19 +32,26 @@ impl Builtin {
             Self::Malloc => "malloc",
             Self::Free => "free",
             Self::AssertFail => "__assertfail",
+            Self::SetConditional => "cudaGraphSetConditional",
         }
     }
 
     pub(crate) fn args(self) -> usize {
         match self {
-            Self::Vprintf => 2,
+            Self::Vprintf | Self::SetConditional => 2,
             Self::Malloc | Self::Free => 1,
             Self::AssertFail => 5,
         }
     }
 }
 
-const ALL: [Builtin; 4] = [Builtin::Vprintf, Builtin::Malloc, Builtin::Free, Builtin::AssertFail];
+const ALL: [Builtin; 5] = [
+    Builtin::Vprintf,
+    Builtin::Malloc,
+    Builtin::Free,
+    Builtin::AssertFail,
+    Builtin::SetConditional,
+];
 
 /// The function of a name.
 pub(crate) fn by_name(name: &str) -> Option<Builtin> {
@@ -153,6 +161,14 @@ impl Lanes for Run {
                     }
                 }
                 Builtin::Malloc => m.job.env.heap.allocate(m.space, first).unwrap_or(0),
+                Builtin::SetConditional => {
+                    let value = m.arg(&call.args, 1, lane) as u32;
+                    if !(m.job.condition)(first, value) {
+                        let text = format!("no condition {first:#x} in the graph of this launch");
+                        return m.fail(Code::LaunchFailed, lane, text);
+                    }
+                    0
+                }
                 Builtin::Free if first == 0 || m.job.env.heap.free(m.space, first) => 0,
                 _ => {
                     let text = format!("free of {first:#x}: {}", m.space.describe(first));

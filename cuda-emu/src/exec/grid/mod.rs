@@ -27,7 +27,18 @@ static LAUNCHES: AtomicU64 = AtomicU64::new(1);
 /// # Errors
 /// The first fault that a worker met, or the time-out.
 pub fn run(program: &Program, launch: &Launch, env: &Env<'_>) -> Result<Stats, Fault> {
-    let job = Job::new(program, launch, env)?;
+    run_in_graph(program, launch, env, &|_, _| false)
+}
+
+/// As [`run`], for a kernel that may be part of a graph: `condition` sets one of its conditions,
+/// and answers whether there is such a one.
+pub(crate) fn run_in_graph(
+    program: &Program,
+    launch: &Launch,
+    env: &Env<'_>,
+    condition: &(dyn Fn(u64, u32) -> bool + Sync),
+) -> Result<Stats, Fault> {
+    let job = Job::new(program, launch, env, condition)?;
     let found: Mutex<Option<Fault>> = Mutex::new(None);
     let count = AtomicU64::new(0);
     let worker = || {
@@ -62,7 +73,12 @@ fn refuse(program: &Program, launch: &Launch, code: cuda_sys::CUresult, what: St
 }
 
 impl<'a> Job<'a> {
-    fn new(program: &'a Program, launch: &'a Launch, env: &'a Env<'a>) -> Result<Self, Fault> {
+    fn new(
+        program: &'a Program,
+        launch: &'a Launch,
+        env: &'a Env<'a>,
+        condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
+    ) -> Result<Self, Fault> {
         use cuda_sys::CUresult as R;
         let no = |code, what| refuse(program, launch, code, what);
         if let Some(why) = program.refused(launch.entry) {
@@ -105,6 +121,7 @@ impl<'a> Job<'a> {
             entry: launch.entry,
             launch,
             env,
+            condition,
             shared_bytes: shared_bytes.max(shared_static),
             number: LAUNCHES.fetch_add(1, Ordering::Relaxed),
             local_bytes: program.local_bytes(launch.entry, env.config.stack_bytes),
