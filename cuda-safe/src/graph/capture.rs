@@ -97,7 +97,8 @@ impl Stream {
     }
 
     /// The launch that was recorded last on this stream, to be changed later with
-    /// [`GraphExec::update`](crate::GraphExec::update).
+    /// [`GraphExec::update`](crate::GraphExec::update). The graph lists what was named so:
+    /// [`GraphExec::nodes`](crate::GraphExec::nodes).
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream doesn't record, or the newest

@@ -136,6 +136,13 @@ impl<'env, S> GraphExec<'env, S> {
         &mut self.state
     }
 
+    /// The launches that were named with [`Stream::last_node`] when the graph was recorded last, in
+    /// that order.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = GraphNode> + use<S> {
+        let recording = self.template.number;
+        (0..self.template.nodes.len()).map(move |index| GraphNode { recording, index })
+    }
+
     /// Gives up the graph and gives back its state. Does not wait: launches that are running finish.
     #[must_use]
     pub fn into_state(self) -> S {
@@ -237,15 +244,15 @@ impl<'env, S> GraphExec<'env, S> {
     /// # kernels! { struct Kernels;
     /// #     unsafe in "" { safe fn scale(a: f32, x: &mut [f32], n: usize) where n <= x.len(); } }
     /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>) -> Result<()> {
-    /// let (n, mut node) = (x.len(), None);
-    /// let mut graph = context.capture((x, &mut node), |stream, (x, node)| {
+    /// let n = x.len();
+    /// let mut graph = context.capture(x, |stream, x| {
     ///     kernels.scale(stream, Launch::cover(n, 256), 1.0, &mut *x, n)?;
-    ///     **node = Some(stream.last_node()?);
+    ///     stream.last_node()?;
     ///     Ok(())
     /// })?;
-    /// let node = graph.state().1.expect("named above");
+    /// let node = graph.nodes().next().expect("named above");
     /// for step in 0..10 {
-    ///     graph.update(node, move |stream, (x, _)| {
+    ///     graph.update(node, move |stream, x| {
     ///         kernels.scale(stream, Launch::cover(n, 256), step as f32, &mut *x, n)
     ///     })?;
     ///     graph.launch(stream)?;

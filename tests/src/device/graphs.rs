@@ -1,9 +1,14 @@
 //! Graphs: captured, launched, changed, and ordered with all other work.
 
-use cuda_safe::{DeviceBuffer, Event, GraphBuilder, Launch, Recaptured, Result, Stream};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use cuda_safe::{
+    DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Launch, Recaptured, Result, Stream,
+};
 
 use super::MS;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -50,13 +55,22 @@ fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResul
 
 fn is_invalid<T>(result: Result<T>, part: &str) -> TestResult {
     match result {
-        Ok(_) => Err(crate::harness::Failure::new(format!("no error about {part:?}"))),
+        Ok(_) => Err(Failure::new(format!("no error about {part:?}"))),
         Err(error) => {
             ensure!(error.code().is_none(), "the driver was asked: {error}");
             ensure!(error.to_string().contains(part), "{error}");
             Ok(())
         }
     }
+}
+
+fn did_not_run() -> Failure {
+    Failure::new("the closure did not run".to_owned())
+}
+
+/// The one launch that was named.
+fn named<S>(graph: &GraphExec<'_, S>) -> std::result::Result<GraphNode, Failure> {
+    graph.nodes().next().ok_or_else(|| Failure::new("no node was named".to_owned()))
 }
 
 /// 2 × 50 steps, launched 10 times: in place and out of place, on one stream.
@@ -66,8 +80,8 @@ fn a_chain(device: &TestDevice) -> TestResult {
     let n = N as u64;
     let mut graph = device.context().capture(state, |stream, (now, next)| {
         for _ in 0..50 {
-            device.count(basic.add(stream, SHAPE, now, n, 1))?;
-            device.count(basic.copy(stream, SHAPE, &*now, next, n))?;
+            device.count(basic.add(stream, SHAPE, &mut *now, n, 1))?;
+            device.count(basic.copy(stream, SHAPE, &*now, &mut *next, n))?;
         }
         Ok(())
     })?;
@@ -84,7 +98,7 @@ fn sizes(device: &TestDevice) -> TestResult {
     for n in [0usize, 1, 31, 32, 33, 100_000] {
         let state = DeviceBuffer::<u32>::zeroed(&stream, n)?;
         let mut graph = device.context().capture(state, |stream, data| {
-            device.count(basic.add(stream, Launch::cover(n, 256), data, n as u64, 7))
+            device.count(basic.add(stream, Launch::cover(n, 256), &mut *data, n as u64, 7))
         })?;
         graph.launch(&stream)?;
         graph.launch(&stream)?;
@@ -102,9 +116,9 @@ fn ordered_with_other_streams(device: &TestDevice) -> TestResult {
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
     let n = N as u64;
     let mut graph = device.context().capture(zeroed(&home)?, |stream, data| {
-        device.count(basic.add(stream, SHAPE, data, n, 1))?;
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
         device.count(delay.delay(stream, (1, 1), 5 * MS))?;
-        device.count(basic.add(stream, SHAPE, data, n, 1))
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))
     })?;
     for launched in [&home, &other] {
         device.count(delay.delayed_fill(&third, (1, 256), graph.state_mut(), n, 10, 20 * MS))?;
@@ -131,7 +145,7 @@ fn captured_while_in_use(device: &TestDevice) -> TestResult {
     device.count(delay.delayed_fill(&other, (1, 256), &mut data, n, 5, 30 * MS))?;
     let mut graph = device
         .context()
-        .capture(data, |stream, data| device.count(basic.add(stream, SHAPE, data, n, 1)))?;
+        .capture(data, |stream, data| device.count(basic.add(stream, SHAPE, &mut *data, n, 1)))?;
     graph.launch(&home)?;
     all_are(graph.state(), &home, 6)
 }
@@ -144,13 +158,13 @@ fn forks_wait_where_memory_asks(device: &TestDevice) -> TestResult {
     let state = [zeroed(&stream)?, zeroed(&stream)?, zeroed(&stream)?, zeroed(&stream)?];
     let mut graph = device.context().capture(state, |one, [data, left, right, sum]| {
         let (two, three) = (one.fork()?, one.fork()?);
-        device.count(delay.delayed_fill(one, (1, 256), data, n, 3, 5 * MS))?;
+        device.count(delay.delayed_fill(one, (1, 256), &mut *data, n, 3, 5 * MS))?;
         // Two readers on two streams, a writer on the first.
-        device.count(delay.delayed_copy(&two, (1, 256), &*data, left, n, 10 * MS))?;
-        device.count(delay.delayed_copy(&three, (1, 256), &*data, right, n, 3 * MS))?;
-        device.count(basic.fill(one, SHAPE, data, n, 9))?;
-        device.count(basic.copy(&three, SHAPE, &*left, sum, n))?;
-        device.count(basic.add(one, SHAPE, sum, n, 1))
+        device.count(delay.delayed_copy(&two, (1, 256), &*data, &mut *left, n, 10 * MS))?;
+        device.count(delay.delayed_copy(&three, (1, 256), &*data, &mut *right, n, 3 * MS))?;
+        device.count(basic.fill(one, SHAPE, &mut *data, n, 9))?;
+        device.count(basic.copy(&three, SHAPE, &*left, &mut *sum, n))?;
+        device.count(basic.add(one, SHAPE, &mut *sum, n, 1))
     })?;
     for _ in 0..2 {
         graph.launch(&stream)?;
@@ -170,14 +184,14 @@ fn forks_joined_by_hand(device: &TestDevice) -> TestResult {
     let mut graph = device.context().capture(state, |one, (a, b)| {
         let two = one.fork()?;
         let idle = two.fork()?;
-        device.count(basic.add(one, SHAPE, a, n, 1))?;
-        device.count(basic.add(&two, SHAPE, b, n, 1))?;
+        device.count(basic.add(one, SHAPE, &mut *a, n, 1))?;
+        device.count(basic.add(&two, SHAPE, &mut *b, n, 1))?;
         one.wait_stream(&two)?;
         two.wait_stream(one)?;
         idle.wait_stream(&two)?;
-        device.count(basic.add(&idle, SHAPE, a, n, 1))?;
+        device.count(basic.add(&idle, SHAPE, &mut *a, n, 1))?;
         drop(two);
-        device.count(basic.add(one, SHAPE, b, n, 1))
+        device.count(basic.add(one, SHAPE, &mut *b, n, 1))
     })?;
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 2)?;
@@ -192,10 +206,10 @@ fn events_in_a_capture(device: &TestDevice) -> TestResult {
     let inside = &inside;
     let mut graph = device.context().capture(zeroed(&stream)?, |one, data| {
         let two = one.fork()?;
-        device.count(basic.add(one, SHAPE, data, n, 1))?;
+        device.count(basic.add(one, SHAPE, &mut *data, n, 1))?;
         inside.record(one)?;
         two.wait_event(inside)?;
-        device.count(basic.add(&two, SHAPE, data, n, 1))
+        device.count(basic.add(&two, SHAPE, &mut *data, n, 1))
     })?;
     is_invalid(stream.wait_event(inside), "outside the recording")?;
     is_invalid(inside.is_done(), "recorded in a capture")?;
@@ -215,10 +229,9 @@ fn what_cannot_be_recorded(device: &TestDevice) -> TestResult {
     let n = N as u64;
     let event = Event::new(device.context())?;
     event.record(&other)?;
-    let mut failures = Vec::new();
-    let list = &mut failures;
-    let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
-        device.count(basic.add(stream, SHAPE, data, n, 1))?;
+    let state = (zeroed(&stream)?, Vec::new());
+    let mut graph = device.context().capture(state, |stream, (data, list)| {
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
         let mut host = vec![0; N];
         list.push(is_invalid(stream.synchronize(), "waits for the device"));
         list.push(is_invalid(stream.is_done(), "waits for the device"));
@@ -229,33 +242,33 @@ fn what_cannot_be_recorded(device: &TestDevice) -> TestResult {
         list.push(is_invalid(other.wait_stream(stream), "outside the recording"));
         list.push(is_invalid(stream.host_function(|| ()), "once"));
         list.push(is_invalid(other.fork(), "only a stream that records"));
-        device.count(basic.add(stream, SHAPE, data, n, 1))
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))
     })?;
+    let failures = std::mem::take(&mut graph.state_mut().1);
     ensure_eq!(failures.len(), 9);
     failures.into_iter().collect::<TestResult>()?;
     graph.launch(&stream)?;
-    all_are(graph.state(), &stream, 2)
+    all_are(&graph.state().0, &stream, 2)
 }
 
 fn streams_of_ended_captures(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut kept = None;
-    let place = &mut kept;
-    let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
-        *place = Some((stream.clone(), stream.fork()?));
-        device.count(basic.add(stream, SHAPE, data, n, 1))
+    let state = (zeroed(&stream)?, None);
+    let mut graph = device.context().capture(state, |stream, (data, kept)| {
+        *kept = Some((stream.clone(), stream.fork()?));
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))
     })?;
     graph.launch(&stream)?;
     let mut data = zeroed(&stream)?;
-    let (one, two) = kept.ok_or("the closure ran")?;
+    let Some((one, two)) = graph.state_mut().1.take() else { return Err(did_not_run()) };
     for ended in [&one, &two] {
         is_invalid(basic.add(ended, SHAPE, &mut data, n, 1), "has ended")?;
         is_invalid(DeviceBuffer::<u32>::zeroed(ended, 5).map(|_| ()), "has ended")?;
         is_invalid(graph.launch(ended), "has ended")?;
         is_invalid(ended.fork(), "has ended")?;
     }
-    all_are(graph.state(), &stream, 1)
+    all_are(&graph.state().0, &stream, 1)
 }
 
 /// Scratch memory that the graph allocates and frees, on two streams of the recording.
@@ -268,7 +281,7 @@ fn memory_of_the_graph(device: &TestDevice) -> TestResult {
             device.count(basic.copy(stream, SHAPE, &*data, &mut scratch, n))?;
             let side = stream.fork()?;
             device.count(basic.add(&side, SHAPE, &mut scratch, n, 1))?;
-            device.count(basic.copy(stream, SHAPE, &scratch, data, n))?;
+            device.count(basic.copy(stream, SHAPE, &scratch, &mut *data, n))?;
             drop(scratch);
         }
         Ok(())
@@ -283,23 +296,22 @@ fn memory_of_the_graph(device: &TestDevice) -> TestResult {
 fn memory_that_escapes(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut kept = None;
-    let place = &mut kept;
-    let captured = device.context().capture((), |stream, ()| {
-        *place = Some(zeroed(stream)?);
+    let kept = Rc::new(Cell::new(None));
+    let place = kept.clone();
+    let captured = device.context().capture((), move |stream, ()| {
+        place.set(Some(zeroed(stream)?));
         Ok(())
     });
     is_invalid(captured, "still alive")?;
-    let mut escaped = kept.ok_or("the closure ran")?;
+    let Some(mut escaped) = kept.take() else { return Err(did_not_run()) };
     is_invalid(basic.add(&stream, SHAPE, &mut escaped, n, 1), "only while its graph runs")?;
     is_invalid(escaped.to_vec(&stream), "only while its graph runs")?;
-    let mut of_another = None;
-    let place = &mut of_another;
-    device.context().capture((), |stream, ()| {
-        *place = Some(is_invalid(basic.add(stream, SHAPE, &mut escaped, n, 1), "another capture"));
+    let refused = device.context().capture(None, |stream, refused| {
+        let used = basic.add(stream, SHAPE, &mut escaped, n, 1);
+        *refused = Some(is_invalid(used, "another capture"));
         Ok(())
     })?;
-    of_another.ok_or("the closure ran")?
+    refused.into_state().unwrap_or_else(|| Err(did_not_run()))
 }
 
 /// Each launch copies what the slice held while recording; patterns of any size.
@@ -335,24 +347,24 @@ fn uploads_and_fills(device: &TestDevice) -> TestResult {
 fn a_node_changes(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let (mut first, mut second) = (None, None);
-    let (first_at, second_at) = (&mut first, &mut second);
     let basic = &basic;
     let state = (zeroed(&stream)?, zeroed(&stream)?);
     let mut graph = device.context().capture(state, move |stream, (a, b)| {
-        device.count(basic.add(stream, SHAPE, a, n, 1))?;
-        *first_at = Some(stream.last_node()?);
-        device.count(basic.copy(stream, SHAPE, &*a, b, n))?;
-        *second_at = Some(stream.last_node()?);
+        device.count(basic.add(stream, SHAPE, &mut *a, n, 1))?;
+        stream.last_node()?;
+        device.count(basic.copy(stream, SHAPE, &*a, &mut *b, n))?;
+        stream.last_node()?;
         Ok(())
     })?;
-    let (first, second) = (first.ok_or("named")?, second.ok_or("named")?);
+    let [first, second] = graph.nodes().collect::<Vec<_>>()[..] else {
+        return Err(Failure::new("two nodes were named".to_owned()));
+    };
     graph.launch(&stream)?;
     all_are(&graph.state().1, &stream, 1)?;
     // Another value, and launches that are enqueued keep the old one.
     for value in 2..5 {
         graph.launch(&stream)?;
-        graph.update(first, move |stream, (a, _)| basic.add(stream, SHAPE, a, n, value))?;
+        graph.update(first, move |stream, (a, _)| basic.add(stream, SHAPE, &mut *a, n, value))?;
     }
     graph.launch(&stream)?;
     // 1 + 1 + 2 + 3 + 4.
@@ -362,7 +374,7 @@ fn a_node_changes(device: &TestDevice) -> TestResult {
     new.fill(&stream, 40)?;
     drop(old);
     graph.update(second, move |stream, (a, _)| {
-        basic.copy(stream, (3, 128), &new, a, n)
+        basic.copy(stream, (3, 128), &new, &mut *a, n)
         // `new` goes here; the graph keeps its memory.
     })?;
     let scribbled = (0..4).map(|_| zeroed(&stream)).collect::<Result<Vec<_>>>()?;
@@ -370,7 +382,7 @@ fn a_node_changes(device: &TestDevice) -> TestResult {
     all_are(&graph.state().0, &stream, 40)?;
     all_are(&graph.state().1, &stream, 11)?;
     drop(scribbled);
-    graph.update(second, move |stream, (a, _)| basic.fill(stream, (3, 128), a, n, 6))?;
+    graph.update(second, move |stream, (a, _)| basic.fill(stream, (3, 128), &mut *a, n, 6))?;
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 6)
 }
@@ -379,24 +391,25 @@ fn a_node_changes(device: &TestDevice) -> TestResult {
 fn a_node_beside_others(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut node = None;
-    let (place, basic) = (&mut node, &basic);
+    let basic = &basic;
     let state = [zeroed(&stream)?, zeroed(&stream)?, zeroed(&stream)?];
     let mut graph = device.context().capture(state, move |one, [a, b, c]| {
         let two = one.fork()?;
-        device.count(basic.copy(one, SHAPE, &*a, b, n))?;
-        *place = Some(one.last_node()?);
-        device.count(basic.fill(&two, SHAPE, c, n, 3))
+        device.count(basic.copy(one, SHAPE, &*a, &mut *b, n))?;
+        one.last_node()?;
+        device.count(basic.fill(&two, SHAPE, &mut *c, n, 3))
     })?;
-    let node = node.ok_or("named")?;
-    let refused = graph.update(node, move |stream, [a, _, c]| basic.copy(stream, SHAPE, &*c, a, n));
+    let node = named(&graph)?;
+    let refused =
+        graph.update(node, move |stream, [a, _, c]| basic.copy(stream, SHAPE, &*c, &mut *a, n));
     is_invalid(refused, "another node of the graph uses this memory")?;
-    let refused = graph.update(node, move |stream, [_, _, c]| basic.fill(stream, SHAPE, c, n, 1));
+    let refused =
+        graph.update(node, move |stream, [_, _, c]| basic.fill(stream, SHAPE, &mut *c, n, 1));
     is_invalid(refused, "another node of the graph uses this memory")?;
     // What it has used itself it may go on using, the other way round too.
     graph.state_mut()[0].fill(&stream, 8)?;
     graph.state_mut()[1].fill(&stream, 9)?;
-    graph.update(node, move |stream, [a, b, _]| basic.copy(stream, SHAPE, &*b, a, n))?;
+    graph.update(node, move |stream, [a, b, _]| basic.copy(stream, SHAPE, &*b, &mut *a, n))?;
     graph.launch(&stream)?;
     all_are(&graph.state()[0], &stream, 9)?;
     all_are(&graph.state()[2], &stream, 3)
@@ -405,32 +418,31 @@ fn a_node_beside_others(device: &TestDevice) -> TestResult {
 fn a_change_that_fails(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut node = None;
-    let (place, basic) = (&mut node, &basic);
-    let mut no_launch = Vec::new();
-    let list = &mut no_launch;
-    let mut graph = device.context().capture(zeroed(&stream)?, move |stream, data| {
+    let basic = &basic;
+    let state = (zeroed(&stream)?, Vec::new());
+    let mut graph = device.context().capture(state, move |stream, (data, list)| {
         list.push(is_invalid(stream.last_node(), "no launch"));
-        device.count(basic.add(stream, SHAPE, data, n, 1))?;
-        *place = Some(stream.last_node()?);
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
+        stream.last_node()?;
         list.push(is_invalid(stream.last_node(), "no launch"));
         data.slice_mut(..1)?.fill(stream, 5)?;
         list.push(is_invalid(stream.last_node(), "no launch"));
         Ok(())
     })?;
+    let no_launch = std::mem::take(&mut graph.state_mut().1);
     ensure_eq!(no_launch.len(), 3);
     no_launch.into_iter().collect::<TestResult>()?;
-    let node = node.ok_or("named")?;
+    let node = named(&graph)?;
     is_invalid(graph.update(node, |_, _| Ok(())), "no launch was made")?;
-    let twice = graph.update(node, move |stream, data| {
-        basic.add(stream, SHAPE, data, n, 2)?;
-        basic.add(stream, SHAPE, data, n, 3)
+    let twice = graph.update(node, move |stream, (data, _)| {
+        basic.add(stream, SHAPE, &mut *data, n, 2)?;
+        basic.add(stream, SHAPE, &mut *data, n, 3)
     });
     is_invalid(twice, "only be changed by one launch")?;
-    is_invalid(graph.update(node, |stream, data| data.fill(stream, 1)), "only be changed")?;
+    is_invalid(graph.update(node, |stream, (data, _)| data.fill(stream, 1)), "only be changed")?;
     is_invalid(
-        graph.update(node, move |stream, data| {
-            basic.add(stream, Launch::from(SHAPE).cooperative(), data, n, 2)
+        graph.update(node, move |stream, (data, _)| {
+            basic.add(stream, Launch::from(SHAPE).cooperative(), &mut *data, n, 2)
         }),
         "keeps its attributes",
     )?;
@@ -439,37 +451,36 @@ fn a_change_that_fails(device: &TestDevice) -> TestResult {
     is_invalid(other.update(node, |_, ()| Ok(())), "not one of this graph")?;
     graph.launch(&stream)?;
     // The first of the two launches has changed the node.
-    first_difference(&graph.state().to_vec(&stream)?[1..], &vec![2; N - 1])
+    first_difference(&graph.state().0.to_vec(&stream)?[1..], &vec![2; N - 1])
 }
 
 fn recaptured(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut nodes = Vec::new();
-    let list = &mut nodes;
     let basic = &basic;
     let state = (zeroed(&stream)?, zeroed(&stream)?);
     let mut graph = device.context().capture(state, move |stream, (a, b)| {
-        device.count(basic.add(stream, SHAPE, a, n, 1))?;
-        list.push(stream.last_node()?);
-        device.count(basic.copy(stream, SHAPE, &*a, b, n))
+        device.count(basic.add(stream, SHAPE, &mut *a, n, 1))?;
+        stream.last_node()?;
+        device.count(basic.copy(stream, SHAPE, &*a, &mut *b, n))
     })?;
+    let node = named(&graph)?;
     graph.launch(&stream)?;
     // Other arguments, the same shape; and then the other way round.
     let again = graph.recapture(move |stream, (a, b)| {
-        device.count(basic.add(stream, SHAPE, b, n, 10))?;
+        device.count(basic.add(stream, SHAPE, &mut *b, n, 10))?;
         stream.last_node()?;
-        device.count(basic.copy(stream, SHAPE, &*b, a, n))
+        device.count(basic.copy(stream, SHAPE, &*b, &mut *a, n))
     })?;
     ensure_eq!(again, Recaptured::Updated);
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 11)?;
-    graph.update(nodes[0], move |stream, (_, b)| basic.add(stream, SHAPE, b, n, 100))?;
+    graph.update(node, move |stream, (_, b)| basic.add(stream, SHAPE, &mut *b, n, 100))?;
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 111)?;
-    let again = graph.recapture(move |stream, (a, _)| basic.fill(stream, SHAPE, a, n, 7))?;
+    let again = graph.recapture(move |stream, (a, _)| basic.fill(stream, SHAPE, &mut *a, n, 7))?;
     ensure_eq!(again, Recaptured::Rebuilt);
-    let old = graph.update(nodes[0], move |stream, (a, _)| basic.fill(stream, SHAPE, a, n, 8));
+    let old = graph.update(node, move |stream, (a, _)| basic.fill(stream, SHAPE, &mut *a, n, 8));
     is_invalid(old, "not one of this graph")?;
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 7)?;
@@ -480,14 +491,14 @@ fn clones(device: &TestDevice) -> TestResult {
     let (stream, other) = (device.stream()?, device.stream()?);
     let basic = Basic::of(device)?;
     let n = N as u64;
-    let mut node = None;
-    let (place, basic) = (&mut node, &basic);
+    let basic = &basic;
+    let mut fresh = zeroed(&other)?;
     let mut graph = device.context().capture(zeroed(&stream)?, move |stream, data| {
-        device.count(basic.add(stream, SHAPE, data, n, 1))?;
-        *place = Some(stream.last_node()?);
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
+        stream.last_node()?;
         Ok(())
     })?;
-    let node = node.ok_or("named")?;
+    let node = named(&graph)?;
     let mut copy = graph.try_clone("another state")?;
     for _ in 0..10 {
         graph.launch(&stream)?;
@@ -496,7 +507,6 @@ fn clones(device: &TestDevice) -> TestResult {
     all_are(graph.state(), &stream, 20)?;
     ensure_eq!(*copy.state(), "another state");
     // A change of one does not reach the other.
-    let mut fresh = zeroed(&other)?;
     copy.update(node, |stream, _| basic.add(stream, SHAPE, &mut fresh, n, 1))?;
     is_invalid(copy.try_clone(()).map(|_| ()), "were changed")?;
     copy.launch(&other)?;
@@ -512,7 +522,7 @@ fn children(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
     let mut inner = device.context().capture(zeroed(&stream)?, |stream, data| {
-        device.count(basic.add(stream, SHAPE, data, n, 1))
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 1))
     })?;
     let inner = &mut inner;
     let mut outer = device.context().capture(zeroed(&stream)?, |stream, seen| {
@@ -533,7 +543,7 @@ fn children(device: &TestDevice) -> TestResult {
 fn dot(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
-        device.count(basic.add(stream, SHAPE, data, N as u64, 1))?;
+        device.count(basic.add(stream, SHAPE, &mut *data, N as u64, 1))?;
         data.fill(stream, 5)
     })?;
     let folder = tempfile::tempdir()?;
@@ -548,36 +558,32 @@ fn parts(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
     let n = N as u64;
-    let state = [zeroed(&stream)?, zeroed(&stream)?, zeroed(&stream)?];
+    let state = ([zeroed(&stream)?, zeroed(&stream)?, zeroed(&stream)?], None);
     let mut builder = GraphBuilder::new(device.context(), state)?;
     let (delay, basic) = (&delay, &basic);
-    let mut scratch = None;
-    let slot = std::sync::Mutex::new(&mut scratch);
-    let slot = &slot;
-    let one = builder.add(&[], move |stream, [a, ..]| {
-        device.count(delay.delayed_fill(stream, (1, 256), a, n, 3, 10 * MS))
+    let one = builder.add(&[], move |stream, ([a, ..], _)| {
+        device.count(delay.delayed_fill(stream, (1, 256), &mut *a, n, 3, 10 * MS))
     })?;
     // Not told to come after the first, but it has to: it reads what that one writes.
-    builder
-        .add(&[], move |stream, [a, b, _]| device.count(basic.copy(stream, SHAPE, &*a, b, n)))?;
-    let made = builder.add(&[], move |stream, _| {
+    builder.add(&[], move |stream, ([a, b, _], _)| {
+        device.count(basic.copy(stream, SHAPE, &*a, &mut *b, n))
+    })?;
+    let made = builder.add(&[], move |stream, (_, scratch)| {
         let mut memory = DeviceBuffer::<u32>::zeroed(stream, N)?;
         device.count(basic.add(stream, SHAPE, &mut memory, n, 20))?;
-        if let Ok(mut slot) = slot.lock() {
-            **slot = Some(memory);
-        }
+        *scratch = Some(memory);
         Ok(())
     })?;
-    builder.add(&[one, made], move |stream, [_, b, c]| {
-        if let Some(memory) = slot.lock().ok().and_then(|mut slot| slot.take()) {
-            device.count(basic.copy(stream, SHAPE, &memory, c, n))?;
+    builder.add(&[one, made], move |stream, ([_, b, c], scratch)| {
+        if let Some(memory) = scratch.take() {
+            device.count(basic.copy(stream, SHAPE, &memory, &mut *c, n))?;
         }
-        device.count(basic.add(stream, SHAPE, b, n, 1))
+        device.count(basic.add(stream, SHAPE, &mut *b, n, 1))
     })?;
     let mut graph = builder.instantiate()?;
     for _ in 0..2 {
         graph.launch(&stream)?;
-        let [a, b, c] = graph.state();
+        let ([a, b, c], _) = graph.state();
         all_are(a, &stream, 3)?;
         all_are(b, &stream, 4)?;
         all_are(c, &stream, 20)?;
@@ -592,14 +598,14 @@ fn conditions(device: &TestDevice) -> TestResult {
     let state = (DeviceBuffer::<u32>::zeroed(&stream, 3)?, zeroed(&stream)?, zeroed(&stream)?);
     let mut graph = device.context().capture(state, |stream, (flags, data, seen)| {
         let side = stream.fork()?;
-        device.count(basic.copy(&side, SHAPE, &*data, seen, n))?;
+        device.count(basic.copy(&side, SHAPE, &*data, &mut *seen, n))?;
         stream.record_if(flags.slice(..1)?, |stream| {
-            device.count(basic.add(stream, SHAPE, data, n, 1))?;
+            device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
             stream.record_if(flags.slice(1..)?, |stream| {
-                device.count(basic.add(stream, SHAPE, data, n, 10))
+                device.count(basic.add(stream, SHAPE, &mut *data, n, 10))
             })
         })?;
-        device.count(basic.add(stream, SHAPE, data, n, 100))
+        device.count(basic.add(stream, SHAPE, &mut *data, n, 100))
     })?;
     let mut expected = 0;
     for flags in [[0, 0, 0], [1, 0, 0], [0, 1, 0], [7, 3, 0], [1, 0, 1]] {
@@ -612,13 +618,11 @@ fn conditions(device: &TestDevice) -> TestResult {
     }
     let (flag, mut data) = (DeviceBuffer::<u32>::zeroed(&stream, 0)?, zeroed(&stream)?);
     is_invalid(stream.record_if(&flag, |_| Ok(())), "only a stream that records")?;
-    let mut refused = Vec::new();
-    let list = &mut refused;
-    device.context().capture((), |stream, ()| {
-        list.push(is_invalid(stream.record_if(&flag, |_| Ok(())), "not within"));
+    let refused = device.context().capture(None, |stream, refused| {
+        *refused = Some(is_invalid(stream.record_if(&flag, |_| Ok(())), "not within"));
         Ok(())
     })?;
-    refused.into_iter().collect::<TestResult>()?;
+    refused.into_state().unwrap_or_else(|| Err(did_not_run()))?;
     // What a body can't hold fails the whole capture, with its reason.
     let flags = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     let failed = device.context().capture((), |stream, ()| {
@@ -637,7 +641,7 @@ fn loops(device: &TestDevice) -> TestResult {
     let state = (DeviceBuffer::<u32>::zeroed(&stream, 1)?, zeroed(&stream)?);
     let mut graph = device.context().capture(state, |stream, (left, data)| {
         stream.record_while(left, |stream, mut left| {
-            device.count(basic.add(stream, SHAPE, data, n, 1))?;
+            device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
             device.count(basic.add(stream, (1, 32), &mut left, 1, u32::MAX))
         })
     })?;
@@ -657,7 +661,7 @@ fn state_taken_back(device: &TestDevice) -> TestResult {
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
     let n = N as u64;
     let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
-        device.count(delay.delayed_fill(stream, (1, 256), data, n, 4, 20 * MS))
+        device.count(delay.delayed_fill(stream, (1, 256), &mut *data, n, 4, 20 * MS))
     })?;
     graph.launch(&other)?;
     let (data, closed) = graph.close();
@@ -665,7 +669,7 @@ fn state_taken_back(device: &TestDevice) -> TestResult {
     all_are(&data, &stream, 4)?;
     // The graph goes while it runs, with the last handle to its memory.
     let mut graph = device.context().capture(data, |stream, data| {
-        device.count(delay.delayed_fill(stream, (1, 256), data, n, 5, 20 * MS))
+        device.count(delay.delayed_fill(stream, (1, 256), &mut *data, n, 5, 20 * MS))
     })?;
     graph.launch(&other)?;
     drop(graph);
@@ -683,28 +687,28 @@ fn panics(device: &TestDevice) -> TestResult {
     let n = N as u64;
     let mut data = zeroed(&stream)?;
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        device.context().capture((), |stream, ()| {
+        let graph = device.context().capture((), |stream, ()| {
             basic.add(stream, SHAPE, &mut data, n, 1)?;
             std::panic::resume_unwind(Box::new("on purpose"))
-        })
+        });
+        graph.map(|_| ())
     }));
     ensure!(caught.is_err());
     let failed = device.context().capture((), |stream, ()| {
         basic.add(stream, SHAPE, &mut data, n, 1)?;
         data.slice(..N + 1).map(|_| ())
     });
-    is_invalid(failed.map(|_| ()), "not within")?;
-    let mut node = None;
-    let (place, basic) = (&mut node, &basic);
+    is_invalid(failed, "not within")?;
+    let basic = &basic;
     let mut graph = device.context().capture(data, move |stream, data| {
-        basic.add(stream, SHAPE, data, n, 1)?;
-        *place = Some(stream.last_node()?);
+        basic.add(stream, SHAPE, &mut *data, n, 1)?;
+        stream.last_node()?;
         Ok(())
     })?;
-    let node = node.ok_or("named")?;
+    let node = named(&graph)?;
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         graph.update(node, move |stream, data| {
-            basic.add(stream, SHAPE, data, n, 2)?;
+            basic.add(stream, SHAPE, &mut *data, n, 2)?;
             std::panic::resume_unwind(Box::new("on purpose"))
         })
     }));
@@ -722,7 +726,7 @@ fn threads(device: &TestDevice) -> TestResult {
     let n = N as u64;
     let mut graph = device
         .context()
-        .capture(zeroed(&one)?, |stream, data| basic.add(stream, SHAPE, data, n, 1))?;
+        .capture(zeroed(&one)?, |stream, data| basic.add(stream, SHAPE, &mut *data, n, 1))?;
     // The buffer leaves the graph, which goes on using its memory.
     let mut taken = std::mem::replace(graph.state_mut(), zeroed(&one)?);
     std::thread::scope(|scope| {
@@ -731,10 +735,10 @@ fn threads(device: &TestDevice) -> TestResult {
             Ok::<_, cuda_safe::Error>(())
         });
         let adding = (0..ROUNDS).try_for_each(|_| basic.add(&two, SHAPE, &mut taken, n, 1));
-        let launching = launching.join().map_err(|_| "a thread panicked")?;
-        launching?;
+        let launched = launching.join();
+        launched.map_err(|_| Failure::new("a thread panicked".to_owned()))??;
         adding?;
-        Ok::<_, crate::harness::Failure>(())
+        Ok::<_, Failure>(())
     })?;
     all_are(&taken, &two, 2 * ROUNDS)
 }
@@ -744,8 +748,9 @@ fn versions(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
     let state = (zeroed(&stream)?, zeroed(&stream)?);
-    let mut graph =
-        device.context().capture(state, |stream, (a, b)| basic.copy(stream, SHAPE, &*a, b, n))?;
+    let mut graph = device
+        .context()
+        .capture(state, |stream, (a, b)| basic.copy(stream, SHAPE, &*a, &mut *b, n))?;
     let of = |buffer: &DeviceBuffer<u32>| buffer.allocation().version(buffer.byte_range());
     let before = (of(&graph.state().0), of(&graph.state().1));
     graph.launch(&stream)?;
