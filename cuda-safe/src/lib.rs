@@ -45,6 +45,16 @@
 //! kernels come later than their launch; such an error says so and names the stream's last
 //! launches. After a fatal one the process has lost the device: every later call answers the same
 //! error and every drop is quiet.
+//!
+//! # Features
+//! None is on by default.
+//! - `half`: `f16` and `bf16` as elements and kernel arguments.
+//! - `ndarray`: buffers from and to arrays of `ndarray`.
+//! - `tracing`: what happens is told to the `tracing` crate, under the target `cuda_safe`: launches,
+//!   copies, allocations and frees at `TRACE`; waits, loads of modules and synchronisations, with
+//!   their times in nanoseconds, at `DEBUG`; compiles at `INFO`; errors of the driver at `ERROR`,
+//!   and those that a drop met at `WARN`.
+//! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
 // First: the others use its macros.
 mod trace;
@@ -65,6 +75,8 @@ pub mod vector;
 
 #[cfg(feature = "ndarray")]
 mod ndarray;
+#[cfg(feature = "nvtx")]
+pub mod nvtx;
 
 pub use context::{Context, Stats};
 pub use device::{
