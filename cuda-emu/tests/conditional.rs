@@ -111,8 +111,8 @@ fn condition(graph: CUgraph, default: Option<u32>) -> u64 {
 }
 
 fn describe(handle: u64, kind: CUgraphConditionalNodeType, size: u32) -> CUgraphNodeParams {
-    let mut params = CUgraphNodeParams::default();
-    params.type_ = CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    let kind_of_node = CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    let mut params = CUgraphNodeParams { type_: kind_of_node, ..CUgraphNodeParams::default() };
     params.__bindgen_anon_1.conditional = CUDA_CONDITIONAL_NODE_PARAMS {
         handle,
         type_: kind,

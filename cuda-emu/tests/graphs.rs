@@ -206,3 +206,25 @@ fn memory_of_a_graph_lives_as_long_as_it() {
     let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT;
     fails!(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute((&raw mut owner).cast(), which, inside));
 }
+
+#[test]
+fn a_graph_of_a_thousand_kernels_costs_little_to_launch() {
+    context();
+    let (one, target) = (stream(1), allocate(4));
+    let kernel = function(module(), "fill");
+    begin(one);
+    for value in 0..1000 {
+        assert_eq!(fill(kernel, one, target, 1, value), SUCCESS);
+    }
+    let exec = instantiate(end(one));
+    run(exec, one);
+    let begun = std::time::Instant::now();
+    for _ in 0..10 {
+        run(exec, one);
+    }
+    let each = begun.elapsed() / 10;
+    println!("{each:?} a launch");
+    assert_eq!(words(target, 1), [999]);
+    // A bound for a busy machine without optimisation; it is some tens of milliseconds.
+    assert!(each.as_secs() < 2, "{each:?}");
+}

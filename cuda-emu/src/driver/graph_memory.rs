@@ -236,8 +236,10 @@ pub(super) unsafe fn add_described(
 
 /// What an allocation node was made of.
 pub(super) fn describe(memory: &GraphMemory) -> CUDA_MEM_ALLOC_NODE_PARAMS {
-    let mut location = CUmemLocation::default();
-    location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    let mut location = CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        ..CUmemLocation::default()
+    };
     location.__bindgen_anon_1.id = memory.device() as CUdevice;
     CUDA_MEM_ALLOC_NODE_PARAMS {
         poolProps: CUmemPoolProps {

@@ -183,8 +183,8 @@ unsafe fn change_exec(
 fn told(node: u64) -> Answer<CUgraphNodeParams> {
     let process = process()?;
     let mut state = process.lock();
-    let mut params = CUgraphNodeParams::default();
-    params.type_ = state.objects.nodes.get(node)?.kind;
+    let kind = state.objects.nodes.get(node)?.kind;
+    let mut params = CUgraphNodeParams { type_: kind, ..CUgraphNodeParams::default() };
     let parts = &mut params.__bindgen_anon_1;
     if params.type_ == KERNEL {
         let told = told_kernel(&mut state, node)?;
