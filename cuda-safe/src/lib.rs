@@ -93,8 +93,8 @@ pub use launch::{
     UseVisitor, WriteView,
 };
 pub use memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, HostMut, HostRef, PinnedBuffer,
-    Transfer, UnifiedBuffer,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
+    PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
 };
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,

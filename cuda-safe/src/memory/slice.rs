@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
-use super::{copy, host};
+use super::copy;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::trace::event;
@@ -313,9 +313,6 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         let to = (self.allocation, self.offset);
         let from = (source.allocation, source.offset);
         event!(TRACE, bytes = source.bytes(), stream = stream.id(), "copy on the device");
-        if source.allocation.is_visible() || self.allocation.is_visible() {
-            return host::copy(stream, to, from, source.bytes());
-        }
         copy::copy_on_device(stream, to, from, source.bytes())
     }
 

@@ -391,15 +391,15 @@ pub(crate) fn outside_capture(what: &str) -> Error {
 }
 
 impl StreamInner {
-    /// Fails on a stream that records: what waits for the device, or asks it, can't be recorded.
-    pub(crate) fn not_capturing(&self, call: &'static str) -> Result<()> {
+    /// Fails on a stream that records: `what` waits for the device, asks it, or goes through memory
+    /// that is used again before a graph runs.
+    pub(crate) fn not_capturing(&self, what: &str) -> Result<()> {
         if self.capture.is_none() {
             return Ok(());
         }
-        Err(Error::invalid(format!("{call} waits for the device, which a recording stream can't"))
-            .with_hint(
-                "do it on another stream, before the capture or after a launch of the graph",
-            ))
+        Err(Error::invalid(format!("{what} can't be recorded")).with_hint(
+            "do it on another stream, before the capture or after a launch of the graph",
+        ))
     }
 
     #[inline]

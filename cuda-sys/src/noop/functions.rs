@@ -241,6 +241,20 @@ functions! {
     fn cuMemcpyDtoDAsync_v2(
         _to: CUdeviceptr, _from: CUdeviceptr, _bytes: usize, _stream: CUstream
     ) { Ok(()) }
+    fn cuMemcpy3DAsync_v2(what: *const CUDA_MEMCPY3D, _stream: CUstream) {
+        if what.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let what = what.read();
+        if what.dstMemoryType == CUmemorytype::CU_MEMORYTYPE_HOST {
+            // As above.
+            for row in 0..what.Height * what.Depth {
+                let row = row / what.Height * what.dstHeight + row % what.Height;
+                what.dstHost.byte_add(row * what.dstPitch).write_bytes(0, what.WidthInBytes);
+            }
+        }
+        Ok(())
+    }
     fn cuMemsetD8Async(_at: CUdeviceptr, _value: u8, _count: usize, _stream: CUstream) { Ok(()) }
     fn cuMemsetD16Async(_at: CUdeviceptr, _value: u16, _count: usize, _stream: CUstream) { Ok(()) }
     fn cuMemsetD32Async(_at: CUdeviceptr, _value: c_uint, _count: usize, _stream: CUstream) {

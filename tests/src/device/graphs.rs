@@ -233,10 +233,10 @@ fn what_cannot_be_recorded(device: &TestDevice) -> TestResult {
     let mut graph = device.context().capture(state, |stream, (data, list)| {
         device.count(basic.add(stream, SHAPE, &mut *data, n, 1))?;
         let mut host = vec![0; N];
-        list.push(is_invalid(stream.synchronize(), "waits for the device"));
-        list.push(is_invalid(stream.is_done(), "waits for the device"));
-        list.push(is_invalid(data.to_vec(stream), "waits for the device"));
-        list.push(is_invalid(data.download(stream, &mut host), "waits for the device"));
+        list.push(is_invalid(stream.synchronize(), "can't be recorded"));
+        list.push(is_invalid(stream.is_done(), "can't be recorded"));
+        list.push(is_invalid(data.to_vec(stream), "can't be recorded"));
+        list.push(is_invalid(data.download(stream, &mut host), "can't be recorded"));
         list.push(is_invalid(stream.wait_event(&event), "outside the recording"));
         list.push(is_invalid(stream.wait_stream(&other), "outside the recording"));
         list.push(is_invalid(other.wait_stream(stream), "outside the recording"));
@@ -446,7 +446,7 @@ fn a_change_that_fails(device: &TestDevice) -> TestResult {
         }),
         "keeps its attributes",
     )?;
-    is_invalid(graph.update(node, |stream, _| stream.synchronize()), "waits for the device")?;
+    is_invalid(graph.update(node, |stream, _| stream.synchronize()), "can't be recorded")?;
     let mut other = device.context().capture((), |_, ()| Ok(()))?;
     is_invalid(other.update(node, |_, ()| Ok(())), "not one of this graph")?;
     graph.launch(&stream)?;

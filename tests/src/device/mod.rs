@@ -18,6 +18,7 @@ mod names;
 mod order;
 mod pinned;
 mod saxpy;
+mod shaped;
 mod sharing;
 mod streams;
 mod unified;
@@ -31,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
         saxpy::cases(),
         buffers::cases(),
         copies::cases(),
+        shaped::cases(),
         pinned::cases(),
         futures::cases(),
         unified::cases(),

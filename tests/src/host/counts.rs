@@ -2,11 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer};
+use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer, PitchedLayout};
 
 use super::heap::allocations;
 use super::lab::Lab;
-use crate::harness::{Case, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -18,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("counts::large_upload", large_upload),
         Case::host("counts::downloads", downloads),
         Case::host("counts::pinned_transfers", pinned_transfers),
+        Case::host("counts::boxes", boxes),
         Case::host("counts::fills", fills),
         Case::host("counts::second_stream", second_stream),
         Case::host("counts::what_the_host_has_seen_is_not_waited_for", seen_by_the_host),
@@ -212,6 +213,43 @@ fn pinned_transfers() -> TestResult {
     drop((again, buffer, stream));
     lab.context.collect()?;
     ensure_eq!(lab.context.stats().in_bin, 0);
+    lab.close()
+}
+
+/// One call for a box, unless it has a shape that the driver does not take.
+fn boxes() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    // Nothing runs on this driver, so what is only addressed may be large.
+    let mut big = DeviceBuffer::<MaybeUninit<u8>>::uninit(&stream, 12 << 30)?;
+    let source = DeviceBuffer::<MaybeUninit<u8>>::uninit(&stream, 12 << 30)?;
+    let layout = |row_pitch, slice_pitch| PitchedLayout { offset: 1, row_pitch, slice_pitch };
+    let mut copy = |to: PitchedLayout, extent: (usize, usize, usize)| {
+        let from = PitchedLayout { offset: 0, ..to };
+        let (calls, ()) =
+            lab.calls(|| big.as_slice_mut().copy_3d_from(&stream, to, &source, from, extent))?;
+        Ok::<_, Failure>(calls)
+    };
+    const BOX: &str = "cuMemcpy3DAsync_v2";
+    ensure_eq!(copy(layout(100, 1000), (50, 8, 7))?, [BOX]);
+    ensure_eq!(copy(layout(100, 1000), (50, 1, 7))?, [BOX], "a plane across the slices");
+    ensure_eq!(copy(layout(100, 1001), (50, 1, 7))?, [BOX]);
+    ensure_eq!(copy(layout(100, 1001), (50, 8, 7))?, [BOX; 7], "not a whole number of rows");
+    ensure_eq!(copy(layout(50, 400), (50, 8, 7))?, ["cuMemcpyDtoDAsync_v2"], "no gaps");
+    // Farther apart than the driver takes: each row in pieces of a GiB.
+    ensure_eq!(copy(layout(5 << 30, 0), (3 << 29, 2, 1))?, [BOX; 4]);
+
+    // From the host, as many rows to a call as a block of the ring holds.
+    let mut bytes = DeviceBuffer::<u8>::zeroed(&stream, 7000 * 1024)?;
+    let (to, from) = (layout(1024, 0), layout(1000, 0));
+    let host = vec![1; 7_000_001];
+    bytes.as_slice_mut().upload_3d(&stream, to, &host, from, (1000, 6000))?;
+    lab.recorder.take();
+    bytes.as_slice_mut().upload_3d(&stream, to, &host, from, (1000, 6000))?;
+    let calls = lab.recorder.names();
+    let copies = calls.iter().filter(|name| **name == BOX).count();
+    ensure_eq!(copies, 3, "{calls:?}");
+    drop((big, source, bytes, stream));
     lab.close()
 }
 

@@ -2,7 +2,8 @@
 //! failing once, and with other contexts current.
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, Launch, Module, PinnedBuffer, Result, Stream, launch,
+    Context, DeviceBuffer, Event, Launch, Module, PinnedBuffer, PitchedLayout, Result, Stream,
+    launch,
 };
 
 use super::lab::PTX;
@@ -52,6 +53,7 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("large_copies", large_copies),
     ("fills", fills),
     ("copies", copies),
+    ("boxes", boxes),
     ("pinned", pinned),
     ("abandoned", abandoned),
     ("globals", globals),
@@ -230,6 +232,23 @@ fn copies(s: &Steps<'_>) -> Result<()> {
     s.drop(from);
     s.drop(copy);
     s.drop(to);
+    Ok(())
+}
+
+fn boxes(s: &Steps<'_>) -> Result<()> {
+    let (home, other) = (s.stream()?, s.stream()?);
+    let extent = (1000, 1100, 3);
+    let (to, from) = (PitchedLayout::pitched::<u8>(extent), PitchedLayout::compact(extent));
+    let host = vec![5u8; from.len(extent)?];
+    let mut first = s.at(DeviceBuffer::<u8>::zeroed(&home, to.len(extent)?))?;
+    let mut second = s.at(DeviceBuffer::<u8>::zeroed(&home, to.len(extent)?))?;
+    s.at(first.as_slice_mut().upload_3d(&home, to, &host, from, extent))?;
+    let part = (500, 1100, 2);
+    s.at(second.as_slice_mut().copy_3d_from(&other, to.at(9, 0, 1), &first, to, part))?;
+    let mut target = vec![1u8; host.len()];
+    s.at(second.as_slice().download_3d(&home, to, &mut target, from, extent))?;
+    s.drop(first);
+    s.drop(second);
     Ok(())
 }
 

@@ -30,7 +30,7 @@ const SMALL_BYTES: usize = BLOCK_BYTES / 8;
 const PACK_ALIGN: usize = 256;
 
 /// How many blocks one download keeps in flight.
-const DOWNLOAD_BLOCKS: usize = 4;
+pub(super) const DOWNLOAD_BLOCKS: usize = 4;
 
 /// Copies `source` to the device. Returns when `source` was read, not when the copy is done.
 pub(super) fn upload(
@@ -293,6 +293,9 @@ pub(super) fn copy_on_device(
 ) -> Result<()> {
     if bytes == 0 {
         return Ok(());
+    }
+    if to.is_visible() || from.is_visible() {
+        return super::host::copy(stream, (to, to_offset), (from, from_offset), bytes);
     }
     let uses = [
         (from, from_offset..from_offset + bytes, Access::Read),

@@ -123,6 +123,7 @@ functions! {
     );
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    fn cuMemcpy3DAsync_v2(what: *const CUDA_MEMCPY3D, stream: CUstream);
     fn cuMemsetD8Async(at: CUdeviceptr, value: u8, count: usize, stream: CUstream);
     fn cuMemsetD16Async(at: CUdeviceptr, value: u16, count: usize, stream: CUstream);
     fn cuMemsetD32Async(at: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
