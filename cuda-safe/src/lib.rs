@@ -70,6 +70,7 @@ mod kernel;
 mod launch;
 mod memory;
 mod module;
+mod peer;
 mod stream;
 pub mod vector;
 

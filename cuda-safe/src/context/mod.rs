@@ -19,6 +19,7 @@ use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{Crew, Pool, Staging};
+use crate::peer::Peers;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
 
@@ -53,6 +54,7 @@ pub(crate) struct ContextInner {
     /// Held from the ordering to the recording of uses of memory that graphs use too.
     turn: Mutex<()>,
     pub(crate) conditional: Conditional,
+    pub(crate) peers: Peers,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept for whoever asks; see [`Context::take_drop_errors`].
@@ -387,6 +389,7 @@ impl ContextInner {
             counters: Counters::default(),
             turn: Mutex::new(()),
             conditional: Conditional::default(),
+            peers: Peers::default(),
             streams: Mutex::new(Vec::new()),
             drop_errors: Mutex::new(Vec::new()),
         })

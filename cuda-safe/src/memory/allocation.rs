@@ -177,6 +177,11 @@ impl Allocation {
         self.home_id == stream.inner().id
     }
 
+    /// Whether the memory is somebody else's, or part of something else such as a module.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        matches!(self.kind, Kind::Borrowed { .. })
+    }
+
     pub(super) fn kind(&self) -> &Kind {
         &self.kind
     }
@@ -268,6 +273,11 @@ impl Drop for Allocation {
         if let Err(error) = joined {
             // Freeing now could pull the memory away from work on another stream.
             home.context.keep_drop_error(error);
+            if self.is_used_elsewhere() {
+                // The bin waits for one device: better lost than pulled away from another.
+                std::mem::forget(kind);
+                return;
+            }
             let item = match kind {
                 Kind::Visible(visible) => return self.discard_visible(visible),
                 Kind::Borrowed { token } => Garbage::Token(token),

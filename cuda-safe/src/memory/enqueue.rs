@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 
 use super::allocation::Allocation;
 use super::uses::Access;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::stream::{Stream, StreamInner};
 
@@ -62,11 +62,38 @@ impl<'a> Enqueuing<'a> {
             Some(recording) => recording.begin_use(stream.inner(), allocation, range, access),
             None => {
                 if self.turn.is_none() && allocation.is_captured() {
+                    // A turn belongs to a context, and nobody ever takes two.
+                    self.is_of_its_context(allocation)?;
                     self.take_turn();
                 }
                 allocation.begin_shared_use(stream, range, access)
             }
         }
+    }
+
+    /// As [`begin_use`](Self::begin_use) for work that the driver itself does between contexts, for
+    /// which kernels need no access.
+    pub(crate) fn begin_peer_use(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
+            return self.begin_use(allocation, range, access);
+        }
+        if allocation.is_captured() {
+            self.is_of_its_context(allocation)?;
+        }
+        allocation.home().inner().state().usable()?;
+        allocation.order_use(self.stream, range, access)
+    }
+
+    fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
+        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
+            return Ok(());
+        }
+        Err(Error::invalid("memory that a graph uses can be used by streams of its context alone"))
     }
 
     /// Lets no other enqueue that uses memory of graphs in between, until this one is over.

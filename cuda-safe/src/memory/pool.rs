@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_sys::{
-    CUdevice_attribute, CUdeviceptr, CUmemAllocationType, CUmemLocation, CUmemLocationType,
-    CUmemPool_attribute, CUmemPoolHandle_st, CUmemPoolProps, CUmemoryPool,
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolHandle_st,
+    CUmemPoolProps, CUmemoryPool,
 };
 
 use super::allocation::Kind;
@@ -127,6 +128,21 @@ impl Pool {
         // SAFETY: the attribute's type is a 64-bit integer, which `value` points to.
         let result = unsafe { state.sys.cuMemPoolSetAttribute(pool, attribute, value) };
         state.answer("cuMemPoolSetAttribute", result)
+    }
+
+    /// Lets kernels of another device use the pool's memory.
+    pub(crate) fn share_with(&self, context: &ContextInner, device: CUdevice) -> Result<()> {
+        let Some(pool) = self.handle() else { return Ok(()) };
+        let mut location = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            ..Default::default()
+        };
+        location.__bindgen_anon_1.id = device;
+        let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        let access = CUmemAccessDesc { location, flags };
+        // SAFETY: the pool is live as long as its context, and there is one description.
+        let result = unsafe { context.state.sys.cuMemPoolSetAccess(pool, &raw const access, 1) };
+        context.answer("cuMemPoolSetAccess", result)
     }
 
     /// Destroys the pool: called when nothing allocated from it is left.

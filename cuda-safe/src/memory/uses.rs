@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::allocation::Allocation;
 use super::ranges::Ranges;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stream::Stream;
 
 /// How a kernel or a copy uses a range of an allocation.
@@ -83,10 +83,20 @@ impl Allocation {
         let user = stream.inner();
         self.exists_outside_graphs()?;
         if !std::sync::Arc::ptr_eq(&user.context, &self.home().inner().context) {
-            return Err(Error::invalid(
-                "the buffer belongs to another context than the stream it is used on",
-            ));
+            self.reachable_from(&user.context)?;
         }
+        self.order_use(stream, range, access)
+    }
+
+    /// Makes the stream, perhaps one of another context, wait for conflicting uses.
+    #[cold]
+    pub(crate) fn order_use(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        let user = stream.inner();
         if self.bytes() == 0 {
             return Ok(());
         }
@@ -184,7 +194,7 @@ impl Allocation {
 
     /// The newest number of each stream that something has to wait for which uses all of the
     /// memory in this way. The handles keep the streams until then.
-    pub(super) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
+    pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();
         let Some(uses) = self.uses.get() else { return newest };
         let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);

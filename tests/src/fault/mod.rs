@@ -7,6 +7,7 @@ mod futures;
 mod images;
 mod kernels;
 mod memory;
+mod peers;
 mod process;
 mod symbols;
 
@@ -20,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         futures::cases(),
         images::cases(),
         memory::cases(),
+        peers::cases(),
         answers::cases(),
         devices::cases(),
         symbols::cases(),

@@ -1,0 +1,198 @@
+//! Two devices: copies from one to the other, and kernels of one that use memory of the other.
+//!
+//! Order is kept as between streams of one context: an event is made in the context of the stream
+//! that records it, and a stream of another context of the same driver may wait for it.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use cuda_sys::CUresult;
+
+use crate::context::{Context, ContextInner};
+use crate::error::{Error, Result};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::stream::Stream;
+
+/// The contexts whose memory a context's kernels may use.
+#[derive(Default)]
+pub(crate) struct Peers {
+    // Weak, so that no context keeps another open; and so that an address names one context only,
+    // as long as it is listed.
+    enabled: Mutex<Vec<Weak<ContextInner>>>,
+}
+
+impl Peers {
+    fn contains(&self, other: &Arc<ContextInner>) -> bool {
+        let enabled = self.enabled.lock().unwrap_or_else(PoisonError::into_inner);
+        enabled.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(other)))
+    }
+
+    fn insert(&self, other: &Arc<ContextInner>) {
+        let mut enabled = self.enabled.lock().unwrap_or_else(PoisonError::into_inner);
+        enabled.retain(|known| known.strong_count() > 0);
+        enabled.push(Arc::downgrade(other));
+    }
+}
+
+impl Context {
+    /// Whether kernels of this context's device can use memory of `other`'s device. A device is no
+    /// peer of its own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the contexts belong to different
+    /// drivers; otherwise what the driver answered.
+    #[doc(alias = "cuDeviceCanAccessPeer")]
+    pub fn can_access_peer(&self, other: &Self) -> Result<bool> {
+        let (user, owner) = (self.inner(), other.inner());
+        user.state.usable()?;
+        user.state.same_driver(owner.state)?;
+        let mut can = 0;
+        let (from, to) = (user.state.raw, owner.state.raw);
+        // SAFETY: `can` is a valid place for an int.
+        let result = unsafe { user.state.sys.cuDeviceCanAccessPeer(&raw mut can, from, to) };
+        user.answer("cuDeviceCanAccessPeer", result)?;
+        Ok(can != 0)
+    }
+
+    /// Lets kernels of this context use memory of `other`, what exists and what is allocated later:
+    /// launches here may then be given its buffers. One direction; enabling twice is no error.
+    ///
+    /// That goes for memory that this crate allocates. Of memory that came in by
+    /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) only the owner knows who may use
+    /// it, so it is not shared unless it was given away.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the devices can't; otherwise what the
+    /// driver answered.
+    #[doc(alias = "cuCtxEnablePeerAccess")]
+    #[doc(alias = "cuMemPoolSetAccess")]
+    pub fn enable_peer_access(&self, other: &Self) -> Result<()> {
+        let (user, owner) = (self.inner(), other.inner());
+        user.state.usable()?;
+        owner.state.usable()?;
+        if Arc::ptr_eq(user, owner) {
+            return Ok(());
+        }
+        if !self.can_access_peer(other)? {
+            let (from, to) = (user.state.ordinal, owner.state.ordinal);
+            return Err(Error::invalid(format!(
+                "device {from} can't access memory of device {to}"
+            ))
+            .with_hint("DeviceSliceMut::copy_from_peer copies between any two devices"));
+        }
+        if user.peers.contains(owner) {
+            return Ok(());
+        }
+        user.with_current(|| {
+            // SAFETY: both contexts are live, and the user's is current.
+            match unsafe { user.state.sys.cuCtxEnablePeerAccess(owner.raw, 0) } {
+                // Somebody else in the process has: access belongs to the driver's contexts.
+                Ok(CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) => Ok(()),
+                answer => user.answer("cuCtxEnablePeerAccess", answer),
+            }
+        })?;
+        // Memory of pools is not part of that.
+        owner.pool.share_with(owner, user.state.raw)?;
+        user.peers.insert(owner);
+        Ok(())
+    }
+}
+
+impl Allocation {
+    /// Fails unless work of `user`, another context than the memory's own, may use the memory.
+    #[cold]
+    pub(crate) fn reachable_from(&self, user: &ContextInner) -> Result<()> {
+        let owner = &self.home().inner().context;
+        if !user.peers.contains(owner) {
+            let refused = Error::invalid(
+                "the buffer belongs to another context than the stream it is used on",
+            );
+            if std::ptr::eq(user.state.sys, owner.state.sys)
+                && user.state.ordinal != owner.state.ordinal
+            {
+                return Err(refused.with_hint(
+                    "copy it with DeviceSliceMut::copy_from_peer, or let the stream's context use \
+                     memory of the other device by Context::enable_peer_access",
+                ));
+            }
+            return Err(refused);
+        }
+        if self.is_borrowed() {
+            return Err(Error::invalid(
+                "memory that this crate did not allocate is used in its own context only",
+            ));
+        }
+        owner.state.usable()
+    }
+
+    /// Whether streams of other contexts have used the memory lately: waiting for its own device
+    /// then does not do.
+    pub(crate) fn is_used_elsewhere(&self) -> bool {
+        let home = &self.home().inner().context;
+        self.newest_uses(Access::Write)
+            .iter()
+            .any(|(stream, _)| !Arc::ptr_eq(&stream.inner().context, home))
+    }
+}
+
+impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
+    /// Copies from memory of another device, in `stream`'s order; `stream` may be one of either
+    /// context. The copy waits for uses that conflict with it, on both devices, and later uses wait
+    /// for the copy. Peer access need not be enabled; it makes the copy direct.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ, or the stream
+    /// belongs to neither context; otherwise what the driver answered.
+    #[doc(alias = "cuMemcpyPeerAsync")]
+    pub fn copy_from_peer<'b>(
+        &mut self,
+        stream: &Stream,
+        source: impl Into<DeviceSlice<'b, T>>,
+    ) -> Result<()> {
+        let source = source.into();
+        let (to, from) = (self.allocation(), source.allocation());
+        let (to_context, from_context) = (&to.home().inner().context, &from.home().inner().context);
+        if Arc::ptr_eq(to_context, from_context) {
+            return self.copy_from(stream, source);
+        }
+        if self.len() != source.len() {
+            return Err(Error::invalid(format!(
+                "copy: {} elements on one side and {} on the other",
+                self.len(),
+                source.len()
+            )));
+        }
+        let inner = stream.inner();
+        inner.not_capturing("a copy between devices")?;
+        let mut enqueuing = Enqueuing::on(stream)?;
+        inner.state().same_driver(to_context.state)?;
+        inner.state().same_driver(from_context.state)?;
+        if ![to_context, from_context].into_iter().any(|known| Arc::ptr_eq(known, &inner.context)) {
+            return Err(Error::invalid("the stream belongs to neither of the two contexts"));
+        }
+        let bytes = self.bytes();
+        if bytes == 0 {
+            return Ok(());
+        }
+        enqueuing.begin_peer_use(from, source.byte_range(), Access::Read)?;
+        enqueuing.begin_peer_use(to, self.byte_range(), Access::Write)?;
+        let done = inner.context.with_current(|| {
+            let (target, source, sys) = (self.as_raw(), source.as_raw(), inner.state().sys);
+            if to.is_visible() || from.is_visible() {
+                // SAFETY: both ranges lie in allocations that the caller holds, by addresses that
+                // the driver knows, so it finds out itself where they are.
+                let result = unsafe { sys.cuMemcpyAsync(target, source, bytes, inner.raw) };
+                return inner.answer("cuMemcpyAsync", result);
+            }
+            let (to, from) = (to_context.raw, from_context.raw);
+            // SAFETY: both ranges lie in allocations of these contexts, which the caller holds.
+            let result =
+                unsafe { sys.cuMemcpyPeerAsync(target, to, source, from, bytes, inner.raw) };
+            inner.answer("cuMemcpyPeerAsync", result)
+        });
+        // Recorded even if the call failed: part of it may have been enqueued.
+        let sequence = enqueuing.number();
+        enqueuing.end_use(from, source.byte_range(), Access::Read, sequence);
+        enqueuing.end_use(to, self.byte_range(), Access::Write, sequence);
+        done
+    }
+}
