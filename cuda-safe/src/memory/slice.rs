@@ -98,6 +98,9 @@ macro_rules! view {
 
             /// Copies the elements to a new vector. Waits until it is filled.
             ///
+            /// [`download`](Self::download) to memory that was written before is faster: the pages
+            /// of a new vector have to be provided by the system first.
+            ///
             /// # Errors
             /// What the driver answered, or the error of earlier work on the stream.
             #[doc(alias = "cuMemcpyDtoH")]
@@ -124,6 +127,9 @@ macro_rules! view {
             }
 
             /// Copies the elements into `target`. Waits until it is written.
+            ///
+            /// From 8 MiB on several threads take part:
+            /// [`Context::set_copy_threads`](crate::Context::set_copy_threads).
             ///
             /// # Errors
             /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise
@@ -283,6 +289,9 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     }
 
     /// Copies `source` to the device, in `stream`'s order. Returns when `source` was read.
+    ///
+    /// From 8 MiB on several threads take part:
+    /// [`Context::set_copy_threads`](crate::Context::set_copy_threads).
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the

@@ -49,7 +49,7 @@ impl StagingBlock {
         context.answer("cuEventSynchronize", result)
     }
 
-    fn is_done(&self, context: &ContextInner) -> Result<bool> {
+    pub(super) fn is_done(&self, context: &ContextInner) -> Result<bool> {
         // SAFETY: the block owns the event.
         match unsafe { context.state.sys.cuEventQuery(self.event) } {
             Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),

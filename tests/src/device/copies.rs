@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("copies::from_several_threads", from_several_threads),
         Case::device("copies::spread_over_threads", spread_over_threads).serial(),
         Case::device("copies::threads_keep_the_order", threads_keep_the_order).serial(),
+        Case::device("copies::a_large_upload_does_not_wait", a_large_upload_does_not_wait).serial(),
         Case::device("copies::staging_is_bounded", staging_is_bounded).serial(),
     ]
 }
@@ -192,6 +193,25 @@ fn threads_keep_the_order(device: &TestDevice) -> TestResult {
         buffer.upload(&stream, &words)?;
         first_difference(&seen, &vec![7; n])?;
         first_difference(&buffer.to_vec(&stream)?, &words)
+    })
+}
+
+/// What fits the ring is uploaded while the stream still waits for something that only the host
+/// will do, with however many threads.
+fn a_large_upload_does_not_wait(device: &TestDevice) -> TestResult {
+    with_threads(device, || {
+        let stream = device.stream()?;
+        let source = device.rng(27).bytes(20 << 20);
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, source.len())?;
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        stream.host_function(move || {
+            // Answers when the other end is dropped, too.
+            let _ = wait.recv();
+        })?;
+        buffer.upload(&stream, &source)?;
+        ensure!(!stream.is_done()?);
+        drop(done);
+        first_difference(&buffer.to_vec(&stream)?, &source)
     })
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::CUdeviceptr;
 
-use super::crew::Claim;
+use super::crew::{Claim, MOST_THREADS};
 use super::{InFlight, copy_from_block, copy_to_block, fresh, read_block};
 use crate::error::{Error, Result};
 use crate::memory::staging::{BLOCK_BYTES, StagingBlock};
@@ -25,19 +25,29 @@ pub(super) const LARGE_BYTES: usize = 8 << 20;
 /// which one thread then faults in.
 const CHUNK_BYTES: usize = BLOCK_BYTES;
 
-/// Blocks of one thread.
+/// Blocks that a thread uses in turn.
 const BLOCKS: usize = 2;
+
+/// The most blocks of one copy, whatever its threads.
+const MOST_BLOCKS: usize = MOST_THREADS * BLOCKS;
 
 /// A copy that threads take part in.
 struct Shared<'a, C> {
     stream: &'a StreamInner,
-    /// The chunks that nobody has claimed: each is the host's end, and its place in the whole.
-    chunks: Mutex<Vec<(usize, C)>>,
-    /// Blocks that no thread has taken, and that the device is done with.
-    blocks: Mutex<Vec<StagingBlock>>,
+    rest: Mutex<Rest<C>>,
+    /// Whether there was a block for each chunk, so that none has to be used again.
+    fits: bool,
     /// The first error.
     failed: Mutex<Option<Error>>,
     finished: AtomicUsize,
+}
+
+/// What no thread has claimed.
+struct Rest<C> {
+    /// Each is the host's end, and its place in the whole; the first one comes last.
+    chunks: Vec<(usize, C)>,
+    /// The device is done with them.
+    blocks: Vec<StagingBlock>,
 }
 
 impl<'a, C: Send> Shared<'a, C> {
@@ -48,25 +58,25 @@ impl<'a, C: Send> Shared<'a, C> {
         (blocks, chunks): (Vec<StagingBlock>, impl Iterator<Item = C>),
         part: impl Fn(&Self) -> Result<()> + Sync,
     ) -> Result<()> {
-        let threads = blocks.len() / BLOCKS;
-        // The last one is claimed first, so this makes it the first.
         let mut chunks: Vec<_> = chunks.enumerate().collect();
         chunks.reverse();
         let total = chunks.len();
+        let fits = total <= blocks.len();
+        let threads = if fits { total } else { blocks.len() / BLOCKS };
         let shared = Self {
             stream,
-            chunks: Mutex::new(chunks),
-            blocks: Mutex::new(blocks),
+            fits,
+            rest: Mutex::new(Rest { chunks, blocks }),
             failed: Mutex::new(None),
             finished: AtomicUsize::new(0),
         };
         stream.context.counters.threaded_copies.fetch_add(1, Ordering::Relaxed);
-        claim.run(threads, &|| {
+        claim.run(threads.min(stream.context.crew.threads()), &|| {
             if let Err(error) = part(&shared) {
                 shared.fail(error);
             }
         });
-        for block in shared.blocks.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for block in shared.rest.into_inner().unwrap_or_else(PoisonError::into_inner).blocks {
             stream.context.staging.release(block);
         }
         match shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -76,22 +86,29 @@ impl<'a, C: Send> Shared<'a, C> {
         }
     }
 
-    fn next_chunk(&self) -> Option<(usize, C)> {
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn take_block(&self) -> Option<StagingBlock> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    /// The next chunk, with a block for it if the thread wants `another` and there is one. Nothing
+    /// if no chunk is left, or no block either and the thread `has` none. Chunk and block go
+    /// together: where every chunk has its block, nobody is left without.
+    fn claim(&self, another: bool, has: bool) -> Option<(usize, C, Option<StagingBlock>)> {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        if rest.chunks.is_empty() {
+            return None;
+        }
+        let block = if another { rest.blocks.pop() } else { None };
+        if block.is_none() && !has {
+            return None;
+        }
+        rest.chunks.pop().map(|(index, chunk)| (index, chunk, block))
     }
 
     fn give_back(&self, block: StagingBlock) {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner).blocks.push(block);
     }
 
     /// Keeps the first error, and leaves nothing to claim.
     fn fail(&self, error: Error) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner).chunks.clear();
     }
 
     fn finish_one(&self) {
@@ -99,14 +116,18 @@ impl<'a, C: Send> Shared<'a, C> {
     }
 }
 
-/// Two blocks for each of as many threads as the copy has chunks for, or fewer if the ring has no
-/// more without a wait. `None` if that would be one thread's.
-fn blocks_for(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingBlock>>> {
+/// Two blocks for each thread, or one for each chunk where that is what the ring can hold: then an
+/// upload waits for nothing that its stream has yet to do. Fewer if the ring has no more without a
+/// wait; `None` if that is not enough for two threads.
+fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingBlock>>> {
     let staging = &stream.context.staging;
-    let threads = stream.context.crew.threads().min(bytes.div_ceil(CHUNK_BYTES));
-    let mut blocks = Vec::with_capacity(threads * BLOCKS);
+    let wanted = match bytes.div_ceil(CHUNK_BYTES) {
+        chunks @ ..=MOST_BLOCKS => chunks,
+        _ => stream.context.crew.threads() * BLOCKS,
+    };
+    let mut blocks = Vec::with_capacity(wanted);
     let mut enough = Ok(());
-    while blocks.len() < threads * BLOCKS {
+    while blocks.len() < wanted {
         match staging.try_acquire(&stream.context) {
             Ok(Some(block)) => blocks.push(block),
             Ok(None) => break,
@@ -128,7 +149,7 @@ fn blocks_for(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingBl
 /// Uploads with the crew's help. `None` if there is none to be had: then nothing was done.
 pub(super) fn upload(stream: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Option<Result<()>> {
     let claim = stream.context.crew.claim()?;
-    let blocks = match blocks_for(stream, source.len()) {
+    let blocks = match take_blocks(stream, source.len()) {
         Ok(blocks) => blocks?,
         Err(error) => return Some(Err(error)),
     };
@@ -142,16 +163,12 @@ fn upload_part(shared: &Shared<'_, &[u8]>, to: CUdeviceptr) -> Result<()> {
     let mut mine = InFlight::new(stream);
     loop {
         stream.state().usable()?;
-        let fresh = if mine.len() < BLOCKS { shared.take_block() } else { None };
-        if fresh.is_none() && mine.len() == 0 {
-            // Nothing to bring a chunk through: other threads have all the blocks.
-            return Ok(());
-        }
-        let Some((index, chunk)) = shared.next_chunk() else {
-            fresh.into_iter().for_each(|block| shared.give_back(block));
+        // A block that was just in use is in the cache still, if the device is done with it.
+        let another = mine.len() < BLOCKS || shared.fits && !mine.is_oldest_done()?;
+        let Some((index, chunk, block)) = shared.claim(another, mine.len() > 0) else {
             return Ok(());
         };
-        let block = match fresh {
+        let block = match block {
             Some(block) => block,
             None => match mine.wait_for_oldest()? {
                 Some((block, ())) => block,
@@ -174,7 +191,7 @@ pub(super) fn download(
     populate: bool,
 ) -> Option<Result<()>> {
     let claim = stream.context.crew.claim()?;
-    let blocks = match blocks_for(stream, target.len()) {
+    let blocks = match take_blocks(stream, target.len()) {
         Ok(blocks) => blocks?,
         Err(error) => return Some(Err(error)),
     };
@@ -194,11 +211,10 @@ fn download_part(
     loop {
         while mine.len() < BLOCKS {
             stream.state().usable()?;
-            let Some(block) = spare.take().or_else(|| shared.take_block()) else { break };
-            let Some((index, chunk)) = shared.next_chunk() else {
-                shared.give_back(block);
+            let Some((index, chunk, block)) = shared.claim(spare.is_none(), spare.is_some()) else {
                 break;
             };
+            let Some(block) = block.or_else(|| spare.take()) else { break };
             let copied =
                 copy_to_block(stream, &block, from + (index * CHUNK_BYTES) as u64, chunk.len());
             mine.push(block, chunk, copied)?;
@@ -206,6 +222,7 @@ fn download_part(
                 fresh::populate(chunk);
             }
         }
+        spare.take().into_iter().for_each(|block| shared.give_back(block));
         let Some((block, chunk)) = mine.wait_for_oldest()? else { return Ok(()) };
         read_block(&block, chunk);
         spare = Some(block);
