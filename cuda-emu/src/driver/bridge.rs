@@ -7,8 +7,8 @@ use cuda_sys::CUresult;
 use super::engine::Turn;
 use super::process::Process;
 use crate::config::{Config, Contraction};
+use crate::exec::{Around, Env, ExecConfig};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
-use crate::exec::{Env, ExecConfig};
 
 /// What a device is like.
 pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
@@ -73,8 +73,13 @@ pub(super) fn run(
         heap: &work.heap,
         printf: &|bytes| process.print(bytes),
     };
-    let set = |handle, value| turn.scope.as_ref().is_some_and(|scope| scope.set(handle, value));
-    match crate::exec::run_in_graph(&work.program, &work.launch, &env, &set) {
+    let around = Around {
+        condition: &|handle, value| {
+            turn.scope.as_ref().is_some_and(|scope| scope.set(handle, value))
+        },
+        reach: &|region| process.lock().reach(turn.context, work.device, region),
+    };
+    match crate::exec::run_around(&work.program, &work.launch, &env, &around) {
         Ok(_) => Ok(()),
         Err(fault) => Err((fault.code, fault.report.to_string())),
     }

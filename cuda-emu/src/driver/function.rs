@@ -10,6 +10,7 @@ use cuda_sys::{
 use super::attributes::{SHARED_RESERVED, THREADS_PER_MULTIPROCESSOR};
 use super::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
 use super::call::{Answer, functions, process, put, put_if_wanted};
+use super::launch::check_attributes;
 use super::objects::{Function, Settings, handle, number};
 use super::process::{Process, State};
 
@@ -310,6 +311,25 @@ functions! {
         let each = (info.shared_optin + SHARED_RESERVED) / blocks as u32;
         let room = each.saturating_sub(attributes.static_shared + SHARED_RESERVED);
         put(bytes, room.min(max_dynamic(&attributes, &found.settings, info)) as usize)
+    }
+    Device fn cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig
+    ) {
+        if config.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let config = &*config;
+        // Every block is a cluster of its own; larger ones are refused by name.
+        check_attributes(config)?;
+        let threads = [config.blockDimX, config.blockDimY, config.blockDimZ];
+        let threads = threads.iter().try_fold(1_u32, |all, &size| all.checked_mul(size));
+        let threads = threads.and_then(|threads| c_int::try_from(threads).ok());
+        let threads = threads.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let each = occupancy(function, threads, config.sharedMemBytes as usize)?;
+        let process = process()?;
+        let (_, device) = process.lock().current_device()?;
+        let (_, info) = process.device(device as c_int)?;
+        put(clusters, each.saturating_mul(info.multiprocessors) as c_int)
     }
     Device fn cuOccupancyMaxPotentialClusterSize(
         size: *mut c_int, function: CUfunction, _config: *const CUlaunchConfig

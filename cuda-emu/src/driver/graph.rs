@@ -82,6 +82,8 @@ pub(super) struct GraphExec {
     pub(super) last: u64,
     pub(super) conditions: Arc<[Condition]>,
     pub(super) values: Arc<Conditions>,
+    /// References to user objects, as its graph had them.
+    pub(super) users: Vec<(u64, u32)>,
 }
 
 /// The handles that a caller lists.

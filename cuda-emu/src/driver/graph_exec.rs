@@ -146,8 +146,14 @@ functions! {
         state.objects.execs.get(number(exec)).map(drop)
     }
     Device fn cuGraphExecDestroy(exec: CUgraphExec) {
-        // What is under way goes on, and keeps what it uses.
-        process()?.lock().objects.execs.remove(number(exec)).map(drop)
+        // What is under way goes on, and keeps what it uses; user objects go behind it.
+        let process = process()?;
+        let mut state = process.lock();
+        for (user, count) in state.objects.execs.remove(number(exec))?.users {
+            state.release_user(user, count);
+        }
+        process.kick();
+        Ok(())
     }
     Device fn cuGraphExecGetFlags(exec: CUgraphExec, flags: *mut cuuint64_t) {
         put(flags, process()?.lock().objects.execs.get(number(exec))?.flags)

@@ -46,7 +46,11 @@ impl State {
         let id = self.objects.fresh_id();
         let values = Arc::new(Conditions::new(&conditions));
         let (steps, conditions) = (steps.into(), conditions.into());
-        let new = GraphExec { id, flags, graph, steps, last: 0, conditions, values };
+        let users = self.objects.graphs.get(graph).map_err(wrong)?.users.clone();
+        for &(user, count) in &users {
+            self.retain_user(user, count);
+        }
+        let new = GraphExec { id, flags, graph, steps, last: 0, conditions, values, users };
         Ok(self.objects.execs.insert(new))
     }
 

@@ -219,6 +219,17 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
     Ok(events)
 }
 
+/// Fails if a launch has an attribute that the device does not have.
+///
+/// # Safety
+/// As [`attributes`].
+pub(super) unsafe fn check_attributes(config: &CUlaunchConfig) -> Answer {
+    let (grid, block) = ([1; 3], [1; 3]);
+    let mut shape = Shape { grid, block, shared: 0, cooperative: false, priority: None };
+    // SAFETY: the caller's promise.
+    unsafe { attributes(config, &mut shape) }.map(drop)
+}
+
 functions! {
     Device fn cuLaunchKernel(
         function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,

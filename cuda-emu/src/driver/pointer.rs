@@ -6,8 +6,34 @@ use cuda_sys::{CUcontext, CUdeviceptr, CUmemoryPool, CUmemorytype, CUpointer_att
 
 use super::call::{Answer, functions, process, put};
 use super::objects::handle;
+use super::process::State;
 use super::work::host;
-use crate::space::Kind;
+use crate::space::{Kind, Region};
+
+impl State {
+    /// Whether kernels of a context may read (1) and write (2) memory of another device.
+    pub(super) fn reach(&self, context: u64, device: u32, region: &Region) -> u32 {
+        if region.kind.on_host() {
+            return 3;
+        }
+        let Ok(context) = self.objects.contexts.get(context) else { return 0 };
+        let enabled = match self.objects.allocations.get(&region.start) {
+            Some(known) if known.kind == Kind::Pool => {
+                let pool = self.objects.pools.get(known.pool);
+                let access = pool.ok().and_then(|pool| pool.access.get(&device));
+                return access.copied().unwrap_or(0);
+            }
+            // A graph's, which says for itself who has access.
+            None if region.kind == Kind::Pool => true,
+            Some(known) => context.peers.contains(&known.context),
+            // A module's, or the heap's: of some context of its device.
+            None => context.peers.iter().any(|&peer| {
+                self.objects.contexts.get(peer).is_ok_and(|peer| peer.device == region.device)
+            }),
+        };
+        if enabled { 3 } else { 0 }
+    }
+}
 
 /// Writes one attribute of an address.
 ///

@@ -10,16 +10,16 @@ use cuda_sys::{
     CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUDA_MEMCPY3D_BATCH_OP, CUDA_RESOURCE_DESC,
     CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUaddress_mode, CUarray, CUarray_format,
     CUarrayMapInfo, CUdevResource, CUdevResourceType, CUdevice, CUdeviceptr, CUexternalSemaphore,
-    CUfilter_mode, CUfunction, CUgraph, CUgraphRecaptureCallback, CUgreenCtx, CUlaunchConfig,
-    CUlogIterator, CUlogicalEndpointId, CUlogicalEndpointIpcHandleType, CUlogicalEndpointProp,
-    CUlogsCallback, CUlogsCallbackHandle, CUmem_range_attribute, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
-    CUmemDecompressParams, CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData,
-    CUmemRangeHandleType, CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule,
-    CUmulticastGranularity_flags, CUmulticastObjectProp, CUstream, CUstreamCaptureMode,
-    CUstreamCigCaptureParams, CUsurfObject, CUsurfref, CUtensorMap, CUtensorMapAllocClass,
-    CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapIm2ColWideMode, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle, CUtexObject, CUtexref, cuuint32_t, cuuint64_t,
+    CUfilter_mode, CUfunction, CUgraph, CUgraphRecaptureCallback, CUgreenCtx, CUlogIterator,
+    CUlogicalEndpointId, CUlogicalEndpointIpcHandleType, CUlogicalEndpointProp, CUlogsCallback,
+    CUlogsCallbackHandle, CUmem_range_attribute, CUmemAccessDesc, CUmemAllocationGranularity_flags,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemDecompressParams,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData, CUmemRangeHandleType,
+    CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule, CUmulticastGranularity_flags,
+    CUmulticastObjectProp, CUstream, CUstreamCaptureMode, CUstreamCigCaptureParams, CUsurfObject,
+    CUsurfref, CUtensorMap, CUtensorMapAllocClass, CUtensorMapDataType, CUtensorMapFloatOOBfill,
+    CUtensorMapIm2ColWideMode, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUtexObject, CUtexref, cuuint32_t, cuuint64_t,
 };
 
 use super::call::refused;
@@ -92,7 +92,6 @@ refused! {
     fn cuMulticastCreate(*mut CUmemGenericAllocationHandle, *const CUmulticastObjectProp);
     fn cuMulticastGetGranularity(*mut usize, *const CUmulticastObjectProp, CUmulticastGranularity_flags);
     fn cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, usize, usize);
-    fn cuOccupancyMaxActiveClusters(*mut c_int, CUfunction, *const CUlaunchConfig);
     fn cuParamSetSize(CUfunction, c_uint);
     fn cuParamSetTexRef(CUfunction, c_int, CUtexref);
     fn cuParamSetf(CUfunction, c_int, f32);

@@ -11,11 +11,25 @@ use super::inst::LANES;
 use super::memory::site::Sites;
 use super::program::{EntryId, Program};
 use super::{Env, Launch};
+use crate::space::Region;
 
 /// A value in cache lines of its own: writing it does not disturb those that read its neighbours.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
+
+/// What only the driver knows of a launch.
+pub(crate) struct Around<'a> {
+    /// Sets a condition of the graph that the launch is part of; false if there is no such one.
+    pub(crate) condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
+    /// Whether a region of another device may be read (1) and written (2).
+    pub(crate) reach: &'a (dyn Fn(&Region) -> u32 + Sync),
+}
+
+impl Around<'_> {
+    /// Of a launch that is part of nothing, and may use all memory.
+    pub(crate) const ALONE: Around<'static> = Around { condition: &|_, _| false, reach: &|_| 3 };
+}
 
 /// What all workers of a launch share.
 pub(crate) struct Job<'a> {
@@ -23,8 +37,7 @@ pub(crate) struct Job<'a> {
     pub(crate) entry: EntryId,
     pub(crate) launch: &'a Launch,
     pub(crate) env: &'a Env<'a>,
-    /// Sets a condition of the graph around it; false if there is no such one.
-    pub(crate) condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
+    pub(crate) around: &'a Around<'a>,
     /// `%gridid`
     pub(crate) number: u64,
     /// Bytes of shared memory of a block.

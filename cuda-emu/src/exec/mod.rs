@@ -24,5 +24,6 @@ pub use builtins::heap::Heap;
 pub use config::{DeviceInfo, Env, ExecConfig, Launch, Stats};
 pub use fault::{Fault, Report};
 pub use grid::run;
-pub(crate) use grid::run_in_graph;
+pub(crate) use grid::run_around;
+pub(crate) use machine::Around;
 pub use program::{EntryAttributes, EntryId, LoadError, Program};

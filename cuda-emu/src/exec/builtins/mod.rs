@@ -163,7 +163,7 @@ impl Lanes for Run {
                 Builtin::Malloc => m.job.env.heap.allocate(m.space, first).unwrap_or(0),
                 Builtin::SetConditional => {
                     let value = m.arg(&call.args, 1, lane) as u32;
-                    if !(m.job.condition)(first, value) {
+                    if !(m.job.around.condition)(first, value) {
                         let text = format!("no condition {first:#x} in the graph of this launch");
                         return m.fail(Code::LaunchFailed, lane, text);
                     }

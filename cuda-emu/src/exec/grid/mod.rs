@@ -9,7 +9,7 @@ use super::block::{Block, BlockTurn};
 use super::control::warp::{NONE, Warp};
 use super::fault::{Code, Fault, Report};
 use super::inst::{Isa, LANES};
-use super::machine::{Apart, Job, Machine};
+use super::machine::{Apart, Around, Job, Machine};
 use super::memory::site::Sites;
 use super::program::Program;
 use super::{Env, Launch, Stats};
@@ -27,18 +27,20 @@ static LAUNCHES: AtomicU64 = AtomicU64::new(1);
 /// # Errors
 /// The first fault that a worker met, or the time-out.
 pub fn run(program: &Program, launch: &Launch, env: &Env<'_>) -> Result<Stats, Fault> {
-    run_in_graph(program, launch, env, &|_, _| false)
+    run_around(program, launch, env, &Around::ALONE)
 }
 
-/// As [`run`], for a kernel that may be part of a graph: `condition` sets one of its conditions,
-/// and answers whether there is such a one.
-pub(crate) fn run_in_graph(
+/// As [`run`], with what the driver knows.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_around(
     program: &Program,
     launch: &Launch,
     env: &Env<'_>,
-    condition: &(dyn Fn(u64, u32) -> bool + Sync),
+    around: &Around<'_>,
 ) -> Result<Stats, Fault> {
-    let job = Job::new(program, launch, env, condition)?;
+    let job = Job::new(program, launch, env, around)?;
     let found: Mutex<Option<Fault>> = Mutex::new(None);
     let count = AtomicU64::new(0);
     let worker = || {
@@ -77,7 +79,7 @@ impl<'a> Job<'a> {
         program: &'a Program,
         launch: &'a Launch,
         env: &'a Env<'a>,
-        condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
+        around: &'a Around<'a>,
     ) -> Result<Self, Fault> {
         use cuda_sys::CUresult as R;
         let no = |code, what| refuse(program, launch, code, what);
@@ -121,7 +123,7 @@ impl<'a> Job<'a> {
             entry: launch.entry,
             launch,
             env,
-            condition,
+            around,
             shared_bytes: shared_bytes.max(shared_static),
             number: LAUNCHES.fetch_add(1, Ordering::Relaxed),
             local_bytes: program.local_bytes(launch.entry, env.config.stack_bytes),

@@ -222,7 +222,19 @@ impl Machine<'_> {
             let Some(region) = found.filter(|r| r.holds(address, want.bytes)) else {
                 return Err((Code::IllegalAddress, self.space.describe(address)));
             };
-            site = Site { start: region.start, end: region.end, writable: region.writable };
+            // Only here, so that it costs nothing while the region stays the same.
+            let own = region.device == self.job.env.device.ordinal;
+            let reach = if own { 3 } else { (self.job.around.reach)(&region) };
+            if reach == 0 {
+                let why = format!(
+                    "{}, which device {} has no access to",
+                    self.space.describe(address),
+                    self.job.env.device.ordinal
+                );
+                return Err((Code::IllegalAddress, why));
+            }
+            let writable = region.writable && reach & 2 != 0;
+            site = Site { start: region.start, end: region.end, writable };
             self.sites.put(i.f, site);
         }
         if want.write && !site.writable {

@@ -1,0 +1,60 @@
+//! Memory of another device is a kernel's to use only when access to it is enabled.
+
+use std::process::Command;
+use std::ptr;
+
+use cuda_sys::*;
+
+mod common;
+use common::*;
+
+/// What a child does: a kernel of device 0 writes memory of device 1.
+#[test]
+fn child() {
+    let Some(what) = std::env::var_os("EMU_TEST_CHILD") else { return };
+    let mine = context();
+    let mut other = ptr::null_mut();
+    ok!(cuDevicePrimaryCtxRetain(&raw mut other, 1));
+    ok!(cuCtxSetCurrent(other));
+    let mut target = 0;
+    if what.to_string_lossy().starts_with("pool") {
+        let (mut pool, theirs) = (ptr::null_mut(), stream(1));
+        ok!(cuDeviceGetDefaultMemPool(&raw mut pool, 1));
+        ok!(cuMemAllocAsync(&raw mut target, 16, theirs));
+        ok!(cuStreamSynchronize(theirs));
+        let mut access = CUmemAccessDesc::default();
+        access.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        access.flags = CUmemAccess_flags(if what == "pool, read" { 1 } else { 3 });
+        if what != "pool" {
+            ok!(cuMemPoolSetAccess(pool, &raw const access, 1));
+        }
+    } else {
+        target = allocate(16);
+    }
+    ok!(cuCtxSetCurrent(mine));
+    if what == "enabled" {
+        ok!(cuCtxEnablePeerAccess(other, 0));
+    }
+    let (one, kernel) = (stream(1), function(module(), "fill"));
+    assert_eq!(fill(kernel, one, target, 4, 3), SUCCESS);
+    println!("code: {}", call!(cuStreamSynchronize(one)).0);
+}
+
+#[test]
+fn access_must_be_enabled() {
+    let cases =
+        [("not", 700), ("enabled", 0), ("pool", 700), ("pool, read", 700), ("pool, write", 0)];
+    for (what, code) in cases {
+        let output = Command::new(std::env::current_exe().expect("a path"))
+            .args(["--exact", "child", "--nocapture"])
+            .env("EMU_TEST_CHILD", what)
+            .env("CUDA_EMU_DEVICES", "2")
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(&format!("code: {code}\n")), "{what}: {text}");
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = report.contains("device 0 has no access to") || report.contains("read-only");
+        assert_eq!(told, code == 700, "{what}: {report}");
+    }
+}
