@@ -9,7 +9,8 @@ use cuda_sys::{CUdevice, CUresult, MissingSymbol};
 
 use crate::context::ContextInner;
 use crate::device::Device;
-use crate::error::{Error, LaunchRecord, Result, is_fatal_code};
+use crate::error::{Error, LaunchRecord, Result, is_fatal_code, is_gone_code};
+use crate::generation::Watch;
 use crate::trace::event;
 
 /// A CUDA driver: loaded, initialised, and ready to be asked for devices.
@@ -26,7 +27,8 @@ struct Shared {
     devices: Box<[DeviceState]>,
 }
 
-/// What all contexts of one device share for the life of the process.
+/// What all contexts of one device share, for the life of the process unless the primary context is
+/// destroyed under us.
 pub(crate) struct DeviceState {
     pub(crate) sys: &'static cuda_sys::Driver,
     pub(crate) ordinal: usize,
@@ -36,6 +38,10 @@ pub(crate) struct DeviceState {
     fatal: OnceLock<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
     pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
+    /// To recognise the primary context by, while it is retained; see `generation.rs`.
+    pub(crate) watch: Watch,
+    /// What took this one's place after somebody else destroyed the primary context.
+    pub(crate) next: OnceLock<&'static DeviceState>,
 }
 
 /// Drivers made so far, so that asking twice for one table shares contexts and fatal errors.
@@ -87,14 +93,7 @@ impl Driver {
                 let mut raw = 0;
                 // SAFETY: `raw` is a valid place for a CUdevice.
                 answer("cuDeviceGet", unsafe { sys.cuDeviceGet(&raw mut raw, ordinal) })?;
-                Ok(DeviceState {
-                    sys,
-                    ordinal: usize::try_from(ordinal).unwrap_or(0),
-                    raw,
-                    lost: AtomicBool::new(false),
-                    fatal: OnceLock::new(),
-                    primary: Mutex::new(None),
-                })
+                Ok(DeviceState::new(sys, usize::try_from(ordinal).unwrap_or(0), raw))
             })
             .collect::<Result<Box<[_]>>>()?;
         // Leaked on purpose: contexts, streams and buffers refer to it for the process's life.
@@ -167,9 +166,9 @@ impl Driver {
         result: Result<CUresult, MissingSymbol>,
     ) -> Result<()> {
         answer(call, result).inspect_err(|error| {
-            if error.is_fatal() {
+            if error.code().is_some_and(is_fatal_code) {
                 for state in &self.shared.devices {
-                    state.lose(error.clone());
+                    state.newest().lose(error.clone());
                 }
             }
         })
@@ -198,6 +197,24 @@ impl PartialEq for Driver {
 impl Eq for Driver {}
 
 impl DeviceState {
+    pub(crate) fn new(sys: &'static cuda_sys::Driver, ordinal: usize, raw: CUdevice) -> Self {
+        Self {
+            sys,
+            ordinal,
+            raw,
+            lost: AtomicBool::new(false),
+            fatal: OnceLock::new(),
+            primary: Mutex::new(None),
+            watch: Watch::default(),
+            next: OnceLock::new(),
+        }
+    }
+
+    /// The first fatal error.
+    pub(crate) fn fatal(&self) -> Option<&Error> {
+        self.fatal.get()
+    }
+
     /// Whether the device may still be asked: neither lost to a fatal error nor forked away.
     #[inline]
     pub(crate) fn usable(&self) -> Result<()> {
@@ -261,6 +278,10 @@ impl DeviceState {
                 // Later ones repeat the first.
                 let first = self.fatal.get().is_none();
                 self.lose(if first { reported(error) } else { error })
+            }
+            Ok(code) if is_gone_code(code) => self.lose(Error::driver(call, code)),
+            Ok(code) if self.is_stale(code) => {
+                self.lose(Error::driver(call, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED))
             }
             Ok(code) => reported(Error::driver(call, code)),
             Err(missing) => reported(missing.into()),

@@ -227,11 +227,13 @@ impl Error {
         &self.0.launches
     }
 
-    /// Whether the process has lost the device: every later call on it answers this error.
+    /// Whether everything is lost: every later call on the device answers this error. If only the
+    /// context is gone, since somebody else reset it (`CUDA_ERROR_CONTEXT_IS_DESTROYED` and
+    /// `CUDA_ERROR_INVALID_CONTEXT`), a new [`Context::new`](crate::Context::new) starts afresh.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Driver(code) => is_fatal_code(code),
+            ErrorKind::Driver(code) => is_fatal_code(code) || is_gone_code(code),
             ErrorKind::Forked => true,
             _ => false,
         }
@@ -259,6 +261,17 @@ pub(crate) fn is_fatal_code(code: CUresult) -> bool {
     )
 }
 
+/// Codes that say that the context and all handles in it are gone. Calls of this crate always name
+/// a context that it holds, so no mistake of a caller gets these answers.
+pub(crate) fn is_gone_code(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUresult::CUDA_ERROR_INVALID_CONTEXT
+            | CUresult::CUDA_ERROR_DEINITIALIZED
+    )
+}
+
 fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
     let hint = match code {
         CUresult::CUDA_ERROR_NO_DEVICE => {
@@ -273,6 +286,10 @@ fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
         }
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS => {
             "run under compute-sanitizer to see which thread accessed which address"
+        }
+        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED | CUresult::CUDA_ERROR_INVALID_CONTEXT => {
+            "another library has reset the device's primary context (cudaDeviceReset, \
+             cuDevicePrimaryCtxReset), or released it once too often; a new Context starts afresh"
         }
         CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
             "the image has no code for this device: compile for its architecture, or keep PTX"

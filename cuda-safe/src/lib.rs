@@ -64,6 +64,7 @@ mod device;
 mod driver;
 mod error;
 mod event;
+mod generation;
 mod graph;
 mod image;
 mod kernel;

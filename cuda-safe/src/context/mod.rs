@@ -116,6 +116,7 @@ impl Context {
 
     /// The primary context of a device; retained at the first call and shared afterwards.
     pub(crate) fn primary(device: Device) -> Result<Self> {
+        device.state().look_after_primary();
         let state = device.state();
         state.usable()?;
         let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,6 +130,7 @@ impl Context {
         match ContextInner::new(device, raw, Owner::Primary) {
             Ok(inner) => {
                 let inner = Arc::new(inner);
+                state.watch.begin(state, raw);
                 *primary = Some(inner.clone());
                 Ok(Self { inner })
             }
@@ -338,6 +340,7 @@ impl Context {
                 drop(primary);
                 return Err((self, error));
             }
+            state.watch.end();
             *primary = None;
         }
         Ok(())

@@ -33,8 +33,10 @@ impl Device {
         Self { driver, state }
     }
 
+    /// What contexts made from now on share. Everything else that is looked up in `self.state`, such
+    /// as handle and number, is the same in all of them.
     pub(crate) fn state(&self) -> &'static DeviceState {
-        self.state
+        self.state.newest()
     }
 
     /// The driver that shows the device.
@@ -70,12 +72,12 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(&self) -> Result<String> {
-        self.state.usable()?;
+        self.state().usable()?;
         let mut name = [0u8; 256];
         let sys = self.state.sys;
         // SAFETY: `name` has room for as many bytes as the call is told, the last one stays zero.
         let result = unsafe { sys.cuDeviceGetName(name.as_mut_ptr().cast(), 255, self.state.raw) };
-        self.state.answer("cuDeviceGetName", result)?;
+        self.state().answer("cuDeviceGetName", result)?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or(c"");
         Ok(name.to_string_lossy().into_owned())
     }
@@ -86,12 +88,12 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetUuid")]
     pub fn uuid(&self) -> Result<Uuid> {
-        self.state.usable()?;
+        self.state().usable()?;
         let mut uuid = CUuuid { bytes: [0; 16] };
         let sys = self.state.sys;
         // SAFETY: `uuid` is a valid place for a CUuuid.
         let result = unsafe { sys.cuDeviceGetUuid_v2(&raw mut uuid, self.state.raw) };
-        self.state.answer("cuDeviceGetUuid", result)?;
+        self.state().answer("cuDeviceGetUuid", result)?;
         Ok(Uuid(uuid.bytes.map(|byte| byte.to_ne_bytes()[0])))
     }
 
@@ -101,12 +103,12 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceGetPCIBusId")]
     pub fn pci_bus_id(&self) -> Result<String> {
-        self.state.usable()?;
+        self.state().usable()?;
         let mut id = [0u8; 64];
         let sys = self.state.sys;
         // SAFETY: `id` has room for as many bytes as the call is told, the last one stays zero.
         let result = unsafe { sys.cuDeviceGetPCIBusId(id.as_mut_ptr().cast(), 63, self.state.raw) };
-        self.state.answer("cuDeviceGetPCIBusId", result)?;
+        self.state().answer("cuDeviceGetPCIBusId", result)?;
         let id = CStr::from_bytes_until_nul(&id).unwrap_or(c"");
         Ok(id.to_string_lossy().into_owned())
     }
@@ -117,11 +119,11 @@ impl Device {
     /// What the driver answered.
     #[doc(alias = "cuDeviceTotalMem")]
     pub fn total_memory(&self) -> Result<usize> {
-        self.state.usable()?;
+        self.state().usable()?;
         let mut bytes = 0;
         // SAFETY: `bytes` is a valid place for a size_t.
         let result = unsafe { self.state.sys.cuDeviceTotalMem_v2(&raw mut bytes, self.state.raw) };
-        self.state.answer("cuDeviceTotalMem", result)?;
+        self.state().answer("cuDeviceTotalMem", result)?;
         Ok(bytes)
     }
 
@@ -156,7 +158,7 @@ impl Device {
             let result = unsafe {
                 self.state.sys.cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest)
             };
-            self.state.answer("cuCtxGetStreamPriorityRange", result)
+            self.state().answer("cuCtxGetStreamPriorityRange", result)
         })?;
         Ok((least, greatest))
     }
@@ -167,12 +169,12 @@ impl Device {
     /// What the driver answered, such as for an attribute newer than itself.
     #[doc(alias = "cuDeviceGetAttribute")]
     pub fn raw_attribute(&self, attribute: CUdevice_attribute) -> Result<i32> {
-        self.state.usable()?;
+        self.state().usable()?;
         let mut value = 0;
         let sys = self.state.sys;
         // SAFETY: `value` is a valid place for an int.
         let result = unsafe { sys.cuDeviceGetAttribute(&raw mut value, attribute, self.state.raw) };
-        self.state.answer("cuDeviceGetAttribute", result)?;
+        self.state().answer("cuDeviceGetAttribute", result)?;
         Ok(value)
     }
 }

@@ -9,6 +9,7 @@ mod kernels;
 mod memory;
 mod peers;
 mod process;
+mod reset;
 mod symbols;
 
 use cuda_safe::{Error, Result};
@@ -26,6 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
         devices::cases(),
         symbols::cases(),
         process::cases(),
+        reset::cases(),
     ]
     .concat()
 }
