@@ -23,7 +23,11 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-const LARGE: usize = (21 << 20) + 5;
+/// Spread over threads, with a block of the ring for each chunk.
+const LARGE: usize = (9 << 20) + 5;
+
+/// More chunks than the ring has blocks, which are used again.
+const LARGER: usize = (35 << 20) + 5;
 
 fn upload(context: &Context) -> cuda_safe::Result<()> {
     let stream = context.stream()?;
@@ -56,27 +60,31 @@ fn covers(parts: &BTreeSet<(u64, u64)>, bytes: usize) -> TestResult {
 }
 
 fn every_byte_once() -> TestResult {
+    [LARGE, LARGER].into_iter().try_for_each(every_byte_of)
+}
+
+fn every_byte_of(bytes: usize) -> TestResult {
     let lab = Lab::new()?;
     let context = &lab.context;
     context.set_copy_threads(4);
     ensure_eq!((context.copy_threads(), context.stats().copy_helpers), (4, 0), "none before use");
     let stream = context.stream()?;
-    let source = vec![1u8; LARGE];
+    let source = vec![1u8; bytes];
     let mut buffer = DeviceBuffer::from_slice(&stream, &source)?;
     ensure_eq!(context.stats().copy_helpers, 3);
     for round in 1..10 {
         lab.recorder.take();
         buffer.upload(&stream, &source)?;
         let calls = lab.recorder.take();
-        covers(&parts(&calls, "cuMemcpyHtoDAsync_v2", 0, buffer.as_raw()), LARGE)?;
+        covers(&parts(&calls, "cuMemcpyHtoDAsync_v2", 0, buffer.as_raw()), bytes)?;
         let never = |name: &str| calls.iter().all(|call| call.name != name);
         ensure!(never("cuMemHostAlloc"), "the ring's blocks are used again");
         ensure!(never("cuStreamSynchronize") && never("cuCtxSynchronize"));
 
-        let mut target = vec![1u8; LARGE];
+        let mut target = vec![1u8; bytes];
         buffer.download(&stream, &mut target)?;
         ensure!(target.iter().all(|byte| *byte == 0), "the driver's zeros were copied");
-        covers(&parts(&lab.recorder.take(), "cuMemcpyDtoHAsync_v2", 1, buffer.as_raw()), LARGE)?;
+        covers(&parts(&lab.recorder.take(), "cuMemcpyDtoHAsync_v2", 1, buffer.as_raw()), bytes)?;
         ensure_eq!(context.stats().threaded_copies, 1 + 2 * round);
     }
     ensure_eq!(context.stats().copy_helpers, 3, "they are used again");
