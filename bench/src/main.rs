@@ -11,6 +11,7 @@ mod gpu;
 mod machine;
 mod peers;
 mod raw;
+mod raw_graph;
 mod report;
 mod rows;
 mod stats;

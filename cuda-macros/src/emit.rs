@@ -33,11 +33,18 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
     let lints = concat(attributes.iter().filter(|a| a.name == "cfg" || a.name == "allow"));
-    let derives_debug = attributes.iter().any(|attribute| {
-        attribute.name == "derive" && to_text(&attribute.tokens).contains("Debug")
-    });
+    let derives = |name: &str| {
+        attributes.iter().any(|attribute| {
+            attribute.name == "derive" && to_text(&attribute.tokens).contains(name)
+        })
+    };
+    // Handles to kernels are cheap to copy, and closures that outlive a borrow need their own.
+    let clone = match derives("Clone") {
+        true => Vec::new(),
+        false => quote("#[derive(::core::clone::Clone)]", &[]),
+    };
     let default_doc = if documented { Vec::new() } else { doc("The kernels of one CUDA source.") };
-    let debug = if derives_debug {
+    let debug = if derives("Debug") {
         Vec::new()
     } else {
         quote(
@@ -61,7 +68,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     ];
     quote(
         r#"
-        $default_doc $attributes
+        $default_doc $attributes $clone
         #[allow(clippy::struct_field_names, reason = "fields have the kernels' names")]
         $visibility struct $name { $fields module: $cuda::Module }
 
@@ -110,6 +117,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         &[
             ("default_doc", &default_doc),
             ("attributes", &concat(attributes)),
+            ("clone", &clone),
             ("lints", &lints),
             ("visibility", visibility),
             ("name", std::slice::from_ref(name)),

@@ -3,6 +3,7 @@
 mod compile;
 mod copies;
 mod emu;
+mod graphs;
 mod launch;
 mod load;
 mod memory;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         compile::WORKS,
         load::WORKS,
         saxpy::WORKS,
+        graphs::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]
