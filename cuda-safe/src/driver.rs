@@ -38,7 +38,7 @@ pub(crate) struct DeviceState {
     fatal: OnceLock<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
     pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
-    /// To recognise the primary context by, while it is retained; see `generation.rs`.
+    /// Whether the primary context is retained; see `generation.rs`.
     pub(crate) watch: Watch,
     /// What took this one's place after somebody else destroyed the primary context.
     pub(crate) next: OnceLock<&'static DeviceState>,
@@ -279,9 +279,10 @@ impl DeviceState {
                 let first = self.fatal.get().is_none();
                 self.lose(if first { reported(error) } else { error })
             }
-            Ok(code) if is_gone_code(code) => self.lose(Error::driver(call, code)),
+            Ok(code) if is_gone_code(code) => self.lose(reported(Error::driver(call, code))),
             Ok(code) if self.is_stale(code) => {
-                self.lose(Error::driver(call, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED))
+                let gone = Error::driver(call, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+                self.lose(reported(gone))
             }
             Ok(code) => reported(Error::driver(call, code)),
             Err(missing) => reported(missing.into()),

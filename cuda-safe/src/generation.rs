@@ -13,43 +13,27 @@
 //! The old generation's retain is not given back: whether it still counts can't be known, and a
 //! release too many would do to others what they did to us.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use cuda_sys::{CUcontext, CUctx_st, CUresult};
+use cuda_sys::CUresult;
 
 use crate::driver::DeviceState;
 use crate::error::Error;
 
-/// What the retained primary context is recognised by.
+/// Whether we retain the primary context, so that it has to be alive.
 #[derive(Default)]
-pub(crate) struct Watch {
-    /// Null while none is retained.
-    raw: AtomicPtr<CUctx_st>,
-    /// The driver's number for the context, which is not used again; 0 if it does not tell.
-    id: AtomicU64,
-}
+pub(crate) struct Watch(AtomicBool);
 
 impl Watch {
     /// Called with the lock of `primary` held, when the context has been retained.
-    pub(crate) fn begin(&self, state: &DeviceState, raw: CUcontext) {
-        self.id.store(id_of(state, raw), Ordering::Relaxed);
-        self.raw.store(raw, Ordering::Release);
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
     }
 
     /// Called with the same lock held, when it has been released.
     pub(crate) fn end(&self) {
-        self.raw.store(std::ptr::null_mut(), Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
-}
-
-/// The driver's number for a live context; 0 if it does not tell.
-fn id_of(state: &DeviceState, raw: CUcontext) -> u64 {
-    let mut id = 0;
-    if state.sys.supports("cuCtxGetId") {
-        // SAFETY: the caller's context is live, and `id` is a valid place for a number.
-        let _ = unsafe { state.sys.cuCtxGetId(raw, &raw mut id) };
-    }
-    id
 }
 
 impl DeviceState {
@@ -87,32 +71,18 @@ impl DeviceState {
             && self.primary_is_gone()
     }
 
-    /// Asks whether somebody else has destroyed the primary context that we retain. No call here
-    /// is given a handle that may be stale.
+    /// Asks whether somebody else has destroyed the primary context that we retain, by a call that
+    /// needs no handle. If they have retained it anew since, this doesn't tell.
     #[cold]
     fn primary_is_gone(&self) -> bool {
-        let known = self.watch.raw.load(Ordering::Acquire);
-        if known.is_null() || !self.sys.supports("cuDevicePrimaryCtxGetState") {
+        if !self.watch.0.load(Ordering::Acquire) {
             return false;
         }
-        let success = Ok(CUresult::CUDA_SUCCESS);
         let (mut flags, mut active) = (0, 1);
         // SAFETY: both are valid places for an int, and the device comes from the driver.
         let asked = unsafe {
             self.sys.cuDevicePrimaryCtxGetState(self.raw, &raw mut flags, &raw mut active)
         };
-        if asked != success || active == 0 {
-            return asked == success;
-        }
-        // Somebody may have retained it anew. Only a retain gives a handle that is live for sure.
-        let mut now = std::ptr::null_mut();
-        // SAFETY: `now` is a valid place for a handle.
-        if unsafe { self.sys.cuDevicePrimaryCtxRetain(&raw mut now, self.raw) } != success {
-            return false;
-        }
-        let gone = now != known || id_of(self, now) != self.watch.id.load(Ordering::Relaxed);
-        // SAFETY: gives back the retain made above.
-        let _ = unsafe { self.sys.cuDevicePrimaryCtxRelease_v2(self.raw) };
-        gone
+        asked == Ok(CUresult::CUDA_SUCCESS) && active == 0
     }
 }

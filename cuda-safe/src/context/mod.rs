@@ -130,7 +130,7 @@ impl Context {
         match ContextInner::new(device, raw, Owner::Primary) {
             Ok(inner) => {
                 let inner = Arc::new(inner);
-                state.watch.begin(state, raw);
+                state.watch.begin();
                 *primary = Some(inner.clone());
                 Ok(Self { inner })
             }

@@ -2,7 +2,8 @@
 
 use cuda_safe::sys::CUresult;
 use cuda_safe::{
-    Context, DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, kernels,
+    Context, DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, UnifiedBuffer,
+    kernels,
 };
 
 use super::lab::{Lab, PTX};
@@ -21,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("messages::modules", modules),
         Case::host("messages::clauses", clauses),
         Case::host("messages::strangers", strangers),
+        Case::host("messages::managed_memory", managed_memory),
     ]
 }
 
@@ -307,5 +309,20 @@ fn strangers() -> TestResult {
     drop((event, one, buffer, stream, elsewhere));
     let alone: Result<(), (Context, Error)> = other.close();
     alone.map_err(|(_, error)| error)?;
+    lab.close()
+}
+
+/// This driver's device lets the host touch no managed memory while kernels run.
+fn managed_memory() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let error = says(
+        UnifiedBuffer::<u32>::managed(&stream, 4),
+        "on this device the host must not touch managed memory while any kernel runs \
+         (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0); hint: use UnifiedBuffer::pinned, or \
+         a DeviceBuffer and copies",
+    )?;
+    ensure_eq!(error.call(), None);
+    drop(stream);
     lab.close()
 }
