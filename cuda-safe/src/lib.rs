@@ -101,7 +101,7 @@ pub use memory::{
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
-pub use stream::Stream;
+pub use stream::{Mark, Stream};
 
 pub use cuda_macros::kernels;
 /// The raw bindings, for driver functions that this crate does not wrap.

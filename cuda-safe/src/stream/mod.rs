@@ -1,8 +1,10 @@
 //! Streams: queues of work on a device.
 
 mod callback;
+mod mark;
 mod order;
 
+pub use mark::Mark;
 pub(crate) use order::create_event;
 
 use std::any::Any;

@@ -12,6 +12,7 @@ mod graphs;
 mod kernels;
 mod life;
 mod limits;
+mod marks;
 mod memory;
 mod modules;
 mod names;
@@ -41,6 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
         events::cases(),
         order::cases(),
         graphs::cases(),
+        marks::cases(),
         sharing::cases(),
         contexts::cases(),
         foreign::cases(),

@@ -1,0 +1,126 @@
+//! Points in a stream's order, and work that others enqueue through raw handles.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use cuda_sys::CUstream;
+
+use super::{Stream, outside_capture};
+use crate::error::Result;
+use crate::launch::{Begin, End, KernelArgs};
+use crate::memory::Enqueuing;
+
+/// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
+/// handle. It costs nothing until somebody waits for it: no event is recorded before.
+#[derive(Clone)]
+pub struct Mark {
+    stream: Stream,
+    sequence: u64,
+}
+
+impl Mark {
+    /// The stream.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The number of the enqueue on its stream, as in
+    /// [`LaunchRecord::sequence`](crate::LaunchRecord::sequence).
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Makes the host wait until all before the mark is done; what was enqueued after it may be
+    /// waited for too. Returns at once if the host has seen that much done.
+    ///
+    /// # Errors
+    /// The error of whatever work failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.stream.inner().state().usable()?;
+        self.stream.inner().finish(self.sequence)
+    }
+}
+
+impl fmt::Debug for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mark")
+            .field("stream", &self.stream.id())
+            .field("sequence", &self.sequence)
+            .finish()
+    }
+}
+
+impl Stream {
+    /// A mark behind all that was enqueued by now, also through the raw handle.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records.
+    pub fn mark(&self) -> Result<Mark> {
+        let inner = self.inner();
+        inner.state().usable()?;
+        inner.not_capturing("a mark")?;
+        Ok(Mark { stream: self.clone(), sequence: inner.number() })
+    }
+
+    /// Makes work enqueued on this stream from now on wait for all before the mark. Costs nothing if
+    /// it does already, or if the host has seen that much done.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn wait_mark(&self, mark: &Mark) -> Result<()> {
+        let inner = self.inner();
+        inner.state().usable()?;
+        inner.state().same_driver(mark.stream.inner().state())?;
+        if inner.capture.is_some() {
+            return Err(outside_capture("a mark"));
+        }
+        inner.wait_for(mark.stream.inner(), mark.sequence)
+    }
+
+    /// Enqueues work by other means than this crate's, such as a library that takes the raw stream:
+    /// ordered behind what used the memory in `uses` before, and waited for by what uses it later.
+    ///
+    /// `uses` is a tuple as for [`Kernel::launch`](crate::Kernel::launch): `&x` for memory that the
+    /// work reads, `&mut y` for memory that it may write. On a stream that records, the work becomes
+    /// part of the graph, which keeps the memory.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{DeviceBuffer, Result, Stream, sys};
+    /// # unsafe fn gemm(stream: sys::CUstream, a: u64, b: u64, c: u64) -> i32 { 0 }
+    /// # fn run(stream: &Stream, a: &DeviceBuffer<f32>, b: &DeviceBuffer<f32>, c: &mut DeviceBuffer<f32>) -> Result<()> {
+    /// let (pa, pb, pc) = (a.as_raw(), b.as_raw(), c.as_raw());
+    /// // SAFETY: `gemm` enqueues on the stream alone, reads a and b and writes c, within bounds.
+    /// let status = unsafe { stream.enqueue((a, b, c), |raw| gemm(raw, pa, pb, pc)) }?;
+    /// assert_eq!(status, 0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If a use can't be ordered; `call` is then not made. What the work itself answers is the
+    /// caller's to look at.
+    ///
+    /// # Safety
+    /// What `call` enqueues goes to the stream that it is given, and uses device memory of this crate
+    /// only as `uses` says. What it needs besides lives until it has run; on a stream that records,
+    /// as long as the graph.
+    pub unsafe fn enqueue<A: KernelArgs, R>(
+        &self,
+        uses: A,
+        call: impl FnOnce(CUstream) -> R,
+    ) -> Result<R> {
+        let mut enqueuing = Enqueuing::on(self)?;
+        if let Some(recording) = enqueuing.recording() {
+            recording.captures()?;
+        }
+        uses.uses(&mut Begin(&mut enqueuing))?;
+        let raw = self.inner().raw;
+        // Recorded whatever becomes of the call: part of the work may have been enqueued.
+        let answer = catch_unwind(AssertUnwindSafe(|| call(raw)));
+        let sequence = enqueuing.number();
+        uses.uses(&mut End(&mut enqueuing, sequence))?;
+        drop(enqueuing);
+        answer.or_else(|panic| resume_unwind(panic))
+    }
+}
