@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cuda_safe::{Driver, Stream};
+use cuda_safe::{Context, Stream};
 use cuda_sys::{
     CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUstreamCaptureMode,
     DriverFns,
@@ -10,6 +10,29 @@ use cuda_sys::{
 
 use crate::raw::{Arrays, RawError, check, need};
 use crate::stop::Stop;
+
+/// Makes a context current on this thread, as a C program has it, until it is dropped.
+pub(crate) struct Current(&'static DriverFns);
+
+impl Current {
+    pub(crate) fn push(context: &Context) -> Result<Self, Stop> {
+        let fns = context.driver().as_sys().fns();
+        let push = need(fns.cuCtxPushCurrent_v2, "cuCtxPushCurrent")?;
+        // SAFETY: the context is borrowed, and primary: it is kept when handles go.
+        check("cuCtxPushCurrent", unsafe { push(context.as_raw()) })?;
+        Ok(Self(fns))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if let Some(pop) = self.0.cuCtxPopCurrent_v2 {
+            let mut popped = std::ptr::null_mut();
+            // SAFETY: pops what `push` has pushed. A failure would change no figure.
+            let _ = unsafe { pop(&raw mut popped) };
+        }
+    }
+}
 
 /// A graph, captured from what a closure enqueues on a stream, and its executable form.
 #[derive(Debug)]
@@ -21,11 +44,12 @@ pub(crate) struct RawGraph {
 
 impl RawGraph {
     pub(crate) fn capture(
-        driver: Driver,
+        context: &Context,
         stream: &Stream,
         record: impl FnOnce() -> Result<(), Stop>,
     ) -> Result<Self, Stop> {
-        let fns = driver.as_sys().fns();
+        let _current = Current::push(context)?;
+        let fns = context.driver().as_sys().fns();
         let begin = need(fns.cuStreamBeginCapture_v2, "cuStreamBeginCapture")?;
         let end = need(fns.cuStreamEndCapture, "cuStreamEndCapture")?;
         let instantiate = need(fns.cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags")?;

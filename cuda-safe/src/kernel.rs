@@ -10,10 +10,10 @@ use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, Dim3, End, KernelArgs, KernelLimits, Launch, Parameter, call_name, check,
-    explain, issue, names, not_resident, special, within,
+    ArgType, Begin, BeginAny, Dim3, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
+    call_name, check, explain, issue, names, not_resident, special, within,
 };
-use crate::memory::Enqueuing;
+use crate::memory::{self, Enqueuing};
 use crate::module::{Module, ModuleInner};
 use crate::stream::Stream;
 use crate::trace::event;
@@ -167,49 +167,31 @@ impl Kernel {
         let launch = launch.into();
         let kernel = &*self.inner;
         let queue = &**stream.inner();
-        let mut enqueuing = Enqueuing::on(stream)?;
-        if kernel.checked.load(Ordering::Relaxed).cast_const() != A::TYPES.as_ptr() {
-            kernel.check_types(A::TYPES)?;
+        if queue.capture.is_some() {
+            // SAFETY: the caller's promise.
+            return unsafe { kernel.record(stream, &launch, &args) };
         }
-        let context = &queue.context;
-        let max_shared = kernel.max_dynamic_shared.load(Ordering::Relaxed);
-        let fits = within(&launch, &context.limits, &kernel.limits, max_shared)
-            && std::ptr::eq(&raw const **context, &raw const **kernel.module.context())
-            && launch.is_plain()
-            && !kernel.limits.is_special();
-        if !fits && !kernel.fits_after_all(stream, &launch, max_shared)? {
+        queue.state().usable()?;
+        if !kernel.may_launch(stream, &launch, A::TYPES)? {
             return Ok(());
         }
-        if let Some(recording) = enqueuing.recording() {
-            recording.check(&launch)?;
-        }
-        args.uses(&mut Begin(&mut enqueuing))?;
-        let result = args.with_pointers(|pointers| match enqueuing.recording() {
+        let mut ordering = memory::Ordering::on(stream);
+        args.uses(&mut Begin(&mut ordering))?;
+        let result = args.with_pointers(|pointers| {
             // SAFETY: function and stream are live and of one context; there is one pointer for
             // each parameter, to a value of the parameter's size (both checked above, where the
             // driver or the image tells). What the kernel does is the caller's promise.
-            None => unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) },
-            // SAFETY: as above.
-            Some(recording) => unsafe {
-                recording.launch(queue, kernel.raw, &launch, &kernel.module, pointers)
-            },
+            unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) }
         });
         if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
             return Err(kernel.launch_failed(stream, &launch, result));
         }
-        let sequence = enqueuing.number();
+        let sequence = queue.number();
         queue.remember(kernel.number, sequence);
-        event!(
-            TRACE,
-            kernel = kernel.name,
-            grid = %launch.grid,
-            block = %launch.block,
-            shared = launch.shared,
-            stream = queue.id,
-            sequence,
-            "launch"
-        );
-        args.uses(&mut End(&mut enqueuing, sequence))
+        let done = args.uses(&mut End(stream, sequence));
+        drop(ordering);
+        kernel.trace(stream, &launch, sequence);
+        done
     }
 
     /// What the kernel needs, as compiled for the device.
@@ -345,6 +327,80 @@ impl fmt::Debug for Kernel {
 }
 
 impl KernelInner {
+    /// Whether arguments of these types and this shape fit the kernel: an error if not, `false` for
+    /// a launch without blocks.
+    #[inline]
+    fn may_launch(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        types: &'static [ArgType],
+    ) -> Result<bool> {
+        if self.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr() {
+            self.check_types(types)?;
+        }
+        let context = &stream.inner().context;
+        let max_shared = self.max_dynamic_shared.load(Ordering::Relaxed);
+        let fits = within(launch, &context.limits, &self.limits, max_shared)
+            && std::ptr::eq(&raw const **context, &raw const **self.module.context())
+            && launch.is_plain()
+            && !self.limits.is_special();
+        Ok(fits || self.fits_after_all(stream, launch, max_shared)?)
+    }
+
+    /// A launch on a stream that records: into the graph, or as the new parameters of a node.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`].
+    #[cold]
+    unsafe fn record<A: KernelArgs>(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        args: &A,
+    ) -> Result<()> {
+        let mut enqueuing = Enqueuing::on(stream)?;
+        if !self.may_launch(stream, launch, A::TYPES)? {
+            return Ok(());
+        }
+        let queue = stream.inner();
+        if let Some(recording) = enqueuing.recording() {
+            recording.check(launch)?;
+        }
+        args.uses(&mut BeginAny(&mut enqueuing))?;
+        let result = args.with_pointers(|pointers| match enqueuing.recording() {
+            // SAFETY: as in `Kernel::launch`.
+            Some(recording) => unsafe {
+                recording.launch(queue, self.raw, launch, &self.module, pointers)
+            },
+            None => Ok(CUresult::CUDA_ERROR_ILLEGAL_STATE),
+        });
+        if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
+            return Err(self.launch_failed(stream, launch, result));
+        }
+        let sequence = enqueuing.number();
+        let done = args.uses(&mut EndAny(&mut enqueuing, sequence));
+        drop(enqueuing);
+        self.trace(stream, launch, sequence);
+        done
+    }
+
+    /// Tells the tracing crate of a launch.
+    #[inline]
+    #[cfg_attr(not(feature = "tracing"), allow(clippy::unused_self))]
+    fn trace(&self, _stream: &Stream, _launch: &Launch, _sequence: u64) {
+        event!(
+            TRACE,
+            kernel = self.name,
+            grid = %_launch.grid,
+            block = %_launch.block,
+            shared = _launch.shared,
+            stream = _stream.id(),
+            sequence = _sequence,
+            "launch"
+        );
+    }
+
     fn attribute(&self, attribute: CUfunction_attribute) -> Result<u32> {
         let context = self.module.context();
         context.state.usable()?;

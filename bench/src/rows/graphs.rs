@@ -6,7 +6,7 @@ use super::{Bench, Work};
 use crate::data::{check_saxpy, random};
 use crate::gpu::{Gpu, Saxpy};
 use crate::raw::{Arrays, Launcher, synchronizer};
-use crate::raw_graph::RawGraph;
+use crate::raw_graph::{Current, RawGraph};
 use crate::report::{Row, Unit};
 use crate::stats::Stats;
 use crate::stop::Stop;
@@ -51,7 +51,7 @@ impl Both {
         let (grid, block) = (shape.grid.x, shape.block.x);
         let launcher = Launcher::new(gpu.driver, kernel, &gpu.stream, grid, block)?;
         gpu.stream.synchronize()?;
-        let raw = RawGraph::capture(gpu.driver, &gpu.stream, || {
+        let raw = RawGraph::capture(&gpu.context, &gpu.stream, || {
             // SAFETY: the kernel has these parameters; the graph below keeps kernel and arrays.
             (0..nodes).try_for_each(|_| Ok(unsafe { launcher.saxpy(A, arrays, n) }?))
         })?;
@@ -152,6 +152,8 @@ fn update(bench: &Bench) -> Result<Vec<Row>, Stop> {
     // SAFETY: the node is that graph's only one, and saxpy has these parameters.
     let set = unsafe { both.raw.saxpy_updater(raw_node, kernel.as_raw(), extents) }?;
     let values = [1.5f32, A];
+    // The raw calls need a current context, and have it as a C program has: ours push their own.
+    let current = Current::push(&gpu.context)?;
     let raw = || {
         gpu.stream.synchronize()?;
         let mut call = 0;
@@ -181,6 +183,7 @@ fn update(bench: &Bench) -> Result<Vec<Row>, Stop> {
     })?;
     // SAFETY: as above.
     unsafe { both.raw.saxpy_updater(raw_node, kernel.as_raw(), extents) }?(1.5, arrays, n)?;
+    drop(current);
     let check = both.check(gpu, 1.5)?;
     Ok(vec![Row::host("graph_update/saxpy5", &paired).check(check).device(&gpu.name).at_most(
         "diff_ns",

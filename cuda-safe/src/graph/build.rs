@@ -95,8 +95,16 @@ impl<'env, S> GraphBuilder<'env, S> {
         nodes.sort_unstable();
         nodes.dedup();
         let (context, state) = (&self.template.context, &mut self.state);
-        let graph = Some(self.template.graph);
-        let made = part(context, &self.capture, graph, &nodes, |stream| record(stream, state))?;
+        let graph = self.template.graph;
+        if graph.is_null() {
+            return Err(Error::invalid("the graph was given up when a part of it failed"));
+        }
+        let recorded = |stream: &Stream| record(stream, state);
+        let made = part(context, &self.capture, Some(graph), &nodes, recorded);
+        if self.capture.lock().lost {
+            self.template.graph = std::ptr::null_mut();
+        }
+        let made = made?;
         made.outcome?;
         self.parts.push(made.tail);
         Ok(GraphPart { recording: self.capture.number(), index: self.parts.len() - 1 })
@@ -109,6 +117,9 @@ impl<'env, S> GraphBuilder<'env, S> {
     /// otherwise what the driver answered.
     #[doc(alias = "cuGraphInstantiate")]
     pub fn instantiate(mut self) -> Result<GraphExec<'env, S>> {
+        if self.template.graph.is_null() {
+            return Err(Error::invalid("the graph was given up when a part of it failed"));
+        }
         self.template.take(&self.capture)?;
         let context = Context::from_inner(self.template.context.clone());
         GraphExec::new(&context, self.template, self.state)

@@ -89,10 +89,10 @@ impl Stream {
             Error::invalid("only a stream that records can be forked")
                 .with_hint("elsewhere make another stream: `Context::stream`")
         })?;
-        capture.enter()?.captures()?;
+        capture.enter(inner)?.captures()?;
         let raw = create(&inner.context, 0)?;
         let stream = Self::recording(&inner.context, raw, capture.clone());
-        capture.enter()?.fork(inner, raw, stream.id())?;
+        capture.enter(inner)?.fork(inner, raw, stream.id())?;
         Ok(stream)
     }
 
@@ -107,7 +107,7 @@ impl Stream {
         let Some(capture) = &self.inner().capture else {
             return Err(Error::invalid("only a stream that records has nodes"));
         };
-        let index = capture.enter()?.name_last()?;
+        let index = capture.enter(self.inner())?.name_last()?;
         Ok(GraphNode { recording: capture.number(), index })
     }
 }
@@ -156,6 +156,15 @@ pub(super) fn part(
         let mut recording = capture.lock();
         let joined = recording.join_all(context);
         let tail = driver::tail(context, raw);
+        if matches!(recording.target, Target::Body) {
+            // Another thread is still recording a body that belongs to the graph, and graphs are not
+            // for two threads: nothing is done with it any more, not even destroyed.
+            recording.target = Target::Ended;
+            recording.lost = true;
+            drop(recording);
+            recorded.unwrap_or_else(|panic| resume_unwind(panic))?;
+            return Err(Error::invalid("another thread still records a conditional body"));
+        }
         recording.target = Target::Ended;
         let ended = driver::end(context, raw);
         (joined, tail, ended, std::mem::take(&mut recording.streams))

@@ -128,14 +128,14 @@ fn conditional(
     let flag = flag.slice(..1)?;
     let function = context.conditional.function(context)?;
     let (graph, handle) = {
-        let recording = capture.enter()?;
+        let recording = capture.enter(inner)?;
         recording.captures()?;
         let (graph, _) = driver::capturing(context, inner.raw)?;
         (graph, create_handle(context, graph)?)
     };
     set(stream, function, handle, flag)?;
     let (node, inside, sequence) = {
-        let mut recording = capture.enter()?;
+        let mut recording = capture.enter(inner)?;
         let (_, tail) = driver::capturing(context, inner.raw)?;
         let (node, inside) = add_node(context, graph, &tail, handle, kind)?;
         driver::continue_at(context, inner.raw, node)?;
@@ -143,7 +143,7 @@ fn conditional(
         recording.target = Target::Body;
         (node, inside, sequence)
     };
-    let outer = Outer(capture);
+    let mut outer = Outer { capture, done: false };
     let bodys = Capture::new(Target::Ended);
     let made = part(context, &bodys, Some(inside), &[], |stream| {
         body(stream)?;
@@ -154,7 +154,11 @@ fn conditional(
             _ => Ok(()),
         }
     });
-    drop(outer);
+    outer.done = true;
+    if !outer.resume() {
+        // Another thread has let the recording end meanwhile: it gives its graph up.
+        return Err(Error::invalid("the recording ended while the body was recorded"));
+    }
     let mut recording = capture.lock();
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
@@ -173,14 +177,30 @@ fn conditional(
     done
 }
 
-/// Lets the recording go on after a body, also if its closure panics.
-struct Outer<'a>(&'a Capture);
+/// Lets the recording go on after a body; spoils it if the body's closure has panicked, since half a
+/// body is in the graph.
+struct Outer<'a> {
+    capture: &'a Capture,
+    done: bool,
+}
+
+impl Outer<'_> {
+    /// Whether the recording still waits for the body.
+    fn resume(&self) -> bool {
+        let mut recording = self.capture.lock();
+        let waits = matches!(recording.target, Target::Body);
+        if waits {
+            recording.target = Target::Capture;
+        }
+        waits
+    }
+}
 
 impl Drop for Outer<'_> {
     fn drop(&mut self) {
-        let mut recording = self.0.lock();
-        if matches!(recording.target, Target::Body) {
-            recording.target = Target::Capture;
+        if !self.done && self.resume() {
+            let error = Error::invalid("the closure of a conditional body has panicked");
+            self.capture.lock().broken.get_or_insert(error);
         }
     }
 }
@@ -246,19 +266,21 @@ fn add_node(
     let mut node = std::ptr::null_mut();
     let sys = context.state.sys;
     let (nodes, count, params_at) = (RawNode::raws(after), after.len(), &raw mut params);
-    // SAFETY: the graph is live, the nodes are `count` of its nodes, `node` is a valid place for a
-    // handle, and the parameters are those of a conditional node.
-    let newer = unsafe {
-        sys.cuGraphAddNode_v2(&raw mut node, graph, nodes, std::ptr::null(), count, params_at)
-    };
-    let result = match newer {
-        Err(MissingSymbol { .. }) => {
-            // SAFETY: as above.
-            unsafe { sys.cuGraphAddNode(&raw mut node, graph, nodes, count, params_at) }
-        }
-        known => known,
-    };
-    context.answer("cuGraphAddNode", result)?;
+    context.with_current(|| {
+        // SAFETY: the graph is live, the nodes are `count` of its nodes, `node` is a valid place for
+        // a handle, and the parameters are those of a conditional node.
+        let newer = unsafe {
+            sys.cuGraphAddNode_v2(&raw mut node, graph, nodes, std::ptr::null(), count, params_at)
+        };
+        let result = match newer {
+            Err(MissingSymbol { .. }) => {
+                // SAFETY: as above.
+                unsafe { sys.cuGraphAddNode(&raw mut node, graph, nodes, count, params_at) }
+            }
+            known => known,
+        };
+        context.answer("cuGraphAddNode", result)
+    })?;
     // SAFETY: these are the parameters of a conditional node, as set above.
     let bodies = unsafe { params.__bindgen_anon_1.conditional.phGraph_out };
     if bodies.is_null() {

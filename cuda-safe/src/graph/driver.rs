@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cuda_sys::{
     CUdeviceptr, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphExecUpdateResult,
-    CUgraphExecUpdateResultInfo, CUgraphNode, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
-    CUstreamUpdateCaptureDependencies_flags, MissingSymbol,
+    CUgraphExecUpdateResultInfo, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
+    CUstreamCaptureStatus, CUstreamUpdateCaptureDependencies_flags, MissingSymbol,
 };
 
 use crate::context::ContextInner;
@@ -238,9 +238,11 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
 /// A copy of a graph.
 pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     let mut copy = std::ptr::null_mut();
-    // SAFETY: the graph is live, and `copy` is a valid place for a handle.
-    let result = unsafe { context.state.sys.cuGraphClone(&raw mut copy, graph) };
-    context.answer("cuGraphClone", result)?;
+    context.with_current(|| {
+        // SAFETY: the graph is live, and `copy` is a valid place for a handle.
+        let result = unsafe { context.state.sys.cuGraphClone(&raw mut copy, graph) };
+        context.answer("cuGraphClone", result)
+    })?;
     Ok(copy)
 }
 
@@ -266,13 +268,16 @@ pub(super) fn update(context: &ContextInner, exec: CUgraphExec, graph: CUgraph) 
         errorNode: std::ptr::null_mut(),
         errorFromNode: std::ptr::null_mut(),
     };
-    // SAFETY: both are live, and `info` is a valid place for the outcome.
-    let result = unsafe { context.state.sys.cuGraphExecUpdate_v2(exec, graph, &raw mut info) };
-    if let Ok(cuda_sys::CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) = result {
-        return Ok(false);
-    }
-    context.answer("cuGraphExecUpdate", result)?;
-    Ok(true)
+    context.with_current(|| {
+        let sys = context.state.sys;
+        // SAFETY: both are live, and `info` is a valid place for the outcome.
+        let result = unsafe { sys.cuGraphExecUpdate_v2(exec, graph, &raw mut info) };
+        if let Ok(CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) = result {
+            return Ok(false);
+        }
+        context.answer("cuGraphExecUpdate", result)?;
+        Ok(true)
+    })
 }
 
 /// Adds a node that runs a copy of another graph, behind `after`.
@@ -284,12 +289,14 @@ pub(super) fn add_child(
 ) -> Result<RawNode> {
     let mut node = std::ptr::null_mut();
     let (nodes, count) = (RawNode::raws(after), after.len());
-    // SAFETY: both graphs are live, the nodes are `count` nodes of the graph, and `node` is a valid
-    // place for a handle. The driver copies the child.
-    let result = unsafe {
-        context.state.sys.cuGraphAddChildGraphNode(&raw mut node, graph, nodes, count, child)
-    };
-    context.answer("cuGraphAddChildGraphNode", result)?;
+    context.with_current(|| {
+        // SAFETY: both graphs are live, the nodes are `count` nodes of the graph, and `node` is a
+        // valid place for a handle. The driver copies the child.
+        let result = unsafe {
+            context.state.sys.cuGraphAddChildGraphNode(&raw mut node, graph, nodes, count, child)
+        };
+        context.answer("cuGraphAddChildGraphNode", result)
+    })?;
     Ok(RawNode::new(node))
 }
 

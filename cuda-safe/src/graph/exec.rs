@@ -45,6 +45,15 @@ impl Template {
         }
     }
 
+    /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
+    /// same name. In one row it pairs by place; what it does with branches it doesn't say.
+    fn pairs_with(&self, other: &Self) -> bool {
+        let places =
+            |template: &Self| -> Vec<_> { template.nodes.iter().map(KernelNode::place).collect() };
+        let unnamed = self.nodes.is_empty() && other.nodes.is_empty();
+        unnamed || !self.branches && !other.branches && places(self) == places(other)
+    }
+
     /// Takes what a recording has noted, if it is in order.
     pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
         let mut recording = capture.lock();
@@ -287,14 +296,16 @@ impl<'env, S> GraphExec<'env, S> {
             recording.target = Target::Update(update);
             recording.uses = std::mem::take(&mut self.template.uses);
         }
-        let change = Change { capture, template: &mut self.template, index, gone: Vec::new() };
+        let mut change = Change {
+            capture,
+            template: &mut self.template,
+            changed: &mut self.changed,
+            index,
+            gone: Vec::new(),
+        };
         let recorded = record(stream, &mut self.state);
-        let mut change = change;
         match change.finish() {
-            Some(true) => {
-                self.changed = true;
-                recorded
-            }
+            Some(true) => recorded,
             _ => recorded.and(Err(Error::invalid("no launch was made to change the node to"))),
         }
     }
@@ -312,8 +323,7 @@ impl<'env, S> GraphExec<'env, S> {
         let state = &mut self.state;
         let context = &self.template.context;
         let mut new = capture(context, |stream| record(stream, state))?;
-        let same = new.nodes.len() == self.template.nodes.len();
-        if same && driver::update(context, self.exec, new.graph)? {
+        if self.template.pairs_with(&new) && driver::update(context, self.exec, new.graph)? {
             // Nodes are known to the executable graph by the handles of its first template.
             for (new, old) in new.nodes.iter_mut().zip(&mut self.template.nodes) {
                 let node = old.node;
@@ -419,6 +429,7 @@ impl<'env, S> GraphExec<'env, S> {
 struct Change<'a> {
     capture: &'a Capture,
     template: &'a mut Template,
+    changed: &'a mut bool,
     index: usize,
     gone: Vec<Arc<crate::memory::Allocation>>,
 }
@@ -438,6 +449,7 @@ impl Change<'_> {
         let done = update.done;
         if done && let Some(node) = self.template.nodes.get_mut(self.index) {
             *node = update.node;
+            *self.changed = true;
         }
         Some(done)
     }

@@ -8,6 +8,7 @@ use cuda_sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec, CUresult, Missi
 
 use super::driver::RawNode;
 use super::uses::{Key, Uses};
+use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::memory::{Access, Allocation};
@@ -31,11 +32,24 @@ pub(crate) struct KernelNode {
     module: Arc<ModuleInner>,
     /// The launch, whose attributes a change has to keep.
     shape: Launch,
+    /// The number of the enqueue on its stream.
+    pub(super) sequence: u64,
 }
 
 impl KernelNode {
     pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
-        Self { node: RawNode::NULL, keys: Vec::new(), module: module.clone(), shape: *launch }
+        Self {
+            node: RawNode::NULL,
+            keys: Vec::new(),
+            module: module.clone(),
+            shape: *launch,
+            sequence: 0,
+        }
+    }
+
+    /// Where it stands in a recording of one stream.
+    pub(super) fn place(&self) -> u64 {
+        self.sequence
     }
 }
 
@@ -100,7 +114,7 @@ impl Update {
     /// As [`issue`](crate::launch::issue), but for the stream.
     pub(super) unsafe fn launch(
         &mut self,
-        sys: &cuda_sys::Driver,
+        context: &ContextInner,
         function: CUfunction,
         launch: &Launch,
         module: &Arc<ModuleInner>,
@@ -121,15 +135,22 @@ impl Update {
             kern: std::ptr::null_mut(),
             ctx: std::ptr::null_mut(),
         };
-        // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies the
-        // parameters and what they point to before it returns; the rest is the caller's promise.
-        let result = unsafe {
-            sys.cuGraphExecKernelNodeSetParams_v2(
-                self.exec,
-                self.node.node.raw(),
-                &raw const params,
-            )
-        };
+        let (sys, node) = (context.state.sys, self.node.node.raw());
+        // The driver takes the kernel's context from what is current (measured: it crashes where
+        // there is none).
+        let mut result = Ok(CUresult::CUDA_ERROR_INVALID_CONTEXT);
+        let pushed = context.with_current(|| {
+            // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies
+            // the parameters and what they point to before it returns; the rest is the caller's
+            // promise.
+            result = unsafe {
+                sys.cuGraphExecKernelNodeSetParams_v2(self.exec, node, &raw const params)
+            };
+            Ok(())
+        });
+        if let Some(code) = pushed.err().and_then(|error| error.code()) {
+            return Ok(code);
+        }
         if let Ok(CUresult::CUDA_SUCCESS) = result {
             self.done = true;
             self.node.module = module.clone();

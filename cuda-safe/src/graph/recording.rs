@@ -62,6 +62,8 @@ pub(crate) struct Recording {
     pub(super) branches: bool,
     /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
+    /// Whether another thread may still be adding to the graph: it is left alone for ever.
+    pub(super) lost: bool,
 }
 
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
@@ -114,6 +116,7 @@ impl Capture {
             streams: Vec::new(),
             branches: false,
             broken: None,
+            lost: false,
         };
         Arc::new(Self { number, recording: Mutex::new(recording) })
     }
@@ -127,19 +130,27 @@ impl Capture {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recording, to enqueue something.
-    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Recording>> {
+    /// The recording, to enqueue something on `stream`.
+    pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let recording = self.lock();
         match recording.target {
-            Target::Ended => {
-                Err(Error::invalid("the recording that this stream belongs to has ended")
-                    .with_hint("launch the graph on an ordinary stream"))
+            // A stream of an earlier part does not capture any more: the driver would run the work.
+            Target::Capture => {
+                recording.lane(stream.id)?;
             }
-            Target::Body => Err(Error::invalid(
-                "the body of a conditional node is recorded on the stream that its closure is given",
-            )),
-            _ => Ok(recording),
+            Target::Update(_) => {}
+            Target::Ended => {
+                return Err(Error::invalid("the recording that this stream belongs to has ended")
+                    .with_hint("launch the graph on an ordinary stream"));
+            }
+            Target::Body => {
+                return Err(Error::invalid(
+                    "the body of a conditional node is recorded on the stream that its closure is \
+                     given",
+                ));
+            }
         }
+        Ok(recording)
     }
 
     /// Keeps something alive as long as the graph.
@@ -154,6 +165,9 @@ impl Capture {
         }
         {
             let mut recording = self.lock();
+            if recording.lost {
+                return;
+            }
             if !matches!(recording.target, Target::Ended) {
                 recording.streams.push(raw);
                 return;
@@ -348,7 +362,10 @@ impl Recording {
         let lane = &mut self.lanes[lane];
         lane.sequence += 1;
         match (&mut self.last, &*lane.tail) {
-            (Some(last), [node]) if last.node == RawNode::NULL => last.node = *node,
+            (Some(last), [node]) if last.node == RawNode::NULL => {
+                last.node = *node;
+                last.sequence = lane.sequence;
+            }
             (last, _) => *last = None,
         }
         lane.sequence
@@ -442,17 +459,16 @@ impl Recording {
         module: &Arc<ModuleInner>,
         pointers: &mut [*mut c_void],
     ) -> Result<CUresult, MissingSymbol> {
-        let sys = stream.state().sys;
         match &mut self.target {
             Target::Update(update) => {
                 // SAFETY: the caller's promise.
-                unsafe { update.launch(sys, function, launch, module, pointers) }
+                unsafe { update.launch(&stream.context, function, launch, module, pointers) }
             }
             _ => {
                 self.keep(module.clone());
                 self.last = Some(KernelNode::new(launch, module));
                 // SAFETY: the caller's promise.
-                unsafe { issue(sys, function, launch, stream.raw, pointers) }
+                unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) }
             }
         }
     }

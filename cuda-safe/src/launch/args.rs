@@ -10,8 +10,10 @@ use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
 use crate::memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing, UnifiedBuffer,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing, Ordering,
+    UnifiedBuffer,
 };
+use crate::stream::Stream;
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,8 +151,8 @@ pub trait UseVisitor {
     ) -> Result<()>;
 }
 
-/// Orders uses before a launch.
-pub(crate) struct Begin<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>);
+/// Orders uses before a launch on a stream that doesn't record.
+pub(crate) struct Begin<'a, 'b>(pub(crate) &'b mut Ordering<'a>);
 
 impl UseVisitor for Begin<'_, '_> {
     #[inline]
@@ -164,11 +166,40 @@ impl UseVisitor for Begin<'_, '_> {
     }
 }
 
-/// Records uses after a launch.
-pub(crate) struct End<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>, pub(crate) u64);
+/// Records uses after a launch on a stream that doesn't record.
+pub(crate) struct End<'a>(pub(crate) &'a Stream, pub(crate) u64);
 
-impl UseVisitor for End<'_, '_> {
+impl UseVisitor for End<'_> {
     #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        allocation.end_use(self.0, range, access, self.1);
+        Ok(())
+    }
+}
+
+/// Orders uses before an enqueue on any stream.
+pub(crate) struct BeginAny<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>);
+
+impl UseVisitor for BeginAny<'_, '_> {
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        self.0.begin_use(allocation, range, access)
+    }
+}
+
+/// Records uses after an enqueue on any stream.
+pub(crate) struct EndAny<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>, pub(crate) u64);
+
+impl UseVisitor for EndAny<'_, '_> {
     fn visit(
         &mut self,
         allocation: &Arc<Allocation>,

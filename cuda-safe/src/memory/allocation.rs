@@ -67,7 +67,7 @@ impl Allocation {
             return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
         }
         if let Some(capture) = &inner.capture {
-            let mut recording = capture.enter()?;
+            let mut recording = capture.enter(inner)?;
             let start = recording.allocate(inner, bytes)?;
             let this = Self::with_kind(start, bytes, stream, Kind::Graph);
             recording.allocated(inner, &this);

@@ -10,29 +10,20 @@ use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::stream::{Stream, StreamInner};
 
-/// One enqueue on a stream, from the ordering of its uses to their recording.
+/// The ordering of an enqueue's uses on a stream that doesn't record.
 ///
-/// On an ordinary stream it costs a branch. On one that captures it holds the recording, so that the
-/// capture can't end between the look at it and the driver call. If memory is used that some graph
-/// uses too, it holds the context's turn: a graph may be launched by a thread that has not borrowed
-/// the buffers, and no use may slip in between another's ordering and recording.
-pub(crate) struct Enqueuing<'a> {
+/// If memory is used that some graph uses too, it holds the context's turn until the uses are
+/// recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
+/// slip in between another's ordering and recording.
+pub(crate) struct Ordering<'a> {
     stream: &'a Stream,
-    recording: Option<MutexGuard<'a, Recording>>,
     turn: Option<MutexGuard<'a, ()>>,
 }
 
-impl<'a> Enqueuing<'a> {
-    /// Begins an enqueue, if the device is not lost and a capture has not ended.
+impl<'a> Ordering<'a> {
     #[inline]
-    pub(crate) fn on(stream: &'a Stream) -> Result<Self> {
-        let inner = stream.inner();
-        inner.state().usable()?;
-        let recording = match &inner.capture {
-            None => None,
-            Some(capture) => Some(capture.enter()?),
-        };
-        Ok(Self { stream, recording, turn: None })
+    pub(crate) fn on(stream: &'a Stream) -> Self {
+        Self { stream, turn: None }
     }
 
     /// To be called before a use is enqueued: makes the stream wait for conflicting uses on other
@@ -57,16 +48,60 @@ impl<'a> Enqueuing<'a> {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        let stream = self.stream;
+        if self.turn.is_none() && allocation.is_captured() {
+            // A turn belongs to a context, and nobody ever takes two.
+            self.is_of_its_context(allocation)?;
+            self.take_turn();
+        }
+        allocation.begin_shared_use(self.stream, range, access)
+    }
+
+    fn take_turn(&mut self) {
+        self.turn = Some(self.stream.inner().context.turn());
+    }
+
+    fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
+        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
+            return Ok(());
+        }
+        Err(Error::invalid("memory that a graph uses can be used by streams of its context alone"))
+    }
+}
+
+/// One enqueue on a stream, whether that records or not, from the ordering of its uses to their
+/// recording. On a stream that records it holds the recording, so that the capture can't end between
+/// the look at it and the driver call.
+pub(crate) struct Enqueuing<'a> {
+    ordering: Ordering<'a>,
+    recording: Option<MutexGuard<'a, Recording>>,
+}
+
+impl<'a> Enqueuing<'a> {
+    /// Begins an enqueue, if the device is not lost and a capture has not ended.
+    #[inline]
+    pub(crate) fn on(stream: &'a Stream) -> Result<Self> {
+        let inner = stream.inner();
+        inner.state().usable()?;
+        let recording = match &inner.capture {
+            None => None,
+            Some(capture) => Some(capture.enter(inner)?),
+        };
+        Ok(Self { ordering: Ordering::on(stream), recording })
+    }
+
+    /// To be called before a use is enqueued; see [`Ordering::begin_use`].
+    #[inline]
+    pub(crate) fn begin_use(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
         match &mut self.recording {
-            Some(recording) => recording.begin_use(stream.inner(), allocation, range, access),
-            None => {
-                if self.turn.is_none() && allocation.is_captured() {
-                    // A turn belongs to a context, and nobody ever takes two.
-                    self.is_of_its_context(allocation)?;
-                    self.take_turn();
-                }
-                allocation.begin_shared_use(stream, range, access)
+            None => self.ordering.begin_use(allocation, range, access),
+            Some(recording) => {
+                let stream = self.ordering.stream.inner();
+                recording.begin_use(stream, allocation, range, access)
             }
         }
     }
@@ -79,32 +114,25 @@ impl<'a> Enqueuing<'a> {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
+        if Arc::ptr_eq(&self.ordering.stream.inner().context, &allocation.home().inner().context) {
             return self.begin_use(allocation, range, access);
         }
         if allocation.is_captured() {
-            self.is_of_its_context(allocation)?;
+            self.ordering.is_of_its_context(allocation)?;
         }
         allocation.home().inner().state().usable()?;
-        allocation.order_use(self.stream, range, access)
-    }
-
-    fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
-        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
-            return Ok(());
-        }
-        Err(Error::invalid("memory that a graph uses can be used by streams of its context alone"))
+        allocation.order_use(self.ordering.stream, range, access)
     }
 
     /// Lets no other enqueue that uses memory of graphs in between, until this one is over.
     pub(crate) fn take_turn(&mut self) {
-        self.turn = Some(self.stream.inner().context.turn());
+        self.ordering.take_turn();
     }
 
     /// Numbers the enqueue, whose driver call has returned.
     #[inline]
     pub(crate) fn number(&mut self) -> u64 {
-        let inner = self.stream.inner();
+        let inner = self.ordering.stream.inner();
         match &mut self.recording {
             None => inner.number(),
             Some(recording) => recording.number(inner),
@@ -121,9 +149,15 @@ impl<'a> Enqueuing<'a> {
         sequence: u64,
     ) {
         match &mut self.recording {
-            None => allocation.end_use(self.stream, range, access, sequence),
+            None => allocation.end_use(self.ordering.stream, range, access, sequence),
             Some(recording) => {
-                recording.end_use(self.stream.inner(), allocation, range, access, sequence);
+                recording.end_use(
+                    self.ordering.stream.inner(),
+                    allocation,
+                    range,
+                    access,
+                    sequence,
+                );
             }
         }
     }

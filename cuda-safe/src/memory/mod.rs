@@ -27,7 +27,7 @@ pub use unified::{HostMut, HostRef, UnifiedBuffer};
 pub use uses::Access;
 
 pub(crate) use copy::{Crew, Packing};
-pub(crate) use enqueue::Enqueuing;
+pub(crate) use enqueue::{Enqueuing, Ordering};
 pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;

@@ -57,7 +57,7 @@ impl Allocation {
 
     /// To be called after the use was enqueued and numbered.
     #[inline]
-    pub(super) fn end_use(
+    pub(crate) fn end_use(
         &self,
         stream: &Stream,
         range: Range<usize>,

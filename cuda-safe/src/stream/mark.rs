@@ -7,7 +7,7 @@ use cuda_sys::CUstream;
 
 use super::{Stream, outside_capture};
 use crate::error::Result;
-use crate::launch::{Begin, End, KernelArgs};
+use crate::launch::{BeginAny, EndAny, KernelArgs};
 use crate::memory::Enqueuing;
 
 /// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
@@ -114,12 +114,12 @@ impl Stream {
         if let Some(recording) = enqueuing.recording() {
             recording.captures()?;
         }
-        uses.uses(&mut Begin(&mut enqueuing))?;
+        uses.uses(&mut BeginAny(&mut enqueuing))?;
         let raw = self.inner().raw;
         // Recorded whatever becomes of the call: part of the work may have been enqueued.
         let answer = catch_unwind(AssertUnwindSafe(|| call(raw)));
         let sequence = enqueuing.number();
-        uses.uses(&mut End(&mut enqueuing, sequence))?;
+        uses.uses(&mut EndAny(&mut enqueuing, sequence))?;
         drop(enqueuing);
         answer.or_else(|panic| resume_unwind(panic))
     }

@@ -255,7 +255,7 @@ impl Stream {
         match (&self.inner.capture, &other.inner.capture) {
             (None, None) => {}
             (Some(capture), Some(others)) if Arc::ptr_eq(capture, others) => {
-                return capture.enter()?.join(&self.inner, &other.inner);
+                return capture.enter(&self.inner)?.join(&self.inner, &other.inner);
             }
             _ => return Err(outside_capture("a stream")),
         }

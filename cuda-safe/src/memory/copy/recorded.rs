@@ -44,7 +44,7 @@ pub(super) fn upload(
     source: &[u8],
 ) -> Result<()> {
     // Before anything is allocated: the recording may have ended.
-    drop(capture.enter()?);
+    drop(capture.enter(stream.inner())?);
     let context = &stream.inner().context;
     let start = allocate_pinned(context, source.len())?;
     let pinned = Arc::new(Source { context: context.clone(), start });
