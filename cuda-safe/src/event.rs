@@ -1,8 +1,7 @@
 //! Events: marks in a stream, to wait for and to measure time between.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_sys::{CUevent, CUevent_flags, CUresult};
 
@@ -20,8 +19,9 @@ pub struct Event {
     /// Null once it is destroyed.
     raw: CUevent,
     timing: bool,
-    /// The capture that it was last recorded in; 0 if it was recorded on an ordinary stream.
-    captured: AtomicU64,
+    /// The capture that it was last recorded in; 0 if it was recorded on an ordinary stream. The lock
+    /// is held while it is recorded or waited for by a stream, so that this is what the driver knows.
+    captured: Mutex<u64>,
 }
 
 // SAFETY: a CUevent may be used from any thread, and the driver locks it itself.
@@ -56,7 +56,7 @@ impl Event {
             let result = unsafe { context.state.sys.cuEventCreate(&raw mut raw, flags) };
             context.answer("cuEventCreate", result)
         })?;
-        Ok(Self { context: context.clone(), raw, timing, captured: AtomicU64::new(0) })
+        Ok(Self { context: context.clone(), raw, timing, captured: Mutex::new(0) })
     }
 
     /// Adopts an event: it is destroyed when this is dropped.
@@ -68,7 +68,7 @@ impl Event {
     #[must_use]
     pub unsafe fn from_raw(context: &Context, raw: CUevent, timing: bool) -> Self {
         let context = context.inner().clone();
-        Self { context, raw, timing, captured: AtomicU64::new(0) }
+        Self { context, raw, timing, captured: Mutex::new(0) }
     }
 
     pub(crate) fn context(&self) -> &ContextInner {
@@ -97,28 +97,38 @@ impl Event {
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
         let mut enqueuing = Enqueuing::on(stream)?;
+        if let Some(recording) = enqueuing.recording() {
+            recording.captures()?;
+        }
         let stream = stream.inner();
         stream.state().same_driver(self.context.state)?;
+        let mut captured = self.captured();
         // SAFETY: both handles are live: `self` and `stream` own them.
         let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
         stream.answer("cuEventRecord", result)?;
-        let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
-        self.captured.store(capture, Ordering::Release);
+        *captured = stream.capture.as_ref().map_or(0, |capture| capture.number());
+        drop(captured);
         enqueuing.number();
         Ok(())
     }
 
     /// Whether a stream may wait for it: an event recorded in a capture exists in that capture alone.
-    pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<()> {
+    /// That stays so as long as the answer is held.
+    pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<MutexGuard<'_, u64>> {
         let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
-        match self.captured.load(Ordering::Acquire) == capture {
-            true => Ok(()),
+        let captured = self.captured();
+        match *captured == capture {
+            true => Ok(captured),
             false => Err(outside_capture("an event recorded")),
         }
     }
 
+    fn captured(&self) -> MutexGuard<'_, u64> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn recorded_outside_captures(&self) -> Result<()> {
-        match self.captured.load(Ordering::Acquire) {
+        match *self.captured() {
             0 => Ok(()),
             _ => Err(Error::invalid("the event was recorded in a capture, where nothing runs")),
         }

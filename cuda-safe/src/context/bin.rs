@@ -30,7 +30,8 @@ pub(crate) enum Garbage {
     /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory. Managed
     /// memory too.
     Unordered { start: CUdeviceptr },
-    /// What keeps foreign memory alive, where the same has happened.
+    /// What keeps foreign memory alive, where the same has happened; or pinned memory of another
+    /// context that a transfer of this one may still use.
     Token(Box<dyn Any + Send + Sync>),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
@@ -45,6 +46,19 @@ pub(crate) const NO_STREAM: u64 = 0;
 #[derive(Default)]
 pub(crate) struct Bin {
     items: Mutex<Vec<Garbage>>,
+}
+
+impl Drop for Bin {
+    /// Nobody has waited for the device, so what a token keeps alive may still be in use: better lost
+    /// than pulled away.
+    fn drop(&mut self) {
+        let items = self.items.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for item in items.drain(..) {
+            if let Garbage::Token(token) = item {
+                std::mem::forget(token);
+            }
+        }
+    }
 }
 
 impl Bin {

@@ -91,7 +91,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size overflows, the address is
-    /// null though there are elements, or is not aligned for them.
+    /// null though there are elements, or is not aligned for them, or if `home` records a graph.
     ///
     /// # Safety
     /// `start` must be the address of `len` elements of device memory that work on `home`'s device
@@ -112,6 +112,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             let element = std::any::type_name::<T>();
             return Err(Error::invalid(format!("{start:#x} is no address for a {element}")));
         }
+        // Other streams wait for the home stream, which must not be one that never runs.
+        home.inner().not_capturing("DeviceBuffer::from_raw")?;
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),
             None => Allocation::adopted(start, bytes, home),

@@ -94,14 +94,21 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         self.start
     }
 
-    /// Gives the memory up to the bin as possibly still in use by the device.
-    pub(super) fn abandon(mut self) {
-        if self.capacity > 0 {
-            if self.context.state.is_usable() {
-                self.context.bin.put(Garbage::PinnedInFlight { start: self.start.cast() });
-            }
-            self.capacity = 0;
+    /// Gives the memory up to the bin as possibly still in use by work of `user`.
+    pub(super) fn abandon(mut self, user: &ContextInner) {
+        let capacity = std::mem::take(&mut self.capacity);
+        if capacity == 0 || !user.state.is_usable() {
+            return;
         }
+        let start = self.start.cast();
+        if std::ptr::eq(user, &raw const *self.context) {
+            user.bin.put(Garbage::PinnedInFlight { start });
+            return;
+        }
+        // Only a wait for the user's device says when it is free. It keeps its own context open.
+        let context = self.context.clone();
+        let bytes = PinnedBuffer::<u8> { context, start, len: 0, capacity, marker: PhantomData };
+        user.bin.put(Garbage::Token(Box::new(bytes)));
     }
 
     /// Frees the memory now instead of leaving it to the context's bin. **Waits for the device**

@@ -137,7 +137,7 @@ impl<T: Copy + 'static> Transfer<T> {
     /// Gives the buffer up to the bin, as the copy may still be running.
     fn lose(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            buffer.abandon();
+            buffer.abandon(self.done.context());
         }
     }
 

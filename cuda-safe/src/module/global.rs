@@ -45,6 +45,8 @@ impl Module {
         if !Arc::ptr_eq(&inner.context, &stream.inner().context) {
             return Err(Error::invalid("module and stream belong to different contexts"));
         }
+        // Other streams wait for the home stream, which must not be one that never runs.
+        stream.inner().not_capturing("Module::global")?;
         let shared = inner.shared_global(name, || find(inner, stream, name))?;
         let allocation = &shared.allocation;
         let (size, bytes) = (size_of::<T>(), allocation.bytes());

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Stream, StreamInner};
+use crate::driver::forked;
 use crate::error::Result;
 use crate::memory::Enqueuing;
 
@@ -65,14 +66,12 @@ fn call(number: u64) {
     // Unwinding into the driver would be undefined behaviour. There is nobody to tell: the panic
     // hook has printed the message.
     match entry {
-        Some(Entry::Once(function)) => {
-            let _ = catch_unwind(AssertUnwindSafe(function));
-        }
+        Some(Entry::Once(function)) => quietly(function),
         Some(Entry::Repeated(function)) => {
             {
                 let mut function = function.lock().unwrap_or_else(PoisonError::into_inner);
                 // Caught under the lock, so that later calls find it in order.
-                let _ = catch_unwind(AssertUnwindSafe(&mut **function));
+                quietly(&mut **function);
             }
             // The last handle, if it was taken out meanwhile.
             drop_quietly(function);
@@ -86,19 +85,27 @@ struct Registered(u64);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        unregister(self.0);
+        // In a forked child the lock may be held by a thread that exists in the parent only.
+        if !forked() {
+            unregister(self.0);
+        }
     }
 }
 
 /// Enqueues a function that may be called again, where the stream records.
 pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<()> {
     let inner = stream.inner();
+    // Before the recording is held: if the driver refuses, the function is dropped after that, and
+    // what it has captured may come back here.
+    let registered = Registered(register(function));
     let mut enqueuing = Enqueuing::on(stream)?;
     let Some(recording) = enqueuing.recording() else {
-        return inner.enqueue_callback(register(function));
+        let number = registered.0;
+        // It goes with the stream from here on.
+        std::mem::forget(registered);
+        return inner.enqueue_callback(number);
     };
     recording.captures()?;
-    let registered = Registered(register(function));
     let data = std::ptr::without_provenance_mut(registered.0 as usize);
     // SAFETY: the stream is live, and `run` takes any number.
     let result = unsafe { inner.state().sys.cuLaunchHostFunc(inner.raw, Some(run), data) };
@@ -146,7 +153,16 @@ impl StreamInner {
 
 /// Drops a function whose captured values may panic when dropped: a drop here must not.
 fn drop_quietly<T>(function: T) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(function)));
+    quietly(|| drop(function));
+}
+
+/// Catches panics. What one is thrown with may panic itself when it is dropped; once is enough.
+fn quietly(act: impl FnOnce()) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
+    {
+        std::mem::forget(again);
+    }
 }
 
 #[cfg(test)]
@@ -205,6 +221,24 @@ mod tests {
         });
         unregister(number);
         assert_eq!(most.load(Ordering::SeqCst), 101, "one at a time, and none is lost");
+    }
+
+    #[test]
+    fn what_a_panic_is_thrown_with_may_panic_too() {
+        struct Twice(Arc<AtomicU32>);
+        impl Drop for Twice {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+                std::panic::resume_unwind(Box::new("again"));
+            }
+        }
+        let drops = Arc::new(AtomicU32::new(0));
+        let thrown = drops.clone();
+        let number =
+            register(Box::new(move || std::panic::resume_unwind(Box::new(Twice(thrown.clone())))));
+        call(number);
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        unregister(number);
     }
 
     #[test]

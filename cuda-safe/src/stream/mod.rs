@@ -234,8 +234,13 @@ impl Stream {
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
         let mut enqueuing = Enqueuing::on(self)?;
+        if let Some(recording) = enqueuing.recording() {
+            recording.captures()?;
+        }
         inner.context.state.same_driver(event.context().state)?;
-        event.may_be_waited_for(inner)?;
+        // Held until the wait is enqueued: recorded in a capture meanwhile, the event would pull
+        // the stream in.
+        let _recorded = event.may_be_waited_for(inner)?;
         // SAFETY: both handles are live: `self` and `event` own them.
         let result =
             unsafe { inner.context.state.sys.cuStreamWaitEvent(inner.raw, event.as_raw(), 0) };
@@ -310,7 +315,8 @@ impl Stream {
 
     /// Destroys the stream now and says whether that went well; a drop leaves an error for
     /// [`Context::take_drop_errors`]. Does not wait: what is enqueued still runs. A foreign stream
-    /// is not destroyed, but its token is dropped.
+    /// is not destroyed, but its token is dropped. A stream that records is destroyed when its
+    /// capture has ended.
     ///
     /// # Errors
     /// The stream comes back with the reason: other handles to it, or buffers that are at home on
@@ -489,9 +495,14 @@ impl StreamInner {
         // One of the calls above may have met the device's end.
         self.state().usable()?;
         if self.foreign.is_none() {
-            // SAFETY: as in the drop.
-            let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
-            self.answer("cuStreamDestroy", result)?;
+            match &self.capture {
+                Some(capture) => capture.destroy_when_ended(&self.context, self.raw),
+                None => {
+                    // SAFETY: as in the drop.
+                    let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
+                    self.answer("cuStreamDestroy", result)?;
+                }
+            }
             // From here on as somebody else's: there is nothing to destroy.
             self.foreign = Some(Box::new(()));
         }
@@ -512,12 +523,15 @@ impl Drop for StreamInner {
         }
         self.drop_callbacks();
         self.retire();
+        if self.foreign.is_some() {
+            return;
+        }
         if let Some(capture) = &self.capture {
             capture.destroy_when_ended(&self.context, self.raw);
             return;
         }
         // One of the calls above may have met the device's end.
-        if self.foreign.is_none() && self.state().is_usable() {
+        if self.state().is_usable() {
             // SAFETY: ours to destroy, and this is the last handle. Work that is still running
             // finishes: cuStreamDestroy neither waits nor cancels.
             let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };

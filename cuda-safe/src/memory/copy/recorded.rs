@@ -44,26 +44,26 @@ pub(super) fn upload(
     source: &[u8],
 ) -> Result<()> {
     // Before anything is allocated: the recording may have ended.
-    drop(capture.enter(stream.inner())?);
+    capture.enter(stream.inner())?.captures()?;
     let context = &stream.inner().context;
     let start = allocate_pinned(context, source.len())?;
     let pinned = Arc::new(Source { context: context.clone(), start });
     // SAFETY: the memory has room for the source and is only ours.
     unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);
+    // Before the copy is recorded: the capture may end, in another thread, right after it was. Also if
+    // recording fails, since part of it may have been recorded all the same.
+    capture.keep(pinned);
     let to = allocation.address() + offset as u64;
     let range = offset..offset + source.len();
-    let recorded = enqueue(stream, [(allocation, range, Access::Write)], |inner| {
+    enqueue(stream, [(allocation, range, Access::Write)], |inner| {
         let from = start.as_ptr().cast_const().cast();
         // SAFETY: the graph keeps the source, and goes before it; the target lies in an allocation
         // that the caller holds and the graph keeps.
         let result =
             unsafe { inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, source.len(), inner.raw) };
         inner.answer("cuMemcpyHtoDAsync", result)
-    });
-    // Also after a failure: the copy may have been recorded all the same.
-    capture.keep(pinned);
-    recorded
+    })
 }
 
 /// Records a fill with a pattern that the driver has no memset for: the pattern is uploaded some
