@@ -12,4 +12,14 @@ fn borrowed(stream: &Stream, text: &str) -> Result<()> {
     stream.host_function(move || println!("{text}"))
 }
 
+fn repeated(stream: &Stream) -> Result<()> {
+    let mut calls = 0;
+    stream.host_function_mut(|| calls += 1)?;
+    stream.synchronize()
+}
+
+fn repeated_and_borrowed(stream: &Stream, text: &str) -> Result<()> {
+    stream.host_function_mut(move || println!("{text}"))
+}
+
 fn main() {}

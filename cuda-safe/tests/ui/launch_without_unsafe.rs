@@ -14,4 +14,8 @@ fn raw_memory(stream: &Stream) {
     let _ = DeviceBuffer::<f32>::from_raw(stream, 0x1000, 8, None);
 }
 
+fn early() -> Launch {
+    Launch::cover(8, 128).programmatic()
+}
+
 fn main() {}
