@@ -7,6 +7,7 @@ mod golden;
 mod harness;
 mod host;
 mod programs;
+mod seeds;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     cases.extend(compile::cases());
     cases.extend(device::cases());
     cases.extend(fault::cases());
+    cases.extend(seeds::cases());
     cases.extend(golden::cases());
     harness::main(&cases)
 }

@@ -46,12 +46,22 @@ impl TestDevice {
         if let Some(reason) = why_not(tier) {
             return Err(Failure::new(format!("tier {tier}: {reason}")));
         }
-        let context = open(tier)()?.device(0)?.context()?;
-        let instrumented = instrumented();
-        if instrumented {
+        let device = Self::with_driver(open(tier)()?, tier)?;
+        if device.instrumented {
             eprintln!("tier {tier}: under a checker, so times are not judged");
         }
-        Ok(Self { tier, context, modules: Mutex::default(), instrumented, turn: RwLock::default() })
+        Ok(device)
+    }
+
+    /// The first device of a driver that is no tier's, such as one that goes wrong on purpose.
+    pub(crate) fn on(driver: Driver) -> Result<Self, Failure> {
+        Self::with_driver(driver, "a driver of its own")
+    }
+
+    fn with_driver(driver: Driver, tier: &'static str) -> Result<Self, Failure> {
+        let context = driver.device(0)?.context()?;
+        let (modules, turn) = (Mutex::default(), RwLock::default());
+        Ok(Self { tier, context, modules, instrumented: instrumented(), turn })
     }
 
     /// Runs one test: its own errors, errors that its drops met, and faults of work that it has
