@@ -22,6 +22,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("order::at_home_nothing_is_recorded", at_home_nothing_is_recorded).serial(),
         Case::device("order::a_stream_dropped_with_work", a_stream_dropped_with_work),
         Case::device("order::downloads_and_uploads_too", downloads_and_uploads_too),
+        Case::device("order::two_readers_and_a_writer", two_readers_and_a_writer),
     ]
 }
 
@@ -274,4 +275,38 @@ fn downloads_and_uploads_too(device: &TestDevice) -> TestResult {
     device.count(delay.delayed_fill(&other, (1, 256), &mut buffer, n, 5, 20 * MS))?;
     seen.copy_from(&home, &buffer)?;
     all_are(&seen, &home, 5)
+}
+
+/// The slow reader comes first, so whoever waited for the newest alone would write over what it
+/// still reads. What both have read in all rounds is looked at once, in the end.
+fn two_readers_and_a_writer(device: &TestDevice) -> TestResult {
+    const WORDS: usize = 64;
+    let rounds = if device.runs_machine_code() && !device.is_instrumented() { 10_000 } else { 300 };
+    let [writer, slow, fast] = [device.stream()?, device.stream()?, device.stream()?];
+    let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
+    let n = WORDS as u64;
+    // At home with each of them in turn.
+    for home in [&writer, &slow, &fast] {
+        let mut buffer = DeviceBuffer::<u32>::zeroed(home, WORDS)?;
+        let mut seen = [(&slow, 20_000), (&fast, 0)]
+            .into_iter()
+            .map(|(stream, nanoseconds)| {
+                let all = DeviceBuffer::<u32>::zeroed(stream, WORDS * rounds)?;
+                Ok((stream, nanoseconds, all))
+            })
+            .collect::<cuda_safe::Result<Vec<_>>>()?;
+        for round in 0..rounds {
+            device.count(basic.fill(&writer, (1, 64), &mut buffer, n, round as u32))?;
+            for (stream, nanoseconds, all) in &mut seen {
+                let row = all.slice_mut(round * WORDS..(round + 1) * WORDS)?;
+                device.count(delay.delayed_copy(stream, (1, 64), &buffer, row, n, *nanoseconds))?;
+            }
+        }
+        let wanted: Vec<u32> =
+            (0..rounds as u32).flat_map(|round| std::iter::repeat_n(round, WORDS)).collect();
+        for (stream, _, all) in &seen {
+            first_difference(&all.to_vec(stream)?, &wanted)?;
+        }
+    }
+    Ok(())
 }
