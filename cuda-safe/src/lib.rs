@@ -73,6 +73,7 @@ mod memory;
 mod module;
 mod peer;
 mod stream;
+mod sync;
 pub mod vector;
 
 #[cfg(feature = "ndarray")]

@@ -7,11 +7,11 @@
 
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::{CUdeviceptr, CUmodule};
 
 use super::ContextInner;
+use super::shelf::Shelf;
 use crate::error::Result;
 use crate::memory::HostVec;
 
@@ -45,7 +45,7 @@ pub(crate) const NO_STREAM: u64 = 0;
 
 #[derive(Default)]
 pub(crate) struct Bin {
-    items: Mutex<Vec<Garbage>>,
+    items: Shelf<Garbage>,
 }
 
 impl Drop for Bin {
@@ -63,24 +63,23 @@ impl Drop for Bin {
 
 impl Bin {
     pub(crate) fn put(&self, item: Garbage) {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner).push(item);
+        self.items.put(item);
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+        self.items.len() as u64
     }
 
     /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
     pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = items.iter().position(|item| {
+        let taken = self.items.take(|item| {
             matches!(item, Garbage::Pinned { bytes, .. }
                 if *bytes >= wanted && *bytes / 2 <= wanted)
-        })?;
-        match items.swap_remove(position) {
+        });
+        match taken? {
             Garbage::Pinned { start, bytes } => Some((start, bytes)),
             other => {
-                items.push(other);
+                self.put(other);
                 None
             }
         }
@@ -89,15 +88,14 @@ impl Bin {
     /// Device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever
     /// still uses it is ordered before that work.
     pub(crate) fn take_device(&self, wanted: usize, on: u64) -> Option<CUdeviceptr> {
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = items.iter().position(|item| {
+        let taken = self.items.take(|item| {
             matches!(item, Garbage::Device { bytes, stream, .. }
                 if *bytes == wanted && *stream == on)
-        })?;
-        match items.swap_remove(position) {
+        });
+        match taken? {
             Garbage::Device { start, .. } => Some(start),
             other => {
-                items.push(other);
+                self.put(other);
                 None
             }
         }
@@ -113,20 +111,17 @@ impl Bin {
         let sys = context.state.sys;
         let mut first_error = Ok(());
         context.with_current(|| {
-            let items =
-                std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner));
             let waits = |item: &Garbage| {
                 use Garbage::{Registered, Token, Unordered};
                 matches!(item, Unordered { .. } | Token(_) | Registered(_))
             };
-            if items.iter().any(waits) {
-                // SAFETY: a context is current: this one, pushed by `with_current`.
-                let result = unsafe { sys.cuCtxSynchronize() };
-                if let Err(error) = context.answer("cuCtxSynchronize", result) {
-                    self.items.lock().unwrap_or_else(PoisonError::into_inner).extend(items);
-                    return Err(error);
+            let items = self.items.take_all(|items| {
+                if !items.iter().any(waits) {
+                    return Ok(());
                 }
-            }
+                // SAFETY: a context is current: this one, pushed by `with_current`.
+                context.answer("cuCtxSynchronize", unsafe { sys.cuCtxSynchronize() })
+            })?;
             for item in items {
                 if !context.state.is_usable() {
                     break;

@@ -3,6 +3,7 @@
 
 mod bin;
 mod current;
+mod shelf;
 
 use std::any::Any;
 use std::fmt;

@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_sys::CUdeviceptr;
 
 use super::host::Visible;
 use super::ranges::Ranges;
+use super::shared::Shared;
 use super::uses::Uses;
 use super::versions::Versions;
 use crate::context::{Garbage, NO_STREAM};
@@ -31,11 +32,9 @@ pub struct Allocation {
     born: u64,
     kind: Kind,
     /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
-    pub(super) shared: AtomicBool,
+    pub(super) shared: Shared<Ranges<Uses>>,
     /// Raised when a graph uses it; never lowered.
     pub(super) captured: AtomicBool,
-    /// Made when `shared` is raised. Most allocations never are, so it is kept out of line.
-    pub(super) uses: OnceLock<Box<Mutex<Ranges<Uses>>>>,
     pub(super) versions: Versions,
 }
 
@@ -110,10 +109,9 @@ impl Allocation {
             // for those who used it before.
             born: home.inner().next_number(),
             // Graph memory is nowhere at home without cost: its uses are the recording's.
-            shared: AtomicBool::new(matches!(kind, Kind::Graph)),
+            shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
             kind,
-            uses: OnceLock::new(),
             versions: Versions::default(),
         })
     }

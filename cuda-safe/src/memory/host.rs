@@ -2,7 +2,7 @@
 //!
 //! Order on the device is kept as for any other allocation, except that such memory is `shared`
 //! from the start: every use is recorded, so that the host can wait for exactly those. While the
-//! host looks, [`Visible::looking`] says so, and a conflicting use is refused before the driver is
+//! host looks, [`Looking`] says so, and a conflicting use is refused before the driver is
 //! asked. Borrows alone would not do: a graph holds the allocation, not the buffer.
 //!
 //! The host first says that it looks and then waits for the uses it finds; a launch first asks
@@ -10,8 +10,7 @@
 //! either, so that neither slips in between.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cuda_sys::{
     CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP,
@@ -20,6 +19,7 @@ use cuda_sys::{
 
 use super::allocation::{Allocation, Kind};
 use super::enqueue::enqueue;
+use super::looking::{Look, Looking};
 use super::ranges::Ranges;
 use super::uses::{Access, Uses};
 use crate::context::{ContextInner, Garbage};
@@ -31,9 +31,7 @@ pub(super) struct Visible {
     memory: Memory,
     /// The host's address; dangling if there are no bytes.
     start: NonNull<u8>,
-    /// How many guards for reading there are; [`WRITING`] if there is one for writing. A guard that
-    /// is leaked counts for ever: then later uses are refused, and nothing is unsound.
-    looking: AtomicUsize,
+    looking: Looking,
 }
 
 // SAFETY: the allocation owns the memory, and the driver ties it to no thread.
@@ -41,8 +39,6 @@ unsafe impl Send for Visible {}
 // SAFETY: as above; the address is only handed out to guards, which borrow rules and `looking`
 // keep apart from each other and from the device.
 unsafe impl Sync for Visible {}
-
-const WRITING: usize = usize::MAX;
 
 /// Where memory that the host sees comes from, which is how it goes.
 pub(super) enum Memory {
@@ -103,7 +99,7 @@ impl HostVec {
 
 impl Visible {
     fn new(memory: Memory, start: NonNull<u8>) -> Self {
-        Self { memory, start, looking: AtomicUsize::new(0) }
+        Self { memory, start, looking: Looking::default() }
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -116,48 +112,26 @@ impl Visible {
 
     /// Fails if a guard is alive that doesn't go with such a use by the device.
     pub(super) fn allows(&self, access: Access) -> Result<()> {
-        match (self.looking.load(Ordering::SeqCst), access) {
-            (0, _) => Ok(()),
-            (WRITING, _) => Err(Error::invalid(
-                "the host is writing the buffer: its `host_mut()` guard is alive, or was leaked",
-            )),
-            (_, Access::Read) => Ok(()),
-            (_, Access::Write) => Err(Error::invalid(
-                "the host is reading the buffer: its `host()` guard is alive, or was leaked",
-            )),
-        }
+        self.looking.allows(access).map_err(|guard| {
+            Error::invalid(match guard {
+                Access::Write => {
+                    "the host is writing the buffer: its `host_mut()` guard is alive, or was leaked"
+                }
+                Access::Read => {
+                    "the host is reading the buffer: its `host()` guard is alive, or was leaked"
+                }
+            })
+        })
     }
 
     /// Says that the host looks, until the answer is dropped.
     fn look(&self, access: Access) -> Result<Look<'_>> {
-        let (order, looking) = (Ordering::SeqCst, &self.looking);
-        let said = looking.fetch_update(order, order, |guards| match access {
-            // Never reaches WRITING, which is no number of readers.
-            Access::Read => guards.checked_add(1).filter(|guards| *guards < WRITING),
-            Access::Write => (guards == 0).then_some(WRITING),
-        });
-        match said {
-            Ok(_) => Ok(Look { looking, access }),
-            Err(_) => Err(Error::invalid(
+        self.looking.look(access).ok_or_else(|| {
+            Error::invalid(
                 "another guard of the buffer is alive: one was leaked, since borrowing allows no \
                  other",
-            )),
-        }
-    }
-}
-
-/// The host's being about to look, or looking.
-pub(super) struct Look<'a> {
-    looking: &'a AtomicUsize,
-    access: Access,
-}
-
-impl Drop for Look<'_> {
-    fn drop(&mut self) {
-        match self.access {
-            Access::Read => self.looking.fetch_sub(1, Ordering::SeqCst),
-            Access::Write => self.looking.swap(0, Ordering::SeqCst),
-        };
+            )
+        })
     }
 }
 
@@ -266,9 +240,7 @@ impl Allocation {
     /// work of a stream.
     fn visible(start: CUdeviceptr, bytes: usize, home: &Stream, visible: Visible) -> Arc<Self> {
         let allocation = Self::with_kind(start, bytes, home, Kind::Visible(visible));
-        allocation.shared.store(true, Ordering::SeqCst);
-        let uses = Ranges::new(bytes, Uses::default());
-        allocation.uses.get_or_init(|| Box::new(Mutex::new(uses)));
+        drop(allocation.shared.raise(|| Ranges::new(bytes, Uses::default())));
         allocation
     }
 

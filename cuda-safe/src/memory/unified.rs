@@ -11,7 +11,8 @@ use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemLocation, CUmemLocationType
 
 use super::allocation::Allocation;
 use super::enqueue::enqueue;
-use super::host::{HostVec, Look};
+use super::host::HostVec;
+use super::looking::Look;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
 use crate::error::{Error, Result};

@@ -5,15 +5,11 @@
 //! stream raises `shared`; from then on every use is recorded under the lock, per range of bytes:
 //! the last write and, for each stream, its last read.
 //!
-//! The moment of raising is the delicate one. A home use runs `enqueue; number (SeqCst); load
-//! shared (SeqCst)`, a raising one `store shared (SeqCst); load the home stream's number
-//! (SeqCst)`. In the single order of SeqCst operations either the home use sees `shared` raised,
-//! and records itself, or its number is seen and counted as part of what the home stream had
-//! enqueued by then. No use is missed.
+//! The moment of raising is the delicate one: see `shared.rs`.
 
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use super::allocation::Allocation;
 use super::ranges::Ranges;
@@ -52,7 +48,7 @@ impl Allocation {
     /// keeps order.
     #[inline]
     pub(super) fn is_alone_on(&self, stream: &Stream) -> bool {
-        self.is_home(stream) && !self.shared.load(Ordering::SeqCst)
+        self.is_home(stream) && !self.shared.is_raised()
     }
 
     /// To be called after the use was enqueued and numbered.
@@ -103,8 +99,7 @@ impl Allocation {
         if let Some(visible) = self.host_side() {
             visible.allows(access)?;
         }
-        let uses = self.shared_uses().lock().unwrap_or_else(PoisonError::into_inner);
-        uses.for_each(range, |uses| {
+        self.shared_uses().for_each(range, |uses| {
             if let Some(write) = &uses.write {
                 user.wait_for(write.stream.inner(), write.sequence)?;
             }
@@ -118,15 +113,14 @@ impl Allocation {
     }
 
     /// What is recorded of its uses. Raises `shared`.
-    fn shared_uses(&self) -> &Mutex<Ranges<Uses>> {
-        self.uses.get_or_init(|| {
-            self.shared.store(true, Ordering::SeqCst);
+    fn shared_uses(&self) -> MutexGuard<'_, Ranges<Uses>> {
+        self.shared.raise(|| {
             let home = self.home();
             // Stands for every use by the home stream so far, reads too, and for the allocation
             // itself, which is work of that stream.
             let sequence = home.inner().enqueued().max(self.born());
             let write = Some(Mark { stream: home.clone(), sequence });
-            Box::new(Mutex::new(Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })))
+            Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
         })
     }
 
@@ -139,7 +133,7 @@ impl Allocation {
     pub(crate) fn note_captured(&self) {
         if self.bytes() > 0 {
             self.captured.store(true, Ordering::Release);
-            self.shared_uses();
+            drop(self.shared_uses());
         }
     }
 
@@ -154,8 +148,7 @@ impl Allocation {
         // Handles to streams that go are dropped after the lock: the last one's drop runs the drops
         // of what its host functions captured, which are not ours and may come back here.
         let mut gone = Vec::new();
-        let Some(uses) = self.uses.get() else { return };
-        let mut uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut uses) = self.shared.known() else { return };
         uses.update(range, |uses| match access {
             Access::Write => {
                 gone.extend(uses.write.replace(mark.clone()));
@@ -196,8 +189,7 @@ impl Allocation {
     /// memory in this way. The handles keep the streams until then.
     pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();
-        let Some(uses) = self.uses.get() else { return newest };
-        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(uses) = self.shared.known() else { return newest };
         let _ = uses.for_each(0..self.bytes(), |uses| {
             let reads = if access == Access::Write { &uses.reads[..] } else { &[] };
             for mark in uses.write.iter().chain(reads) {
@@ -214,8 +206,7 @@ impl Allocation {
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
     /// comes last.
     pub(super) fn join_home(&self) -> Result<()> {
-        let Some(uses) = self.uses.get() else { return Ok(()) };
-        let uses = uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(uses) = self.shared.known() else { return Ok(()) };
         let home = self.home().inner();
         uses.for_each(0..self.bytes(), |uses| {
             for mark in uses.write.iter().chain(&uses.reads) {

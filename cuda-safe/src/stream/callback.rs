@@ -1,83 +1,31 @@
 //! Host functions. The driver is given a number, not a pointer: a function that it calls after its
 //! stream is gone, or never calls at all, can't touch freed memory.
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::slab::{Callback, Entry, Repeated, Slab};
 use super::{Stream, StreamInner};
 use crate::driver::forked;
 use crate::error::Result;
 use crate::memory::Enqueuing;
 
-type Callback = Box<dyn FnOnce() + Send>;
-type Repeated = Box<dyn FnMut() + Send>;
-
-enum Entry {
-    /// Taken out when it runs.
-    Once(Callback),
-    /// Stays until whoever registered it takes it out. The lock keeps its calls apart: a graph
-    /// may run in several streams, and be launched again while it runs.
-    Repeated(Arc<Mutex<Repeated>>),
-}
-
-/// All functions that may still be called, by number.
-static PENDING: Mutex<BTreeMap<u64, Entry>> = Mutex::new(BTreeMap::new());
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
-fn pending() -> MutexGuard<'static, BTreeMap<u64, Entry>> {
-    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn insert(entry: Entry) -> u64 {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    pending().insert(number, entry);
-    number
-}
+/// All functions of the process that may still be called.
+static PENDING: Slab = Slab::new();
 
 /// Takes in a function that may be called any number of times, until [`unregister`] takes it out.
 pub(crate) fn register(function: Repeated) -> u64 {
-    insert(Entry::Repeated(Arc::new(Mutex::new(function))))
+    PENDING.insert(Entry::repeated(function))
 }
 
 /// Takes a function out: it is not called any more. One that is running finishes.
 pub(crate) fn unregister(number: u64) {
-    // A statement of its own, so that the lock is not held while the function is dropped.
-    let entry = pending().remove(&number);
-    drop_quietly(entry);
+    PENDING.remove(number);
 }
 
 /// What the driver calls.
 unsafe extern "C" fn run(number: *mut c_void) {
-    call(number.addr() as u64);
-}
-
-fn call(number: u64) {
-    let entry = {
-        let mut pending = pending();
-        match pending.get(&number) {
-            Some(Entry::Repeated(function)) => Some(Entry::Repeated(function.clone())),
-            Some(Entry::Once(_)) => pending.remove(&number),
-            None => None,
-        }
-    };
-    // Unwinding into the driver would be undefined behaviour. There is nobody to tell: the panic
-    // hook has printed the message.
-    match entry {
-        Some(Entry::Once(function)) => quietly(function),
-        Some(Entry::Repeated(function)) => {
-            {
-                let mut function = function.lock().unwrap_or_else(PoisonError::into_inner);
-                // Caught under the lock, so that later calls find it in order.
-                quietly(&mut **function);
-            }
-            // The last handle, if it was taken out meanwhile.
-            drop_quietly(function);
-        }
-        None => {}
-    }
+    PENDING.call(number.addr() as u64);
 }
 
 /// A function that goes with the graph that calls it.
@@ -119,15 +67,14 @@ impl StreamInner {
     pub(super) fn host_function(&self, callback: Callback) -> Result<()> {
         self.state().usable()?;
         self.not_capturing("a host function that runs once")?;
-        self.enqueue_callback(insert(Entry::Once(callback)))
+        self.enqueue_callback(PENDING.insert(Entry::Once(callback)))
     }
 
     /// Enqueues a call of the function with this number, which then goes with the stream.
     fn enqueue_callback(&self, number: u64) -> Result<()> {
         {
             let mut mine = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
-            let pending = pending();
-            mine.retain(|number| pending.contains_key(number));
+            PENDING.retain_known(&mut mine);
             mine.push(number);
         }
         let data = std::ptr::without_provenance_mut(number as usize);
@@ -151,26 +98,16 @@ impl StreamInner {
     }
 }
 
-/// Drops a function whose captured values may panic when dropped: a drop here must not.
-fn drop_quietly<T>(function: T) {
-    quietly(|| drop(function));
-}
-
-/// Catches panics. What one is thrown with may panic itself when it is dropped; once is enough.
-fn quietly(act: impl FnOnce()) {
-    if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
-        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
-    {
-        std::mem::forget(again);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Barrier};
 
-    use super::{call, register, unregister};
+    use super::{PENDING, register, unregister};
+
+    fn call(number: u64) {
+        PENDING.call(number);
+    }
 
     #[test]
     fn a_repeated_function_runs_until_it_is_taken_out() {

@@ -3,6 +3,7 @@
 mod callback;
 mod mark;
 mod order;
+mod slab;
 
 pub use mark::Mark;
 pub(crate) use order::create_event;

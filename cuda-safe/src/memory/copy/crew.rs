@@ -6,11 +6,13 @@
 //! closure runs it, too, and a helper that comes too late finds nothing left to do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 
 use crate::driver::forked;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// The most threads that one copy is spread over: more are not faster, since eight already copy
 /// at the rate of the bus.
@@ -119,7 +121,7 @@ impl Crew {
         state.wanted = state.wanted.max(wanted).min(self.threads() - 1);
         while self.helpers() < state.wanted {
             let shared = self.shared.clone();
-            let helper = std::thread::Builder::new().name("cuda-copy".to_owned());
+            let helper = thread::Builder::new().name("cuda-copy".to_owned());
             let Ok(handle) = helper.spawn(move || shared.help()) else { break };
             self.shared.helpers.fetch_add(1, Ordering::Relaxed);
             handles.push(handle);
@@ -161,7 +163,7 @@ impl Drop for Crew {
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
-        std::thread::available_parallelism().map_or(1, |threads| threads.get().min(MOST_THREADS))
+        available_parallelism().map_or(1, |threads| threads.get().min(MOST_THREADS))
     })
 }
 

@@ -1,0 +1,50 @@
+//! Things put aside by whichever thread drops them, and taken by whichever has use for them.
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) struct Shelf<T> {
+    items: Mutex<Vec<T>>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self { items: Mutex::new(Vec::new()) }
+    }
+}
+
+impl<T> Shelf<T> {
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, item: T) {
+        self.lock().push(item);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Takes an item that is wanted, if there is one.
+    pub(super) fn take(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut items = self.lock();
+        let position = items.iter().position(wanted)?;
+        Some(items.swap_remove(position))
+    }
+
+    /// Takes everything, after `wait` has seen it. What is put here meanwhile stays: whoever uses
+    /// that was perhaps not waited for. If `wait` fails all goes back.
+    pub(super) fn take_all<E>(
+        &self,
+        wait: impl FnOnce(&[T]) -> Result<(), E>,
+    ) -> Result<Vec<T>, E> {
+        let items = std::mem::take(&mut *self.lock());
+        match wait(&items) {
+            Ok(()) => Ok(items),
+            Err(error) => {
+                self.lock().extend(items);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The moment from which the uses of an allocation are recorded.
+//!
+//! A home use runs `enqueue; number (SeqCst); is_raised (SeqCst)`, a raising one `store the flag
+//! (SeqCst); load the home stream's number (SeqCst)`. In the single order of SeqCst operations
+//! either the home use sees the flag raised, and records itself, or its number is seen and counted
+//! as part of what the home stream had enqueued by then. No use is missed.
+
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A flag, raised once, and what is recorded from then on.
+pub(super) struct Shared<U> {
+    raised: AtomicBool,
+    /// Made when the flag is raised. Most allocations' never is, so it is kept out of line.
+    uses: OnceLock<Box<Mutex<U>>>,
+}
+
+impl<U> Shared<U> {
+    pub(super) const fn new(raised: bool) -> Self {
+        Self { raised: AtomicBool::new(raised), uses: OnceLock::new() }
+    }
+
+    /// Whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
+    /// else can raise the flag meanwhile.
+    #[inline]
+    pub(super) fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::SeqCst)
+    }
+
+    /// What is recorded. The first call raises the flag and then asks `first`, which has to count
+    /// what the home stream has numbered by now.
+    ///
+    /// Whoever has seen the flag raised has to ask here, not at [`known`](Self::known): `first` may
+    /// have counted already, without the asker's use, and not have answered yet.
+    pub(super) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
+        let uses = self.uses.get_or_init(|| {
+            self.raised.store(true, Ordering::SeqCst);
+            Box::new(Mutex::new(first()))
+        });
+        uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is recorded, for whoever nobody uses the allocation beside.
+    pub(super) fn known(&self) -> Option<MutexGuard<'_, U>> {
+        Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
