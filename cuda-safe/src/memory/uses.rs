@@ -148,7 +148,12 @@ impl Allocation {
         // Handles to streams that go are dropped after the lock: the last one's drop runs the drops
         // of what its host functions captured, which are not ours and may come back here.
         let mut gone = Vec::new();
-        let Some(mut uses) = self.shared.known() else { return };
+        if self.bytes() == 0 {
+            return;
+        }
+        // Not what is known: another thread may be raising `shared` at this moment, and may have
+        // counted the home stream's uses without this one.
+        let mut uses = self.shared_uses();
         uses.update(range, |uses| match access {
             Access::Write => {
                 gone.extend(uses.write.replace(mark.clone()));
