@@ -13,14 +13,14 @@ use cuda_sys::{CUdeviceptr, CUmodule};
 use super::ContextInner;
 use super::shelf::Shelf;
 use crate::error::Result;
-use crate::memory::HostVec;
+use crate::memory::{HostVec, pages};
 
 /// Something dropped, owned by the bin.
 pub(crate) enum Garbage {
     /// Pinned host memory that no transfer uses any more: free to be used again at once.
     Pinned { start: NonNull<u8>, bytes: usize },
     /// Pinned host memory that a transfer may still use: only a wait for the device frees it.
-    PinnedInFlight { start: NonNull<u8> },
+    PinnedInFlight { start: NonNull<u8>, bytes: usize },
     /// Device memory from `cuMemAlloc`. Work on the stream with this number may be unfinished, and
     /// all other uses are ordered before later work on that stream.
     Device { start: CUdeviceptr, bytes: usize, stream: u64 },
@@ -52,8 +52,7 @@ impl Drop for Bin {
     /// Nobody has waited for the device, so what a token keeps alive may still be in use: better lost
     /// than pulled away.
     fn drop(&mut self) {
-        let items = self.items.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for item in items.drain(..) {
+        for item in self.items.drain() {
             if let Garbage::Token(token) = item {
                 std::mem::forget(token);
             }
@@ -127,10 +126,9 @@ impl Bin {
                     break;
                 }
                 let freed = match item {
-                    Garbage::Pinned { start, .. } | Garbage::PinnedInFlight { start } => {
-                        let start = start.as_ptr().cast();
-                        // SAFETY: the bin owns this pinned memory; the call waits for transfers.
-                        context.answer("cuMemFreeHost", unsafe { sys.cuMemFreeHost(start) })
+                    Garbage::Pinned { start, bytes } | Garbage::PinnedInFlight { start, bytes } => {
+                        // SAFETY: the bin owns this pinned memory, and was given its size with it.
+                        unsafe { pages::free(context, start, bytes) }
                     }
                     Garbage::Device { start, .. } => {
                         // SAFETY: the bin owns this allocation; the call waits for its users.

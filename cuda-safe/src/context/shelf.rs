@@ -21,6 +21,11 @@ impl<T> Shelf<T> {
         self.lock().push(item);
     }
 
+    /// Everything, without the lock that nobody else can hold any more.
+    pub(super) fn drain(&mut self) -> Vec<T> {
+        std::mem::take(self.items.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }

@@ -36,11 +36,23 @@ use crate::stream::Stream;
 /// ```
 pub struct GraphBuilder<'env, S> {
     template: Template,
-    capture: Arc<Capture>,
+    /// After the template: what it keeps goes after the graph.
+    capture: Owned,
     /// The last nodes of each part.
     parts: Vec<Arc<[RawNode]>>,
+    /// Why nothing more can be made of the graph, if a capture has failed.
+    spoilt: Option<Error>,
     state: S,
     env: PhantomData<&'env ()>,
+}
+
+/// A recording whose contents go with it, also if streams of it live on.
+struct Owned(Arc<Capture>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        drop(self.0.empty());
+    }
 }
 
 /// A part of a graph; see [`GraphBuilder::add`].
@@ -66,8 +78,8 @@ impl<'env, S> GraphBuilder<'env, S> {
         inner.state.usable()?;
         let mut template = Template::empty(inner);
         template.graph = driver::create(inner)?;
-        let capture = Capture::new(Target::Ended);
-        Ok(Self { template, capture, parts: Vec::new(), state, env: PhantomData })
+        let capture = Owned(Capture::new(Target::Ended));
+        Ok(Self { template, capture, parts: Vec::new(), spoilt: None, state, env: PhantomData })
     }
 
     /// Adds a part that comes after all of `after`. What `record` can enqueue is what a
@@ -87,7 +99,7 @@ impl<'env, S> GraphBuilder<'env, S> {
         let mut nodes = Vec::new();
         for part in after {
             let known =
-                self.parts.get(part.index).filter(|_| part.recording == self.capture.number());
+                self.parts.get(part.index).filter(|_| part.recording == self.capture.0.number());
             let tail = known
                 .ok_or_else(|| Error::invalid("the part to come after is of another graph"))?;
             nodes.extend(tail.iter().copied());
@@ -96,18 +108,22 @@ impl<'env, S> GraphBuilder<'env, S> {
         nodes.dedup();
         let (context, state) = (&self.template.context, &mut self.state);
         let graph = self.template.graph;
-        if graph.is_null() {
-            return Err(Error::invalid("the graph was given up when a part of it failed"));
+        if let Some(error) = &self.spoilt {
+            return Err(error.clone());
         }
         let recorded = |stream: &Stream| record(stream, state);
-        let made = part(context, &self.capture, Some(graph), &nodes, recorded);
-        if self.capture.lock().lost {
+        let made =
+            part(context, &self.capture.0, Some(graph), &nodes, recorded).inspect_err(|error| {
+                // What became of the nodes of a capture that failed is not known.
+                self.spoilt = Some(error.clone());
+            });
+        if self.capture.0.lock().lost {
             self.template.graph = std::ptr::null_mut();
         }
         let made = made?;
         made.outcome?;
         self.parts.push(made.tail);
-        Ok(GraphPart { recording: self.capture.number(), index: self.parts.len() - 1 })
+        Ok(GraphPart { recording: self.capture.0.number(), index: self.parts.len() - 1 })
     }
 
     /// The graph, ready to be launched.
@@ -117,10 +133,10 @@ impl<'env, S> GraphBuilder<'env, S> {
     /// otherwise what the driver answered.
     #[doc(alias = "cuGraphInstantiate")]
     pub fn instantiate(mut self) -> Result<GraphExec<'env, S>> {
-        if self.template.graph.is_null() {
-            return Err(Error::invalid("the graph was given up when a part of it failed"));
+        if let Some(error) = self.spoilt.take() {
+            return Err(error);
         }
-        self.template.take(&self.capture)?;
+        self.template.take(&self.capture.0)?;
         let context = Context::from_inner(self.template.context.clone());
         GraphExec::new(&context, self.template, self.state)
     }

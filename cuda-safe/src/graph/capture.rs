@@ -118,12 +118,16 @@ pub(super) fn capture(
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Template> {
     let capture = Capture::new(Target::Ended);
-    let part = part(context, &capture, None, &[], record)?;
-    let mut template = Template::empty(context);
-    template.graph = part.graph;
-    part.outcome?;
-    template.take(&capture)?;
-    Ok(template)
+    let made = part(context, &capture, None, &[], record).and_then(|part| {
+        let mut template = Template::empty(context);
+        template.graph = part.graph;
+        part.outcome?;
+        template.take(&capture)?;
+        Ok(template)
+    });
+    // After a failure what was recorded must not live on with a stream that somebody has kept.
+    drop(capture.empty());
+    made
 }
 
 /// What one capture has made.

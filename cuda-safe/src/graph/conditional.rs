@@ -155,11 +155,13 @@ fn conditional(
         }
     });
     outer.done = true;
-    if !outer.resume() {
-        // Another thread has let the recording end meanwhile: it gives its graph up.
+    // Held until the body's uses are noted: the recording must not end without them.
+    let mut recording = capture.lock();
+    if !matches!(recording.target, Target::Body) {
+        // Another thread has let the recording end meanwhile: it has given its graph up.
         return Err(Error::invalid("the recording ended while the body was recorded"));
     }
-    let mut recording = capture.lock();
+    recording.target = Target::Capture;
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
         let mut bodys = bodys.lock();
@@ -177,30 +179,22 @@ fn conditional(
     done
 }
 
-/// Lets the recording go on after a body; spoils it if the body's closure has panicked, since half a
-/// body is in the graph.
+/// Spoils the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
     done: bool,
 }
 
-impl Outer<'_> {
-    /// Whether the recording still waits for the body.
-    fn resume(&self) -> bool {
-        let mut recording = self.capture.lock();
-        let waits = matches!(recording.target, Target::Body);
-        if waits {
-            recording.target = Target::Capture;
-        }
-        waits
-    }
-}
-
 impl Drop for Outer<'_> {
     fn drop(&mut self) {
-        if !self.done && self.resume() {
+        if self.done {
+            return;
+        }
+        let mut recording = self.capture.lock();
+        if matches!(recording.target, Target::Body) {
+            recording.target = Target::Capture;
             let error = Error::invalid("the closure of a conditional body has panicked");
-            self.capture.lock().broken.get_or_insert(error);
+            recording.broken.get_or_insert(error);
         }
     }
 }

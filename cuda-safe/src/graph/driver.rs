@@ -235,6 +235,24 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
     Ok(exec)
 }
 
+/// All nodes of a graph, in the order in which they were added.
+pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNode>> {
+    let sys = context.state.sys;
+    let mut count = 0;
+    // SAFETY: the graph is live, and without a place for nodes only their number is told.
+    let result = unsafe { sys.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
+    context.answer("cuGraphGetNodes", result)?;
+    let mut nodes = vec![RawNode::NULL; count];
+    if count > 0 {
+        let place = nodes.as_mut_ptr().cast();
+        // SAFETY: the graph is live, and there is room for that many handles.
+        let result = unsafe { sys.cuGraphGetNodes(graph, place, &raw mut count) };
+        context.answer("cuGraphGetNodes", result)?;
+        nodes.truncate(count);
+    }
+    Ok(nodes)
+}
+
 /// A copy of a graph.
 pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     let mut copy = std::ptr::null_mut();

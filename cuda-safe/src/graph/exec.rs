@@ -47,32 +47,40 @@ impl Template {
 
     /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
     /// same name. In one row it pairs by place; what it does with branches it doesn't say.
-    fn pairs_with(&self, other: &Self) -> bool {
-        let places =
-            |template: &Self| -> Vec<_> { template.nodes.iter().map(KernelNode::place).collect() };
-        let unnamed = self.nodes.is_empty() && other.nodes.is_empty();
-        unnamed || !self.branches && !other.branches && places(self) == places(other)
+    fn pairs_with(&self, other: &Self) -> Result<bool> {
+        if self.nodes.is_empty() && other.nodes.is_empty() {
+            return Ok(true);
+        }
+        let same = self.nodes.len() == other.nodes.len() && !self.branches && !other.branches;
+        Ok(same && self.places()? == other.places()?)
+    }
+
+    /// Where the named nodes stand among all nodes.
+    fn places(&self) -> Result<Vec<Option<usize>>> {
+        let all = driver::nodes(&self.context, self.graph)?;
+        let place = |named: &KernelNode| all.iter().position(|node| *node == named.node);
+        Ok(self.nodes.iter().map(place).collect())
     }
 
     /// Takes what a recording has noted, if it is in order.
     pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
-        let mut recording = capture.lock();
-        if let Some(error) = recording.broken.take() {
+        let contents = capture.empty();
+        if let Some(error) = contents.broken {
             return Err(error);
         }
-        if recording.memory > 0 {
+        if contents.memory > 0 {
             return Err(Error::invalid(format!(
                 "{} buffers made while recording are still alive when it ends",
-                recording.memory
+                contents.memory
             ))
             .with_hint(
                 "drop them in the closure, or make them before and put them into the state",
             ));
         }
-        self.uses.merge(&recording.uses);
-        self.kept.append(&mut recording.kept);
-        self.nodes.append(&mut recording.nodes);
-        self.branches |= recording.branches;
+        self.uses = contents.uses;
+        self.kept = contents.kept;
+        self.nodes = contents.nodes;
+        self.branches = contents.branches;
         self.number = capture.number();
         Ok(())
     }
@@ -216,21 +224,28 @@ impl<'env, S> GraphExec<'env, S> {
 
     fn launch_as_child(&mut self, stream: &Stream, mut enqueuing: Enqueuing<'_>) -> Result<()> {
         let shape = self.shape()?;
+        if let Some(recording) = enqueuing.recording() {
+            recording.captures()?;
+        }
         for (allocation, range, access) in shape.uses.iter() {
             enqueuing.begin_use(allocation, range, access)?;
         }
         let context = &shape.context;
         let (graph, tail) = driver::capturing(context, stream.inner().raw)?;
         let node = driver::add_child(context, graph, &tail, shape.graph)?;
-        driver::continue_at(context, stream.inner().raw, node)?;
+        // The child is in the graph, so what it needs is noted whatever comes.
+        let followed = driver::continue_at(context, stream.inner().raw, node);
         let sequence = enqueuing.number();
         for (allocation, range, access) in shape.uses.iter() {
             enqueuing.end_use(allocation, range, access, sequence);
         }
         if let Some(recording) = enqueuing.recording() {
             recording.kept.extend(shape.kept.iter().cloned());
+            if let Err(error) = &followed {
+                recording.broken.get_or_insert_with(|| error.clone());
+            }
         }
-        Ok(())
+        followed
     }
 
     /// The graph that was recorded last, if that is what runs.
@@ -296,13 +311,8 @@ impl<'env, S> GraphExec<'env, S> {
             recording.target = Target::Update(update);
             recording.uses = std::mem::take(&mut self.template.uses);
         }
-        let mut change = Change {
-            capture,
-            template: &mut self.template,
-            changed: &mut self.changed,
-            index,
-            gone: Vec::new(),
-        };
+        let mut change =
+            Change { capture, template: &mut self.template, changed: &mut self.changed, index };
         let recorded = record(stream, &mut self.state);
         match change.finish() {
             Some(true) => recorded,
@@ -323,7 +333,19 @@ impl<'env, S> GraphExec<'env, S> {
         let state = &mut self.state;
         let context = &self.template.context;
         let mut new = capture(context, |stream| record(stream, state))?;
-        if self.template.pairs_with(&new) && driver::update(context, self.exec, new.graph)? {
+        // The driver pairs with the graph that was used last.
+        let shape = self.newest.as_ref().unwrap_or(&self.template);
+        let updated = match shape.pairs_with(&new)? {
+            true => driver::update(context, self.exec, new.graph),
+            false => Ok(false),
+        };
+        let updated = updated.inspect_err(|_| {
+            // Nobody knows which nodes are new: what either graph needs is kept.
+            self.template.uses.merge(&new.uses);
+            self.template.kept.extend(new.kept.iter().cloned());
+            self.changed = true;
+        })?;
+        if updated {
             // Nodes are known to the executable graph by the handles of its first template.
             for (new, old) in new.nodes.iter_mut().zip(&mut self.template.nodes) {
                 let node = old.node;
@@ -431,26 +453,32 @@ struct Change<'a> {
     template: &'a mut Template,
     changed: &'a mut bool,
     index: usize,
-    gone: Vec<Arc<crate::memory::Allocation>>,
 }
 
 impl Change<'_> {
     /// Puts the uses back where they belong. Says whether the node was changed; `None` the second
     /// time.
     fn finish(&mut self) -> Option<bool> {
-        let mut recording = self.capture.lock();
-        let Target::Update(mut update) = std::mem::replace(&mut recording.target, Target::Ended)
-        else {
-            return None;
+        let mut update = {
+            let mut recording = self.capture.lock();
+            self.template.uses = match &recording.target {
+                Target::Update(_) => std::mem::take(&mut recording.uses),
+                _ => return None,
+            };
+            match std::mem::replace(&mut recording.target, Target::Ended) {
+                Target::Update(update) => update,
+                _ => return None,
+            }
         };
-        self.template.uses = std::mem::take(&mut recording.uses);
+        // From here on nothing is locked: allocations may go, and what they run is not ours.
         update.apply(&mut self.template.uses);
-        self.gone = std::mem::take(&mut update.gone);
         let done = update.done;
-        if done && let Some(node) = self.template.nodes.get_mut(self.index) {
-            *node = update.node;
+        let Update { node, gone, .. } = update;
+        if done && let Some(changed) = self.template.nodes.get_mut(self.index) {
+            *changed = node;
             *self.changed = true;
         }
+        drop(gone);
         Some(done)
     }
 }

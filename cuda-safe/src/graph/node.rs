@@ -32,24 +32,11 @@ pub(crate) struct KernelNode {
     module: Arc<ModuleInner>,
     /// The launch, whose attributes a change has to keep.
     shape: Launch,
-    /// The number of the enqueue on its stream.
-    pub(super) sequence: u64,
 }
 
 impl KernelNode {
     pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
-        Self {
-            node: RawNode::NULL,
-            keys: Vec::new(),
-            module: module.clone(),
-            shape: *launch,
-            sequence: 0,
-        }
-    }
-
-    /// Where it stands in a recording of one stream.
-    pub(super) fn place(&self) -> u64 {
-        self.sequence
+        Self { node: RawNode::NULL, keys: Vec::new(), module: module.clone(), shape: *launch }
     }
 }
 

@@ -69,6 +69,16 @@ pub(crate) struct Recording {
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
 unsafe impl Send for Recording {}
 
+/// What a recording has noted.
+pub(super) struct Contents {
+    pub(super) uses: Uses,
+    pub(super) kept: Vec<Kept>,
+    pub(super) nodes: Vec<KernelNode>,
+    pub(super) memory: usize,
+    pub(super) branches: bool,
+    pub(super) broken: Option<Error>,
+}
+
 /// Something that a graph keeps alive.
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
@@ -128,6 +138,22 @@ impl Capture {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Recording> {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was recorded, for whoever makes a graph of it, or to be dropped where nothing is locked:
+    /// streams of the recording may live on and must not keep it.
+    pub(super) fn empty(&self) -> Contents {
+        let mut recording = self.lock();
+        recording.order.clear();
+        recording.last = None;
+        Contents {
+            uses: std::mem::take(&mut recording.uses),
+            kept: std::mem::take(&mut recording.kept),
+            nodes: std::mem::take(&mut recording.nodes),
+            memory: recording.memory,
+            branches: recording.branches,
+            broken: recording.broken.take(),
+        }
     }
 
     /// The recording, to enqueue something on `stream`.
@@ -362,10 +388,7 @@ impl Recording {
         let lane = &mut self.lanes[lane];
         lane.sequence += 1;
         match (&mut self.last, &*lane.tail) {
-            (Some(last), [node]) if last.node == RawNode::NULL => {
-                last.node = *node;
-                last.sequence = lane.sequence;
-            }
+            (Some(last), [node]) if last.node == RawNode::NULL => last.node = *node,
             (last, _) => *last = None,
         }
         lane.sequence
@@ -466,9 +489,14 @@ impl Recording {
             }
             _ => {
                 self.keep(module.clone());
-                self.last = Some(KernelNode::new(launch, module));
                 // SAFETY: the caller's promise.
-                unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) }
+                let result =
+                    unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) };
+                self.last = match result {
+                    Ok(CUresult::CUDA_SUCCESS) => Some(KernelNode::new(launch, module)),
+                    _ => None,
+                };
+                result
             }
         }
     }

@@ -13,13 +13,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cuda_sys::{
-    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP,
-    CU_MEMHOSTREGISTER_PORTABLE, CUdeviceptr, CUmemAttach_flags,
+    CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUdeviceptr, CUmemAttach_flags,
 };
 
 use super::allocation::{Allocation, Kind};
 use super::enqueue::enqueue;
 use super::looking::{Look, Looking};
+use super::pages;
 use super::ranges::Ranges;
 use super::uses::{Access, Uses};
 use crate::context::{ContextInner, Garbage};
@@ -44,7 +44,7 @@ unsafe impl Sync for Visible {}
 pub(super) enum Memory {
     /// `cuMemAllocManaged`: pages that move to whoever touches them.
     Managed,
-    /// `cuMemHostAlloc`: the host's, which the device reaches over the bus.
+    /// Pages of the host's, registered, which the device reaches over the bus.
     Pinned,
     /// A vector registered by `cuMemHostRegister`.
     Registered(HostVec),
@@ -172,17 +172,7 @@ impl Allocation {
             let nothing = Visible::new(Memory::Pinned, NonNull::dangling());
             return Ok(Self::visible(0, 0, home, nothing));
         }
-        let mut start = std::ptr::null_mut();
-        let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-        context.with_current(|| {
-            // SAFETY: `start` is a valid place for a pointer, and the context is current.
-            let result = unsafe { context.state.sys.cuMemHostAlloc(&raw mut start, bytes, flags) };
-            context
-                .answer("cuMemHostAlloc", result)
-                .map_err(|error| error.with_asked(format!("{bytes} bytes of pinned host memory")))
-        })?;
-        let host = NonNull::new(start.cast::<u8>())
-            .ok_or_else(|| Error::invalid("cuMemHostAlloc answered success and a null pointer"))?;
+        let host = pages::allocate(context, bytes)?;
         match device_address(context, host) {
             Ok(device) => {
                 // SAFETY: `bytes` bytes that were just made and are nobody else's.
@@ -256,7 +246,13 @@ impl Allocation {
         visible: &'a Visible,
         access: Access,
     ) -> Result<Look<'a>> {
-        self.home().inner().state().usable()?;
+        let state = self.home().inner().state();
+        if visible.is_managed() {
+            // Managed memory goes with its context, and if there is nothing to wait for, nothing
+            // below would tell that somebody else has destroyed it.
+            state.look_after_primary();
+        }
+        state.usable()?;
         let look = {
             // A graph that uses the memory may be launched by a thread that has not borrowed it.
             let _turn = self.is_captured().then(|| self.home().inner().context.turn());
@@ -329,7 +325,9 @@ impl Allocation {
             Memory::Registered(vector) if self.bytes() == 0 => vector.free(),
             _ if self.bytes() == 0 => {}
             Memory::Managed => bin.put(Garbage::Unordered { start: self.address() }),
-            Memory::Pinned => bin.put(Garbage::PinnedInFlight { start: visible.start }),
+            Memory::Pinned => {
+                bin.put(Garbage::PinnedInFlight { start: visible.start, bytes: self.bytes() });
+            }
             Memory::Registered(vector) => bin.put(Garbage::Registered(vector)),
         }
     }

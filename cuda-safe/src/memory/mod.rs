@@ -6,6 +6,7 @@ mod copy;
 mod enqueue;
 mod host;
 mod looking;
+pub(crate) mod pages;
 mod pinned;
 mod pool;
 mod ranges;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytemuck::{NoUninit, Zeroable};
 
-use super::staging::allocate_pinned;
+use super::pages;
 use crate::context::{Context, ContextInner, Garbage};
 use crate::error::{Error, Result};
 
@@ -71,17 +71,17 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     fn allocate(context: &Context, len: usize) -> Result<Self> {
         let inner = context.inner();
         inner.state.usable()?;
-        // The driver aligns to pages; nothing sensible needs more.
+        // Nothing sensible needs more than a page.
         let bytes = len
             .checked_mul(size_of::<T>())
-            .filter(|_| align_of::<T>() <= 4096)
+            .filter(|_| align_of::<T>() <= pages::ALIGN)
             .ok_or_else(|| Error::invalid(format!("{len} elements don't fit pinned memory")))?;
         let (start, capacity) = if bytes == 0 {
             (NonNull::dangling(), 0)
         } else if let Some((start, capacity)) = inner.bin.take_pinned(bytes) {
             (start.cast(), capacity)
         } else {
-            (allocate_pinned(inner, bytes)?.cast(), bytes)
+            (pages::allocate(inner, bytes)?.cast(), bytes)
         };
         Ok(Self { context: inner.clone(), start, len, capacity, marker: PhantomData })
     }
@@ -102,7 +102,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         }
         let start = self.start.cast();
         if std::ptr::eq(user, &raw const *self.context) {
-            user.bin.put(Garbage::PinnedInFlight { start });
+            user.bin.put(Garbage::PinnedInFlight { start, bytes: capacity });
             return;
         }
         // Only a wait for the user's device says when it is free. It keeps its own context open.
@@ -116,6 +116,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     ///
     /// # Errors
     /// The buffer comes back with what the driver answered.
+    #[doc(alias = "cuMemHostUnregister")]
     #[doc(alias = "cuMemFreeHost")]
     pub fn close(mut self) -> Result<(), (Self, Error)> {
         if self.capacity == 0 {
@@ -123,9 +124,8 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         }
         let context = &*self.context;
         let freed = context.with_current(|| {
-            let start = self.start.as_ptr().cast();
             // SAFETY: this owns the pinned memory, which no transfer uses: it would hold it.
-            context.answer("cuMemFreeHost", unsafe { context.state.sys.cuMemFreeHost(start) })
+            unsafe { pages::free(context, self.start.cast(), self.capacity) }
         });
         match freed {
             Ok(()) => {

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-use cuda_sys::{CU_MEMHOSTALLOC_PORTABLE, CUevent, CUresult};
+use cuda_sys::{CUevent, CUresult};
 
+use super::pages;
 use crate::context::{ContextInner, Garbage};
 use crate::error::Result;
 use crate::stream::{StreamInner, create_event};
@@ -145,6 +146,18 @@ impl Staging {
         })
     }
 
+    /// A block that the device is done with, or a new one, also beyond the limit: without a wait.
+    pub(super) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
+        {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            match ring.find(context)? {
+                Found::Idle(block) => return Ok(block),
+                Found::Room | Found::Full => ring.blocks += 1,
+            }
+        }
+        self.create(context)
+    }
+
     /// Takes back a block that the device is done with.
     pub(super) fn release(&self, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).free.push(block);
@@ -178,7 +191,7 @@ impl Staging {
         if !context.state.is_usable() {
             return;
         }
-        context.bin.put(Garbage::PinnedInFlight { start: block.start });
+        context.bin.put(Garbage::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
         // SAFETY: the block owned the event; destroying a pending one is allowed.
         let _ = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
     }
@@ -201,7 +214,7 @@ impl Staging {
         for block in blocks {
             // SAFETY: the block owned the event.
             let result = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
-            context.bin.put(Garbage::PinnedInFlight { start: block.start });
+            context.bin.put(Garbage::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
             first_error = first_error.and(context.answer("cuEventDestroy", result));
         }
         first_error
@@ -210,7 +223,7 @@ impl Staging {
 
 fn create_block(context: &ContextInner) -> Result<StagingBlock> {
     let event = create_event(context)?;
-    match allocate_pinned(context, BLOCK_BYTES) {
+    match pages::allocate(context, BLOCK_BYTES) {
         Ok(start) => Ok(StagingBlock { start, event }),
         Err(error) => {
             if context.state.is_usable() {
@@ -220,20 +233,4 @@ fn create_block(context: &ContextInner) -> Result<StagingBlock> {
             Err(error)
         }
     }
-}
-
-/// Allocates pinned host memory that every context may use. `bytes` must not be 0.
-pub(super) fn allocate_pinned(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
-    let mut start = std::ptr::null_mut();
-    context.with_current(|| {
-        // SAFETY: `start` is a valid place for a pointer, and the context is current.
-        let result = unsafe {
-            context.state.sys.cuMemHostAlloc(&raw mut start, bytes, CU_MEMHOSTALLOC_PORTABLE)
-        };
-        context
-            .answer("cuMemHostAlloc", result)
-            .map_err(|error| error.with_asked(format!("{bytes} bytes of pinned host memory")))
-    })?;
-    NonNull::new(start.cast())
-        .ok_or_else(|| crate::Error::invalid("cuMemHostAlloc answered success and a null pointer"))
 }

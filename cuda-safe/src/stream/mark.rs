@@ -102,7 +102,8 @@ impl Stream {
     /// caller's to look at.
     ///
     /// # Safety
-    /// What `call` enqueues goes to the stream that it is given, and uses device memory of this crate
+    /// `call` uses nothing of this crate, whose locks are held. What it enqueues goes to the stream
+    /// that it is given, and uses device memory of this crate
     /// only as `uses` says. What it needs besides lives until it has run; on a stream that records,
     /// as long as the graph.
     pub unsafe fn enqueue<A: KernelArgs, R>(

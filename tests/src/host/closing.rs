@@ -58,9 +58,9 @@ fn calls() -> TestResult {
     let [push, pop] = current;
     ensure_eq!(
         lab.calls(|| ok(transfer.close()))?.0,
-        ["cuEventSynchronize", push, "cuMemFreeHost", pop, "cuEventDestroy_v2"]
+        ["cuEventSynchronize", push, "cuMemHostUnregister", pop, "cuEventDestroy_v2"]
     );
-    ensure_eq!(lab.calls(|| ok(pinned.close()))?.0, [push, "cuMemFreeHost", pop]);
+    ensure_eq!(lab.calls(|| ok(pinned.close()))?.0, [push, "cuMemHostUnregister", pop]);
     ensure_eq!(lab.calls(|| ok(event.close()))?.0, ["cuEventDestroy_v2"]);
     ensure_eq!(lab.calls(|| ok(module.close()))?.0, [push, "cuModuleUnload", pop]);
     ensure_eq!(lab.calls(|| ok(kernel.close()))?.0, [push, "cuModuleUnload", pop]);
@@ -120,7 +120,7 @@ fn what_fails() -> TestResult {
     };
     fail(1);
     let (pinned, error) = back(pinned.close())?;
-    ensure_eq!((error.call(), error.code()), (Some("cuMemFreeHost"), Some(code)));
+    ensure_eq!((error.call(), error.code()), (Some("cuMemHostUnregister"), Some(code)));
     ensure!(pinned.iter().all(|byte| *byte == 7), "as it was");
     fail(1);
     let (module, error) = back(module.close())?;

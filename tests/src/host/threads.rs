@@ -78,7 +78,7 @@ fn every_byte_of(bytes: usize) -> TestResult {
         let calls = lab.recorder.take();
         covers(&parts(&calls, "cuMemcpyHtoDAsync_v2", 0, buffer.as_raw()), bytes)?;
         let never = |name: &str| calls.iter().all(|call| call.name != name);
-        ensure!(never("cuMemHostAlloc"), "the ring's blocks are used again");
+        ensure!(never("cuMemHostRegister_v2"), "the ring's blocks are used again");
         ensure!(never("cuStreamSynchronize") && never("cuCtxSynchronize"));
 
         let mut target = vec![1u8; bytes];

@@ -54,7 +54,7 @@ pub(crate) fn fill(
                 return inner.answer("cuMemsetD32Async", result);
             }
         }
-        fill_by_doubling(inner, to, pattern, bytes)
+        fill_by_doubling(inner, to, pattern, bytes, !allocation.is_captured())
     })
 }
 
@@ -72,13 +72,14 @@ fn fill_by_doubling(
     to: CUdeviceptr,
     pattern: &[u8],
     bytes: usize,
+    may_wait: bool,
 ) -> Result<()> {
     // Start with some kilobytes so that few copies are short.
     let repeat = (SMALL_BYTES / 16 / pattern.len()).max(1);
     let first = pattern.repeat(repeat);
     let mut filled = first.len().min(bytes);
     for (part, chunk) in first[..filled].chunks(SMALL_BYTES).enumerate() {
-        upload_small(inner, to + (part * SMALL_BYTES) as u64, chunk)?;
+        upload_small(inner, to + (part * SMALL_BYTES) as u64, chunk, may_wait)?;
     }
     while filled < bytes {
         let next = filled.min(bytes - filled);

@@ -3,6 +3,7 @@
 mod crew;
 mod fill;
 mod fresh;
+pub(super) mod in_turn;
 mod recorded;
 mod threads;
 
@@ -45,13 +46,16 @@ pub(super) fn upload(
     if let Some(capture) = &stream.inner().capture {
         return recorded::upload(stream, capture, allocation, offset, source);
     }
+    if allocation.is_captured() && source.len() > SMALL_BYTES {
+        return in_turn::upload(stream, allocation, offset, source);
+    }
     let range = offset..offset + source.len();
     let to = allocation.address() + offset as u64;
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
         let counted = source.len() as u64;
         inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
         if source.len() <= SMALL_BYTES {
-            return upload_small(inner, to, source);
+            return upload_small(inner, to, source, !allocation.is_captured());
         }
         if source.len() >= threads::LARGE_BYTES
             && let Some(copied) = threads::upload(inner, to, source)
@@ -80,8 +84,9 @@ pub(crate) struct Packing {
     newest: u64,
 }
 
-/// One memcpy and one enqueue, except that a full block is handed back with one event.
-fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Result<()> {
+/// One memcpy and one enqueue, except that a full block is handed back with one event. Whoever holds
+/// a turn may not wait for the device if all blocks are in flight.
+fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: bool) -> Result<()> {
     let mut current = inner.upload.lock().unwrap_or_else(PoisonError::into_inner);
     let packing = match &mut *current {
         Some(packing) if packing.used + source.len() <= BLOCK_BYTES => packing,
@@ -89,7 +94,11 @@ fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Result<(
             if let Some(full) = full.take() {
                 inner.context.staging.retire(inner, full.block);
             }
-            let block = inner.context.staging.acquire(&inner.context)?;
+            let staging = &inner.context.staging;
+            let block = match may_wait {
+                true => staging.acquire(&inner.context)?,
+                false => staging.acquire_now(&inner.context)?,
+            };
             full.insert(Packing { block, used: 0, newest: 0 })
         }
     };
@@ -147,6 +156,9 @@ pub(super) fn download(
         return Ok(());
     }
     stream.inner().not_capturing("a download")?;
+    if allocation.is_captured() {
+        return in_turn::download(stream, allocation, offset, target);
+    }
     let from = allocation.address() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
         let counted = bytes as u64;

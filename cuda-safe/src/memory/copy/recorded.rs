@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::Capture;
 use crate::memory::allocation::Allocation;
 use crate::memory::enqueue::enqueue;
-use crate::memory::staging::allocate_pinned;
+use crate::memory::pages;
 use crate::memory::uses::Access;
 use crate::stream::Stream;
 
@@ -18,6 +18,7 @@ use crate::stream::Stream;
 struct Source {
     context: Arc<ContextInner>,
     start: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: the memory is written before the graph runs and only read by it afterwards; the driver ties
@@ -30,7 +31,7 @@ impl Drop for Source {
     fn drop(&mut self) {
         if self.context.state.is_usable() {
             // A launch of the graph may still be reading it.
-            self.context.bin.put(Garbage::PinnedInFlight { start: self.start });
+            self.context.bin.put(Garbage::PinnedInFlight { start: self.start, bytes: self.bytes });
         }
     }
 }
@@ -46,8 +47,8 @@ pub(super) fn upload(
     // Before anything is allocated: the recording may have ended.
     capture.enter(stream.inner())?.captures()?;
     let context = &stream.inner().context;
-    let start = allocate_pinned(context, source.len())?;
-    let pinned = Arc::new(Source { context: context.clone(), start });
+    let start = pages::allocate(context, source.len())?;
+    let pinned = Arc::new(Source { context: context.clone(), start, bytes: source.len() });
     // SAFETY: the memory has room for the source and is only ours.
     unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);

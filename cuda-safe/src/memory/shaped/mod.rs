@@ -8,12 +8,14 @@ pub use layout::{Extent, PitchedLayout};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_sys::{CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
 
 use self::parts::{Part, Pitches};
+use super::allocation::Allocation;
 use super::copy::{self, DOWNLOAD_BLOCKS, InFlight};
 use super::enqueue::enqueue;
 use super::slice::{DeviceSlice, DeviceSliceMut};
@@ -137,6 +139,16 @@ fn in_bytes(elements: &Range<usize>, size: usize) -> Range<usize> {
     elements.start * size..elements.end * size
 }
 
+/// Device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is
+/// known to lie in a slice.
+fn compact_scratch<T: Copy + 'static>(
+    stream: &Stream,
+    extent: Extent,
+) -> Result<(Arc<Allocation>, PitchedLayout)> {
+    let bytes = Part::whole(extent, size_of::<T>()).bytes();
+    Ok((Allocation::new(stream, bytes)?, PitchedLayout::compact(extent)))
+}
+
 impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     /// Copies a rectangle or a box from the host, in `stream`'s order. Returns when `source` was
     /// read; elements of `self` outside of the box stay as they are.
@@ -175,6 +187,14 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         let (extent, size) = (extent.into(), size_of::<T>());
         if extent.is_empty() || size == 0 {
             return Ok(());
+        }
+        if self.allocation().is_captured() {
+            // Nobody waits for the device with a turn taken; see `copy/in_turn.rs`.
+            to.span("device", extent, self.len())?;
+            let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
+            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.bytes() / size);
+            whole.upload_3d(stream, compact, source, from, extent)?;
+            return self.copy_3d_from(stream, to, whole.as_slice(), compact, extent);
         }
         let written = in_bytes(&to.span("device", extent, self.len())?, size);
         let read = in_bytes(&from.span("host", extent, source.len())?, size);
@@ -284,6 +304,14 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
         let (extent, size) = (extent.into(), size_of::<T>());
         if extent.is_empty() || size == 0 {
             return Ok(());
+        }
+        if self.allocation().is_captured() {
+            // As in `upload_3d`.
+            from.span("device", extent, self.len())?;
+            let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
+            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.bytes() / size);
+            whole.copy_3d_from(stream, compact, *self, from, extent)?;
+            return whole.as_slice().download_3d(stream, compact, target, to, extent);
         }
         let read = in_bytes(&from.span("device", extent, self.len())?, size);
         let written = in_bytes(&to.span("host", extent, target.len())?, size);

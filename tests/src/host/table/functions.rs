@@ -116,8 +116,8 @@ functions! {
     fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
     fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
     fn cuMemFree_v2(address: CUdeviceptr);
-    fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, flags: c_uint);
-    fn cuMemFreeHost(memory: *mut c_void);
+    fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemHostUnregister(memory: *mut c_void);
     fn cuMemcpyHtoDAsync_v2(
         to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream
     );

@@ -42,7 +42,7 @@ const PAIRS: &[(&str, &str)] = &[
     // Waits for the device where a stream-ordered free could not be ordered.
     ("cuMemAllocFromPoolAsync", "cuMemFree_v2"),
     ("cuMemAlloc_v2", "cuMemFree_v2"),
-    ("cuMemHostAlloc", "cuMemFreeHost"),
+    ("cuMemHostRegister_v2", "cuMemHostUnregister"),
     ("cuModuleLoadDataEx", "cuModuleUnload"),
 ];
 
@@ -275,9 +275,13 @@ unsafe fn through(
     let mut log = recorder.log();
     if PAIRS.iter().any(|(make, _)| *make == name) {
         let place = std::ptr::with_exposed_provenance::<u64>(usize::try_from(args[0]).unwrap_or(0));
-        // SAFETY: the call has succeeded, so it has written a handle or an address, 8 bytes, to
-        // the place that its first argument names.
-        let made = unsafe { *place };
+        let made = match name {
+            // Registering makes nothing: the memory is there.
+            "cuMemHostRegister_v2" => args[0],
+            // SAFETY: the call has succeeded, so it has written a handle or an address, 8 bytes, to
+            // the place that its first argument names.
+            _ => unsafe { *place },
+        };
         // The log may have been taken meanwhile, by a host function that the call has run.
         if let Some(call) = log.calls.get_mut(number) {
             call.made = made;
