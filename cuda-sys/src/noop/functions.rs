@@ -228,6 +228,19 @@ functions! {
         }
         free_host(memory)
     }
+    fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, _flags: c_uint) {
+        current()?;
+        if memory.is_null() || bytes == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(())
+    }
+    fn cuMemHostUnregister(memory: *mut c_void) {
+        if memory.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(())
+    }
     fn cuMemcpyHtoDAsync_v2(
         _to: CUdeviceptr, _from: *const c_void, _bytes: usize, _stream: CUstream
     ) { Ok(()) }
