@@ -259,5 +259,7 @@ impl Drop for Leave<'_> {
     }
 }
 
+// Named, so that it is found where this file is included from elsewhere, too.
 #[cfg(test)]
+#[path = "crew/tests.rs"]
 mod tests;

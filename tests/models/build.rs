@@ -1,0 +1,88 @@
+//! Makes mutants of the included files: copies with one mistake each, which the models must find.
+
+use std::path::Path;
+use std::{env, fs};
+
+/// The mutant's name, the file of `cuda-safe`, and the text that becomes another.
+const MUTANTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "shared_counts_first",
+        "memory/shared.rs",
+        "self.raised.store(true, Ordering::SeqCst);\n            Box::new(Mutex::new(first()))",
+        "let uses = Box::new(Mutex::new(first()));\n            \
+         self.raised.store(true, Ordering::SeqCst);\n            uses",
+    ),
+    (
+        "looking_in_two_steps",
+        "memory/looking.rs",
+        "let said = self.0.fetch_update(order, order, |guards| match access {",
+        "let said = two_steps(&self.0, order, |guards| match access {",
+    ),
+    (
+        "slab_numbers_in_two_steps",
+        "stream/slab.rs",
+        "let number = self.next.fetch_add(1, Ordering::Relaxed);",
+        "let number = self.next.load(Ordering::Relaxed);\n        \
+         self.next.store(number + 1, Ordering::Relaxed);",
+    ),
+    (
+        "slab_calls_under_its_lock",
+        "stream/slab.rs",
+        "            Some(Entry::Repeated(function)) => {\n                {\n",
+        "            Some(Entry::Repeated(function)) => {\n                {\n\
+         let _held = self.lock();\n",
+    ),
+    (
+        "shelf_waits_first",
+        "context/shelf.rs",
+        "let items = std::mem::take(&mut *self.lock());\n        match wait(&items) {",
+        "let waited = wait(&self.lock());\n        \
+         let items = std::mem::take(&mut *self.lock());\n        match waited {",
+    ),
+    (
+        "shelf_takes_in_two_steps",
+        "context/shelf.rs",
+        "let position = items.iter().position(wanted)?;\n",
+        "let position = items.iter().position(wanted)?;\n        \
+         drop(items);\n        let mut items = self.lock();\n",
+    ),
+    (
+        "crew_leaves_early",
+        "memory/copy/crew.rs",
+        "while state.at_work > 0 {",
+        "while state.at_work > usize::MAX - 1 {",
+    ),
+    (
+        "crew_tells_nobody",
+        "memory/copy/crew.rs",
+        "            self.shared.left.notify_all();\n",
+        "",
+    ),
+    (
+        "crew_joins_late",
+        "memory/copy/crew.rs",
+        "                    state.at_work += 1;\n                    drop(state);\n",
+        "                    drop(state);\n                    self.lock().at_work += 1;\n",
+    ),
+];
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda-safe/src");
+    let out = env::var_os("OUT_DIR").expect("cargo sets it");
+    println!("cargo::rerun-if-changed=build.rs");
+    for (name, file, from, to) in MUTANTS {
+        let path = root.join(file);
+        println!("cargo::rerun-if-changed={}", path.display());
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(text.matches(from).count(), 1, "{name}: {file} has changed, no mutant any more");
+        // An included file can't begin with the documentation of a module; and no tests.
+        let text: String = text
+            .lines()
+            .take_while(|line| *line != "#[cfg(test)]")
+            .filter(|line| !line.starts_with("//!"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let mutant = text.replace(from, to);
+        fs::write(Path::new(&out).join(format!("{name}.rs")), mutant).expect("it can be written");
+    }
+}

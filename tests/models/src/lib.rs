@@ -1,0 +1,103 @@
+//! The parts of `cuda-safe` where threads meet, run in thousands of orders of the threads' steps.
+//!
+//! The files are those that ship, included with types of `shuttle` in place of `std`'s. `build.rs`
+//! makes mutants of them, with one mistake each; the tests show that the models find every one.
+//! `shuttle` takes all atomic operations as sequentially consistent: the models say nothing of
+//! weaker orderings.
+
+#![allow(dead_code, reason = "the models use only a part of what they include")]
+#![allow(missing_docs, reason = "the models are described where they are")]
+
+mod sync;
+
+mod bin;
+mod crew_of_helpers;
+mod guards;
+mod host_functions;
+mod tracker;
+
+pub use bin::*;
+pub use crew_of_helpers::*;
+pub use guards::*;
+pub use host_functions::*;
+pub use tracker::*;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+
+#[path = "../../../cuda-safe/src/memory/copy/crew.rs"]
+mod crew;
+#[path = "../../../cuda-safe/src/memory/looking.rs"]
+mod looking;
+#[path = "../../../cuda-safe/src/memory/shared.rs"]
+mod shared;
+#[path = "../../../cuda-safe/src/context/shelf.rs"]
+mod shelf;
+#[path = "../../../cuda-safe/src/stream/slab.rs"]
+mod slab;
+
+macro_rules! mutants {
+    ($($name:ident)*) => {$(
+        #[allow(unused_mut, reason = "a mutant need not be tidy")]
+        mod $name {
+            include!(concat!(env!("OUT_DIR"), "/", stringify!($name), ".rs"));
+        }
+    )*};
+}
+
+mutants! {
+    shared_counts_first
+    slab_numbers_in_two_steps slab_calls_under_its_lock
+    shelf_waits_first shelf_takes_in_two_steps
+    crew_leaves_early crew_tells_nobody crew_joins_late
+}
+
+mod looking_in_two_steps {
+    include!(concat!(env!("OUT_DIR"), "/looking_in_two_steps.rs"));
+
+    /// `AtomicUsize::fetch_update`, if it were not atomic.
+    fn two_steps(
+        value: &AtomicUsize,
+        order: Ordering,
+        update: impl Fn(usize) -> Option<usize>,
+    ) -> Result<usize, usize> {
+        let old = value.load(order);
+        let new = update(old).ok_or(old)?;
+        value.store(new, order);
+        Ok(old)
+    }
+}
+
+/// As `cuda_safe::Access`, which `looking.rs` asks for.
+mod uses {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Access {
+        Read,
+        Write,
+    }
+}
+
+/// What `crew.rs` asks for: no process here is a child.
+mod driver {
+    pub(crate) fn forked() -> bool {
+        false
+    }
+}
+
+/// The same orders in every run.
+const SEED: u64 = 20_260_101;
+
+/// Runs a model in `orders` orders, and in as many where the scheduler prefers some threads and
+/// changes its mind at a few points.
+fn explore(orders: usize, model: impl Fn() + Send + Sync + Copy + 'static) {
+    run(RandomScheduler::new_from_seed(SEED, orders), model);
+    run(PctScheduler::new_from_seed(SEED, 3, orders), model);
+}
+
+fn run(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {
+    let mut config = shuttle::Config::new();
+    // Panics need more than the small default, without optimisation.
+    config.stack_size = 1 << 18;
+    // That weaker orderings are taken as stronger ones is said above.
+    config.silence_warnings = true;
+    shuttle::Runner::new(scheduler, config).run(model);
+}
