@@ -59,8 +59,7 @@ fn out_of_pinned_memory(device: &TestDevice) -> TestResult {
     let context = device.context();
     // More than there are addresses, so that no system begins to look for it.
     let error = error_of("too much", PinnedBuffer::<u8>::zeroed(context, 1 << 50))?;
-    ensure!(error.call().is_some(), "{error}");
-    ensure!(error.asked().is_some_and(|asked| asked.contains("1125899906842624")), "{error}");
+    ensure!(error.to_string().contains("1125899906842624"), "{error}");
     ensure!(!error.is_fatal());
     let error = error_of("absurd", PinnedBuffer::<u64>::zeroed(context, usize::MAX))?;
     ensure!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");

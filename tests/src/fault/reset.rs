@@ -118,6 +118,7 @@ fn whichever_call_meets_it(open: Open) -> TestResult {
     for (first, call) in CALLS {
         let mut all = Things::new(device.context()?)?;
         reset(&all.context)?;
+        eprintln!("first to meet the reset: {first}");
         says_gone(first, call(&mut all))?;
         // From then on everything answers that, and nothing is asked of the driver.
         for (what, call) in CALLS {
@@ -168,6 +169,7 @@ fn dropped_in_every_order(open: Open) -> TestResult {
             Some(Box::new(move || drop(other))),
         ];
         reset(&context)?;
+        eprintln!("first to be dropped: {first}");
         let count = drops.len();
         for index in 0..count {
             if let Some(act) = drops[(first + index) % count].take() {
