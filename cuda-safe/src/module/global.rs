@@ -3,12 +3,15 @@
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use cuda_sys::CUdeviceptr;
 
 use super::{Module, ModuleInner};
+use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut};
 use crate::stream::Stream;
 
@@ -18,16 +21,61 @@ use crate::stream::Stream;
 /// kernels do with the variable the crate does not see: use the stream that they run on, or wait.
 pub struct Global<T> {
     name: String,
-    shared: Arc<SharedGlobal>,
+    allocation: Arc<Allocation>,
+    turn: Arc<Mutex<()>>,
     len: usize,
     marker: PhantomData<T>,
 }
 
-/// What all handles to one global share.
-pub(super) struct SharedGlobal {
-    allocation: Arc<Allocation>,
+/// What a module knows of a global that was asked for.
+#[derive(Default)]
+pub(super) struct KnownGlobal {
+    /// Alive as long as there are handles, or graphs that use the global.
+    allocation: Weak<Allocation>,
     /// One at a time: a handle writes without being borrowed exclusively, unlike a buffer.
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
+    /// Whose allocation that is, until it has left word. Numbers begin with 1.
+    owner: Option<u64>,
+    /// The newest owner's number.
+    newest: u64,
+    /// Comes after all uses by an allocation that is gone; the next one waits for it.
+    left: Option<Event>,
+}
+
+/// Keeps the module, and leaves word of the uses when the allocation goes.
+struct Owner {
+    module: Arc<ModuleInner>,
+    home: Stream,
+    name: String,
+    number: u64,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let context = &self.module.context;
+        if !context.state.is_usable() {
+            return;
+        }
+        // The home stream waits for the uses on other streams by now.
+        let event = Event::new(&Context::from_inner(context.clone()))
+            .and_then(|event| event.record(&self.home).map(|()| event));
+        let event = match event {
+            Ok(event) => event,
+            // The next one waits for the device.
+            Err(error) => return context.keep_drop_error(error),
+        };
+        let _before = {
+            let mut globals = self.module.globals.lock().unwrap_or_else(PoisonError::into_inner);
+            match globals.get_mut(&self.name) {
+                Some(known) if known.owner == Some(self.number) => {
+                    known.owner = None;
+                    known.left.replace(event)
+                }
+                // Somebody could not wait for this and has waited for the device.
+                _ => Some(event),
+            }
+        };
+    }
 }
 
 impl Module {
@@ -47,8 +95,7 @@ impl Module {
         }
         // Other streams wait for the home stream, which must not be one that never runs.
         stream.inner().not_capturing("Module::global")?;
-        let shared = inner.shared_global(name, || find(inner, stream, name))?;
-        let allocation = &shared.allocation;
+        let (allocation, turn) = share(inner, stream, name)?;
         let (size, bytes) = (size_of::<T>(), allocation.bytes());
         let aligned = allocation.address().is_multiple_of(align_of::<T>() as u64);
         if size == 0 || bytes % size != 0 || !aligned {
@@ -58,11 +105,41 @@ impl Module {
             )));
         }
         let len = bytes / size;
-        Ok(Global { name: name.to_owned(), shared, len, marker: PhantomData })
+        Ok(Global { name: name.to_owned(), allocation, turn, len, marker: PhantomData })
     }
 }
 
-fn find(inner: &Arc<ModuleInner>, stream: &Stream, name: &str) -> Result<SharedGlobal> {
+/// The one allocation that a global has at a time, and its turn.
+fn share(
+    inner: &Arc<ModuleInner>,
+    stream: &Stream,
+    name: &str,
+) -> Result<(Arc<Allocation>, Arc<Mutex<()>>)> {
+    let mut globals = inner.globals.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = globals.get(name)
+        && let Some(allocation) = known.allocation.upgrade()
+    {
+        return Ok((allocation, known.turn.clone()));
+    }
+    let (start, bytes) = find(inner, name)?;
+    let known = globals.entry(name.to_owned()).or_default();
+    match &known.left {
+        // The allocation before is being dropped at this moment, or could not leave word.
+        _ if known.owner.is_some() => stream.context().synchronize()?,
+        Some(left) => stream.wait_event(left)?,
+        None => {}
+    }
+    known.newest += 1;
+    known.owner = Some(known.newest);
+    let (name, number) = (name.to_owned(), known.newest);
+    let owner = Owner { module: inner.clone(), home: stream.clone(), name, number };
+    let allocation = Allocation::borrowed(start, bytes, stream, Box::new(owner));
+    known.allocation = Arc::downgrade(&allocation);
+    Ok((allocation, known.turn.clone()))
+}
+
+/// Where a global lies, and its size in bytes.
+fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
     let text = CString::new(name)
         .map_err(|_| Error::invalid(format!("{name:?} is no name of a global")))?;
     let (mut start, mut bytes) = (0, 0);
@@ -82,8 +159,7 @@ fn find(inner: &Arc<ModuleInner>, stream: &Stream, name: &str) -> Result<SharedG
             .answer("cuModuleGetGlobal", result)
             .map_err(|error| error.with_asked(format!("global `{name}`")))
     })?;
-    let allocation = Allocation::borrowed(start, bytes, stream, Box::new(inner.clone()));
-    Ok(SharedGlobal { allocation, turn: Mutex::new(()) })
+    Ok((start, bytes))
 }
 
 impl<T: Copy + 'static> Global<T> {
@@ -107,8 +183,8 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: NoUninit,
     {
-        let _turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        DeviceSliceMut::new(&self.shared.allocation, 0, self.len).upload(stream, source)
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        DeviceSliceMut::new(&self.allocation, 0, self.len).upload(stream, source)
     }
 
     /// Copies the variable to a new vector. Waits until it is filled.
@@ -119,8 +195,8 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: AnyBitPattern,
     {
-        let _turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        DeviceSlice::new(&self.shared.allocation, 0, self.len).to_vec(stream)
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        DeviceSlice::new(&self.allocation, 0, self.len).to_vec(stream)
     }
 }
 

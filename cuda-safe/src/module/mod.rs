@@ -8,12 +8,12 @@ mod source;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
 pub use global::Global;
-use global::SharedGlobal;
+use global::KnownGlobal;
 pub use jit::{JitOptions, OptimizationLevel};
 pub use load::{LoadedFrom, ModuleImage};
 pub use source::KernelSource;
@@ -41,8 +41,8 @@ pub(crate) struct ModuleInner {
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
     log: String,
-    /// The globals in use, so that two handles to one share what orders them.
-    globals: Mutex<HashMap<String, Weak<SharedGlobal>>>,
+    /// The globals that were asked for, so that all handles to one share what orders them.
+    globals: Mutex<HashMap<String, KnownGlobal>>,
 }
 
 // SAFETY: a CUmodule may be used from any thread; everything else is Send + Sync.
@@ -308,21 +308,6 @@ impl ModuleInner {
         })?;
         inner.raw = std::ptr::null_mut();
         Ok(())
-    }
-
-    /// What all handles to a global share, made by `make` if there are none.
-    fn shared_global(
-        &self,
-        name: &str,
-        make: impl FnOnce() -> Result<SharedGlobal>,
-    ) -> Result<Arc<SharedGlobal>> {
-        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = globals.get(name).and_then(Weak::upgrade) {
-            return Ok(known);
-        }
-        let made = Arc::new(make()?);
-        globals.insert(name.to_owned(), Arc::downgrade(&made));
-        Ok(made)
     }
 }
 
