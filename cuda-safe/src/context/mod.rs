@@ -319,17 +319,19 @@ impl Context {
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
     pub fn close(self) -> Result<(), (Self, Error)> {
         let state = self.inner.state;
-        let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
-        let registered = primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, &self.inner));
-        let others = Arc::strong_count(&self.inner) - 1 - usize::from(registered);
-        if others > 0 {
-            drop(primary);
-            let error = Error::invalid(format!(
-                "the context is still in use: {others} other handles, streams, buffers, events \
-                 or modules of it are alive"
-            ));
+        let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the lock is taken for good: what others have lent may come back here when it is
+        // dropped.
+        let alone = self.inner.is_alone(&lock());
+        if let Err(error) = alone.and_then(|()| self.inner.collect()) {
             return Err((self, error));
         }
+        let mut primary = lock();
+        if let Err(error) = self.inner.is_alone(&primary) {
+            drop(primary);
+            return Err((self, error));
+        }
+        let registered = self.inner.is_kept_in(&primary);
         if let Err(error) = self.inner.free_everything() {
             drop(primary);
             return Err((self, error));
@@ -416,6 +418,23 @@ impl ContextInner {
     /// The turn to use memory that graphs use too: held from the ordering of a use to its recording.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the primary context that is kept for the next who asks.
+    fn is_kept_in(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> bool {
+        primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, self))
+    }
+
+    /// Fails if there are other handles than the caller's.
+    fn is_alone(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> Result<()> {
+        let others = Arc::strong_count(self) - 1 - usize::from(self.is_kept_in(primary));
+        if others == 0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the context is still in use: {others} other handles, streams, buffers, events or \
+             modules of it are alive"
+        )))
     }
 
     fn last_launches(&self) -> Vec<LaunchRecord> {

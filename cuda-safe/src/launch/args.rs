@@ -115,7 +115,8 @@ impl ArgType {
 ///
 /// # Safety
 /// `abi` is what the kernel is given for it, and `uses` reports every piece of device memory that
-/// the kernel can reach through it, so that it is ordered and kept.
+/// the kernel can reach through it, so that it is ordered and kept. Both are called in the middle of
+/// a launch, and call nothing of this crate but the visitor.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no kernel argument",
     note = "pass device memory as `&DeviceBuffer`, `&mut DeviceBuffer` or a view of one",
