@@ -21,6 +21,7 @@ mod pinned;
 mod saxpy;
 mod shaped;
 mod sharing;
+mod soundness;
 mod streams;
 mod unified;
 
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
         graphs::cases(),
         marks::cases(),
         sharing::cases(),
+        soundness::cases(),
         contexts::cases(),
         foreign::cases(),
         modules::cases(),

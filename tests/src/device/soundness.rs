@@ -1,0 +1,252 @@
+//! What an adversary would try: safe calls in an order that nobody needs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
+
+use cuda_safe::{DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Result, Stream};
+
+use super::MS;
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::programs::{Basic, Delay, TEMPLATES};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("soundness::streams_of_recordings_closed", streams_of_recordings_closed),
+        Case::device("soundness::a_global_in_a_capture", a_global_in_a_capture),
+        Case::device("soundness::events_on_a_recorder", events_on_a_recorder),
+        Case::device("soundness::a_source_is_kept", a_source_is_kept),
+        Case::device("soundness::a_body_that_panics", a_body_that_panics),
+        Case::device("soundness::a_change_that_panics", a_change_that_panics),
+        Case::device("soundness::streams_of_earlier_parts", streams_of_earlier_parts),
+        Case::device("soundness::a_body_in_another_thread", a_body_in_another_thread),
+        Case::device("soundness::globals_made_anew", globals_made_anew),
+    ]
+}
+
+const N: usize = 1000;
+const SHAPE: (u32, u32) = (4, 256);
+
+fn zeroed(stream: &Stream) -> Result<DeviceBuffer<u32>> {
+    DeviceBuffer::zeroed(stream, N)
+}
+
+fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResult {
+    first_difference(&buffer.to_vec(stream)?, &vec![value; buffer.len()])
+}
+
+fn is_invalid<T>(result: Result<T>, part: &str) -> TestResult {
+    match result {
+        Ok(_) => Err(Failure::new(format!("no error about {part:?}"))),
+        Err(error) => {
+            ensure!(error.code().is_none(), "the driver was asked: {error}");
+            ensure!(error.to_string().contains(part), "{error}");
+            Ok(())
+        }
+    }
+}
+
+fn named<S>(graph: &GraphExec<'_, S>) -> std::result::Result<GraphNode, Failure> {
+    graph.nodes().next().ok_or_else(|| Failure::new("no node was named".to_owned()))
+}
+
+fn did_not_run() -> Failure {
+    Failure::new("the closure did not run".to_owned())
+}
+
+fn thread_panicked<T>(_: T) -> Failure {
+    Failure::new("a thread panicked".to_owned())
+}
+
+/// Closing a handle of a recording stream neither takes it from the capture nor destroys it twice.
+fn streams_of_recordings_closed(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let state = (zeroed(&stream)?, Vec::new());
+    let mut graph = device.context().capture(state, |stream, (data, kept)| {
+        let side = stream.fork()?;
+        basic.add(&side, SHAPE, &mut *data, n, 1)?;
+        side.close().map_err(|(_, error)| error)?;
+        kept.push(stream.clone());
+        kept.push(stream.fork()?);
+        basic.add(stream, SHAPE, &mut *data, n, 1)
+    })?;
+    for ended in std::mem::take(&mut graph.state_mut().1) {
+        ended.close().map_err(|(_, error)| error)?;
+    }
+    graph.launch(&stream)?;
+    all_are(&graph.state().0, &stream, 2)?;
+    ensure!(device.context().take_drop_errors().is_empty());
+    Ok(())
+}
+
+/// A stream that records is nobody's home.
+fn a_global_in_a_capture(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let module = device.module(&TEMPLATES)?;
+    let graph = device.context().capture(None, |stream, refused| {
+        let made = module.global::<u32>(stream, "counters");
+        *refused = Some(is_invalid(made, "can't be recorded"));
+        Ok(())
+    })?;
+    graph.into_state().unwrap_or_else(|| Err(did_not_run()))?;
+    // One that is at home elsewhere is written by the graph.
+    let counters = module.global::<u32>(&stream, "counters")?;
+    let before = counters.read(&stream)?;
+    let mut graph =
+        device.context().capture((), |stream, ()| counters.write(stream, &[5, 6, 7, 8]))?;
+    ensure_eq!(counters.read(&stream)?, before);
+    graph.launch(&device.stream()?)?;
+    ensure_eq!(counters.read(&stream)?, [5, 6, 7, 8]);
+    Ok(counters.write(&stream, &before)?)
+}
+
+/// Where a launch is changed nothing else can be recorded, so no event either.
+fn events_on_a_recorder(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let (basic, n) = (&basic, N as u64);
+    let event = Event::new(device.context())?;
+    let state = (zeroed(&stream)?, Vec::new());
+    let mut graph = device.context().capture(state, move |stream, (data, _)| {
+        basic.add(stream, SHAPE, &mut *data, n, 1)?;
+        stream.last_node().map(drop)
+    })?;
+    let node = named(&graph)?;
+    graph.update(node, |stream, (data, refused)| {
+        refused.push(is_invalid(event.record(stream), "only be changed by one launch"));
+        refused.push(is_invalid(stream.wait_event(&event), "only be changed by one launch"));
+        basic.add(stream, SHAPE, &mut *data, n, 2)
+    })?;
+    let refused = std::mem::take(&mut graph.state_mut().1);
+    ensure_eq!(refused.len(), 2);
+    refused.into_iter().collect::<TestResult>()?;
+    graph.launch(&stream)?;
+    all_are(&graph.state().0, &stream, 2)
+}
+
+/// What a graph copies from stays, whatever goes.
+fn a_source_is_kept(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let state = (zeroed(&stream)?, None);
+    let mut graph = device.context().capture(state, |stream, (data, kept)| {
+        *kept = Some(stream.clone());
+        data.upload(stream, &[7; N])
+    })?;
+    graph.state_mut().1 = None;
+    device.context().collect()?;
+    graph.launch(&stream)?;
+    all_are(&graph.state().0, &stream, 7)
+}
+
+/// A body that is only half recorded never runs, also if its panic is caught.
+fn a_body_that_panics(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let flag = DeviceBuffer::from_slice(&stream, &[1u32])?;
+    let mut data = zeroed(&stream)?;
+    let graph = device.context().capture((), |stream, ()| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            stream.record_if(&flag, |stream| {
+                basic.add(stream, SHAPE, &mut data, n, 1)?;
+                resume_unwind(Box::new("on purpose"))
+            })
+        }));
+        assert!(caught.is_err());
+        Ok(())
+    });
+    ensure!(graph.is_err(), "a graph whose body uses memory that it does not keep");
+    Ok(())
+}
+
+/// A change that was made counts as one, also if its closure panics afterwards.
+fn a_change_that_panics(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let (basic, n) = (&basic, N as u64);
+    let state = (zeroed(&stream)?, zeroed(&stream)?);
+    let mut graph = device.context().capture(state, move |stream, (a, _)| {
+        basic.add(stream, SHAPE, &mut *a, n, 1)?;
+        stream.last_node().map(drop)
+    })?;
+    let node = named(&graph)?;
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        graph.update(node, move |stream, (_, b)| {
+            basic.add(stream, SHAPE, &mut *b, n, 1)?;
+            resume_unwind(Box::new("on purpose"))
+        })
+    }));
+    ensure!(caught.is_err());
+    is_invalid(graph.try_clone(()).map(|_| ()), "were changed")
+}
+
+/// A stream of an earlier part records no more, not even what uses no memory.
+fn streams_of_earlier_parts(device: &TestDevice) -> TestResult {
+    let basic = Basic::of(device)?;
+    let context = device.context();
+    let event = Event::new(context)?;
+    let mut empty = context.capture((), |_, ()| Ok(()))?;
+    let mut builder = GraphBuilder::new(context, (None, Vec::new()))?;
+    builder.add(&[], |stream, (kept, _)| {
+        *kept = Some(stream.clone());
+        Ok(())
+    })?;
+    builder.add(&[], |_, (kept, refused)| {
+        let Some(stream) = kept else { return Ok(()) };
+        refused.push(is_invalid(basic.nothing(stream, SHAPE), "has ended"));
+        refused.push(is_invalid(stream.host_function_mut(|| ()), "has ended"));
+        refused.push(is_invalid(event.record(stream), "has ended"));
+        refused.push(is_invalid(empty.launch(stream), "has ended"));
+        Ok(())
+    })?;
+    let (_, refused) = builder.instantiate()?.into_state();
+    ensure_eq!(refused.len(), 4);
+    refused.into_iter().collect()
+}
+
+/// A capture that ends while another thread records a body is no graph, and the thread touches
+/// nothing of it afterwards.
+fn a_body_in_another_thread(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let flag = DeviceBuffer::from_slice(&stream, &[1u32])?;
+    let mut data = zeroed(&stream)?;
+    let (inside, entered) = mpsc::channel();
+    let (over, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let mut body = None;
+        let graph = device.context().capture((), |stream, ()| {
+            let stream = stream.clone();
+            let (flag, data, basic) = (&flag, &mut data, &basic);
+            body = Some(scope.spawn(move || {
+                stream.record_if(flag, |stream| {
+                    let _ = inside.send(());
+                    let _ = ended.recv();
+                    basic.add(stream, SHAPE, data, n, 1)
+                })
+            }));
+            let _ = entered.recv();
+            Ok(())
+        });
+        let made = graph.is_ok();
+        drop(graph);
+        let _ = over.send(());
+        let recorded = body.map(|body| body.join().map_err(thread_panicked)).transpose()?;
+        ensure!(!made, "a graph was made while its body was recorded");
+        ensure!(recorded.is_some_and(|recorded| recorded.is_err()), "a body of no graph");
+        Ok(())
+    })
+}
+
+/// Handles to one global see each other's writes, also if there was a time without any.
+fn globals_made_anew(device: &TestDevice) -> TestResult {
+    let (one, two) = (device.stream()?, device.stream()?);
+    let delay = Delay::of(device)?;
+    let module = device.module(&TEMPLATES)?;
+    let before = module.global::<u32>(&one, "counters")?.read(&one)?;
+    for value in 1..20 {
+        let counters = module.global::<u32>(&one, "counters")?;
+        delay.delay(&one, (1, 1), 20 * MS)?;
+        counters.write(&one, &[value; 4])?;
+        drop(counters);
+        ensure_eq!(module.global::<u32>(&two, "counters")?.read(&two)?, [value; 4]);
+    }
+    Ok(module.global::<u32>(&one, "counters")?.write(&one, &before)?)
+}
