@@ -7,8 +7,9 @@
 //! [`Context::new`](crate::Context::new) begins a new generation with a context retained anew;
 //! handles of the old one stay dead, so nothing of it can reach the new one.
 //!
-//! Nothing can be done for what others take away while it is in use: pinned memory goes with the
-//! context, so whoever resets it must see to it that nobody looks at any.
+//! Nothing can be done for what others take away while it is in use: managed memory goes with the
+//! context, so whoever resets it must see to it that nobody looks at any. Pinned memory stays: its
+//! pages are the process's own.
 //!
 //! The old generation's retain is not given back: whether it still counts can't be known, and a
 //! release too many would do to others what they did to us.
