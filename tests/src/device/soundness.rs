@@ -1,7 +1,8 @@
 //! What an adversary would try: safe calls in an order that nobody needs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cuda_safe::{DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Result, Stream};
 
@@ -17,7 +18,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("soundness::a_source_is_kept", a_source_is_kept),
         Case::device("soundness::a_body_that_panics", a_body_that_panics),
         Case::device("soundness::a_change_that_panics", a_change_that_panics),
+        Case::device("soundness::another_launch_is_named", another_launch_is_named),
         Case::device("soundness::streams_of_earlier_parts", streams_of_earlier_parts),
+        Case::device("soundness::a_launch_beside_a_download", a_launch_beside_a_download),
+        Case::device("soundness::memory_goes_with_the_graph", memory_goes_with_the_graph),
         Case::device("soundness::a_body_in_another_thread", a_body_in_another_thread),
         Case::device("soundness::globals_made_anew", globals_made_anew),
     ]
@@ -177,6 +181,34 @@ fn a_change_that_panics(device: &TestDevice) -> TestResult {
     is_invalid(graph.try_clone(()).map(|_| ()), "were changed")
 }
 
+/// Recaptured in the same shape, but with another launch named: changing it must not make the graph
+/// let go of what the first one uses.
+fn another_launch_is_named(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let (basic, n) = (&basic, N as u64);
+    let state = (zeroed(&stream)?, zeroed(&stream)?);
+    let event = Event::new(device.context())?;
+    let mut graph = device.context().capture(state, |stream, (a, b)| {
+        // Enqueued, but no node: counting what is enqueued does not do.
+        event.record(stream)?;
+        basic.add(stream, SHAPE, &mut *a, n, 1)?;
+        stream.last_node()?;
+        basic.add(stream, SHAPE, &mut *b, n, 10)
+    })?;
+    graph.recapture(move |stream, (a, b)| {
+        basic.add(stream, SHAPE, &mut *a, n, 1)?;
+        basic.add(stream, SHAPE, &mut *b, n, 10)?;
+        stream.last_node().map(drop)
+    })?;
+    let node = named(&graph)?;
+    graph.update(node, move |stream, (a, _)| basic.add(stream, SHAPE, &mut *a, n, 100))?;
+    let held = |buffer: &DeviceBuffer<u32>| Arc::strong_count(buffer.allocation()) - 1;
+    ensure!(held(&graph.state().0) > 0, "the graph has let go of what both launches use");
+    graph.launch(&stream)?;
+    all_are(&graph.state().0, &stream, 101)?;
+    all_are(&graph.state().1, &stream, 0)
+}
+
 /// A stream of an earlier part records no more, not even what uses no memory.
 fn streams_of_earlier_parts(device: &TestDevice) -> TestResult {
     let basic = Basic::of(device)?;
@@ -199,6 +231,53 @@ fn streams_of_earlier_parts(device: &TestDevice) -> TestResult {
     let (_, refused) = builder.instantiate()?.into_state();
     ensure_eq!(refused.len(), 4);
     refused.into_iter().collect()
+}
+
+/// Somebody who waits for a download of memory that a graph uses keeps nobody from launching.
+fn a_launch_beside_a_download(device: &TestDevice) -> TestResult {
+    let (one, two) = (device.stream()?, device.stream()?);
+    let basic = Basic::of(device)?;
+    let (basic, n) = (&basic, N as u64);
+    let capture = |stream| {
+        let record = move |stream: &Stream, data: &mut DeviceBuffer<u32>| {
+            basic.add(stream, SHAPE, data, n, 1)
+        };
+        device.context().capture(zeroed(stream)?, record)
+    };
+    let (mut first, mut second) = (capture(&one)?, capture(&two)?);
+    first.launch(&one)?;
+    let (launched, waiting) = mpsc::channel();
+    let (told, outcome) = mpsc::channel();
+    one.host_function(move || {
+        let _ = told.send(waiting.recv_timeout(Duration::from_secs(5)).is_ok());
+    })?;
+    std::thread::scope(|scope| {
+        let launching = scope.spawn(|| {
+            // The other thread is waiting by now, most likely; if not, nothing is tested.
+            std::thread::sleep(Duration::from_millis(200));
+            second.launch(&two)?;
+            let _ = launched.send(());
+            Ok::<_, cuda_safe::Error>(())
+        });
+        all_are(first.state(), &one, 1)?;
+        Ok::<_, Failure>(launching.join().map_err(thread_panicked)??)
+    })?;
+    ensure_eq!(outcome.recv(), Ok(true));
+    Ok(())
+}
+
+/// A stream that outlives its capture keeps none of its memory.
+fn memory_goes_with_the_graph(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let graph = device.context().capture((zeroed(&stream)?, None), |stream, (data, kept)| {
+        *kept = Some(stream.clone());
+        basic.add(stream, SHAPE, &mut *data, n, 1)
+    })?;
+    let (data, kept) = graph.into_state();
+    ensure!(kept.is_some());
+    ensure_eq!(Arc::strong_count(data.allocation()), 1);
+    Ok(())
 }
 
 /// A capture that ends while another thread records a body is no graph, and the thread touches
