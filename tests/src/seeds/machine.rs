@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_safe::{
-    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, GraphExec, PinnedBuffer, Result,
-    Stream, Transfer, UnifiedBuffer,
+    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, GraphExec, Mark, PinnedBuffer,
+    Result, Stream, Transfer, UnifiedBuffer,
 };
 
 use super::oracle::Oracle;
@@ -29,6 +29,8 @@ enum Memory {
 
 type Shared = Rc<RefCell<Memory>>;
 type Memories = HashMap<Id, Shared>;
+/// Shared with the recording of another one, of which it becomes a part.
+type Graph = Rc<RefCell<GraphExec<'static, Memories>>>;
 
 impl Memory {
     fn view(&self, range: &std::ops::Range<usize>) -> Result<DeviceSlice<'_, u32>> {
@@ -64,7 +66,8 @@ pub(super) struct Machine {
     basic: Rc<Basic>,
     oracle: Oracle,
     memories: Memories,
-    graphs: BTreeMap<usize, GraphExec<'static, Memories>>,
+    graphs: BTreeMap<usize, Graph>,
+    marks: Vec<Mark>,
     transfers: Vec<Pending>,
     calls: Vec<Calls>,
     streams: Vec<Stream>,
@@ -99,6 +102,18 @@ fn enqueue(basic: &Basic, stream: &Stream, memories: &Memories, work: &Work) -> 
             source.fill(JUNK);
             return Ok(());
         }
+        Work::Raw { to, range, value } => {
+            let mut to = memories[to].borrow_mut();
+            let to = to.view_mut(range)?;
+            let (at, context) = (to.as_raw(), stream.context());
+            let driver = context.driver().as_sys();
+            // SAFETY: the call enqueues a fill of `to` on the stream, and nothing else.
+            let filled = unsafe {
+                stream.enqueue((to,), |raw| driver.cuMemsetD32Async(at, *value, range.len(), raw))
+            }?;
+            assert_eq!(filled, Ok(cuda_sys::CUresult::CUDA_SUCCESS), "a raw fill");
+            return Ok(());
+        }
         Work::Move { from, to, range, at } => {
             let (from, mut to) = (memories[from].borrow(), memories[to].borrow_mut());
             return to.view_mut(&(*at..at + range.len()))?.copy_from(stream, from.view(range)?);
@@ -111,7 +126,13 @@ fn enqueue(basic: &Basic, stream: &Stream, memories: &Memories, work: &Work) -> 
 }
 
 /// Records the parts of a graph.
-fn record(basic: &Basic, stream: &Stream, memories: &Memories, parts: &[Part]) -> Result<()> {
+fn record(
+    basic: &Basic,
+    stream: &Stream,
+    memories: &Memories,
+    graphs: &BTreeMap<usize, Graph>,
+    parts: &[Part],
+) -> Result<()> {
     let mut lanes = vec![stream.clone()];
     for part in parts {
         match part {
@@ -123,6 +144,7 @@ fn record(basic: &Basic, stream: &Stream, memories: &Memories, parts: &[Part]) -
                     lanes[*lane].last_node()?;
                 }
             }
+            Part::Child { lane, graph, .. } => graphs[graph].borrow_mut().launch(&lanes[*lane])?,
             Part::Scratch { lanes: [first, second, third], from, to, value } => {
                 let n = LEN as u64;
                 let mut scratch = DeviceBuffer::<u32>::zeroed(&lanes[*first], LEN)?;
@@ -144,6 +166,7 @@ impl Machine {
             oracle: Oracle::default(),
             memories: Memories::new(),
             graphs: BTreeMap::new(),
+            marks: Vec::new(),
             transfers: Vec::new(),
             calls: (0..streams).map(|_| Calls::default()).collect(),
             streams: (0..streams).map(|_| context.stream()).collect::<Result<_>>()?,
@@ -154,7 +177,7 @@ impl Machine {
     pub(super) fn step(&mut self, step: &Step) -> TestResult {
         let window = match step {
             Step::Drop { .. } => Window::Drop,
-            Step::Capture { .. } => Window::Capture,
+            Step::Capture { .. } | Step::Recapture { .. } => Window::Capture,
             Step::Work { work, .. } if work.only_writes() => Window::Write,
             _ => Window::Other,
         };
@@ -224,6 +247,11 @@ impl Machine {
             Step::Join { first, then } => {
                 self.streams[*then].wait_stream(&self.streams[*first])?;
             }
+            Step::Mark { on } => self.marks.push(self.streams[*on].mark()?),
+            Step::WaitMark { which, on: Some(on) } => {
+                self.streams[*on].wait_mark(&self.marks[*which])?;
+            }
+            Step::WaitMark { which, on: None } => self.marks[*which].synchronize()?,
             Step::Synchronize { on } => self.synchronize(*on)?,
             Step::Look { id } => {
                 let memory = self.memories[id].borrow();
@@ -238,23 +266,28 @@ impl Machine {
                 host.copy_from_slice(&words(*value, LEN));
             }
             Step::Capture { graph, keeps, parts } => {
-                let used = parts.iter().flat_map(Part::uses);
-                let used: Memories = used.map(|id| (id, self.memories[&id].clone())).collect();
-                let (basic, parts) = (self.basic.clone(), parts.clone());
+                let used = self.used(parts);
                 let state = if *keeps { used.clone() } else { Memories::new() };
-                let captured = self
-                    .context
-                    .capture(state, move |stream, _| record(&basic, stream, &used, &parts))?;
-                self.graphs.insert(*graph, captured);
+                let recorder = self.recorder(used, parts);
+                let captured = self.context.capture(state, recorder)?;
+                self.graphs.insert(*graph, Rc::new(RefCell::new(captured)));
+            }
+            Step::Recapture { graph, parts } => {
+                let recorder = self.recorder(self.used(parts), parts);
+                self.graphs[graph].borrow_mut().recapture(recorder)?;
+            }
+            Step::Clone { from, to } => {
+                let copy = self.graphs[from].borrow_mut().try_clone(Memories::new())?;
+                self.graphs.insert(*to, Rc::new(RefCell::new(copy)));
             }
             Step::Launch { graph, on } => {
-                let Some(graph) = self.graphs.get_mut(graph) else { return Err(no_graph()) };
-                graph.launch(&self.streams[*on])?;
+                self.graphs[graph].borrow_mut().launch(&self.streams[*on])?;
             }
             Step::Update { graph, node, value } => self.update(*graph, *node, *value)?,
             Step::TakeState { graph } => {
-                let Some(graph) = self.graphs.remove(graph) else { return Err(no_graph()) };
-                for (id, memory) in graph.into_state() {
+                let graph = self.graphs.remove(graph).and_then(Rc::into_inner);
+                let Some(graph) = graph else { return Err(no_graph()) };
+                for (id, memory) in graph.into_inner().into_state() {
                     if matches!(*memory.borrow(), Memory::Device(_)) {
                         self.memories.entry(id).or_insert(memory.clone());
                     }
@@ -262,6 +295,20 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    fn used(&self, parts: &[Part]) -> Memories {
+        let used = parts.iter().flat_map(Part::uses);
+        used.map(|id| (id, self.memories[&id].clone())).collect()
+    }
+
+    fn recorder(
+        &self,
+        used: Memories,
+        parts: &[Part],
+    ) -> impl FnOnce(&Stream, &mut Memories) -> Result<()> + use<> {
+        let (basic, graphs, parts) = (self.basic.clone(), self.graphs.clone(), parts.to_vec());
+        move |stream, _| record(&basic, stream, &used, &graphs, &parts)
     }
 
     fn make(&mut self, id: Id, on: usize, how: Made, value: u32) -> TestResult {
@@ -304,7 +351,7 @@ impl Machine {
 
     fn update(&mut self, graph: usize, node: usize, value: u32) -> TestResult {
         let Some(work) = self.oracle.updated(graph, node, value) else { return Err(no_graph()) };
-        let Some(graph) = self.graphs.get_mut(&graph) else { return Err(no_graph()) };
+        let mut graph = self.graphs[&graph].borrow_mut();
         let Some(node) = graph.nodes().nth(node) else { return Err(no_graph()) };
         let used: Memories = work
             .uses()

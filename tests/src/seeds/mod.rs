@@ -93,7 +93,7 @@ fn programs(open: Open) -> TestResult {
     let emu = is_emu(&driver);
     let device = TestDevice::on(driver)?;
     let count = match (emu, deep()) {
-        (true, true) => 3000,
+        (true, true) => 2000,
         (true, false) => SEEDS,
         (false, _) => 100,
     };

@@ -25,7 +25,9 @@ impl Oracle {
 
     fn work(&mut self, work: &Work) {
         match work {
-            Work::Fill { to, range, value } | Work::Set { to, range, value } => {
+            Work::Fill { to, range, value }
+            | Work::Set { to, range, value }
+            | Work::Raw { to, range, value } => {
                 self.at(*to, range).fill(*value);
             }
             Work::Iota { to, range, value } | Work::Upload { to, range, value } => {
@@ -43,6 +45,21 @@ impl Oracle {
             Work::Move { from, to, range, at } => {
                 let words = self.at(*from, range).to_vec();
                 self.at(*to, &(*at..at + range.len())).copy_from_slice(&words);
+            }
+        }
+    }
+
+    fn launch(&mut self, parts: &[Part]) {
+        for part in parts {
+            match part {
+                Part::Work { work, .. } => self.work(work),
+                Part::Scratch { from, to, value, .. } => {
+                    let (from, to, range) = (*from, *to, 0..LEN);
+                    self.work(&Work::Copy { from, to, range: range.clone() });
+                    self.work(&Work::Add { to, range, value: *value });
+                }
+                Part::Child { parts, .. } => self.launch(parts),
+                Part::Fork { .. } | Part::Join { .. } => {}
             }
         }
     }
@@ -66,8 +83,12 @@ impl Oracle {
                 };
                 self.memory.insert(*id, words);
             }
-            Step::Capture { graph, parts, .. } => {
+            Step::Capture { graph, parts, .. } | Step::Recapture { graph, parts } => {
                 self.graphs.insert(*graph, parts.clone());
+            }
+            Step::Clone { from, to } => {
+                let parts = self.graphs[from].clone();
+                self.graphs.insert(*to, parts);
             }
             Step::Update { graph, node, value } => {
                 let parts = self.graphs.get_mut(graph).map(Vec::as_mut_slice).unwrap_or_default();
@@ -80,16 +101,8 @@ impl Oracle {
                 }
             }
             Step::Launch { graph, .. } => {
-                for part in self.graphs[graph].clone() {
-                    match part {
-                        Part::Work { work, .. } => self.work(&work),
-                        Part::Scratch { from, to, value, .. } => {
-                            self.work(&Work::Copy { from, to, range: 0..LEN });
-                            self.work(&Work::Add { to, range: 0..LEN, value });
-                        }
-                        Part::Fork { .. } | Part::Join { .. } => {}
-                    }
-                }
+                let parts = self.graphs[graph].clone();
+                self.launch(&parts);
             }
             _ => {}
         }

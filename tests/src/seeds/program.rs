@@ -16,73 +16,31 @@ const GRAPHS: usize = 2;
 /// Names a buffer; never used again.
 pub(super) type Id = usize;
 
-/// What is enqueued on one stream, recording or not.
+/// What is enqueued on one stream, recording or not: kernels, the driver's fills and copies, uploads
+/// of words that count up from a value, and fills by the raw stream, as another library makes them.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    /// Kernels.
-    Fill {
-        to: Id,
-        range: Range<usize>,
-        value: u32,
-    },
-    Iota {
-        to: Id,
-        range: Range<usize>,
-        value: u32,
-    },
-    Add {
-        to: Id,
-        range: Range<usize>,
-        value: u32,
-    },
-    Copy {
-        from: Id,
-        to: Id,
-        range: Range<usize>,
-    },
-    /// The driver's fills and copies.
-    Set {
-        to: Id,
-        range: Range<usize>,
-        value: u32,
-    },
-    Move {
-        from: Id,
-        to: Id,
-        range: Range<usize>,
-        at: usize,
-    },
-    /// From a slice whose words count up from a value.
-    Upload {
-        to: Id,
-        range: Range<usize>,
-        value: u32,
-    },
+    Fill { to: Id, range: Range<usize>, value: u32 },
+    Iota { to: Id, range: Range<usize>, value: u32 },
+    Add { to: Id, range: Range<usize>, value: u32 },
+    Copy { from: Id, to: Id, range: Range<usize> },
+    Set { to: Id, range: Range<usize>, value: u32 },
+    Move { from: Id, to: Id, range: Range<usize>, at: usize },
+    Upload { to: Id, range: Range<usize>, value: u32 },
+    Raw { to: Id, range: Range<usize>, value: u32 },
 }
 
 /// A part of a recording. Lane 0 is the stream that the recording begins with; each fork adds one.
+///
+/// Scratch is memory that the graph allocates: it is made and written on the first lane, changed on
+/// the second, read on the third, and dropped. A child is another graph as it is now.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
-    Fork {
-        of: usize,
-    },
-    Join {
-        lane: usize,
-        other: usize,
-    },
-    Work {
-        lane: usize,
-        work: Work,
-        named: bool,
-    },
-    /// Memory that the graph allocates: it is made and written on the first lane, changed on the
-    /// second, read on the third, and dropped.
-    Scratch {
-        lanes: [usize; 3],
-        from: Id,
-        to: Id,
-        value: u32,
-    },
+    Fork { of: usize },
+    Join { lane: usize, other: usize },
+    Work { lane: usize, work: Work, named: bool },
+    Scratch { lanes: [usize; 3], from: Id, to: Id, value: u32 },
+    Child { lane: usize, graph: usize, parts: Vec<Part> },
 }
 
 /// How a buffer is made. Its words count up from a value, or are zero.
@@ -152,6 +110,14 @@ pub(super) enum Step {
         first: usize,
         then: usize,
     },
+    /// Marks are kept, and waited for by another stream or the host, perhaps much later.
+    Mark {
+        on: usize,
+    },
+    WaitMark {
+        which: usize,
+        on: Option<usize>,
+    },
     Synchronize {
         on: usize,
     },
@@ -168,6 +134,16 @@ pub(super) enum Step {
         graph: usize,
         keeps: bool,
         parts: Vec<Part>,
+    },
+    /// Records a graph anew, with the state that it has.
+    Recapture {
+        graph: usize,
+        parts: Vec<Part>,
+    },
+    /// Makes another graph of the same shape, without a state.
+    Clone {
+        from: usize,
+        to: usize,
     },
     Launch {
         graph: usize,
@@ -198,7 +174,8 @@ impl Work {
             | Self::Iota { value, .. }
             | Self::Add { value, .. }
             | Self::Set { value, .. }
-            | Self::Upload { value, .. } => *value = new,
+            | Self::Upload { value, .. }
+            | Self::Raw { value, .. } => *value = new,
             Self::Copy { .. } | Self::Move { .. } => {}
         }
         self
@@ -210,7 +187,8 @@ impl Work {
             | Self::Iota { to, .. }
             | Self::Add { to, .. }
             | Self::Set { to, .. }
-            | Self::Upload { to, .. } => vec![*to],
+            | Self::Upload { to, .. }
+            | Self::Raw { to, .. } => vec![*to],
             Self::Copy { from, to, .. } | Self::Move { from, to, .. } => vec![*from, *to],
         }
     }
@@ -227,6 +205,8 @@ impl Part {
             Self::Fork { .. } | Self::Join { .. } => Vec::new(),
             Self::Work { work, .. } => work.uses(),
             Self::Scratch { from, to, .. } => vec![*from, *to],
+            // Its buffers are the other graph's, and need not be named again.
+            Self::Child { .. } => Vec::new(),
         }
     }
 }
@@ -237,6 +217,24 @@ struct Known {
     named: Vec<Vec<Id>>,
     /// What its state keeps, if it does.
     keeps: Vec<Id>,
+    parts: Vec<Part>,
+    /// Whether nodes were changed since it was recorded.
+    changed: bool,
+}
+
+impl Known {
+    fn new(parts: &[Part], keeps: Vec<Id>) -> Self {
+        let named = parts.iter().filter_map(|part| match part {
+            Part::Work { work, named: true, .. } => Some(work.uses()),
+            _ => None,
+        });
+        Self { named: named.collect(), keeps, parts: parts.to_vec(), changed: false }
+    }
+
+    /// Whether it can be copied: not with memory of its own, nor after a change.
+    fn copies(&self) -> bool {
+        !self.changed && !self.parts.iter().any(|part| matches!(part, Part::Scratch { .. }))
+    }
 }
 
 struct Generator {
@@ -247,6 +245,7 @@ struct Generator {
     alive: BTreeMap<Id, bool>,
     graphs: BTreeMap<usize, Known>,
     transfers: usize,
+    marks: usize,
     steps: Vec<Step>,
 }
 
@@ -255,7 +254,8 @@ pub(super) fn generate(seed: u64) -> (usize, Vec<Step>) {
     let mut rng = Rng::new(seed);
     let streams = 2 + rng.below(3);
     let (alive, graphs, steps) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let mut this = Generator { rng, streams, next: 0, alive, graphs, transfers: 0, steps };
+    let mut this =
+        Generator { rng, streams, next: 0, alive, graphs, transfers: 0, marks: 0, steps };
     for _ in 0..3 {
         this.make();
     }
@@ -301,7 +301,8 @@ impl Generator {
 
     fn work(&mut self) -> Work {
         let ((from, to), range, value) = (self.pair(), self.range(), self.value());
-        match self.rng.below(10) {
+        match self.rng.below(11) {
+            10 => Work::Raw { to, range, value },
             0 => Work::Fill { to, range, value },
             1 => Work::Iota { to, range, value },
             2..5 => Work::Add { to, range, value },
@@ -334,7 +335,7 @@ impl Generator {
 
     fn step(&mut self) {
         let (on, value) = (self.stream(), self.value());
-        match self.rng.below(64) {
+        match self.rng.below(72) {
             0..3 => {
                 if self.alive.len() < BUFFERS {
                     self.make();
@@ -409,6 +410,7 @@ impl Generator {
                 let there = |id| self.alive.contains_key(id) || known.keeps.contains(id);
                 if known.named[node].iter().all(there) {
                     self.steps.push(Step::Update { graph, node, value });
+                    self.graphs.entry(graph).and_modify(|known| known.changed = true);
                 }
             }
             39 => {
@@ -418,6 +420,36 @@ impl Generator {
                     for id in known.keeps {
                         self.alive.entry(id).or_insert(false);
                     }
+                }
+            }
+            64 | 65 => {
+                self.marks += 1;
+                self.steps.push(Step::Mark { on });
+            }
+            66 | 67 if self.marks > 0 => {
+                let which = self.rng.below(self.marks);
+                // Seldom by the host, which orders a lot.
+                let on = (self.rng.below(6) > 0).then_some(on);
+                self.steps.push(Step::WaitMark { which, on });
+            }
+            68 => {
+                let (graph, draw) = (self.rng.below(GRAPHS), self.rng.below(2));
+                if let Some(known) = self.graphs.get(&graph) {
+                    // The same shape with other values, or another one.
+                    let parts =
+                        if draw == 0 { revalued(&known.parts, value) } else { self.parts() };
+                    let gone = |id: Id| !self.alive.contains_key(&id);
+                    if !parts.iter().flat_map(Part::uses).any(gone) {
+                        self.recapture(graph, parts);
+                    }
+                }
+            }
+            69 => {
+                let from = self.rng.below(GRAPHS);
+                if let Some(known) = self.graphs.get(&from).filter(|known| known.copies()) {
+                    let (to, copy) = (GRAPHS - 1 - from, Known::new(&known.parts, Vec::new()));
+                    self.graphs.insert(to, copy);
+                    self.steps.push(Step::Clone { from, to });
                 }
             }
             40..44 => {
@@ -434,11 +466,29 @@ impl Generator {
 
     fn capture(&mut self) {
         let (graph, keeps) = (self.rng.below(GRAPHS), self.rng.below(2) == 0);
+        let parts = self.parts();
+        let used: BTreeSet<Id> = parts.iter().flat_map(Part::uses).collect();
+        // What the host sees stays out of what may come back: a name would not say so.
+        let kept = used.into_iter().filter(|id| keeps && !self.alive[id]).collect();
+        self.graphs.insert(graph, Known::new(&parts, kept));
+        self.steps.push(Step::Capture { graph, keeps, parts });
+    }
+
+    fn recapture(&mut self, graph: usize, mut parts: Vec<Part>) {
+        // Not within itself.
+        parts.retain(|part| !matches!(part, Part::Child { graph: child, .. } if *child == graph));
+        if let Some(known) = self.graphs.get_mut(&graph) {
+            *known = Known::new(&parts, std::mem::take(&mut known.keeps));
+            self.steps.push(Step::Recapture { graph, parts });
+        }
+    }
+
+    fn parts(&mut self) -> Vec<Part> {
         let (mut lanes, mut parts) = (1, Vec::new());
         let branches = self.rng.below(4) != 0;
         for _ in 0..3 + self.rng.below(8) {
             let lane = self.rng.below(lanes);
-            match self.rng.below(10) {
+            match self.rng.below(11) {
                 0..3 if branches && lanes < 3 => {
                     parts.push(Part::Fork { of: lane });
                     lanes += 1;
@@ -450,6 +500,18 @@ impl Generator {
                     let lanes = [lane, self.rng.below(lanes), self.rng.below(lanes)];
                     let ((from, to), value) = (self.pair(), self.value());
                     parts.push(Part::Scratch { lanes, from, to, value });
+                }
+                6 => {
+                    let graph = self.rng.below(GRAPHS);
+                    let child = self.graphs.get(&graph).filter(|known| known.copies());
+                    // Not one within the other within the other.
+                    let flat = |known: &&Known| {
+                        !known.parts.iter().any(|part| matches!(part, Part::Child { .. }))
+                    };
+                    if let Some(known) = child.filter(flat) {
+                        let parts_of_it = known.parts.clone();
+                        parts.push(Part::Child { lane, graph, parts: parts_of_it });
+                    }
                 }
                 _ => {
                     let work = self.work();
@@ -465,15 +527,19 @@ impl Generator {
                 }
             }
         }
-        let named = parts.iter().filter_map(|part| match part {
-            Part::Work { work, named: true, .. } => Some(work.uses()),
-            _ => None,
-        });
-        let named = named.collect();
-        let used: BTreeSet<Id> = parts.iter().flat_map(Part::uses).collect();
-        // What the host sees stays out of what may come back: a name would not say so.
-        let kept = used.into_iter().filter(|id| keeps && !self.alive[id]).collect();
-        self.graphs.insert(graph, Known { named, keeps: kept });
-        self.steps.push(Step::Capture { graph, keeps, parts });
+        parts
     }
+}
+
+/// The same parts with another value.
+fn revalued(parts: &[Part], value: u32) -> Vec<Part> {
+    let mut parts = parts.to_vec();
+    // The graph that was a part may be another one by now.
+    parts.retain(|part| !matches!(part, Part::Child { .. }));
+    for part in &mut parts {
+        if let Part::Work { work, .. } = part {
+            *work = work.clone().with_value(value);
+        }
+    }
+    parts
 }
