@@ -387,7 +387,10 @@ impl KernelInner {
 
     /// Tells the tracing crate of a launch.
     #[inline]
-    #[cfg_attr(not(feature = "tracing"), allow(clippy::unused_self))]
+    #[cfg_attr(
+        not(feature = "tracing"),
+        allow(clippy::unused_self, reason = "without the feature there is nobody to tell")
+    )]
     fn trace(&self, _stream: &Stream, _launch: &Launch, _sequence: u64) {
         event!(
             TRACE,

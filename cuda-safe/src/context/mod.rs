@@ -230,6 +230,24 @@ impl Context {
         })
     }
 
+    /// Whether the context can still be used. One call that needs no handle of ours.
+    ///
+    /// Other libraries in the process share the primary context. One that destroys it, by
+    /// `cudaDeviceReset` or a release too many, leaves all handles of this crate stale, and the driver
+    /// may crash when it is given one. Call this after giving control to code that might do so: if
+    /// the context is gone, every later call on what was made in it is this error, without asking the
+    /// driver, and [`Context::new`] begins anew. If the others have retained it anew already, this
+    /// can't tell.
+    ///
+    /// # Errors
+    /// The fatal error that has lost the device, or
+    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult).
+    #[doc(alias = "cuDevicePrimaryCtxGetState")]
+    pub fn check(&self) -> Result<()> {
+        self.inner.state.look_after_primary();
+        self.inner.state.usable()
+    }
+
     /// Free and total device memory, in bytes.
     ///
     /// # Errors

@@ -35,9 +35,7 @@ use crate::stream::Stream;
 /// # Ok(()) }
 /// ```
 pub struct GraphBuilder<'env, S> {
-    template: Template,
-    /// After the template: what it keeps goes after the graph.
-    capture: Owned,
+    growing: Growing,
     /// The last nodes of each part.
     parts: Vec<Arc<[RawNode]>>,
     /// Why nothing more can be made of the graph, if a capture has failed.
@@ -46,12 +44,19 @@ pub struct GraphBuilder<'env, S> {
     env: PhantomData<&'env ()>,
 }
 
-/// A recording whose contents go with it, also if streams of it live on.
-struct Owned(Arc<Capture>);
+/// The graph so far, and its recording, whose contents go with it also if streams of it live on.
+struct Growing {
+    template: Template,
+    capture: Arc<Capture>,
+}
 
-impl Drop for Owned {
+impl Drop for Growing {
     fn drop(&mut self) {
-        drop(self.0.empty());
+        if self.capture.lock().lost {
+            // Another thread may still be adding to it.
+            self.template.graph = std::ptr::null_mut();
+        }
+        drop(self.capture.empty());
     }
 }
 
@@ -78,8 +83,8 @@ impl<'env, S> GraphBuilder<'env, S> {
         inner.state.usable()?;
         let mut template = Template::empty(inner);
         template.graph = driver::create(inner)?;
-        let capture = Owned(Capture::new(Target::Ended));
-        Ok(Self { template, capture, parts: Vec::new(), spoilt: None, state, env: PhantomData })
+        let growing = Growing { template, capture: Capture::new(Target::Ended) };
+        Ok(Self { growing, parts: Vec::new(), spoilt: None, state, env: PhantomData })
     }
 
     /// Adds a part that comes after all of `after`. What `record` can enqueue is what a
@@ -98,32 +103,30 @@ impl<'env, S> GraphBuilder<'env, S> {
     {
         let mut nodes = Vec::new();
         for part in after {
-            let known =
-                self.parts.get(part.index).filter(|_| part.recording == self.capture.0.number());
+            let known = self
+                .parts
+                .get(part.index)
+                .filter(|_| part.recording == self.growing.capture.number());
             let tail = known
                 .ok_or_else(|| Error::invalid("the part to come after is of another graph"))?;
             nodes.extend(tail.iter().copied());
         }
         nodes.sort_unstable();
         nodes.dedup();
-        let (context, state) = (&self.template.context, &mut self.state);
-        let graph = self.template.graph;
         if let Some(error) = &self.spoilt {
             return Err(error.clone());
         }
+        // Unless the capture ends as it should, what became of its nodes is not known.
+        self.spoilt = Some(Error::invalid("the closure of a part has panicked"));
+        let Growing { template, capture } = &self.growing;
+        let (graph, state) = (Some(template.graph), &mut self.state);
         let recorded = |stream: &Stream| record(stream, state);
-        let made =
-            part(context, &self.capture.0, Some(graph), &nodes, recorded).inspect_err(|error| {
-                // What became of the nodes of a capture that failed is not known.
-                self.spoilt = Some(error.clone());
-            });
-        if self.capture.0.lock().lost {
-            self.template.graph = std::ptr::null_mut();
-        }
+        let made = part(&template.context, capture, graph, &nodes, recorded);
+        self.spoilt = made.as_ref().err().cloned();
         let made = made?;
         made.outcome?;
         self.parts.push(made.tail);
-        Ok(GraphPart { recording: self.capture.0.number(), index: self.parts.len() - 1 })
+        Ok(GraphPart { recording: self.growing.capture.number(), index: self.parts.len() - 1 })
     }
 
     /// The graph, ready to be launched.
@@ -136,9 +139,11 @@ impl<'env, S> GraphBuilder<'env, S> {
         if let Some(error) = self.spoilt.take() {
             return Err(error);
         }
-        self.template.take(&self.capture.0)?;
-        let context = Context::from_inner(self.template.context.clone());
-        GraphExec::new(&context, self.template, self.state)
+        let Growing { template, capture } = &mut self.growing;
+        template.take(capture)?;
+        let context = Context::from_inner(template.context.clone());
+        let template = std::mem::replace(template, Template::empty(context.inner()));
+        GraphExec::new(&context, template, self.state)
     }
 }
 

@@ -117,17 +117,23 @@ pub(super) fn capture(
     context: &Arc<ContextInner>,
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Template> {
-    let capture = Capture::new(Target::Ended);
-    let made = part(context, &capture, None, &[], record).and_then(|part| {
-        let mut template = Template::empty(context);
-        template.graph = part.graph;
-        part.outcome?;
-        template.take(&capture)?;
-        Ok(template)
-    });
-    // After a failure what was recorded must not live on with a stream that somebody has kept.
-    drop(capture.empty());
-    made
+    /// After a failure, or a panic, what was recorded must not live on with a stream that somebody
+    /// has kept.
+    struct Emptied(Arc<Capture>);
+
+    impl Drop for Emptied {
+        fn drop(&mut self) {
+            drop(self.0.empty());
+        }
+    }
+
+    let Emptied(capture) = &Emptied(Capture::new(Target::Ended));
+    let part = part(context, capture, None, &[], record)?;
+    let mut template = Template::empty(context);
+    template.graph = part.graph;
+    part.outcome?;
+    template.take(capture)?;
+    Ok(template)
 }
 
 /// What one capture has made.

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use cuda_safe::{Context, DeviceBuffer, Event, Kernel, Launch, Module, PinnedBuffer, Stream};
+use cuda_safe::{
+    Context, DeviceBuffer, Event, GraphBuilder, Kernel, Launch, Module, PinnedBuffer, Stream,
+    UnifiedBuffer,
+};
 
 use super::MS;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -158,6 +161,35 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
     let (running_kernel, kernel) = (running.kernel("fill")?, running.kernel("add")?);
     let variables = Module::load(&context, &device.image(&TEMPLATES)?)?;
     let global = variables.global::<u32>(&stream, "counters")?;
+    let step = |stream: &Stream, data: &mut DeviceBuffer<u32>| {
+        delay.delayed_fill(stream, (1, 32), data, 1000, 3, 0)
+    };
+    let graph_data = || DeviceBuffer::<u32>::zeroed(&stream, 1000);
+    let idle_graph = context.capture(graph_data()?, step)?;
+    let mut busy_graph = context.capture(graph_data()?, step)?;
+    let mut rich_graph = context.capture(graph_data()?, |stream, data| {
+        // Memory and a source of its own, and a host function.
+        let mut scratch = DeviceBuffer::<u32>::zeroed(stream, 1000)?;
+        scratch.upload(stream, &[9; 1000])?;
+        data.copy_from(stream, &scratch)?;
+        stream.host_function_mut(|| ())?;
+        step(stream, data)
+    })?;
+    for graph in [&mut busy_graph, &mut rich_graph] {
+        graph.launch(&stream)?;
+    }
+    let (recorded_stream, recorded) = {
+        let kept = std::cell::RefCell::new(None);
+        let graph = context.capture((), |stream, ()| {
+            *kept.borrow_mut() = Some(stream.fork()?);
+            Ok(())
+        })?;
+        drop(graph);
+        (kept.into_inner(), GraphBuilder::new(&context, graph_data()?)?)
+    };
+    let mut managed = UnifiedBuffer::<u32>::managed(&stream, elements)?;
+    let mut mapped = UnifiedBuffer::<u32>::pinned(&stream, elements)?;
+    let mut registered = UnifiedBuffer::register(&stream, vec![1_u32; elements])?;
     // Code that runs for the first time is brought to the device, which may wait.
     for stream in [&stream, &busy_stream, &called_stream] {
         device.count(delay.delay(stream, (1, 1), 0))?;
@@ -183,6 +215,13 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
         let launch = Launch::new(1, 256);
         device.launch(&running_kernel, &busy, launch, (&mut in_use, 1000_u64, 1_u32))?;
     }
+    for graph in [&mut busy_graph, &mut rich_graph] {
+        graph.launch(&busy)?;
+    }
+    for unified in [&mut managed, &mut mapped, &mut registered] {
+        basic.fill(&busy, (1, 256), unified.as_slice_mut().slice_mut(..1000)?, 1000, 4)?;
+    }
+    let mark = busy.mark()?;
     let clone = context.clone();
 
     let mut table = Vec::new();
@@ -208,6 +247,15 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
         "pinned memory": pinned;
         "an upload under way": transfer_up;
         "a download under way": transfer_down;
+        "a graph": idle_graph;
+        "a graph that is running": busy_graph;
+        "a running graph with memory, a source and a host function": rich_graph;
+        "a graph being built": recorded;
+        "a stream of a recording": recorded_stream;
+        "managed memory in use": managed;
+        "pinned memory that the device uses": mapped;
+        "a registered vector in use": registered;
+        "a mark": mark;
         "a kernel": kernel;
         "a kernel that is running": running_kernel;
         "the module of a kernel that is running": running;

@@ -34,7 +34,8 @@ fn raw_fill(device: &TestDevice, stream: CUstream, start: u64, value: u32) -> Te
     let sys = device.context().driver().as_sys();
     // SAFETY: `start` is the address of N words that the callers keep, and the stream is live.
     let answer = unsafe { sys.cuMemsetD32Async(start, value, N, stream) }?;
-    Ok(ensure_eq!(answer, CUresult::CUDA_SUCCESS))
+    ensure_eq!(answer, CUresult::CUDA_SUCCESS);
+    Ok(())
 }
 
 fn raw_work_is_ordered(device: &TestDevice) -> TestResult {
