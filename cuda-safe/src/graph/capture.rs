@@ -168,8 +168,9 @@ pub(super) fn part(
         let tail = driver::tail(context, raw);
         if matches!(recording.target, Target::Body) {
             // Another thread is still recording a body that belongs to the graph, and graphs are not
-            // for two threads: nothing is done with it any more, not even destroyed.
+            // for two threads: that thread ends the capture when it is done, and destroys the graph.
             recording.target = Target::Ended;
+            recording.orphan = Some(raw);
             recording.lost = true;
             drop(recording);
             recorded.unwrap_or_else(|panic| resume_unwind(panic))?;

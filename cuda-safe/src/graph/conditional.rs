@@ -143,7 +143,7 @@ fn conditional(
         recording.target = Target::Body;
         (node, inside, sequence)
     };
-    let mut outer = Outer { capture, done: false };
+    let mut outer = Outer { capture, context, done: false };
     let bodys = Capture::new(Target::Ended);
     let made = part(context, &bodys, Some(inside), &[], |stream| {
         body(stream)?;
@@ -158,7 +158,9 @@ fn conditional(
     // Held until the body's uses are noted: the recording must not end without them.
     let mut recording = capture.lock();
     if !matches!(recording.target, Target::Body) {
-        // Another thread has let the recording end meanwhile: it has given its graph up.
+        // Another thread has let the recording end meanwhile, and left its graph to this one.
+        drop(recording);
+        capture.end_orphan(context);
         return Err(Error::invalid("the recording ended while the body was recorded"));
     }
     recording.target = Target::Capture;
@@ -182,6 +184,7 @@ fn conditional(
 /// Spoils the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
+    context: &'a ContextInner,
     done: bool,
 }
 
@@ -195,7 +198,10 @@ impl Drop for Outer<'_> {
             recording.target = Target::Capture;
             let error = Error::invalid("the closure of a conditional body has panicked");
             recording.broken.get_or_insert(error);
+            return;
         }
+        drop(recording);
+        self.capture.end_orphan(self.context);
     }
 }
 

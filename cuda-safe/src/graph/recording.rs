@@ -62,8 +62,11 @@ pub(crate) struct Recording {
     pub(super) branches: bool,
     /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
-    /// Whether another thread may still be adding to the graph: it is left alone for ever.
+    /// Whether another thread was still adding to the graph when whoever captures it was done: then
+    /// the graph is that thread's to destroy.
     pub(super) lost: bool,
+    /// The stream of such a capture, until it has ended.
+    pub(super) orphan: Option<CUstream>,
 }
 
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
@@ -127,6 +130,7 @@ impl Capture {
             branches: false,
             broken: None,
             lost: false,
+            orphan: None,
         };
         Arc::new(Self { number, recording: Mutex::new(recording) })
     }
@@ -191,15 +195,30 @@ impl Capture {
         }
         {
             let mut recording = self.lock();
-            if recording.lost {
-                return;
-            }
-            if !matches!(recording.target, Target::Ended) {
+            if recording.orphan.is_some() || !matches!(recording.target, Target::Ended) {
                 recording.streams.push(raw);
                 return;
             }
         }
         destroy_stream(context, raw);
+    }
+
+    /// Ends a capture that whoever began it could not end, and destroys its graph.
+    pub(super) fn end_orphan(&self, context: &ContextInner) {
+        let Some(raw) = self.lock().orphan else { return };
+        let ended = super::driver::end(context, raw)
+            .and_then(|graph| super::driver::destroy_graph(context, graph));
+        if let Err(error) = ended {
+            context.keep_drop_error(error);
+        }
+        let streams = {
+            let mut recording = self.lock();
+            recording.orphan = None;
+            std::mem::take(&mut recording.streams)
+        };
+        for raw in streams {
+            destroy_stream(context, raw);
+        }
     }
 
     /// Frees memory that was allocated in the capture: its graph frees it there.

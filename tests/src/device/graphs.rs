@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use cuda_safe::sys::CUresult;
 use cuda_safe::{
-    DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Launch, Recaptured, Result, Stream,
+    DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Launch, PinnedBuffer, Recaptured,
+    Result, Stream,
 };
 
 use super::MS;
@@ -36,6 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("graphs::conditions", conditions),
         Case::device("graphs::loops", loops),
         Case::device("graphs::state_taken_back", state_taken_back),
+        Case::device("graphs::others_go_on", others_go_on),
         Case::device("graphs::panics", panics),
         Case::device("graphs::threads", threads),
         Case::device("graphs::versions", versions),
@@ -680,6 +683,33 @@ fn state_taken_back(device: &TestDevice) -> TestResult {
     }
     other.synchronize()?;
     next.iter().try_for_each(|buffer| all_are(buffer, &stream, 1))
+}
+
+/// What others do while a graph is recorded goes on as ever, and spoils nothing. NVIDIA's driver
+/// refuses to wait for a context in which something is captured; that may be told, but no more.
+fn others_go_on(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let other = &stream;
+    let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
+        basic.add(stream, SHAPE, &mut *data, n, 1)?;
+        let mut mine = zeroed(other)?;
+        basic.add(other, SHAPE, &mut mine, n, 5)?;
+        let seen = mine.to_vec(other)?;
+        assert_eq!(seen, vec![5; N]);
+        Event::timing(device.context())?.record(other)?;
+        let pinned = PinnedBuffer::from_slice(device.context(), &[1u32; N])?;
+        mine.upload_pinned(other, pinned)?.wait()?;
+        other.synchronize()?;
+        device.context().memory_info()?;
+        if let Err(error) = device.context().synchronize() {
+            let code = Some(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+            assert_eq!(error.code(), code, "{error}");
+        }
+        basic.add(stream, SHAPE, &mut *data, n, 1)
+    })?;
+    graph.launch(&stream)?;
+    all_are(graph.state(), &stream, 2)
 }
 
 /// A closure that panics or fails leaves nothing behind.
