@@ -116,6 +116,21 @@ impl State {
         if forbidden { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
+    /// Fails, and spoils what is captured in a context, of whatever mode: somebody waits for all of
+    /// the context's work.
+    pub(super) fn no_capture_in(&mut self, context: u64) -> Answer {
+        let objects = &mut self.objects;
+        let mut found = false;
+        for capture in objects.captures.values_mut() {
+            let origin = objects.streams.get(capture.origin);
+            if origin.is_ok_and(|stream| stream.context == context) {
+                capture.invalid = true;
+                found = true;
+            }
+        }
+        if found { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    }
+
     fn begin_capture(&mut self, stream: u64, mode: u32, graph: u64, tail: Vec<u64>) -> Answer {
         let this = self.objects.streams.get(stream)?;
         if mode > RELAXED {

@@ -456,6 +456,7 @@ functions! {
 
 fn synchronize(process: &Process, mut state: Locked<'_>, context: u64) -> Answer {
     state.forbidden_in_capture()?;
+    state.no_capture_in(context)?;
     let pending = state.engine.pending(Some(context));
     process.wait_for(state, &pending).map(drop)
 }

@@ -118,8 +118,7 @@ impl Bin {
                 if !items.iter().any(waits) {
                     return Ok(());
                 }
-                // SAFETY: a context is current: this one, pushed by `with_current`.
-                context.answer("cuCtxSynchronize", unsafe { sys.cuCtxSynchronize() })
+                context.wait_for_all()
             })?;
             for item in items {
                 if !context.state.is_usable() {

@@ -2,6 +2,7 @@
 //! foreign one that somebody lends.
 
 mod bin;
+mod captures;
 mod current;
 mod shelf;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use bin::{Bin, Garbage, NO_STREAM};
+pub(crate) use captures::Captures;
 
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
@@ -55,6 +57,7 @@ pub(crate) struct ContextInner {
     /// Held from the ordering to the recording of uses of memory that graphs use too.
     turn: Mutex<()>,
     pub(crate) conditional: Conditional,
+    pub(crate) captures: Captures,
     pub(crate) peers: Peers,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
@@ -217,17 +220,12 @@ impl Context {
     /// Waits until all work of this context, on every stream, is done.
     ///
     /// # Errors
-    /// The error of whatever work failed.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while a graph is recorded in the context, by
+    /// whichever thread: the driver would spoil it. (It spoils what *other* libraries capture in the
+    /// context, too.) Otherwise the error of whatever work failed.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        let inner = &*self.inner;
-        inner.with_current(|| {
-            let result = timed!(DEBUG, [device = inner.device.ordinal(), "synchronize"], {
-                // SAFETY: a context is current: this one, pushed by `with_current`.
-                unsafe { inner.state.sys.cuCtxSynchronize() }
-            });
-            inner.answer("cuCtxSynchronize", result)
-        })
+        self.inner.with_current(|| self.inner.wait_for_all())
     }
 
     /// Whether the context can still be used. One call that needs no handle of ours.
@@ -413,6 +411,7 @@ impl ContextInner {
             counters: Counters::default(),
             turn: Mutex::new(()),
             conditional: Conditional::default(),
+            captures: Captures::default(),
             peers: Peers::default(),
             streams: Mutex::new(Vec::new()),
             drop_errors: Mutex::new(Vec::new()),
@@ -431,6 +430,17 @@ impl ContextInner {
             Ok(CUresult::CUDA_SUCCESS) => Ok(()),
             other => Err(self.state.failed(call, other, || self.last_launches())),
         }
+    }
+
+    /// Waits for all work of the context, which must be current.
+    fn wait_for_all(&self) -> Result<()> {
+        self.captures.wait(|| {
+            let result = timed!(DEBUG, [device = self.device.ordinal(), "synchronize"], {
+                // SAFETY: no pointer is involved; a context is current, says the caller.
+                unsafe { self.state.sys.cuCtxSynchronize() }
+            });
+            self.answer("cuCtxSynchronize", result)
+        })
     }
 
     /// The turn to use memory that graphs use too: held from the ordering of a use to its recording.
@@ -501,10 +511,7 @@ impl ContextInner {
 
     /// Frees all that the context holds for reuse. Waits for the device.
     fn free_everything(&self) -> Result<()> {
-        self.with_current(|| {
-            // SAFETY: a context is current: this one, pushed by `with_current`.
-            self.answer("cuCtxSynchronize", unsafe { self.state.sys.cuCtxSynchronize() })
-        })?;
+        self.with_current(|| self.wait_for_all())?;
         if let Some(module) = self.conditional.take() {
             self.bin.put(Garbage::Module(module));
         }

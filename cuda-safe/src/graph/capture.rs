@@ -155,10 +155,12 @@ pub(super) fn part(
 ) -> Result<Part> {
     let raw = create(context, 0)?;
     let stream = Stream::recording(context, raw, capture.clone());
+    context.captures.begin();
     match graph {
         None => driver::begin(context, raw),
         Some(graph) => driver::begin_to(context, raw, graph, after),
-    }?;
+    }
+    .inspect_err(|_| context.captures.end())?;
     capture.lock().begin(stream.id(), raw, after.into());
     // The capture must end whatever becomes of the closure.
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
@@ -178,6 +180,7 @@ pub(super) fn part(
         }
         recording.target = Target::Ended;
         let ended = driver::end(context, raw);
+        context.captures.end();
         (joined, tail, ended, std::mem::take(&mut recording.streams))
     };
     for raw in streams {

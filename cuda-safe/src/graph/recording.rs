@@ -208,6 +208,7 @@ impl Capture {
         let Some(raw) = self.lock().orphan else { return };
         let ended = super::driver::end(context, raw)
             .and_then(|graph| super::driver::destroy_graph(context, graph));
+        context.captures.end();
         if let Err(error) = ended {
             context.keep_drop_error(error);
         }

@@ -1,0 +1,69 @@
+//! Captures, and waits for the whole context, kept apart: the driver spoils whatever is captured in a
+//! context, relaxed or not, when somebody waits for that (measured on driver 580).
+
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub(crate) struct Captures {
+    now: Mutex<Now>,
+    /// A wait is over.
+    over: Condvar,
+}
+
+#[derive(Default)]
+struct Now {
+    captures: usize,
+    waits: usize,
+}
+
+impl Captures {
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called before a capture begins: waits for those who wait for the context.
+    pub(crate) fn begin(&self) {
+        let mut now = self.lock();
+        while now.waits > 0 {
+            now = self.over.wait(now).unwrap_or_else(PoisonError::into_inner);
+        }
+        now.captures += 1;
+    }
+
+    /// To be called when a capture has ended, or did not begin.
+    pub(crate) fn end(&self) {
+        let mut now = self.lock();
+        now.captures = now.captures.saturating_sub(1);
+    }
+
+    /// Waits for the context by `call`, unless something is captured in it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if something is; otherwise what `call`
+    /// answered. It is no wait for the end of the capture: that may wait for the caller.
+    pub(crate) fn wait<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
+        /// Ends the wait also if the call unwinds.
+        struct Waiting<'a>(&'a Captures);
+
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0.lock().waits -= 1;
+                self.0.over.notify_all();
+            }
+        }
+
+        {
+            let mut now = self.lock();
+            if now.captures > 0 {
+                return Err(Error::invalid(
+                    "a graph is being recorded in the context, which waiting for it would spoil",
+                )
+                .with_hint("wait for streams, or until the recording has ended"));
+            }
+            now.waits += 1;
+        }
+        let _waiting = Waiting(self);
+        call()
+    }
+}
