@@ -2,7 +2,7 @@
 # Runs this bundle on a machine that has an NVIDIA GPU, bash, and nothing else of ours.
 #
 #   ./run.sh tests    [name...]   the integration tests, all tiers
-#   ./run.sh sanitize [name...]   the GPU tests under compute-sanitizer memcheck
+#   ./run.sh sanitize [name...]   the GPU tests under compute-sanitizer's four tools
 #   ./run.sh examples [name...]   the examples
 #   ./run.sh bench    [args...]   the benchmarks: JSON lines on standard output
 #
@@ -89,27 +89,27 @@ run_tests() {
     finish
 }
 
-# memcheck TITLE OPTIONS... -- TEST-OPTIONS...: the tests under the sanitizer.
-memcheck() {
-    local title=$1 options=() status summary
-    shift
+# checked TITLE TOOL OPTIONS... -- TEST-OPTIONS...: the tests under a tool of the sanitizer.
+checked() {
+    local title=$1 tool=$2 options=() status summary
+    shift 2
     while [ "$1" != -- ]; do
         options+=("$1")
         shift
     done
     shift
     echo
-    echo "== $title: compute-sanitizer --tool memcheck ${options[*]}"
+    echo "== $title: compute-sanitizer --tool $tool ${options[*]}"
     rm -f "$work/report.json" "$work/log"
-    # One thread: memcheck serialises the launches anyway, and its report names the test that ran.
-    TEST_REPORT=$work/report.json compute-sanitizer --tool memcheck --error-exitcode 9 \
+    # One thread: the tools serialise the launches anyway, and their reports name the test that ran.
+    TEST_REPORT=$work/report.json compute-sanitizer --tool "$tool" --error-exitcode 9 \
         --check-exit-code no --log-file "$work/log" "${options[@]}" \
         "$tests" --tier gpu --test-threads 1 "$@"
     status=$?
     cat "$work/log"
-    summary=$(grep -c 'ERROR SUMMARY: 0 errors' "$work/log")
+    summary=$(grep -c 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' "$work/log")
     if [ "$status" -eq 9 ] || [ "$summary" -eq 0 ]; then
-        fail "$title: memcheck found errors"
+        fail "$title: $tool found errors"
         # That is told now; the tests' own results are in their report.
         status=0
     fi
@@ -129,23 +129,26 @@ run_sanitize() {
     fi
     if ! command -v compute-sanitizer >/dev/null; then
         echo "sanitize: not run: compute-sanitizer is not installed"
-        not_run=2
+        not_run=5
         finish
     fi
     if ! has_gpu; then
         echo "sanitize: not run: there is no NVIDIA GPU here"
-        not_run=2
+        not_run=5
         finish
     fi
     compute-sanitizer --version
-    memcheck 'tests' --leak-check full -- --faults skip "$@"
+    checked 'tests' memcheck --leak-check full -- --faults skip "$@"
+    for tool in racecheck initcheck synccheck; do
+        checked 'tests' "$tool" -- --faults skip "$@"
+    done
     # These make calls fail on purpose, so failed calls are not reported; what a fatal fault leaves
     # behind cannot be freed, so leaks are not; and the child processes in which kernels fault on
     # purpose are not followed.
     echo
     echo '== the fault tests'
     "$tests" --tier gpu --faults only --list
-    memcheck 'fault tests' --report-api-errors no --target-processes application-only \
+    checked 'fault tests' memcheck --report-api-errors no --target-processes application-only \
         -- --faults only "$@"
     echo
     finish
