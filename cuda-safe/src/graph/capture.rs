@@ -8,7 +8,7 @@ use cuda_sys::CUgraph;
 use super::driver::{self, RawNode};
 use super::exec::{GraphExec, Template};
 use super::node::GraphNode;
-use super::recording::{Capture, Target, destroy_stream};
+use super::recording::{BODY_GOES_ON, Capture, Target, destroy_stream};
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, create};
@@ -102,12 +102,12 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream doesn't record, or the newest
-    /// that was recorded is no launch of a kernel.
+    /// that it has recorded is no launch of a kernel, or is named already.
     pub fn last_node(&self) -> Result<GraphNode> {
         let Some(capture) = &self.inner().capture else {
             return Err(Error::invalid("only a stream that records has nodes"));
         };
-        let index = capture.enter(self.inner())?.name_last()?;
+        let index = capture.enter(self.inner())?.name_last(self.inner())?;
         Ok(GraphNode { recording: capture.number(), index })
     }
 }
@@ -117,16 +117,6 @@ pub(super) fn capture(
     context: &Arc<ContextInner>,
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Template> {
-    /// After a failure, or a panic, what was recorded must not live on with a stream that somebody
-    /// has kept.
-    struct Emptied(Arc<Capture>);
-
-    impl Drop for Emptied {
-        fn drop(&mut self) {
-            drop(self.0.empty());
-        }
-    }
-
     let Emptied(capture) = &Emptied(Capture::new(Target::Ended));
     let part = part(context, capture, None, &[], record)?;
     let mut template = Template::empty(context);
@@ -134,6 +124,16 @@ pub(super) fn capture(
     part.outcome?;
     template.take(capture)?;
     Ok(template)
+}
+
+/// A recording that is emptied when this goes: after a failure, or a panic, what was recorded must not
+/// live on with a stream that somebody has kept.
+pub(super) struct Emptied(pub(super) Arc<Capture>);
+
+impl Drop for Emptied {
+    fn drop(&mut self) {
+        drop(self.0.empty());
+    }
 }
 
 /// What one capture has made.
@@ -166,18 +166,18 @@ pub(super) fn part(
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
     let (joined, tail, ended, streams) = {
         let mut recording = capture.lock();
-        let joined = recording.join_all(context);
-        let tail = driver::tail(context, raw);
         if matches!(recording.target, Target::Body) {
             // Another thread is still recording a body that belongs to the graph, and graphs are not
-            // for two threads: that thread ends the capture when it is done, and destroys the graph.
+            // for two threads: that thread ends the capture when it is done.
             recording.target = Target::Ended;
             recording.orphan = Some(raw);
             recording.lost = true;
             drop(recording);
             recorded.unwrap_or_else(|panic| resume_unwind(panic))?;
-            return Err(Error::invalid("another thread still records a conditional body"));
+            return Err(Error::invalid(BODY_GOES_ON));
         }
+        let joined = recording.join_all(context);
+        let tail = driver::tail(context, raw);
         recording.target = Target::Ended;
         let ended = driver::end(context, raw);
         context.captures.end();

@@ -7,7 +7,7 @@ use cuda_sys::{
     CUgraphNodeType, CUmodule, MissingSymbol,
 };
 
-use super::capture::part;
+use super::capture::{Emptied, part};
 use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
 use crate::context::ContextInner;
@@ -143,9 +143,9 @@ fn conditional(
         recording.target = Target::Body;
         (node, inside, sequence)
     };
-    let mut outer = Outer { capture, context, done: false };
-    let bodys = Capture::new(Target::Ended);
-    let made = part(context, &bodys, Some(inside), &[], |stream| {
+    let Emptied(bodys) = &Emptied(Capture::of_body(capture));
+    let mut outer = Outer { capture, bodys, context, done: false };
+    let made = part(context, bodys, Some(inside), &[], |stream| {
         body(stream)?;
         match kind {
             CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE => {
@@ -155,25 +155,31 @@ fn conditional(
         }
     });
     outer.done = true;
+    if bodys.lock().lost {
+        // The body is still added to, so its node's recording stays closed until the thread that does
+        // so is done.
+        return made.map(drop);
+    }
+    let mut noted = bodys.empty();
     // Held until the body's uses are noted: the recording must not end without them.
     let mut recording = capture.lock();
     if !matches!(recording.target, Target::Body) {
         // Another thread has let the recording end meanwhile, and left its graph to this one.
         drop(recording);
-        capture.end_orphan(context);
-        return Err(Error::invalid("the recording ended while the body was recorded"));
+        let error = Error::invalid("the recording ended while the body was recorded");
+        capture.give_up_body(context, error.clone());
+        return Err(error);
     }
     recording.target = Target::Capture;
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
-        let mut bodys = bodys.lock();
-        if let Some(error) = bodys.broken.take() {
+        if let Some(error) = noted.broken.take() {
             return Err(error);
         }
-        if bodys.memory > 0 {
+        if noted.memory > 0 {
             return Err(Error::invalid("a buffer made in the body is still alive when it ends"));
         }
-        recording.take_body(inner, (graph, node), &mut bodys, sequence)
+        recording.take_body(inner, (graph, node), &mut noted, sequence)
     });
     if let Err(error) = &done {
         recording.broken.get_or_insert(error.clone());
@@ -184,24 +190,18 @@ fn conditional(
 /// Spoils the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
+    bodys: &'a Capture,
     context: &'a ContextInner,
     done: bool,
 }
 
 impl Drop for Outer<'_> {
     fn drop(&mut self) {
-        if self.done {
-            return;
-        }
-        let mut recording = self.capture.lock();
-        if matches!(recording.target, Target::Body) {
-            recording.target = Target::Capture;
+        // What is still added to is left to the thread that does so.
+        if !self.done && !self.bodys.lock().lost {
             let error = Error::invalid("the closure of a conditional body has panicked");
-            recording.broken.get_or_insert(error);
-            return;
+            self.capture.give_up_body(self.context, error);
         }
-        drop(recording);
-        self.capture.end_orphan(self.context);
     }
 }
 

@@ -23,8 +23,13 @@ use crate::stream::StreamInner;
 /// A recording that streams share: a capture, or the change of a node of a graph.
 pub(crate) struct Capture {
     number: u64,
+    /// Of a body: the recording that its node is in.
+    parent: Option<Arc<Self>>,
     recording: Mutex<Recording>,
 }
+
+/// Why a capture fails whose closure leaves a body to another thread.
+pub(super) const BODY_GOES_ON: &str = "another thread still records a conditional body";
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -52,8 +57,6 @@ pub(crate) struct Recording {
     pub(super) kept: Vec<Kept>,
     /// The launches that somebody asked for, to change them later.
     pub(super) nodes: Vec<KernelNode>,
-    /// The newest launch, until something else is enqueued.
-    last: Option<KernelNode>,
     /// Buffers allocated while capturing that are alive.
     pub(super) memory: usize,
     /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more.
@@ -63,7 +66,7 @@ pub(crate) struct Recording {
     /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
     /// Whether another thread was still adding to the graph when whoever captures it was done: then
-    /// the graph is that thread's to destroy.
+    /// ending the capture is left to that thread, and destroying the graph.
     pub(super) lost: bool,
     /// The stream of such a capture, until it has ended.
     pub(super) orphan: Option<CUstream>,
@@ -96,6 +99,8 @@ struct Lane {
     open: bool,
     /// How far it comes after other lanes: their streams and sequences.
     after: Vec<(u64, u64)>,
+    /// The newest launch, until something else is enqueued.
+    last: Option<KernelNode>,
 }
 
 /// The newest use of some bytes by a lane.
@@ -115,6 +120,15 @@ struct Order {
 
 impl Capture {
     pub(super) fn new(target: Target) -> Arc<Self> {
+        Self::inside(None, target)
+    }
+
+    /// The recording of a body whose node is in `parent`.
+    pub(super) fn of_body(parent: &Arc<Self>) -> Arc<Self> {
+        Self::inside(Some(parent.clone()), Target::Ended)
+    }
+
+    fn inside(parent: Option<Arc<Self>>, target: Target) -> Arc<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let recording = Recording {
             number,
@@ -124,7 +138,6 @@ impl Capture {
             uses: Uses::default(),
             kept: Vec::new(),
             nodes: Vec::new(),
-            last: None,
             memory: 0,
             streams: Vec::new(),
             branches: false,
@@ -132,7 +145,7 @@ impl Capture {
             lost: false,
             orphan: None,
         };
-        Arc::new(Self { number, recording: Mutex::new(recording) })
+        Arc::new(Self { number, parent, recording: Mutex::new(recording) })
     }
 
     /// Names the recording in the process; never 0.
@@ -149,7 +162,7 @@ impl Capture {
     pub(super) fn empty(&self) -> Contents {
         let mut recording = self.lock();
         recording.order.clear();
-        recording.last = None;
+        recording.lanes.iter_mut().for_each(|lane| lane.last = None);
         Contents {
             uses: std::mem::take(&mut recording.uses),
             kept: std::mem::take(&mut recording.kept),
@@ -203,22 +216,42 @@ impl Capture {
         destroy_stream(context, raw);
     }
 
-    /// Ends a capture that whoever began it could not end, and destroys its graph.
-    pub(super) fn end_orphan(&self, context: &ContextInner) {
-        let Some(raw) = self.lock().orphan else { return };
-        let ended = super::driver::end(context, raw)
-            .and_then(|graph| super::driver::destroy_graph(context, graph));
+    /// To be called when the recording of a body is over that is not to be used: spoils the recording
+    /// that its node is in. If that has ended meanwhile, its capture ends now.
+    pub(super) fn give_up_body(&self, context: &ContextInner, error: Error) {
+        {
+            let mut recording = self.lock();
+            if matches!(recording.target, Target::Body) {
+                recording.target = Target::Capture;
+                recording.broken.get_or_insert(error);
+                return;
+            }
+        }
+        self.end_orphan(context);
+    }
+
+    /// Ends a capture that whoever began it could not end, and destroys its graph. That of a body goes
+    /// with the graph around it.
+    fn end_orphan(&self, context: &ContextInner) {
+        let (ended, streams) = {
+            let mut recording = self.lock();
+            let Some(raw) = recording.orphan.take() else { return };
+            let joined = recording.join_all(context);
+            let ended = super::driver::end(context, raw).and_then(|graph| match self.parent {
+                None => super::driver::destroy_graph(context, graph),
+                Some(_) => Ok(()),
+            });
+            (joined.and(ended), std::mem::take(&mut recording.streams))
+        };
         context.captures.end();
         if let Err(error) = ended {
             context.keep_drop_error(error);
         }
-        let streams = {
-            let mut recording = self.lock();
-            recording.orphan = None;
-            std::mem::take(&mut recording.streams)
-        };
         for raw in streams {
             destroy_stream(context, raw);
+        }
+        if let Some(parent) = &self.parent {
+            parent.give_up_body(context, Error::invalid(BODY_GOES_ON));
         }
     }
 
@@ -261,7 +294,8 @@ impl Recording {
 
     fn add_lane(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
         self.branches |= !self.lanes.is_empty();
-        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after: Vec::new() });
+        let (after, last) = (Vec::new(), None);
+        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after, last });
     }
 
     fn lane(&self, stream: u64) -> Result<usize> {
@@ -407,7 +441,7 @@ impl Recording {
         }
         let lane = &mut self.lanes[lane];
         lane.sequence += 1;
-        match (&mut self.last, &*lane.tail) {
+        match (&mut lane.last, &*lane.tail) {
             (Some(last), [node]) if last.node == RawNode::NULL => last.node = *node,
             (last, _) => *last = None,
         }
@@ -427,14 +461,14 @@ impl Recording {
             return;
         }
         let Ok(lane) = self.lane(stream.id) else { return };
-        let nodes = self.lanes[lane].tail.clone();
-        let mark = Mark { lane: stream.id, sequence, nodes };
+        let lane = &mut self.lanes[lane];
+        let mark = Mark { lane: stream.id, sequence, nodes: lane.tail.clone() };
         if allocation.is_of_graph() {
             // Kept by nobody: it goes when its owner drops it, in the capture.
         } else {
             allocation.note_captured();
             let key = self.uses.add(allocation, &range, access);
-            if let Some(last) = &mut self.last {
+            if let Some(last) = &mut lane.last {
                 last.keys.push(key);
             }
         }
@@ -468,7 +502,7 @@ impl Recording {
         &mut self,
         stream: &StreamInner,
         (graph, node): (CUgraph, RawNode),
-        body: &mut Self,
+        body: &mut Contents,
         sequence: u64,
     ) -> Result<()> {
         let mut before: Vec<RawNode> = Vec::new();
@@ -512,10 +546,12 @@ impl Recording {
                 // SAFETY: the caller's promise.
                 let result =
                     unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) };
-                self.last = match result {
-                    Ok(CUresult::CUDA_SUCCESS) => Some(KernelNode::new(launch, module)),
-                    _ => None,
-                };
+                if let Ok(lane) = self.lane(stream.id) {
+                    self.lanes[lane].last = match result {
+                        Ok(CUresult::CUDA_SUCCESS) => Some(KernelNode::new(launch, module)),
+                        _ => None,
+                    };
+                }
                 result
             }
         }
@@ -529,15 +565,18 @@ impl Recording {
         }
     }
 
-    /// The newest launch, to be changed later.
-    pub(super) fn name_last(&mut self) -> Result<usize> {
+    /// The newest launch of a stream, to be changed later.
+    pub(super) fn name_last(&mut self, stream: &StreamInner) -> Result<usize> {
         self.captures()?;
-        match self.last.take() {
+        let lane = self.lane(stream.id)?;
+        match self.lanes[lane].last.take() {
             Some(node) if node.node != RawNode::NULL => {
                 self.nodes.push(node);
                 Ok(self.nodes.len() - 1)
             }
-            _ => Err(Error::invalid("the newest that was recorded is no launch of a kernel")),
+            _ => Err(Error::invalid(
+                "the newest that the stream has recorded is no launch of a kernel",
+            )),
         }
     }
 

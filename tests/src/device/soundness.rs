@@ -23,6 +23,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("soundness::a_launch_beside_a_download", a_launch_beside_a_download),
         Case::device("soundness::memory_goes_with_the_graph", memory_goes_with_the_graph),
         Case::device("soundness::a_body_in_another_thread", a_body_in_another_thread),
+        Case::device("soundness::a_body_in_a_body", a_body_in_a_body),
+        Case::device("soundness::launches_of_other_streams", launches_of_other_streams),
         Case::device("soundness::globals_made_anew", globals_made_anew),
     ]
 }
@@ -278,6 +280,17 @@ fn memory_goes_with_the_graph(device: &TestDevice) -> TestResult {
     let (data, kept) = graph.into_state();
     ensure!(kept.is_some());
     ensure_eq!(Arc::strong_count(data.allocation()), 1);
+    // Nor does one that outlives a body.
+    let state = (zeroed(&stream)?, zeroed(&stream)?, None);
+    let graph = device.context().capture(state, |stream, (flag, data, kept)| {
+        stream.record_if(&*flag, |stream| {
+            *kept = Some(stream.clone());
+            basic.add(stream, SHAPE, &mut *data, n, 1)
+        })
+    })?;
+    let (_, data, kept) = graph.into_state();
+    ensure!(kept.is_some());
+    ensure_eq!(Arc::strong_count(data.allocation()), 1);
     Ok(())
 }
 
@@ -313,6 +326,74 @@ fn a_body_in_another_thread(device: &TestDevice) -> TestResult {
         ensure!(recorded.is_some_and(|recorded| recorded.is_err()), "a body of no graph");
         Ok(())
     })
+}
+
+/// Nor is one whose body ends while another thread records a body in that. All captures end all the
+/// same: one that stays open would fail every wait for the context.
+fn a_body_in_a_body(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let flag = DeviceBuffer::from_slice(&stream, &[1u32])?;
+    for ends_first in [false, true] {
+        let mut data = zeroed(&stream)?;
+        let (inside, entered) = mpsc::channel();
+        let (over, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let (mut body, mut outer_refused) = (None, false);
+            let graph = device.context().capture((), |stream, ()| {
+                let outer = stream.record_if(&flag, |stream| {
+                    let stream = stream.clone();
+                    let (flag, data, basic) = (&flag, &mut data, &basic);
+                    body = Some(scope.spawn(move || {
+                        stream.record_if(flag, |stream| {
+                            let _ = inside.send(());
+                            let _ = ended.recv();
+                            basic.add(stream, SHAPE, data, n, 1)
+                        })
+                    }));
+                    let _ = entered.recv();
+                    Ok(())
+                });
+                outer_refused = outer.is_err();
+                if ends_first {
+                    let _ = over.send(());
+                    while body.as_ref().is_some_and(|body| !body.is_finished()) {
+                        std::thread::yield_now();
+                    }
+                }
+                Ok(())
+            });
+            let made = graph.is_ok();
+            drop(graph);
+            let _ = over.send(());
+            let recorded = body.map(|body| body.join().map_err(thread_panicked)).transpose()?;
+            ensure!(outer_refused, "a body ended while a body in it was recorded");
+            ensure!(!made, "a graph was made while a body in it was recorded");
+            ensure!(recorded.is_some_and(|recorded| recorded.is_err()), "a body of no graph");
+            Ok::<_, Failure>(())
+        })?;
+        device.context().synchronize()?;
+    }
+    ensure_eq!(device.context().take_drop_errors().len(), 0);
+    Ok(())
+}
+
+/// The newest launch of a stream is its own, whatever other streams of the recording do.
+fn launches_of_other_streams(device: &TestDevice) -> TestResult {
+    let (stream, basic) = (device.stream()?, Basic::of(device)?);
+    let n = N as u64;
+    let state = (zeroed(&stream)?, zeroed(&stream)?);
+    let mut graph = device.context().capture(state, |stream, (one, two)| {
+        let other = stream.fork()?;
+        basic.add(stream, SHAPE, &mut *one, n, 1)?;
+        basic.add(&other, SHAPE, &mut *two, n, 1)?;
+        stream.last_node().map(drop)
+    })?;
+    let node = named(&graph)?;
+    graph.update(node, |stream, (one, _)| basic.add(stream, SHAPE, one, n, 10))?;
+    graph.launch(&stream)?;
+    all_are(&graph.state().0, &stream, 10)?;
+    all_are(&graph.state().1, &stream, 1)
 }
 
 /// Handles to one global see each other's writes, also if there was a time without any.
