@@ -80,7 +80,6 @@ impl<'env, S> GraphBuilder<'env, S> {
     #[doc(alias = "cuGraphCreate")]
     pub fn new(context: &Context, state: S) -> Result<Self> {
         let inner = context.inner();
-        inner.state.usable()?;
         let mut template = Template::empty(inner);
         template.graph = driver::create(inner)?;
         let growing = Growing { template, capture: Capture::new(Target::Ended) };

@@ -1,4 +1,5 @@
-//! The driver calls that capturing and graphs are made of, each with its answer as a `Result`.
+//! The driver calls that capturing and graphs are made of, each with its answer as a `Result`. None is
+//! made once the device is lost: a closure that records may have met that, and come back.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -46,6 +47,7 @@ impl RawNode {
 /// Begins a capture. In relaxed mode, since the crate itself refuses what a capture can't hold, and
 /// other threads and libraries are none of its business.
 pub(super) fn begin(context: &ContextInner, stream: CUstream) -> Result<()> {
+    context.state.usable()?;
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the stream is live and ours alone.
     let result = unsafe { context.state.sys.cuStreamBeginCapture_v2(stream, mode) };
@@ -59,6 +61,7 @@ pub(super) fn begin_to(
     graph: CUgraph,
     after: &[RawNode],
 ) -> Result<()> {
+    context.state.usable()?;
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     let none: *const CUgraphEdgeData = std::ptr::null();
     let (nodes, count) = (RawNode::raws(after), after.len());
@@ -71,6 +74,7 @@ pub(super) fn begin_to(
 
 /// Ends a capture. Whatever was captured is given back even if the caller has no use for it.
 pub(super) fn end(context: &ContextInner, stream: CUstream) -> Result<CUgraph> {
+    context.state.usable()?;
     let mut graph = std::ptr::null_mut();
     // SAFETY: the stream is live, and `graph` is a valid place for a handle.
     let result = unsafe { context.state.sys.cuStreamEndCapture(stream, &raw mut graph) };
@@ -86,6 +90,7 @@ pub(super) fn capturing(
     context: &ContextInner,
     stream: CUstream,
 ) -> Result<(CUgraph, Arc<[RawNode]>)> {
+    context.state.usable()?;
     let sys = context.state.sys;
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     let (mut id, mut graph) = (0, std::ptr::null_mut());
@@ -133,6 +138,7 @@ pub(super) fn capturing(
     Ok((graph, tail.into()))
 }
 
+/// The nodes that the next one of a capturing stream will follow.
 pub(super) fn tail(context: &ContextInner, stream: CUstream) -> Result<Arc<[RawNode]>> {
     capturing(context, stream).map(|(_, tail)| tail)
 }
@@ -144,6 +150,7 @@ fn set_tail(
     nodes: &[RawNode],
     flags: CUstreamUpdateCaptureDependencies_flags,
 ) -> Result<()> {
+    context.state.usable()?;
     let mut nodes: Vec<CUgraphNode> = nodes.iter().map(|node| node.raw()).collect();
     let sys = context.state.sys;
     let (first, count, none) = (nodes.as_mut_ptr(), nodes.len(), std::ptr::null());
@@ -209,6 +216,7 @@ pub(super) fn allocate(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr
 
 /// Frees it in the same capture.
 pub(super) fn free(context: &ContextInner, stream: CUstream, start: CUdeviceptr) -> Result<()> {
+    context.state.usable()?;
     // SAFETY: the memory was allocated in this capture, its owner is gone, and all uses come before.
     let result = unsafe { context.state.sys.cuMemFreeAsync(start, stream) };
     context.answer("cuMemFreeAsync", result)
@@ -216,6 +224,7 @@ pub(super) fn free(context: &ContextInner, stream: CUstream, start: CUdeviceptr)
 
 /// A graph without nodes.
 pub(super) fn create(context: &ContextInner) -> Result<CUgraph> {
+    context.state.usable()?;
     let mut graph = std::ptr::null_mut();
     // SAFETY: `graph` is a valid place for a handle.
     let result = unsafe { context.state.sys.cuGraphCreate(&raw mut graph, 0) };
@@ -237,6 +246,7 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
 
 /// All nodes of a graph, in the order in which they were added.
 pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNode>> {
+    context.state.usable()?;
     let sys = context.state.sys;
     let mut count = 0;
     // SAFETY: the graph is live, and without a place for nodes only their number is told.
@@ -271,6 +281,7 @@ pub(super) fn find_in_clone(
     copy: CUgraph,
 ) -> Result<RawNode> {
     let mut found = std::ptr::null_mut();
+    context.state.usable()?;
     // SAFETY: both are live, and `found` is a valid place for a handle.
     let result =
         unsafe { context.state.sys.cuGraphNodeFindInClone(&raw mut found, node.raw(), copy) };
@@ -325,6 +336,7 @@ pub(super) fn add_edges(
     from: &[RawNode],
     to: RawNode,
 ) -> Result<()> {
+    context.state.usable()?;
     if from.is_empty() {
         return Ok(());
     }
@@ -346,6 +358,7 @@ pub(super) fn add_edges(
 
 /// Writes a graph to a file, in the DOT language.
 pub(super) fn write_dot(context: &ContextInner, graph: CUgraph, path: &Path) -> Result<()> {
+    context.state.usable()?;
     let text = path
         .to_str()
         .and_then(|path| CString::new(path).ok())
@@ -357,6 +370,7 @@ pub(super) fn write_dot(context: &ContextInner, graph: CUgraph, path: &Path) -> 
         .map_err(|error| error.with_asked(format!("DOT to {}", path.display())))
 }
 
+/// Destroys a graph; nothing for null.
 pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()> {
     if graph.is_null() || !context.state.is_usable() {
         return Ok(());
@@ -365,6 +379,7 @@ pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()
     context.answer("cuGraphDestroy", unsafe { context.state.sys.cuGraphDestroy(graph) })
 }
 
+/// Destroys an executable graph; nothing for null.
 pub(super) fn destroy_exec(context: &ContextInner, exec: CUgraphExec) -> Result<()> {
     if exec.is_null() || !context.state.is_usable() {
         return Ok(());

@@ -125,9 +125,10 @@ unsafe impl<S: Sync> Sync for GraphExec<'_, S> {}
 /// What [`GraphExec::recapture`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recaptured {
-    /// The executable graph was changed in place. Nodes keep their names.
+    /// The executable graph was changed in place. Nodes keep their names; those that the recapture
+    /// gave are not known.
     Updated,
-    /// The shape differs: a new one was made. Nodes named before the recapture are no longer known;
+    /// The shape differs, or what was named in it: a new one was made. Nodes named before the recapture are no longer known;
     /// those named in it are.
     Rebuilt,
 }
@@ -288,7 +289,8 @@ impl<'env, S> GraphExec<'env, S> {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the node is not one of this graph,
     /// nothing or more than one launch was made, the launch has other attributes (cooperative,
     /// cluster, priority), or it uses memory that a node beside it uses; what `record` answered;
-    /// otherwise what the driver answered. The node is then as it was.
+    /// otherwise what the driver answered. The node is then as it was, unless `record` fails after its
+    /// launch.
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn update<F>(&mut self, node: GraphNode, record: F) -> Result<()>
     where
@@ -324,7 +326,9 @@ impl<'env, S> GraphExec<'env, S> {
     /// where the shape is the same, which is much cheaper than making it anew.
     ///
     /// # Errors
-    /// As [`Context::capture`](crate::Context::capture). The graph is then as it was.
+    /// As [`Context::capture`](crate::Context::capture). The graph is then as it was, unless the
+    /// driver fails in the middle of changing it: what it runs is known again after the next recapture
+    /// that succeeds.
     #[doc(alias = "cuGraphExecUpdate")]
     pub fn recapture<F>(&mut self, record: F) -> Result<Recaptured>
     where
@@ -383,7 +387,6 @@ impl<'env, S> GraphExec<'env, S> {
         let number = self.template.number;
         let shape = self.shape()?;
         let context = &shape.context;
-        context.state.usable()?;
         let mut copy = Template::empty(context);
         copy.graph = driver::clone(context, shape.graph)?;
         copy.uses = shape.uses.clone();
@@ -405,7 +408,6 @@ impl<'env, S> GraphExec<'env, S> {
     #[doc(alias = "cuGraphDebugDotPrint")]
     pub fn write_dot(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let shape = self.newest.as_ref().unwrap_or(&self.template);
-        shape.context.state.usable()?;
         driver::write_dot(&shape.context, shape.graph, path.as_ref())
     }
 

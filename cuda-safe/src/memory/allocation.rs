@@ -189,7 +189,7 @@ impl Allocation {
     }
 
     /// Gives the memory away: nothing is freed when this is dropped. Waits for nothing, but makes
-    /// the home stream wait for uses on other streams. `None` if it is not ours to give.
+    /// the home stream wait for uses on other streams. Comes back if it is not ours to give.
     pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, Arc<Self>> {
         if !matches!(self.kind, Kind::Pooled | Kind::Empty) || self.join_home().is_err() {
             return Err(self);

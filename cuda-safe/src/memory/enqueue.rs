@@ -48,7 +48,7 @@ impl<'a> Ordering<'a> {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        if self.turn.is_none() && allocation.is_captured() {
+        if allocation.is_captured() {
             // A turn belongs to a context, and nobody ever takes two.
             self.is_of_its_context(allocation)?;
             self.take_turn();
@@ -57,7 +57,10 @@ impl<'a> Ordering<'a> {
     }
 
     fn take_turn(&mut self) {
-        self.turn = Some(self.stream.inner().context.turn());
+        // Taken twice it would wait for itself.
+        if self.turn.is_none() {
+            self.turn = Some(self.stream.inner().context.turn());
+        }
     }
 
     fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {

@@ -103,9 +103,8 @@ impl Stream {
     ///
     /// # Safety
     /// `call` uses nothing of this crate, whose locks are held. What it enqueues goes to the stream
-    /// that it is given, and uses device memory of this crate
-    /// only as `uses` says. What it needs besides lives until it has run; on a stream that records,
-    /// as long as the graph.
+    /// that it is given, and uses device memory of this crate only as `uses` says. What it needs
+    /// besides lives until it has run; on a stream that records, as long as the graph.
     pub unsafe fn enqueue<A: KernelArgs, R>(
         &self,
         uses: A,

@@ -198,7 +198,8 @@ impl Stream {
     /// Waits until everything enqueued so far is done.
     ///
     /// # Errors
-    /// The error of whatever work failed.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error
+    /// of whatever work failed.
     #[doc(alias = "cuStreamSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.inner.synchronize()
@@ -207,7 +208,8 @@ impl Stream {
     /// Whether everything enqueued so far is done.
     ///
     /// # Errors
-    /// The error of whatever work failed. 'Not ready' is not an error.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error
+    /// of whatever work failed. 'Not ready' is not an error.
     #[doc(alias = "cuStreamQuery")]
     pub fn is_done(&self) -> Result<bool> {
         let inner = &*self.inner;
@@ -230,7 +232,9 @@ impl Stream {
     /// An event that was never recorded is waited for by nobody.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the event was recorded in a capture and the
+    /// stream does not record the same one, or the other way round; otherwise what the driver
+    /// answered.
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
@@ -278,7 +282,8 @@ impl Stream {
     /// the stream is dropped, or the device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
-    /// What the driver answered; the function is then dropped without being run.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise what the
+    /// driver answered. The function is then dropped without being run.
     #[doc(alias = "cuLaunchHostFunc")]
     pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         self.inner.host_function(Box::new(function))
@@ -288,8 +293,9 @@ impl Stream {
     /// called more than once: captured into a graph it is called at every launch of the graph. Two
     /// calls never overlap, and a panic in one is caught and does not keep later ones from running.
     ///
-    /// It is kept until the graph goes, or the stream if it is an ordinary one; there it is called
-    /// once, so [`Stream::host_function`] suits better.
+    /// It is kept until the graph goes or is recorded anew; launches that are still running don't call
+    /// it afterwards. On an ordinary stream it goes with the stream and is called once, so
+    /// [`Stream::host_function`] suits better.
     ///
     /// # Errors
     /// What the driver answered; the function is then dropped without being run.
@@ -337,7 +343,9 @@ impl Stream {
         })?;
         if let Err(error) = inner.close() {
             let inner = Arc::new(inner);
-            inner.context.register_stream(&inner);
+            if inner.capture.is_none() {
+                inner.context.register_stream(&inner);
+            }
             return Err((Self { inner }, error));
         }
         Ok(())
