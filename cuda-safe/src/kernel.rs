@@ -1,6 +1,7 @@
 //! Kernels: functions of a module that can be launched.
 
 mod clusters;
+mod occupancy;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, BeginAny, Dim3, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
+    ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
     call_name, check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
@@ -244,44 +245,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, one
-    /// multiprocessor holds at the same time.
-    ///
-    /// # Errors
-    /// What the driver answered.
-    #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
-    pub fn max_active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
-        self.inner.active_blocks(threads, shared)
-    }
-
-    /// The block size that keeps most threads resident, and the number of blocks that then fill the
-    /// device, for launches with `shared` bytes of dynamic shared memory in each block.
-    ///
-    /// # Errors
-    /// What the driver answered.
-    #[doc(alias = "cuOccupancyMaxPotentialBlockSize")]
-    pub fn suggested_block(&self, shared: u32) -> Result<(u32, u32)> {
-        let inner = &*self.inner;
-        let context = inner.module.context();
-        let (mut grid, mut block) = (0, 0);
-        context.with_current(|| {
-            // SAFETY: both are valid places for an int, the function is live, its context is
-            // current, and no callback is given.
-            let result = unsafe {
-                context.state.sys.cuOccupancyMaxPotentialBlockSize(
-                    &raw mut grid,
-                    &raw mut block,
-                    inner.raw,
-                    None,
-                    shared as usize,
-                    0,
-                )
-            };
-            context.answer("cuOccupancyMaxPotentialBlockSize", result)
-        })?;
-        Ok((u32::try_from(block).unwrap_or(0), u32::try_from(grid).unwrap_or(0)))
-    }
-
     /// Puts the kernel's code on the device now. Otherwise the driver may do so at the first
     /// launch, which costs time there and is not possible while a stream is being captured.
     ///
@@ -476,51 +439,6 @@ impl KernelInner {
         Ok(true)
     }
 
-    fn active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
-        let context = self.module.context();
-        let threads = i32::try_from(threads)
-            .map_err(|_| Error::invalid(format!("a block can't have {threads} threads")))?;
-        let mut blocks = 0;
-        context.with_current(|| {
-            // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
-            // is current.
-            let result = unsafe {
-                context.state.sys.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &raw mut blocks,
-                    self.raw,
-                    threads,
-                    shared as usize,
-                )
-            };
-            context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
-        })?;
-        Ok(u32::try_from(blocks).unwrap_or(0))
-    }
-
-    /// How many blocks of this launch the device holds at the same time. The last answer is kept.
-    fn resident_blocks(&self, launch: &Launch) -> Result<u64> {
-        let cluster = launch.cluster.or(self.limits.cluster);
-        let key = residency_key(launch, cluster);
-        let [kept, most] = &self.resident;
-        // Written most first, read key first: a key that fits goes with an answer for it, or for a
-        // later launch whose key was not yet visible; then the driver refuses what does not fit.
-        if kept.load(Ordering::Acquire) == key {
-            return Ok(most.load(Ordering::Acquire));
-        }
-        let answer = match cluster {
-            Some(cluster) => self.active_clusters(launch)?.saturating_mul(cluster.count()),
-            None => {
-                let threads = u32::try_from(launch.block.count()).unwrap_or(u32::MAX);
-                let blocks = self.active_blocks(threads, launch.shared)?;
-                let multiprocessors = self.module.context().limits.multiprocessors;
-                u64::from(blocks) * u64::from(multiprocessors)
-            }
-        };
-        most.store(answer, Ordering::Release);
-        kept.store(key, Ordering::Release);
-        Ok(answer)
-    }
-
     #[cold]
     fn launch_failed(
         &self,
@@ -534,14 +452,6 @@ impl KernelInner {
             Err(error) => error.with_asked(format!("kernel `{}`, {launch}", self.name)),
         }
     }
-}
-
-/// What the residency of a launch depends on, in one number.
-fn residency_key(launch: &Launch, cluster: Option<Dim3>) -> u64 {
-    // 7 bits each for the cluster: larger ones are taken for each other, and all refused.
-    let extents = cluster.map_or([0; 3], |Dim3 { x, y, z }| [x, y, z]);
-    let cluster = extents.iter().fold(0, |key, &extent| key << 7 | u64::from(extent.min(127)));
-    launch.block.count() << 53 | cluster << 32 | u64::from(launch.shared)
 }
 
 /// What is known of a kernel's parameters: sizes from the driver if it tells, else from the image;

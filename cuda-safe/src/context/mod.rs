@@ -5,16 +5,18 @@ mod bin;
 mod captures;
 mod current;
 mod shelf;
+mod stats;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
+pub use stats::Stats;
+use stats::Counters;
 
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
@@ -70,38 +72,6 @@ enum Owner {
     Primary,
     /// Somebody else's context; the token keeps it alive.
     Foreign { _token: Box<dyn Any + Send + Sync> },
-}
-
-/// Counts of what the context did, for [`Context::stats`].
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) events_recorded: AtomicU64,
-    pub(crate) stream_waits: AtomicU64,
-    pub(crate) staged_bytes: AtomicU64,
-    pub(crate) threaded_copies: AtomicU64,
-    pub(crate) allocation_retries: AtomicU64,
-}
-
-/// What a context did and holds; see [`Context::stats`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Events recorded to order one stream behind another.
-    pub events_recorded: u64,
-    /// Waits enqueued to order one stream behind another.
-    pub stream_waits: u64,
-    /// Bytes that went through the pinned staging ring.
-    pub staged_bytes: u64,
-    /// Pinned bytes that the staging ring holds.
-    pub staging_bytes: u64,
-    /// Copies that were spread over threads; see [`Context::set_copy_threads`].
-    pub threaded_copies: u64,
-    /// Threads that exist to help with copies.
-    pub copy_helpers: u64,
-    /// Allocations that succeeded only after the pool was trimmed.
-    pub allocation_retries: u64,
-    /// Things dropped that only [`Context::collect`] or a reuse can free.
-    pub in_bin: u64,
 }
 
 // SAFETY: a CUcontext may be used from any thread; everything else in the struct is Send + Sync.
@@ -301,22 +271,6 @@ impl Context {
     /// closed, and when its last handle is dropped.
     pub fn set_copy_threads(&self, threads: usize) {
         self.inner.crew.set_threads(threads);
-    }
-
-    /// What this context did and holds. Never calls the driver.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let counters = &self.inner.counters;
-        Stats {
-            events_recorded: counters.events_recorded.load(Ordering::Relaxed),
-            stream_waits: counters.stream_waits.load(Ordering::Relaxed),
-            staged_bytes: counters.staged_bytes.load(Ordering::Relaxed),
-            staging_bytes: self.inner.staging.held_bytes(),
-            threaded_copies: counters.threaded_copies.load(Ordering::Relaxed),
-            copy_helpers: self.inner.crew.helpers() as u64,
-            allocation_retries: counters.allocation_retries.load(Ordering::Relaxed),
-            in_bin: self.inner.bin.len(),
-        }
     }
 
     /// The errors that drops met since the last call. A drop can't return its error and must not

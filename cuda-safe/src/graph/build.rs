@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::capture::part;
 use super::driver::{self, RawNode};
-use super::exec::{GraphExec, Template};
+use super::exec::GraphExec;
 use super::recording::{Capture, Target};
+use super::template::Template;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::stream::Stream;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use cuda_sys::CUgraph;
 
 use super::driver::{self, RawNode};
-use super::exec::{GraphExec, Template};
+use super::exec::GraphExec;
 use super::node::GraphNode;
 use super::recording::{BODY_GOES_ON, Capture, Target, destroy_stream};
+use super::template::Template;
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, create};

@@ -2,8 +2,9 @@
 //!
 //! - `capture.rs`: a closure enqueues on a stream that records; what comes of it is a
 //!   [`GraphExec`].
-//! - `recording.rs`: who uses what while recording, and in which order.
-//! - `exec.rs`: launching, changing and copying what was recorded; `node.rs`: one launch in it.
+//! - `recording.rs`: who uses what while recording; `lanes.rs`: in which order on several streams.
+//! - `exec.rs`: launching, changing and copying what was recorded; `template.rs`: what it was made
+//!   from; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
 //! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
 //! - `uses.rs`: which memory a graph uses; `driver.rs`: the driver's calls.
@@ -13,8 +14,10 @@ mod capture;
 mod conditional;
 mod driver;
 mod exec;
+mod lanes;
 mod node;
 mod recording;
+mod template;
 mod uses;
 
 pub use build::{GraphBuilder, GraphPart};

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUresult, CUstream, MissingSymbol};
 
-use super::driver::RawNode;
+use super::driver::{self, RawNode};
+use super::lanes::{Lane, Mark, Order};
 use super::node::{KernelNode, Update};
 use super::uses::Uses;
 use crate::context::ContextInner;
@@ -49,9 +50,9 @@ pub(super) enum Target {
 pub(crate) struct Recording {
     number: u64,
     pub(super) target: Target,
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     /// By the place of the allocation on the heap; `uses` keeps it there.
-    order: HashMap<usize, Ranges<Order>>,
+    pub(super) order: HashMap<usize, Ranges<Order>>,
     pub(super) uses: Uses,
     /// What else must live as long as the graph: modules, what host functions captured.
     pub(super) kept: Vec<Kept>,
@@ -87,36 +88,6 @@ pub(super) struct Contents {
 
 /// Something that a graph keeps alive.
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
-
-/// A stream of the recording.
-struct Lane {
-    stream: u64,
-    raw: CUstream,
-    sequence: u64,
-    /// The nodes that the next one will follow.
-    tail: Arc<[RawNode]>,
-    /// Whether the capture that it belongs to goes on.
-    open: bool,
-    /// How far it comes after other lanes: their streams and sequences.
-    after: Vec<(u64, u64)>,
-    /// The newest launch, until something else is enqueued.
-    last: Option<KernelNode>,
-}
-
-/// The newest use of some bytes by a lane.
-#[derive(Clone, PartialEq)]
-struct Mark {
-    lane: u64,
-    sequence: u64,
-    nodes: Arc<[RawNode]>,
-}
-
-#[derive(Clone, PartialEq, Default)]
-struct Order {
-    write: Option<Mark>,
-    /// At most one for each lane.
-    reads: Vec<Mark>,
-}
 
 impl Capture {
     pub(super) fn new(target: Target) -> Arc<Self> {
@@ -237,8 +208,8 @@ impl Capture {
             let mut recording = self.lock();
             let Some(raw) = recording.orphan.take() else { return };
             let joined = recording.join_all(context);
-            let ended = super::driver::end(context, raw).and_then(|graph| match self.parent {
-                None => super::driver::destroy_graph(context, graph),
+            let ended = driver::end(context, raw).and_then(|graph| match self.parent {
+                None => driver::destroy_graph(context, graph),
                 Some(_) => Ok(()),
             });
             (joined.and(ended), std::mem::take(&mut recording.streams))
@@ -282,28 +253,6 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
 }
 
 impl Recording {
-    /// Begins a capture on a stream whose first node follows `tail`. Streams of earlier captures of
-    /// the same recording are closed.
-    pub(super) fn begin(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
-        self.target = Target::Capture;
-        for lane in &mut self.lanes {
-            lane.open = false;
-        }
-        self.add_lane(stream, raw, tail);
-    }
-
-    fn add_lane(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
-        self.branches |= !self.lanes.is_empty();
-        let (after, last) = (Vec::new(), None);
-        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after, last });
-    }
-
-    fn lane(&self, stream: u64) -> Result<usize> {
-        self.lanes.iter().position(|lane| lane.stream == stream && lane.open).ok_or_else(|| {
-            Error::invalid("the part of the recording that this stream belongs to has ended")
-        })
-    }
-
     /// Fails where only the launch of a kernel makes sense.
     pub(crate) fn captures(&self) -> Result<()> {
         match self.target {
@@ -341,88 +290,6 @@ impl Recording {
         Ok(())
     }
 
-    /// The marks that a use must come after.
-    fn conflicts(
-        &self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        if let Some(order) = self.order.get(&Arc::as_ptr(allocation).addr()) {
-            let _ = order.for_each(range, |order| {
-                marks.extend(order.write.clone());
-                if access == Access::Write {
-                    marks.extend(order.reads.iter().cloned());
-                }
-                Ok::<(), std::convert::Infallible>(())
-            });
-        }
-        marks
-    }
-
-    /// Makes the next node of a lane follow a mark; free if it does already.
-    fn wait(&mut self, context: &ContextInner, lane: usize, mark: &Mark) -> Result<()> {
-        let waiter = &mut self.lanes[lane];
-        let known = |&(id, far): &(u64, u64)| id == mark.lane && far >= mark.sequence;
-        if waiter.stream == mark.lane || waiter.after.iter().any(known) {
-            return Ok(());
-        }
-        let missing: Vec<RawNode> =
-            mark.nodes.iter().copied().filter(|node| !waiter.tail.contains(node)).collect();
-        super::driver::follow(context, waiter.raw, &missing)?;
-        if !missing.is_empty() {
-            waiter.tail = waiter.tail.iter().copied().chain(missing).collect();
-        }
-        match waiter.after.iter_mut().find(|(id, _)| *id == mark.lane) {
-            Some((_, far)) => *far = (*far).max(mark.sequence),
-            None => waiter.after.push((mark.lane, mark.sequence)),
-        }
-        Ok(())
-    }
-
-    /// Makes what `stream` records next follow all that `other` has recorded.
-    pub(crate) fn join(&mut self, stream: &StreamInner, other: &StreamInner) -> Result<()> {
-        self.captures()?;
-        let (lane, other) = (self.lane(stream.id)?, self.lane(other.id)?);
-        self.join_lanes(&stream.context, lane, other)
-    }
-
-    fn join_lanes(&mut self, context: &ContextInner, lane: usize, other: usize) -> Result<()> {
-        if lane == other {
-            return Ok(());
-        }
-        let (from, sequence) = (self.lanes[other].stream, self.lanes[other].sequence);
-        super::driver::join(context, self.lanes[lane].raw, self.lanes[other].raw)?;
-        let waiter = &mut self.lanes[lane];
-        waiter.after.retain(|(id, _)| *id != from);
-        waiter.after.push((from, sequence));
-        waiter.tail = super::driver::tail(context, waiter.raw)?;
-        Ok(())
-    }
-
-    /// Adds a stream that starts where `stream` stands.
-    pub(super) fn fork(&mut self, stream: &StreamInner, raw: CUstream, id: u64) -> Result<()> {
-        self.captures()?;
-        let parent = self.lane(stream.id)?;
-        super::driver::join(&stream.context, raw, self.lanes[parent].raw)?;
-        let parent = &self.lanes[parent];
-        let mut after = parent.after.clone();
-        after.push((parent.stream, parent.sequence));
-        let tail = parent.tail.clone();
-        self.add_lane(id, raw, tail);
-        if let Some(lane) = self.lanes.last_mut() {
-            lane.after = after;
-        }
-        Ok(())
-    }
-
-    /// Joins all streams to the one that the capture began with, so that it can end.
-    pub(super) fn join_all(&mut self, context: &ContextInner) -> Result<()> {
-        let Some(first) = self.lanes.iter().position(|lane| lane.open) else { return Ok(()) };
-        (first + 1..self.lanes.len()).try_for_each(|other| self.join_lanes(context, first, other))
-    }
-
     /// Numbers what was enqueued, and looks which node it became.
     pub(crate) fn number(&mut self, stream: &StreamInner) -> u64 {
         self.advance(&stream.context, stream.id)
@@ -433,7 +300,7 @@ impl Recording {
             return 0;
         }
         let Ok(lane) = self.lane(stream) else { return 0 };
-        match super::driver::tail(context, self.lanes[lane].raw) {
+        match driver::tail(context, self.lanes[lane].raw) {
             Ok(tail) => self.lanes[lane].tail = tail,
             Err(error) => {
                 self.broken.get_or_insert(error);
@@ -515,7 +382,7 @@ impl Recording {
         }
         before.sort_unstable();
         before.dedup();
-        super::driver::add_edges(&stream.context, graph, &before, node)?;
+        driver::add_edges(&stream.context, graph, &before, node)?;
         for (allocation, range, access) in body.uses.iter() {
             self.end_use(stream, allocation, range, access, sequence);
         }
@@ -583,7 +450,7 @@ impl Recording {
     /// Allocates memory that the graph allocates and frees each time it runs.
     pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
         self.captures()?;
-        let start = super::driver::allocate(stream, bytes)?;
+        let start = driver::allocate(stream, bytes)?;
         self.memory += 1;
         Ok(start)
     }
@@ -610,7 +477,7 @@ impl Recording {
             }
         }
         let Lane { raw, stream, .. } = self.lanes[lane];
-        super::driver::free(&home.context, raw, allocation.address())?;
+        driver::free(&home.context, raw, allocation.address())?;
         self.advance(&home.context, stream);
         Ok(())
     }

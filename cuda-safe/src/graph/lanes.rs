@@ -1,0 +1,150 @@
+//! The streams of a recording, and how they wait for each other.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_sys::CUstream;
+
+use super::driver::{self, RawNode};
+use super::node::KernelNode;
+use super::recording::{Recording, Target};
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::memory::{Access, Allocation};
+use crate::stream::StreamInner;
+
+/// A stream of the recording.
+pub(super) struct Lane {
+    pub(super) stream: u64,
+    pub(super) raw: CUstream,
+    pub(super) sequence: u64,
+    /// The nodes that the next one will follow.
+    pub(super) tail: Arc<[RawNode]>,
+    /// Whether the capture that it belongs to goes on.
+    pub(super) open: bool,
+    /// How far it comes after other lanes: their streams and sequences.
+    pub(super) after: Vec<(u64, u64)>,
+    /// The newest launch, until something else is enqueued.
+    pub(super) last: Option<KernelNode>,
+}
+
+/// The newest use of some bytes by a lane.
+#[derive(Clone, PartialEq)]
+pub(super) struct Mark {
+    pub(super) lane: u64,
+    pub(super) sequence: u64,
+    pub(super) nodes: Arc<[RawNode]>,
+}
+
+#[derive(Clone, PartialEq, Default)]
+pub(super) struct Order {
+    pub(super) write: Option<Mark>,
+    /// At most one for each lane.
+    pub(super) reads: Vec<Mark>,
+}
+
+impl Recording {
+    /// Begins a capture on a stream whose first node follows `tail`. Streams of earlier captures of
+    /// the same recording are closed.
+    pub(super) fn begin(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
+        self.target = Target::Capture;
+        for lane in &mut self.lanes {
+            lane.open = false;
+        }
+        self.add_lane(stream, raw, tail);
+    }
+
+    fn add_lane(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
+        self.branches |= !self.lanes.is_empty();
+        let (after, last) = (Vec::new(), None);
+        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after, last });
+    }
+
+    pub(super) fn lane(&self, stream: u64) -> Result<usize> {
+        self.lanes.iter().position(|lane| lane.stream == stream && lane.open).ok_or_else(|| {
+            Error::invalid("the part of the recording that this stream belongs to has ended")
+        })
+    }
+
+    /// The marks that a use must come after.
+    pub(super) fn conflicts(
+        &self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        if let Some(order) = self.order.get(&Arc::as_ptr(allocation).addr()) {
+            let _ = order.for_each(range, |order| {
+                marks.extend(order.write.clone());
+                if access == Access::Write {
+                    marks.extend(order.reads.iter().cloned());
+                }
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
+        marks
+    }
+
+    /// Makes the next node of a lane follow a mark; free if it does already.
+    pub(super) fn wait(&mut self, context: &ContextInner, lane: usize, mark: &Mark) -> Result<()> {
+        let waiter = &mut self.lanes[lane];
+        let known = |&(id, far): &(u64, u64)| id == mark.lane && far >= mark.sequence;
+        if waiter.stream == mark.lane || waiter.after.iter().any(known) {
+            return Ok(());
+        }
+        let missing: Vec<RawNode> =
+            mark.nodes.iter().copied().filter(|node| !waiter.tail.contains(node)).collect();
+        driver::follow(context, waiter.raw, &missing)?;
+        if !missing.is_empty() {
+            waiter.tail = waiter.tail.iter().copied().chain(missing).collect();
+        }
+        match waiter.after.iter_mut().find(|(id, _)| *id == mark.lane) {
+            Some((_, far)) => *far = (*far).max(mark.sequence),
+            None => waiter.after.push((mark.lane, mark.sequence)),
+        }
+        Ok(())
+    }
+
+    /// Makes what `stream` records next follow all that `other` has recorded.
+    pub(crate) fn join(&mut self, stream: &StreamInner, other: &StreamInner) -> Result<()> {
+        self.captures()?;
+        let (lane, other) = (self.lane(stream.id)?, self.lane(other.id)?);
+        self.join_lanes(&stream.context, lane, other)
+    }
+
+    fn join_lanes(&mut self, context: &ContextInner, lane: usize, other: usize) -> Result<()> {
+        if lane == other {
+            return Ok(());
+        }
+        let (from, sequence) = (self.lanes[other].stream, self.lanes[other].sequence);
+        driver::join(context, self.lanes[lane].raw, self.lanes[other].raw)?;
+        let waiter = &mut self.lanes[lane];
+        waiter.after.retain(|(id, _)| *id != from);
+        waiter.after.push((from, sequence));
+        waiter.tail = driver::tail(context, waiter.raw)?;
+        Ok(())
+    }
+
+    /// Adds a stream that starts where `stream` stands.
+    pub(super) fn fork(&mut self, stream: &StreamInner, raw: CUstream, id: u64) -> Result<()> {
+        self.captures()?;
+        let parent = self.lane(stream.id)?;
+        driver::join(&stream.context, raw, self.lanes[parent].raw)?;
+        let parent = &self.lanes[parent];
+        let mut after = parent.after.clone();
+        after.push((parent.stream, parent.sequence));
+        let tail = parent.tail.clone();
+        self.add_lane(id, raw, tail);
+        if let Some(lane) = self.lanes.last_mut() {
+            lane.after = after;
+        }
+        Ok(())
+    }
+
+    /// Joins all streams to the one that the capture began with, so that it can end.
+    pub(super) fn join_all(&mut self, context: &ContextInner) -> Result<()> {
+        let Some(first) = self.lanes.iter().position(|lane| lane.open) else { return Ok(()) };
+        (first + 1..self.lanes.len()).try_for_each(|other| self.join_lanes(context, first, other))
+    }
+}

@@ -1,0 +1,88 @@
+//! What a graph is made from.
+
+use std::sync::Arc;
+
+use cuda_sys::CUgraph;
+
+use super::driver;
+use super::node::KernelNode;
+use super::recording::{Capture, Kept};
+use super::uses::Uses;
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+
+/// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
+/// what else must live as long.
+pub(super) struct Template {
+    pub(super) context: Arc<ContextInner>,
+    pub(super) graph: CUgraph,
+    pub(super) uses: Uses,
+    pub(super) kept: Vec<Kept>,
+    pub(super) nodes: Vec<KernelNode>,
+    /// Names the recording that `nodes` were named in.
+    pub(super) number: u64,
+    /// Whether some nodes may run at the same time.
+    pub(super) branches: bool,
+}
+
+impl Template {
+    pub(super) fn empty(context: &Arc<ContextInner>) -> Self {
+        Self {
+            context: context.clone(),
+            graph: std::ptr::null_mut(),
+            uses: Uses::default(),
+            kept: Vec::new(),
+            nodes: Vec::new(),
+            number: 0,
+            branches: false,
+        }
+    }
+
+    /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
+    /// same name. In one row it pairs by place; what it does with branches it doesn't say.
+    pub(super) fn pairs_with(&self, other: &Self) -> Result<bool> {
+        if self.nodes.is_empty() && other.nodes.is_empty() {
+            return Ok(true);
+        }
+        let same = self.nodes.len() == other.nodes.len() && !self.branches && !other.branches;
+        Ok(same && self.places()? == other.places()?)
+    }
+
+    /// Where the named nodes stand among all nodes.
+    fn places(&self) -> Result<Vec<Option<usize>>> {
+        let all = driver::nodes(&self.context, self.graph)?;
+        let place = |named: &KernelNode| all.iter().position(|node| *node == named.node);
+        Ok(self.nodes.iter().map(place).collect())
+    }
+
+    /// Takes what a recording has noted, if it is in order.
+    pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
+        let contents = capture.empty();
+        if let Some(error) = contents.broken {
+            return Err(error);
+        }
+        if contents.memory > 0 {
+            return Err(Error::invalid(format!(
+                "{} buffers made while recording are still alive when it ends",
+                contents.memory
+            ))
+            .with_hint(
+                "drop them in the closure, or make them before and put them into the state",
+            ));
+        }
+        self.uses = contents.uses;
+        self.kept = contents.kept;
+        self.nodes = contents.nodes;
+        self.branches = contents.branches;
+        self.number = capture.number();
+        Ok(())
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        if let Err(error) = driver::destroy_graph(&self.context, self.graph) {
+            self.context.keep_drop_error(error);
+        }
+    }
+}
