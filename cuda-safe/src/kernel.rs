@@ -11,8 +11,8 @@ use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
-    call_name, check, explain, issue, names, not_resident, special, within,
+    ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter, call_name,
+    check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
 use crate::module::{Module, ModuleInner};

@@ -15,8 +15,8 @@ use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
-pub use stats::Stats;
 use stats::Counters;
+pub use stats::Stats;
 
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};

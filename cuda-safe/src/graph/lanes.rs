@@ -36,6 +36,7 @@ pub(super) struct Mark {
     pub(super) nodes: Arc<[RawNode]>,
 }
 
+/// What later uses of some bytes come after.
 #[derive(Clone, PartialEq, Default)]
 pub(super) struct Order {
     pub(super) write: Option<Mark>,

@@ -1,31 +1,26 @@
 //! Streams: queues of work on a device.
 
 mod callback;
+mod inner;
 mod mark;
 mod order;
 mod slab;
 
+pub(crate) use inner::StreamInner;
 pub use mark::Mark;
 pub(crate) use order::create_event;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use cuda_sys::{CUresult, CUstream, CUstream_flags, MissingSymbol};
+use cuda_sys::{CUresult, CUstream, CUstream_flags};
 
 use crate::context::{Context, ContextInner};
-use crate::driver::{DeviceState, forked};
-use crate::error::{Error, LaunchRecord, Result};
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::Capture;
-use crate::launch::names;
-use crate::memory::{Enqueuing, Packing};
-use crate::trace::timed;
-
-/// How many launches a stream remembers for error reports.
-const REMEMBERED: usize = 8;
+use crate::memory::Enqueuing;
 
 /// A stream: work enqueued on it runs in order, and unordered with other streams unless a buffer
 /// is used on both.
@@ -39,38 +34,6 @@ const REMEMBERED: usize = 8;
 pub struct Stream {
     inner: Arc<StreamInner>,
 }
-
-pub(crate) struct StreamInner {
-    pub(crate) context: Arc<ContextInner>,
-    pub(crate) raw: CUstream,
-    /// Unique in the process, never used again.
-    pub(crate) id: u64,
-    /// The number of the newest enqueue whose driver call has returned.
-    sequence: AtomicU64,
-    /// Everything up to this number is known to be done, from a wait of the host.
-    completed: AtomicU64,
-    /// What this stream already waits for: stream number and sequence.
-    waited: Mutex<Vec<(u64, u64)>>,
-    /// The newest event recorded for others to wait for.
-    marker: Mutex<Option<order::Marker>>,
-    /// The last launches: kernel number in the upper half, sequence in the lower.
-    launches: [AtomicU64; REMEMBERED],
-    /// The staging block that small uploads are packed into.
-    pub(crate) upload: Mutex<Option<Packing>>,
-    /// Host functions enqueued and perhaps not run yet.
-    callbacks: Mutex<Vec<u64>>,
-    /// `Some` for a stream that records a graph, from its first moment to its last.
-    pub(crate) capture: Option<Arc<Capture>>,
-    /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
-    foreign: Option<Box<dyn Any + Send + Sync>>,
-}
-
-// SAFETY: a CUstream may be used from any thread; everything else in the struct is Send.
-unsafe impl Send for StreamInner {}
-// SAFETY: the driver locks the stream itself; everything else is atomic or behind a mutex.
-unsafe impl Sync for StreamInner {}
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Stream {
     /// A new stream with default priority.
@@ -136,20 +99,7 @@ impl Stream {
         foreign: Option<Box<dyn Any + Send + Sync>>,
         capture: Option<Arc<Capture>>,
     ) -> Self {
-        let inner = Arc::new(StreamInner {
-            context,
-            raw,
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            sequence: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
-            waited: Mutex::new(Vec::new()),
-            marker: Mutex::new(None),
-            launches: [const { AtomicU64::new(0) }; REMEMBERED],
-            upload: Mutex::new(None),
-            callbacks: Mutex::new(Vec::new()),
-            capture,
-            foreign,
-        });
+        let inner = Arc::new(StreamInner::new(context, raw, foreign, capture));
         if inner.capture.is_none() {
             inner.context.register_stream(&inner);
         }
@@ -405,148 +355,4 @@ pub(crate) fn outside_capture(what: &str) -> Error {
         "each launch of the graph waits for what used its memory before; `Stream::fork` makes \
          another stream of the same recording",
     )
-}
-
-impl StreamInner {
-    /// Fails on a stream that records: `what` waits for the device, asks it, or goes through memory
-    /// that is used again before a graph runs.
-    pub(crate) fn not_capturing(&self, what: &str) -> Result<()> {
-        if self.capture.is_none() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("{what} can't be recorded")).with_hint(
-            "do it on another stream, before the capture or after a launch of the graph",
-        ))
-    }
-
-    #[inline]
-    pub(crate) fn state(&self) -> &'static DeviceState {
-        self.context.state
-    }
-
-    /// Turns the answer of a call on this stream into a result. A fatal one carries what was
-    /// launched here lately.
-    #[inline]
-    pub(crate) fn answer(
-        &self,
-        call: &'static str,
-        result: Result<CUresult, MissingSymbol>,
-    ) -> Result<()> {
-        match result {
-            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
-            other => Err(self.context.state.failed(call, other, || self.last_launches())),
-        }
-    }
-
-    /// Remembers a launch for error reports.
-    #[inline]
-    pub(crate) fn remember(&self, kernel: u32, sequence: u64) {
-        let slot = (sequence % REMEMBERED as u64) as usize;
-        let record = u64::from(kernel) << 32 | (sequence & u64::from(u32::MAX));
-        self.launches[slot].store(record, Ordering::Relaxed);
-    }
-
-    /// The last launches, newest first.
-    pub(crate) fn last_launches(&self) -> Vec<LaunchRecord> {
-        let now = self.enqueued();
-        let mut records: Vec<LaunchRecord> = self
-            .launches
-            .iter()
-            .map(|slot| slot.load(Ordering::Relaxed))
-            .filter(|record| *record != 0)
-            .map(|record| {
-                // The upper half of the sequence is the stream's own, less a borrow when the
-                // lower half has wrapped since.
-                let low = record & u64::from(u32::MAX);
-                let mut sequence = (now & !u64::from(u32::MAX)) | low;
-                if sequence > now {
-                    sequence = sequence.wrapping_sub(1 << 32);
-                }
-                LaunchRecord { kernel: names::get((record >> 32) as u32), sequence }
-            })
-            .collect();
-        records.sort_by_key(|record| std::cmp::Reverse(record.sequence));
-        records
-    }
-
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        self.state().usable()?;
-        self.not_capturing("Stream::synchronize")?;
-        let enqueued = self.enqueued();
-        let result = timed!(DEBUG, [stream = self.id, "synchronize stream"], {
-            // SAFETY: the stream is live: `self` owns it or its owner token keeps it so.
-            unsafe { self.state().sys.cuStreamSynchronize(self.raw) }
-        });
-        self.answer("cuStreamSynchronize", result)?;
-        self.complete(enqueued);
-        Ok(())
-    }
-
-    /// Lets go of what the stream holds besides its handle. Enqueues at most an event.
-    fn retire(&self) {
-        let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(packing) = block {
-            self.context.staging.retire(self, packing.block);
-        }
-        let marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The call above may have met the device's end.
-        if let Some(marker) = marker.filter(|_| self.state().is_usable()) {
-            marker.destroy(&self.context);
-        }
-    }
-}
-
-impl StreamInner {
-    /// What the drop does, with its error. Nothing is left for the drop if it went well.
-    fn close(&mut self) -> Result<()> {
-        self.drop_callbacks();
-        self.retire();
-        // One of the calls above may have met the device's end.
-        self.state().usable()?;
-        if self.foreign.is_none() {
-            match &self.capture {
-                Some(capture) => capture.destroy_when_ended(&self.context, self.raw),
-                None => {
-                    // SAFETY: as in the drop.
-                    let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
-                    self.answer("cuStreamDestroy", result)?;
-                }
-            }
-            // From here on as somebody else's: there is nothing to destroy.
-            self.foreign = Some(Box::new(()));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for StreamInner {
-    fn drop(&mut self) {
-        if forked() {
-            // Whatever locks are needed may be held by a thread that exists in the parent only.
-            return;
-        }
-        if !self.state().is_usable() {
-            // The driver is not asked any more; host functions will never be called.
-            self.drop_callbacks();
-            return;
-        }
-        self.drop_callbacks();
-        self.retire();
-        if self.foreign.is_some() {
-            return;
-        }
-        if let Some(capture) = &self.capture {
-            capture.destroy_when_ended(&self.context, self.raw);
-            return;
-        }
-        // One of the calls above may have met the device's end.
-        if self.state().is_usable() {
-            // SAFETY: ours to destroy, and this is the last handle. Work that is still running
-            // finishes: cuStreamDestroy neither waits nor cancels.
-            let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
-            if let Err(error) = self.answer("cuStreamDestroy", result) {
-                self.context.keep_drop_error(error);
-            }
-        }
-    }
 }
