@@ -46,14 +46,23 @@
 //! launches. After a fatal one the process has lost the device: every later call answers the same
 //! error and every drop is quiet.
 //!
+//! # Beyond launches
+//! - [`Context::capture`] records work as a graph, [`GraphExec`], that is launched as often as wanted.
+//! - [`PinnedBuffer`]s are moved into a [`Transfer`], to be waited for or awaited; [`UnifiedBuffer`] is
+//!   memory that host and device both see, managed, pinned or registered.
+//! - [`PitchedLayout`] says where rectangles and boxes lie, for 2D and 3D copies.
+//! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
+//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue.
+//!
 //! # Features
 //! None is on by default.
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `tracing`: what happens is told to the `tracing` crate, under the target `cuda_safe`: launches,
-//!   copies, allocations and frees at `TRACE`; waits, loads of modules and synchronisations, with
-//!   their times in nanoseconds, at `DEBUG`; compiles at `INFO`; errors of the driver at `ERROR`,
-//!   and those that a drop met at `WARN`.
+//!   recorded ones too, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
+//!   streams made to wait and, with their times in nanoseconds, loads of modules and waits of the host
+//!   at `DEBUG`; compiles, cached ones too, at `INFO`; every error of the driver at `ERROR`, also one
+//!   that is dealt with, such as a cubin refused in favour of PTX; those that a drop met at `WARN`.
 //! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
 // First: the others use its macros.

@@ -54,7 +54,8 @@ impl Context {
     }
 
     /// Lets kernels of this context use memory of `other`, what exists and what is allocated later:
-    /// launches here may then be given its buffers. One direction; enabling twice is no error.
+    /// launches here may then be given its buffers. One direction; enabling twice is no error, and with itself
+    /// it does nothing.
     ///
     /// That goes for memory that this crate allocates. Of memory that came in by
     /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) only the owner knows who may use

@@ -106,7 +106,9 @@ impl Program {
         self
     }
 
-    /// The image for `arch`, clamped to what the compiler supports. From the cache if it has it: then
+    /// The image for `arch`, clamped to what the compiler supports: the newest one found, if none was
+    /// given, whose PTX an older driver refuses. Where a driver is at hand
+    /// [`compile_for_driver`](Self::compile_for_driver) is the one to call. From the cache if it has it: then
     /// the compiler's library is not even loaded.
     ///
     /// # Errors

@@ -20,7 +20,8 @@ impl Context {
     ///
     /// `record` is given a stream of its own, on which nothing runs: launches, copies between device
     /// memory and fills become nodes of the graph. `state` holds what the graph works on; it moves in
-    /// and is reachable again through [`GraphExec::state`]. Buffers that the closure borrows from
+    /// and is reachable again through [`GraphExec::state`]. In the closure it is a `&mut`, so kernels
+    /// are given `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut state.y`. Buffers that the closure borrows from
     /// around it stay borrowed as long as the graph lives.
     ///
     /// ```no_run
@@ -54,8 +55,10 @@ impl Context {
     /// a graph is captured, and none of it is waited for then.
     ///
     /// # What a recording can't hold
-    /// Waiting for the device or asking it, downloads to the host's memory, and events and streams
-    /// from outside: each is an error before the driver is asked, so the capture goes on. The slice
+    /// Waiting for the device or asking it, downloads to the host's memory, and waiting for events and
+    /// streams from outside: each is an error before the driver is asked, so the capture goes on. What
+    /// the closure enqueues on *other* streams than the one it is given, and its forks, is not
+    /// recorded: it runs at once, and no error tells. The slice
     /// of an upload is read while recording, and each launch of the graph copies it again.
     ///
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it

@@ -64,6 +64,18 @@ impl Stream {
     /// Records a part of the graph that runs only if `flag[0]` is not zero when the graph gets there.
     /// `body` enqueues it on the stream that it is given. Needs a driver of CUDA 12.4.
     ///
+    /// ```no_run
+    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # kernels! { struct Kernels;
+    /// #     unsafe in "" { safe fn repair(x: &mut [f32], n: usize) where n <= x.len(); } }
+    /// # fn run(context: &Context, kernels: &Kernels, x: DeviceBuffer<f32>, broken: DeviceBuffer<u32>) -> Result<()> {
+    /// let (n, shape) = (x.len(), Launch::cover(x.len(), 256));
+    /// let graph = context.capture((x, broken), |stream, (x, broken)| {
+    ///     stream.record_if(&*broken, |stream| kernels.repair(stream, shape, &mut *x, n))
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record, or for an
     /// empty `flag`; what `body` answered, after which the capture fails too; otherwise what the
@@ -80,7 +92,7 @@ impl Stream {
 
     /// Records a part of the graph that runs again and again as long as `flag[0]` is not zero, which
     /// is looked at before each time. `body` enqueues it on the stream that it is given, and is given
-    /// the flag, which it has to change for the loop to end. Needs a driver of CUDA 12.4.
+    /// the flag, as a view to pass on, which it has to change for the loop to end. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};

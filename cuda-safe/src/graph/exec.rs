@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::launch::names;
 use crate::memory::Enqueuing;
 use crate::stream::Stream;
+use crate::trace::event;
 
 /// A graph, ready to be launched, and the state that it works on; made by
 /// [`Context::capture`](crate::Context::capture) or a [`GraphBuilder`](crate::GraphBuilder).
@@ -144,6 +145,8 @@ impl<'env, S> GraphExec<'env, S> {
         for (allocation, range, access) in self.template.uses.iter() {
             enqueuing.end_use(allocation, range, access, sequence);
         }
+        drop(enqueuing);
+        event!(TRACE, stream = inner.id, sequence, "graph launch");
         done
     }
 
@@ -188,6 +191,9 @@ impl<'env, S> GraphExec<'env, S> {
     /// arguments, extents and kernel, on a stream where nothing else can be enqueued. Launches of the
     /// graph that are enqueued already are not affected.
     ///
+    /// The closure lends the graph what it borrows (`'env`), so locals of a loop must be moved in, and
+    /// kernels be a reference that lives long enough, as here, or a clone.
+    ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
     /// # kernels! { struct Kernels;
@@ -212,7 +218,9 @@ impl<'env, S> GraphExec<'env, S> {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the node is not one of this graph,
     /// nothing or more than one launch was made, the launch has other attributes (cooperative,
-    /// cluster, priority), or it uses memory that a node beside it uses; what `record` answered;
+    /// cluster, priority), or, in a graph with branches (after [`Stream::fork`], or from a
+    /// [`GraphBuilder`](crate::GraphBuilder)), it uses memory that another node uses and this one did
+    /// not; what `record` answered;
     /// otherwise what the driver answered. The node is then as it was, unless `record` fails after its
     /// launch.
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
@@ -247,7 +255,9 @@ impl<'env, S> GraphExec<'env, S> {
     }
 
     /// Records the graph anew, with the state that it has. The executable graph is changed in place
-    /// where the shape is the same, which is much cheaper than making it anew.
+    /// where the shape is the same, which is much cheaper than making it anew. A graph with branches in
+    /// which launches are named (by [`Stream::last_node`]) is always made anew: the driver doesn't say
+    /// which node became which.
     ///
     /// # Errors
     /// As [`Context::capture`](crate::Context::capture). The graph is then as it was, unless the

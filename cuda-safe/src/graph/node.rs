@@ -85,10 +85,12 @@ impl Update {
         }
         if self.branches && others.conflict(allocation, &range, access, &self.node.keys) {
             return Err(Error::invalid(
-                "another node of the graph uses this memory, and may run at the same time",
+                "another node of this graph, which has branches, uses this memory: it is not known \
+                 whether the two are ordered",
             )
             .with_hint(
-                "in a graph with branches only new memory may be given to a node; capture again",
+                "in a graph with branches a node can only be given memory that it or no node uses; \
+                 record it anew with `GraphExec::recapture`",
             ));
         }
         self.uses.push((allocation.clone(), range, access));

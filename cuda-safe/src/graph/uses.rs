@@ -27,6 +27,14 @@ impl Key {
         }
     }
 
+    /// Whether a use by this key is no more than one by the other.
+    fn is_within(&self, other: &Self) -> bool {
+        self.allocation == other.allocation
+            && other.start <= self.start
+            && self.end <= other.end
+            && (other.writes || !self.writes)
+    }
+
     fn conflicts_with(&self, other: &Self) -> bool {
         self.allocation == other.allocation
             && self.start < other.end
@@ -82,7 +90,8 @@ impl Uses {
         }
     }
 
-    /// Whether a use would conflict with one that is counted, other than those of `own`.
+    /// Whether a use would conflict with one that is counted, other than those of `own`. What `own`
+    /// has used already conflicts with nothing anew.
     pub(crate) fn conflict(
         &self,
         allocation: &Arc<Allocation>,
@@ -91,6 +100,9 @@ impl Uses {
         own: &[Key],
     ) -> bool {
         let key = Key::new(allocation, range, access);
+        if own.iter().any(|mine| key.is_within(mine)) {
+            return false;
+        }
         let all = Key { start: 0, end: 0, writes: false, ..key };
         self.0
             .range(all..)

@@ -171,7 +171,7 @@ pub(crate) fn special(
         return Err(Error::invalid(format!(
             "clusters of {cluster} asked for, but the device has no clusters"
         ))
-        .with_hint("they need compute capability 9.0"));
+        .with_hint("they need compute capability 9.0, and a GPU: the software device has none"));
     }
     let blocks = cluster.count();
     if blocks == 0 {

@@ -11,6 +11,7 @@ use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 #[diagnostic::on_unimplemented(
     message = "the kernel reads `{T}`s from device memory here: pass `&buffer` or a `DeviceSlice`",
     label = "`{Self}` is no device memory of `{T}` to read",
+    note = "of an `x: &mut DeviceBuffer<{T}>` pass `&*x`",
     note = "memory of the host must be uploaded first: `DeviceBuffer::from_slice(&stream, &data)?`"
 )]
 pub trait ReadView<'a, T: Copy + 'static> {

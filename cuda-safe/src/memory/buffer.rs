@@ -12,6 +12,7 @@ use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
 use super::pinned::PinnedBuffer;
+use super::shaped::{Extent, PitchedLayout};
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::transfer::Transfer;
 use crate::error::{Error, Result};
@@ -310,6 +311,61 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         source: impl Into<DeviceSlice<'b, T>>,
     ) -> Result<()> {
         self.as_slice_mut().copy_from(stream, source)
+    }
+
+    /// Copies a rectangle or a box from the host, in `stream`'s order. Returns when it was read.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::upload_3d`].
+    #[doc(alias = "cuMemcpy2D")]
+    #[doc(alias = "cuMemcpy3D")]
+    pub fn upload_3d(
+        &mut self,
+        stream: &Stream,
+        to: PitchedLayout,
+        source: &[T],
+        from: PitchedLayout,
+        extent: impl Into<Extent>,
+    ) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        self.as_slice_mut().upload_3d(stream, to, source, from, extent)
+    }
+
+    /// Copies a rectangle or a box to the host. Waits until it is written.
+    ///
+    /// # Errors
+    /// As [`DeviceSlice::download_3d`].
+    #[doc(alias = "cuMemcpy2D")]
+    #[doc(alias = "cuMemcpy3D")]
+    pub fn download_3d(
+        &self,
+        stream: &Stream,
+        from: PitchedLayout,
+        target: &mut [T],
+        to: PitchedLayout,
+        extent: impl Into<Extent>,
+    ) -> Result<()>
+    where
+        T: AnyBitPattern,
+    {
+        self.as_slice().download_3d(stream, from, target, to, extent)
+    }
+
+    /// Copies a rectangle or a box from elsewhere on the device, in `stream`'s order.
+    ///
+    /// # Errors
+    /// As [`DeviceSliceMut::copy_3d_from`].
+    pub fn copy_3d_from<'b>(
+        &mut self,
+        stream: &Stream,
+        to: PitchedLayout,
+        source: impl Into<DeviceSlice<'b, T>>,
+        from: PitchedLayout,
+        extent: impl Into<Extent>,
+    ) -> Result<()> {
+        self.as_slice_mut().copy_3d_from(stream, to, source, from, extent)
     }
 
     /// A new buffer at home on `stream` with a copy of this one's elements.

@@ -209,7 +209,7 @@ fn explain(
     {
         return error.with_hint(format!(
             "the image is PTX {major}.{minor}, which this driver (CUDA {}.{}) does not know: use \
-             an NVRTC no newer than the driver (`cargo xtask setup` fetches one), load a cubin for \
+             an NVRTC no newer than the driver (`nvrtc::Program::compile_for_driver` chooses one), load a cubin for \
              the device instead, or update the driver",
             driver / 1000,
             driver % 1000 / 10,

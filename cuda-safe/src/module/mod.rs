@@ -104,13 +104,13 @@ impl Module {
         Self::load_with(context, ModuleImage::Fatbin(fatbin), &JitOptions::default())
     }
 
-    /// Compiles CUDA C++ for the context's device, or finds it in the cache, and loads it. For
-    /// options, headers and templates see [`nvrtc::Program`] and [`KernelSource`].
+    /// Compiles CUDA C++ for the context's device, or finds it in the cache, and loads it: text, or an
+    /// [`nvrtc::Program`], which has options, headers and templates.
     ///
     /// # Errors
     /// [`ErrorKind::Compile`](crate::ErrorKind::Compile) with the compiler's log; otherwise as
     /// [`Module::load`].
-    pub fn compile(context: &Context, source: &str) -> Result<Self> {
+    pub fn compile(context: &Context, source: impl KernelSource) -> Result<Self> {
         source.load_kernels(context, &[])
     }
 

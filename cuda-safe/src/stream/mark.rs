@@ -92,8 +92,13 @@ impl Stream {
     /// # fn run(stream: &Stream, a: &DeviceBuffer<f32>, b: &DeviceBuffer<f32>, c: &mut DeviceBuffer<f32>) -> Result<()> {
     /// let (pa, pb, pc) = (a.as_raw(), b.as_raw(), c.as_raw());
     /// // SAFETY: `gemm` enqueues on the stream alone, reads a and b and writes c, within bounds.
-    /// let status = unsafe { stream.enqueue((a, b, c), |raw| gemm(raw, pa, pb, pc)) }?;
+    /// let status = unsafe { stream.enqueue((a, b, &mut *c), |raw| gemm(raw, pa, pb, pc)) }?;
     /// assert_eq!(status, 0);
+    /// // A function of the driver that this crate does not wrap; the table is fetched before.
+    /// let (sys, bytes) = (stream.context().driver().as_sys(), c.bytes());
+    /// // SAFETY: it writes c alone, all of it, on the stream.
+    /// let code = unsafe { stream.enqueue((c,), |raw| sys.cuMemsetD8Async(pc, 0, bytes, raw)) }??;
+    /// assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
     /// # Ok(()) }
     /// ```
     ///
@@ -102,9 +107,10 @@ impl Stream {
     /// caller's to look at.
     ///
     /// # Safety
-    /// `call` uses nothing of this crate, whose locks are held. What it enqueues goes to the stream
-    /// that it is given, and uses device memory of this crate only as `uses` says. What it needs
-    /// besides lives until it has run; on a stream that records, as long as the graph.
+    /// `call` must not call this crate, some of whose locks are held: it would deadlock. What it
+    /// enqueues goes to the stream that it is given, and uses device memory of this crate only as
+    /// `uses` says. What it needs besides lives until it has run; on a stream that records, as long as
+    /// the graph.
     pub unsafe fn enqueue<A: KernelArgs, R>(
         &self,
         uses: A,

@@ -301,7 +301,8 @@ impl Stream {
         Ok(())
     }
 
-    /// A number that names this stream in the process and is never used again.
+    /// A number that names this stream in the process and is never used again; the events of the
+    /// feature `tracing` call it `stream`.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.inner.id

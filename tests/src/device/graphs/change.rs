@@ -81,10 +81,10 @@ fn a_node_beside_others(device: &TestDevice) -> TestResult {
     let node = named(&graph)?;
     let refused =
         graph.update(node, move |stream, [a, _, c]| basic.copy(stream, SHAPE, &*c, &mut *a, n));
-    is_invalid(refused, "another node of the graph uses this memory")?;
+    is_invalid(refused, "another node of this graph")?;
     let refused =
         graph.update(node, move |stream, [_, _, c]| basic.fill(stream, SHAPE, &mut *c, n, 1));
-    is_invalid(refused, "another node of the graph uses this memory")?;
+    is_invalid(refused, "another node of this graph")?;
     // What it has used itself it may go on using, the other way round too.
     graph.state_mut()[0].fill(&stream, 8)?;
     graph.state_mut()[1].fill(&stream, 9)?;
