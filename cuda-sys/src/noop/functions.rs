@@ -157,6 +157,28 @@ functions! {
     fn cuStreamIsCapturing(_stream: CUstream, status: *mut CUstreamCaptureStatus) {
         put(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
+    fn cuStreamBeginCapture_v2(_stream: CUstream, _mode: CUstreamCaptureMode) { Ok(()) }
+    fn cuStreamEndCapture(_stream: CUstream, graph: *mut CUgraph) { put(graph, fresh()) }
+    fn cuStreamGetCaptureInfo_v3(
+        _stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut cuuint64_t,
+        _graph: *mut CUgraph, _nodes: *mut *const CUgraphNode, _edges: *mut *const CUgraphEdgeData,
+        count: *mut usize
+    ) {
+        put(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)?;
+        put(id, 1)?;
+        put(count, 0)
+    }
+    fn cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, _graph: CUgraph, _flags: c_ulonglong) {
+        current()?;
+        put(exec, fresh())
+    }
+    fn cuGraphExecUpdate_v2(
+        _exec: CUgraphExec, _graph: CUgraph, _info: *mut CUgraphExecUpdateResultInfo
+    ) { Ok(()) }
+    fn cuGraphClone(copy: *mut CUgraph, _graph: CUgraph) { put(copy, fresh()) }
+    fn cuGraphLaunch(_exec: CUgraphExec, _stream: CUstream) { Ok(()) }
+    fn cuGraphDestroy(_graph: CUgraph) { Ok(()) }
+    fn cuGraphExecDestroy(_exec: CUgraphExec) { Ok(()) }
     fn cuLaunchHostFunc(_stream: CUstream, function: CUhostFn, data: *mut c_void) {
         match function {
             Some(function) => { function(data); Ok(()) }

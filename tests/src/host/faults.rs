@@ -37,7 +37,7 @@ fn run(scenario: Scenario, context: &Context) -> cuda_safe::Result<()> {
 
 /// Whether an error's call is this function: errors leave the version out.
 fn is_call(error: &Error, name: &str) -> bool {
-    let base = name.strip_suffix("_v2").unwrap_or(name);
+    let base = name.strip_suffix("_v2").or_else(|| name.strip_suffix("_v3")).unwrap_or(name);
     error.call() == Some(base) || error.call() == Some(name)
 }
 

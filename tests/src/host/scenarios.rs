@@ -59,6 +59,7 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("globals", globals),
     ("host_functions", host_functions),
     ("raw_handles", raw_handles),
+    ("graphs", graphs),
     ("closing", closing),
     ("closing_after_others", closing_after_others),
     ("upkeep", upkeep),
@@ -319,6 +320,28 @@ fn raw_handles(s: &Steps<'_>) -> Result<()> {
 /// The error alone: what came back with it is dropped.
 fn closed<T>(result: Result<(), (T, cuda_safe::Error)>) -> Result<()> {
     result.map_err(|(_, error)| error)
+}
+
+fn graphs(s: &Steps<'_>) -> Result<()> {
+    let (stream, one) = (s.stream()?, s.at(s.module()?.kernel("one"))?);
+    let buffer = s.at(DeviceBuffer::<u8>::zeroed(&stream, 100))?;
+    let record = |stream: &Stream, buffer: &mut DeviceBuffer<u8>| {
+        s.at(buffer.upload(stream, &[1; 100]))?;
+        let other = s.at(stream.fork())?;
+        // SAFETY: nothing runs on this driver.
+        s.at(unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &*buffer)) })?;
+        s.at(stream.host_function_mut(|| ()))
+    };
+    let mut graph = s.at(s.context.capture(buffer, record))?;
+    s.at(graph.launch(&stream))?;
+    s.at(graph.recapture(record))?;
+    let mut copy = s.at(graph.try_clone(()))?;
+    s.at(copy.launch(&stream))?;
+    s.drop(copy);
+    let (buffer, closed) = graph.close();
+    s.at(closed)?;
+    s.drop(buffer);
+    s.at(s.context.collect())
 }
 
 fn closing(s: &Steps<'_>) -> Result<()> {

@@ -23,7 +23,8 @@ macro_rules! words {
 
 words! {
     u8, u16, u32, u64, usize, i32;
-    CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUpointer_attribute
+    CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUpointer_attribute,
+    CUstreamCaptureMode
 }
 
 impl<T> Word for *mut T {
@@ -97,6 +98,21 @@ functions! {
     fn cuStreamSynchronize(stream: CUstream);
     fn cuStreamQuery(stream: CUstream);
     fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+    fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+    fn cuStreamGetCaptureInfo_v3(
+        stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut cuuint64_t,
+        graph: *mut CUgraph, nodes: *mut *const CUgraphNode, edges: *mut *const CUgraphEdgeData,
+        count: *mut usize
+    );
+    fn cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+    fn cuGraphExecUpdate_v2(
+        exec: CUgraphExec, graph: CUgraph, info: *mut CUgraphExecUpdateResultInfo
+    );
+    fn cuGraphClone(copy: *mut CUgraph, graph: CUgraph);
+    fn cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
+    fn cuGraphDestroy(graph: CUgraph);
+    fn cuGraphExecDestroy(exec: CUgraphExec);
     fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
     fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void);
     fn cuEventCreate(event: *mut CUevent, flags: c_uint);

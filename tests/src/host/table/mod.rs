@@ -32,7 +32,7 @@ pub(crate) struct Call {
 }
 
 /// Functions that make something, what undoes them, and what they make. The first argument of the
-/// first kind is where the handle goes; of the second, the handle.
+/// first kind, of some the second, is where the handle goes; of the second kind, the handle.
 const PAIRS: &[(&str, &str)] = &[
     ("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"),
     ("cuStreamCreateWithPriority", "cuStreamDestroy_v2"),
@@ -44,6 +44,10 @@ const PAIRS: &[(&str, &str)] = &[
     ("cuMemAlloc_v2", "cuMemFree_v2"),
     ("cuMemHostRegister_v2", "cuMemHostUnregister"),
     ("cuModuleLoadDataEx", "cuModuleUnload"),
+    ("cuStreamBeginCapture_v2", "cuStreamEndCapture"),
+    ("cuStreamEndCapture", "cuGraphDestroy"),
+    ("cuGraphClone", "cuGraphDestroy"),
+    ("cuGraphInstantiateWithFlags", "cuGraphExecDestroy"),
 ];
 
 /// Where a launch's arguments stand among those of the call.
@@ -274,12 +278,13 @@ unsafe fn through(
     }
     let mut log = recorder.log();
     if PAIRS.iter().any(|(make, _)| *make == name) {
-        let place = std::ptr::with_exposed_provenance::<u64>(usize::try_from(args[0]).unwrap_or(0));
+        let place = args[usize::from(name == "cuStreamEndCapture")];
+        let place = std::ptr::with_exposed_provenance::<u64>(usize::try_from(place).unwrap_or(0));
         let made = match name {
-            // Registering makes nothing: the memory is there.
-            "cuMemHostRegister_v2" => args[0],
+            // Registering makes nothing: the memory is there. A capture goes by its stream.
+            "cuMemHostRegister_v2" | "cuStreamBeginCapture_v2" => args[0],
             // SAFETY: the call has succeeded, so it has written a handle or an address, 8 bytes, to
-            // the place that its first argument names.
+            // the place that its argument names.
             _ => unsafe { *place },
         };
         // The log may have been taken meanwhile, by a host function that the call has run.
@@ -291,12 +296,12 @@ unsafe fn through(
             let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
             owners.insert(made, Arc::downgrade(&recorder));
         }
-    } else {
-        if OWNED.iter().any(|(_, undo)| *undo == name) {
-            OWNERS.lock().unwrap_or_else(PoisonError::into_inner).remove(&args[0]);
-        }
-        log.undo(&call, false);
     }
+    // The end of a capture does both.
+    if OWNED.iter().any(|(_, undo)| *undo == name) {
+        OWNERS.lock().unwrap_or_else(PoisonError::into_inner).remove(&args[0]);
+    }
+    log.undo(&call, false);
     code
 }
 
