@@ -50,11 +50,11 @@ unsafe impl<S: Sync> Sync for GraphExec<'_, S> {}
 /// What [`GraphExec::recapture`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recaptured {
-    /// The executable graph was changed in place. Nodes keep their names; those that the recapture
-    /// gave are not known.
+    /// The executable graph was changed in place. Nodes keep their names, and those that the recapture
+    /// has given them hold too, until the next.
     Updated,
-    /// The shape differs, or what was named in it: a new one was made. Nodes named before the recapture are no longer known;
-    /// those named in it are.
+    /// The shape differs, or what was named in it: a new one was made. Nodes named before the recapture
+    /// are no longer known; those named in it are.
     Rebuilt,
 }
 
@@ -228,7 +228,8 @@ impl<'env, S> GraphExec<'env, S> {
     where
         F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
     {
-        let known = node.recording == self.template.number;
+        let newest = self.newest.as_ref().map(|newest| newest.number);
+        let known = [Some(self.template.number), newest].contains(&Some(node.recording));
         let index = node.index;
         let Some(kernel) = self.template.nodes.get(index).filter(|_| known).cloned() else {
             return Err(Error::invalid("the node is not one of this graph"));

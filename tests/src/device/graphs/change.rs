@@ -1,6 +1,9 @@
 //! What becomes of a recorded graph: changed nodes, recaptures, clones, children, and graphs put
 //! together from parts and conditions.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use cuda_safe::{DeviceBuffer, GraphBuilder, Launch, Recaptured, Result};
 
 use super::super::MS;
@@ -146,16 +149,22 @@ fn recaptured(device: &TestDevice) -> TestResult {
     let node = named(&graph)?;
     graph.launch(&stream)?;
     // Other arguments, the same shape; and then the other way round.
+    let renamed = Rc::new(Cell::new(None));
+    let place = renamed.clone();
     let again = graph.recapture(move |stream, (a, b)| {
         device.count(basic.add(stream, SHAPE, &mut *b, n, 10))?;
-        stream.last_node()?;
+        place.set(Some(stream.last_node()?));
         device.count(basic.copy(stream, SHAPE, &*b, &mut *a, n))
     })?;
     ensure_eq!(again, Recaptured::Updated);
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 11)?;
-    graph.update(node, move |stream, (_, b)| basic.add(stream, SHAPE, &mut *b, n, 100))?;
-    graph.launch(&stream)?;
+    // By the name that it has kept, and by the one that the recapture gave.
+    for node in [Some(node), renamed.get()] {
+        let node = node.ok_or_else(did_not_run)?;
+        graph.update(node, move |stream, (_, b)| basic.add(stream, SHAPE, &mut *b, n, 50))?;
+        graph.launch(&stream)?;
+    }
     all_are(&graph.state().0, &stream, 111)?;
     let again = graph.recapture(move |stream, (a, _)| basic.fill(stream, SHAPE, &mut *a, n, 7))?;
     ensure_eq!(again, Recaptured::Rebuilt);
