@@ -174,6 +174,21 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         if bytes == 0 {
             return Ok(());
         }
+        // Between memory that the host sees and a device's, the driver copies on streams of that
+        // device alone, unless it is a peer (measured). Elsewhere memory of the stream's device is in
+        // between.
+        let of_stream = |context| Arc::ptr_eq(context, &inner.context);
+        let far = match (to.is_visible(), from.is_visible()) {
+            (true, false) => !of_stream(from_context),
+            (false, true) => !of_stream(to_context),
+            _ => false,
+        };
+        if far {
+            let between = Allocation::new(stream, bytes)?;
+            let mut between = DeviceSliceMut::new(&between, 0, self.len());
+            between.copy_from_peer(stream, source)?;
+            return self.copy_from_peer(stream, between.as_slice());
+        }
         enqueuing.begin_peer_use(from, source.byte_range(), Access::Read)?;
         enqueuing.begin_peer_use(to, self.byte_range(), Access::Write)?;
         let done = inner.context.with_current(|| {

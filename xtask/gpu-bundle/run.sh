@@ -139,7 +139,9 @@ run_sanitize() {
     fi
     compute-sanitizer --version
     checked 'tests' memcheck --leak-check full -- --faults skip "$@"
-    for tool in racecheck initcheck synccheck; do
+    # It doesn't follow `bar.arrive`, which a kernel of these goldens is about, and sees races there.
+    checked 'tests' racecheck -- --faults skip --skip golden::block "$@"
+    for tool in initcheck synccheck; do
         checked 'tests' "$tool" -- --faults skip "$@"
     done
     # These make calls fail on purpose, so failed calls are not reported; what a fatal fault leaves

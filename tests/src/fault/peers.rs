@@ -90,11 +90,20 @@ fn copies_both_ways(open: Open) -> TestResult {
         let mut expected = vec![1; 100];
         expected[10..20].fill(5);
         first_difference(&target.to_vec(&near.other)?, &expected)?;
-        let mut seen = UnifiedBuffer::<u32>::pinned(&near.stream, 100)?;
-        seen.as_slice_mut().copy_from_peer(&near.stream, &source)?;
-        first_difference(&seen.host()?, &[5; 100])?;
-        target.as_slice_mut().copy_from_peer(&near.stream, &seen)?;
-        first_difference(&target.to_vec(&near.stream)?, &[5; 100])
+        let managed = UnifiedBuffer::<u32>::managed(&near.stream, 100)?;
+        for mut seen in [UnifiedBuffer::<u32>::pinned(&near.stream, 100)?, managed] {
+            for stream in [&near.stream, &far.stream] {
+                seen.host_mut()?.fill(2);
+                seen.as_slice_mut().copy_from_peer(stream, &source)?;
+                first_difference(&seen.host()?, &[5; 100])?;
+                let mut back = far.buffer(3, 100)?;
+                back.as_slice_mut().copy_from_peer(stream, &seen)?;
+                first_difference(&back.to_vec(&far.stream)?, &[5; 100])?;
+            }
+            target.as_slice_mut().copy_from_peer(&near.stream, &seen)?;
+            first_difference(&target.to_vec(&near.stream)?, &[5; 100])?;
+        }
+        Ok(())
     })
 }
 
