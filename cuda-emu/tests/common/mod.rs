@@ -4,8 +4,9 @@
 
 use core::ffi::c_void;
 use core::ptr;
+use std::cell::RefCell;
 use std::ffi::CString;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_sys::{
     CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeType, CUmodule,
@@ -98,8 +99,20 @@ pub(crate) use {call, fails, ok};
 
 pub(crate) const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
 
-/// Retains the primary context and makes it current on this thread.
+/// Whose turn it is: waiting for the context, as most tests do, ends what others capture in it.
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Held until the test's thread ends.
+    static MINE: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Retains the primary context and makes it current on this thread, which no other test uses
+/// meanwhile.
 pub(crate) fn context() -> CUcontext {
+    MINE.with_borrow_mut(|mine| {
+        mine.get_or_insert_with(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    });
     ok!(cuInit(0));
     let mut context = ptr::null_mut();
     ok!(cuDevicePrimaryCtxRetain(&raw mut context, 0));
