@@ -117,6 +117,18 @@ fn kernel(body: &str) -> String {
     format!(".version 8.0\n.target sm_90\n.address_size 64\n.entry k() {{\n{body}\n}}")
 }
 
+/// In an instruction that is kept as it was written, a name of a block that has ended is nobody's.
+#[test]
+fn names_of_ended_blocks_are_not_declared() {
+    let text = kernel(
+        ".reg .f32 %f<5>; .reg .b64 %rd<2>; { .param .b32 gone; }
+         tex.2d.v4.f32.f32 gone {%f1, %f2, %f3, %f4}, [%rd1, {%f0, %f0}];",
+    );
+    let error = ptx::parse(&text).expect_err("refused").message;
+    assert!(error.contains("`gone` is not declared here"), "{error}");
+    check(&text.replace(" gone {", " {"));
+}
+
 #[test]
 fn depth_and_size_are_limited() {
     let deep = 200_000;

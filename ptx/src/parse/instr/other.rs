@@ -89,6 +89,10 @@ impl<'a> Body<'_, 'a> {
                 None if name.starts_with('%') && !self.is_special(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared")));
                 }
+                // Of a block that has ended: the printer declares it for the whole function.
+                None if name != "_" && self.f.variables.iter().any(|var| var.name == name) => {
+                    return Err(self.cur.error_at(place, format!("`{name}` is not declared here")));
+                }
                 None => {
                     *self.cur = before;
                     return Ok(false);
