@@ -214,6 +214,7 @@ fn copies_and_memsets_of_every_shape() {
     let cube: Vec<u8> = (0..64).collect();
     let target = allocate(64);
     ok!(cuMemsetD32_v2(target, 0, 16));
+    ok!(cuCtxSynchronize());
     let copy = CUDA_MEMCPY3D {
         srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
         srcHost: cube.as_ptr().cast(),
