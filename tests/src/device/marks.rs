@@ -4,7 +4,8 @@ use cuda_safe::sys::{CUresult, CUstream};
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use super::checks::all_are;
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -23,10 +24,6 @@ const SHAPE: (u32, u32) = (8, 256);
 
 fn zeroed(stream: &Stream) -> Result<DeviceBuffer<u32>> {
     DeviceBuffer::zeroed(stream, N)
-}
-
-fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResult {
-    first_difference(&buffer.to_vec(stream)?, &vec![value; buffer.len()])
 }
 
 /// A memset behind the crate's back.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod buffers;
+mod checks;
 mod clusters;
 mod contexts;
 mod copies;

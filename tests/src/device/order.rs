@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use cuda_safe::{DeviceBuffer, Stream};
 
 use super::MS;
+use super::checks::all_are;
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
 
@@ -34,10 +35,6 @@ fn made(stream: &Stream, value: u32) -> cuda_safe::Result<DeviceBuffer<u32>> {
     buffer.fill(stream, value)?;
     stream.synchronize()?;
     Ok(buffer)
-}
-
-fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResult {
-    first_difference(&buffer.to_vec(stream)?, &vec![value; buffer.len()])
 }
 
 fn read_after_write(device: &TestDevice) -> TestResult {

@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cuda_safe::{DeviceBuffer, Event, GraphBuilder, GraphExec, GraphNode, Result, Stream};
+use cuda_safe::{DeviceBuffer, Event, GraphBuilder, Result, Stream};
 
 use super::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use super::checks::{all_are, did_not_run, is_invalid, named};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{Basic, Delay, TEMPLATES};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -34,29 +35,6 @@ const SHAPE: (u32, u32) = (4, 256);
 
 fn zeroed(stream: &Stream) -> Result<DeviceBuffer<u32>> {
     DeviceBuffer::zeroed(stream, N)
-}
-
-fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResult {
-    first_difference(&buffer.to_vec(stream)?, &vec![value; buffer.len()])
-}
-
-fn is_invalid<T>(result: Result<T>, part: &str) -> TestResult {
-    match result {
-        Ok(_) => Err(Failure::new(format!("no error about {part:?}"))),
-        Err(error) => {
-            ensure!(error.code().is_none(), "the driver was asked: {error}");
-            ensure!(error.to_string().contains(part), "{error}");
-            Ok(())
-        }
-    }
-}
-
-fn named<S>(graph: &GraphExec<'_, S>) -> std::result::Result<GraphNode, Failure> {
-    graph.nodes().next().ok_or_else(|| Failure::new("no node was named".to_owned()))
-}
-
-fn did_not_run() -> Failure {
-    Failure::new("the closure did not run".to_owned())
 }
 
 fn thread_panicked<T>(_: T) -> Failure {

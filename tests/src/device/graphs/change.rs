@@ -7,7 +7,8 @@ use std::rc::Rc;
 use cuda_safe::{DeviceBuffer, GraphBuilder, Launch, Recaptured, Result};
 
 use super::super::MS;
-use super::{N, SHAPE, all_are, did_not_run, is_invalid, named, zeroed};
+use super::super::checks::{all_are, did_not_run, is_invalid, named};
+use super::{N, SHAPE, zeroed};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
 
