@@ -109,8 +109,11 @@ impl Error {
         })
     }
 
+    /// An error of kind [`ErrorKind::Invalid`]: for crates on top of this one, which check what they are
+    /// asked before the driver is.
     #[cold]
-    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+    #[must_use]
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Invalid(message.into()))
     }
 
@@ -135,7 +138,9 @@ impl Error {
         self.edit(|inner| inner.asked = Some(asked))
     }
 
-    pub(crate) fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+    /// With a hint at what to do about it.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         let hint = hint.into();
         self.edit(|inner| inner.hint = Some(hint))
     }
