@@ -52,7 +52,8 @@
 //!   memory that host and device both see, managed, pinned or registered.
 //! - [`PitchedLayout`] says where rectangles and boxes lie, for 2D and 3D copies.
 //! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
-//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue.
+//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
+//!   [`Stream::sequence`] keeps graphs of other threads out of what several enqueues do together.
 //!
 //! # Features
 //! None is on by default.
@@ -90,7 +91,7 @@ mod ndarray;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 
-pub use context::{Context, Stats};
+pub use context::{Context, Sequence, Stats};
 pub use device::{
     ComputeMode, DecompressAlgorithms, Device, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
     RdmaFlushes, RdmaOrdering, Uuid,

@@ -6,10 +6,11 @@ mod captures;
 mod current;
 mod shelf;
 mod stats;
+mod turn;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
@@ -17,6 +18,8 @@ pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
 use stats::Counters;
 pub use stats::Stats;
+pub use turn::Sequence;
+use turn::Turn;
 
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
@@ -57,7 +60,7 @@ pub(crate) struct ContextInner {
     pub(crate) bin: Bin,
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
-    turn: Mutex<()>,
+    pub(crate) turn: Turn,
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
@@ -363,7 +366,7 @@ impl ContextInner {
             crew: Crew::default(),
             bin: Bin::default(),
             counters: Counters::default(),
-            turn: Mutex::new(()),
+            turn: Turn::default(),
             conditional: Conditional::default(),
             captures: Captures::default(),
             peers: Peers::default(),
@@ -395,11 +398,6 @@ impl ContextInner {
             });
             self.answer("cuCtxSynchronize", result)
         })
-    }
-
-    /// The turn to use memory that graphs use too: held from the ordering of a use to its recording.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this is the primary context that is kept for the next who asks.

@@ -59,7 +59,7 @@ impl<'a> Ordering<'a> {
     fn take_turn(&mut self) {
         // Taken twice it would wait for itself.
         if self.turn.is_none() {
-            self.turn = Some(self.stream.inner().context.turn());
+            self.turn = self.stream.inner().context.turn.take();
         }
     }
 

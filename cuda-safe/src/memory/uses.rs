@@ -138,7 +138,7 @@ impl Allocation {
     }
 
     #[inline]
-    pub(super) fn is_captured(&self) -> bool {
+    pub(crate) fn is_captured(&self) -> bool {
         self.captured.load(Ordering::Acquire)
     }
 
