@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{Context, KernelSource, Module, Result};
+use cuda_safe::{Context, Error, Kernel, KernelSource, Module, Result};
 
 use crate::headers::program;
 
@@ -24,13 +24,29 @@ struct Inner {
 }
 
 /// How many [`Source`]s there are.
-const SOURCES: usize = 2;
+const SOURCES: usize = 18;
 
 /// A source of kernels: an index into `Inner::modules`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
-    Sort,
-    HashGrid,
+    SortPairs32,
+    SortPairs64,
+    SortKeys,
+    SortCount,
+    Scan,
+    ScanOffsets,
+    Select,
+    Reduce,
+    GridBuild32,
+    GridBuild64,
+    GridUnbounded32,
+    GridUnbounded64,
+    GridOrder32,
+    GridOrder64,
+    GridQuery32,
+    GridQuery64,
+    GridNearest32,
+    GridNearest64,
 }
 
 /// The texts of a source: CUDA C++, its file's name, PTX.
@@ -48,8 +64,24 @@ impl Source {
     /// The kernels in CUDA C++, their file's name, and what NVRTC made of them.
     fn texts(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Sort => texts!("sort"),
-            Self::HashGrid => texts!("hash_grid"),
+            Self::SortPairs32 => texts!("sort_pairs_u32"),
+            Self::SortPairs64 => texts!("sort_pairs_u64"),
+            Self::SortKeys => texts!("sort_keys"),
+            Self::SortCount => texts!("sort_count"),
+            Self::Scan => texts!("scan"),
+            Self::ScanOffsets => texts!("scan_offsets"),
+            Self::Select => texts!("select"),
+            Self::Reduce => texts!("reduce"),
+            Self::GridBuild32 => texts!("hash_grid_build_f32"),
+            Self::GridBuild64 => texts!("hash_grid_build_f64"),
+            Self::GridUnbounded32 => texts!("hash_grid_unbounded_f32"),
+            Self::GridUnbounded64 => texts!("hash_grid_unbounded_f64"),
+            Self::GridOrder32 => texts!("hash_grid_order_f32"),
+            Self::GridOrder64 => texts!("hash_grid_order_f64"),
+            Self::GridQuery32 => texts!("hash_grid_query_f32"),
+            Self::GridQuery64 => texts!("hash_grid_query_f64"),
+            Self::GridNearest32 => texts!("hash_grid_nearest_f32"),
+            Self::GridNearest64 => texts!("hash_grid_nearest_f64"),
         }
     }
 }
@@ -105,5 +137,37 @@ impl fmt::Debug for Geometry {
             .field("exact_arch", &self.inner.exact_arch)
             .field("loaded", &loaded)
             .finish()
+    }
+}
+
+/// Kernels of one source, which are loaded together when one of them is asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Group<const N: usize> {
+    kernels: OnceLock<[Kernel; N]>,
+}
+
+impl<const N: usize> Group<N> {
+    /// The kernels of these names in `source`: the same in every call.
+    pub(crate) fn get(
+        &self,
+        geometry: &Geometry,
+        source: Source,
+        names: impl FnOnce() -> [String; N],
+    ) -> Result<&[Kernel; N]> {
+        if let Some(kernels) = self.kernels.get() {
+            return Ok(kernels);
+        }
+        let module = geometry.module(source)?;
+        let kernels = names().iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
+        // As many as names.
+        let kernels = kernels.try_into().map_err(|_| Error::invalid("a kernel is missing"))?;
+        // Another thread may have been faster; its kernels are the same.
+        Ok(self.kernels.get_or_init(|| kernels))
+    }
+}
+
+impl<const N: usize> fmt::Debug for Group<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.kernels.get().into_iter().flatten()).finish()
     }
 }

@@ -1,20 +1,53 @@
-//! The device headers, for programs that users compile with NVRTC.
+//! The device headers, for programs that users compile with NVRTC or nvcc.
 
-/// The headers by the names under which they are included, such as `geom/math/exact.cuh`.
+/// The device headers: the names under which they are included, and their texts.
 ///
 /// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
-/// options. [`program`] has them all; this is for those who give them to another compiler.
+/// options. [`program`] has them all; this list is for those who write them to a folder, for nvcc, or
+/// give them to another compiler. Whatever is in them lies in the namespace `geom`.
+///
+/// | header | holds |
+/// |---|---|
+/// | `geom/math/exact.cuh` | arithmetic and comparisons of one rounding each, whatever the options: `geom::exact` |
+/// | `geom/math/vec.cuh` | `vec2<T>`, `vec3<T>`, `vec4<T>`, which convert to and from `float3` and its like |
+/// | `geom/math/mat.cuh` | `mat2<T>`, `mat3<T>`, `mat4<T>`: columns; products, determinant, inverse |
+/// | `geom/math/quat.cuh` | `quat<T>`: rotations, slerp |
+/// | `geom/math/transform.cuh` | `rigid<T>` and `affine<T>`: of points, directions and normals |
+/// | `geom/math/box.cuh` | `aabb<T>`: overlap, distance, union, area, exactly |
+/// | `geom/math/ray.cuh` | `ray<T>`, and whether it meets a box: never missed |
+/// | `geom/hash_grid.cuh` | `HashGrid<T>`: `for_each_neighbor`, `find_neighbor`, `NeighborIterator`, `nearest_neighbors`; parts of it in `geom/hash_grid/` |
+/// | `geom/sort/*.cuh` | what blocks do to sort, scan, reduce and select: for who writes such kernels |
+/// | `geom/layout.cuh` | assertions on what host and device both declare |
+///
+/// Each header says at its head whether what it holds is *exact*: its bits then are the same in every
+/// program and on every device, also under `--use_fast_math` and `--fmad=false`. The rest is compiled as
+/// one's own code is.
+///
+/// For nvcc, write them below a folder that is given with `-I`:
+/// ```no_run
+/// # let folder = std::path::Path::new("include");
+/// for (name, text) in geom_kernels::headers() {
+///     let path = folder.join(name);
+///     std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
+///     std::fs::write(path, text)?;
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[must_use]
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// A program of this CUDA C++ text, which can `#include <geom/...>`.
+/// A program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for what there is.
+/// Options, name expressions and further headers are added as to any other program.
 ///
 /// ```no_run
 /// let program = geom_kernels::program(
-///     "#include <geom/math/exact.cuh>
-///      extern \"C\" __global__ void twice(float* x) { *x = geom::exact::add(*x, *x); }",
+///     r#"#include <geom/math/transform.cuh>
+///        extern "C" __global__ void place(geom::rigid<float> where, float3* points, unsigned n) {
+///            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+///            if (i < n) points[i] = point(where, geom::vec3<float>(points[i]));
+///        }"#,
 /// );
 /// let image = program.compile(cuda_safe::nvrtc::Arch::sm(9, 0))?;
 /// # Ok::<(), cuda_safe::nvrtc::Error>(())
@@ -24,6 +57,42 @@ pub fn program(source: impl Into<String>) -> cuda_safe::nvrtc::Program {
     HEADERS.iter().fold(program, |program, (name, text)| program.header(*name, *text))
 }
 
+/// The names of files of kernels, and their texts.
+macro_rules! kernels {
+    ($($name:literal),+) => {
+        &[$((
+            concat!($name, ".cu"),
+            include_str!(concat!("../device/kernels/", $name, ".cu")),
+        )),+]
+    };
+}
+
+/// The crate's own kernels: file names and CUDA C++. For this project's tests.
+#[doc(hidden)]
+#[must_use]
+pub fn sources() -> &'static [(&'static str, &'static str)] {
+    kernels![
+        "hash_grid_build_f32",
+        "hash_grid_build_f64",
+        "hash_grid_nearest_f32",
+        "hash_grid_nearest_f64",
+        "hash_grid_order_f32",
+        "hash_grid_order_f64",
+        "hash_grid_query_f32",
+        "hash_grid_query_f64",
+        "hash_grid_unbounded_f32",
+        "hash_grid_unbounded_f64",
+        "reduce",
+        "scan",
+        "scan_offsets",
+        "select",
+        "sort_count",
+        "sort_keys",
+        "sort_pairs_u32",
+        "sort_pairs_u64"
+    ]
+}
+
 macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
         &[$(($name, include_str!(concat!("../device/", $name)))),+]
@@ -31,5 +100,31 @@ macro_rules! texts {
 }
 
 const HEADERS: &[(&str, &str)] = texts![
+    "geom/hash_grid.cuh",
+    "geom/hash_grid/batch.cuh",
+    "geom/hash_grid/build.cuh",
+    "geom/hash_grid/cells.cuh",
+    "geom/hash_grid/dense_runs.cuh",
+    "geom/hash_grid/kernels.cuh",
+    "geom/hash_grid/nearest.cuh",
+    "geom/hash_grid/query.cuh",
+    "geom/hash_grid/row_runs.cuh",
+    "geom/hash_grid/types.cuh",
+    "geom/layout.cuh",
+    "geom/math/box.cuh",
     "geom/math/exact.cuh",
+    "geom/math/mat.cuh",
+    "geom/math/quat.cuh",
+    "geom/math/ray.cuh",
+    "geom/math/transform.cuh",
+    "geom/math/vec.cuh",
+    "geom/sort/block.cuh",
+    "geom/sort/chain.cuh",
+    "geom/sort/compact.cuh",
+    "geom/sort/digits.cuh",
+    "geom/sort/kernels.cuh",
+    "geom/sort/radix_sort.cuh",
+    "geom/sort/reduce.cuh",
+    "geom/sort/scan.cuh",
+    "geom/sort/words.cuh",
 ];

@@ -1,7 +1,29 @@
 //! Geometry on the GPU: as batch calls from Rust, and as device headers for a user's own kernels.
+//!
+//! - [`hash_grid`]: the points within a radius, among millions of points that move.
+//! - [`sort`]: sorts, prefix sums, reductions, selections.
+//! - [`headers`] and [`program`]: the same for kernels of your own, and vectors, matrices, rotations, boxes
+//!   and rays.
+//!
+//! Batch calls take and give device buffers, are enqueued on the stream that they are given, and can be
+//! recorded in a graph; what waits says so. They are safe: whatever is in the buffers, nothing is read or
+//! written outside them. Their answers do not depend on the device, on scheduling or on compiler options:
+//! everything that decides one is exact arithmetic (`geom/math/exact.cuh`).
+//!
+//! [`Geometry`] has the kernels. They are part of this crate as PTX, which every driver from CUDA 12.0 on
+//! compiles for devices from Turing on (compute capability 7.5), the first time for some tenths of a
+//! second; the driver keeps the result. No compiler and no header of CUDA is needed.
+//!
+//! # Features
+//! - `ndarray`: buffers from and to arrays of `ndarray`.
 
 mod geometry;
+pub mod hash_grid;
 mod headers;
+mod layout;
+mod part;
+pub mod sort;
 
 pub use geometry::Geometry;
-pub use headers::{headers, program};
+pub use headers::{headers, program, sources};
+pub use layout::{Aabb, Layout, layouts};

@@ -1,9 +1,11 @@
 //! `cargo xtask ci`: every check, then every test. All steps run, also after one has failed.
 
+use std::env;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use xtask::Error;
+use xtask::wheels::NVRTC_12_0;
 
 use crate::checks;
 use crate::process::{cargo, succeeds};
@@ -48,7 +50,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("fmt", || check(cargo().args(["fmt", "--all", "--check"]))),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -64,6 +66,7 @@ const STEPS: [Step; 8] = [
         bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);
         check(bindgen.args(["--", "--check"]))
     }),
+    ("ptx --check", ptx),
     ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
 ];
 
@@ -102,6 +105,15 @@ fn clippy(features: &[&str]) -> Result<Outcome, Error> {
     let mut clippy = cargo();
     clippy.args(["clippy", "--quiet", "--workspace", "--all-targets"]);
     check(clippy.args(features).args(["--", "-Dwarnings"]))
+}
+
+/// The kernels are compiled by one version of NVRTC, which does not exist for every system.
+fn ptx() -> Result<Outcome, Error> {
+    if NVRTC_12_0.file_for(env::consts::OS, env::consts::ARCH).is_err() {
+        return Ok(Outcome::NotRun("NVIDIA has published no NVRTC 12.0 for this system"));
+    }
+    let mut ptx = cargo();
+    check(ptx.args(["run", "--quiet", "--package", "xtask-ptx", "--", "--check"]))
 }
 
 /// `cargo deny` is a tool of its own; who does not have it is not asked to build it.

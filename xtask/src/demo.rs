@@ -21,7 +21,10 @@ const DRIVER_VARIABLE: &str = "CUDA_DRIVER";
 pub(crate) fn demo() -> Result<bool, Error> {
     setup::setup(Major::choose(None))?;
     let mut run = process::cargo();
-    run.args(["build", "--release", "--package", "saxpy", "--package", "hello"]);
+    run.args(["build", "--release"]);
+    for package in ["saxpy", "hello", "hashgrid", "dem"] {
+        run.args(["--package", package]);
+    }
     if !process::succeeds(&mut run)? {
         return Ok(false);
     }
@@ -44,10 +47,30 @@ pub(crate) fn demo() -> Result<bool, Error> {
     let python = xtask::wheels::python()?;
     let mut hello = example(&python)?;
     hello.arg("examples/hello/hello.py").arg(release(&library("hello")));
-    if let Some(driver) = driver {
+    if let Some(driver) = &driver {
         hello.env(DRIVER_VARIABLE, driver);
     }
-    process::succeeds(&mut hello)
+    if !process::succeeds(&mut hello)? {
+        return Ok(false);
+    }
+    for (name, what) in [
+        (
+            "hashgrid",
+            "sums over the neighbours of points, by a kernel of one's own over a hash grid",
+        ),
+        ("dem", "grains that fall, slide and break, in pictures"),
+    ] {
+        println!("\n{name}: {what}");
+        let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        let mut example = example(&program)?;
+        if let Some(driver) = &driver {
+            example.env(DRIVER_VARIABLE, driver);
+        }
+        if !process::succeeds(&mut example)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A program that is told where NVRTC is.

@@ -35,14 +35,8 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             setup::setup(setup::Major::choose(driver))?;
             Ok(true)
         }
-        Some(("bindgen", given)) => {
-            let mut bindgen = process::cargo();
-            bindgen.args(["run", "--quiet", "--package", "xtask-bindgen", "--"]);
-            if given.get_flag("check") {
-                bindgen.arg("--check");
-            }
-            process::succeeds(&mut bindgen)
-        }
+        Some(("bindgen", given)) => generator("xtask-bindgen", given),
+        Some(("ptx", given)) => generator("xtask-ptx", given),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
             let request =
@@ -66,6 +60,16 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         // clap refuses a command line without one of the above.
         _ => Ok(false),
     }
+}
+
+/// Runs a package that writes generated files.
+fn generator(package: &str, given: &ArgMatches) -> Result<bool, Error> {
+    let mut generator = process::cargo();
+    generator.args(["run", "--quiet", "--package", package, "--"]);
+    if given.get_flag("check") {
+        generator.arg("--check");
+    }
+    process::succeeds(&mut generator)
 }
 
 fn command_line() -> Command {
@@ -101,8 +105,9 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("bindgen")
                 .about("Generate cuda-sys's bindings from NVIDIA's headers")
-                .arg(check),
+                .arg(check.clone()),
         )
+        .subcommand(Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check))
         .subcommand(Command::new("demo").about("Compile and launch saxpy"))
         .subcommand(
             Command::new("test")
@@ -158,6 +163,20 @@ mod tests {
             return Err("the command is not `bench`".into());
         };
         assert_eq!(strings(given, "args"), ["launch", "--pairs", "30"]);
+        Ok(())
+    }
+
+    #[test]
+    fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
+        for name in ["bindgen", "ptx"] {
+            for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
+                let matches = parse(&line)?;
+                let Some((parsed, given)) = matches.subcommand() else {
+                    return Err("there is no command".into());
+                };
+                assert_eq!((parsed, given.get_flag("check")), (name, checks));
+            }
+        }
         Ok(())
     }
 

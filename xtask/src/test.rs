@@ -13,6 +13,9 @@ use crate::tally::{self, Tally, Tier};
 /// The package of the integration tests.
 pub(crate) const INTEGRATION: &str = "integration-tests";
 
+/// The packages of the project's own tools.
+const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];
+
 /// The environment variable that names the file into which the integration tests write their
 /// report.
 const REPORT_VARIABLE: &str = "TEST_REPORT";
@@ -40,11 +43,11 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     libraries.args(["--release", "--workspace"]);
     libraries.args(["--exclude", INTEGRATION]);
     // The tools are built for development already: they are running.
-    libraries.args(["--exclude", "xtask", "--exclude", "xtask-bindgen"]);
+    libraries.args(TOOLS.map(|tool| ["--exclude", tool]).as_flattened());
     let libraries = counted(&mut libraries, request)?;
 
     let mut tools = cargo_test(request)?;
-    tools.args(["--package", "xtask", "--package", "xtask-bindgen"]);
+    tools.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
     let tools = counted(&mut tools, request)?;
 
     let (tiers, mut problems) = integration(request)?;

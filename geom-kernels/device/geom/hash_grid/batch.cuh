@@ -1,0 +1,156 @@
+// What the batch calls of geom-kernels run, and a user's snippet is put into.
+#pragma once
+
+#include <geom/hash_grid/nearest.cuh>
+
+namespace geom {
+namespace grid {
+
+// Queries: a grid's own points or others in its order, or an array of points as it is.
+template <class T> struct Queries {
+    // In cell order, or null; then those below.
+    const GridPoint<T>* ordered;
+    // Coordinate c of point i at data[i * stride + c * component].
+    const T* data;
+    unsigned long long stride, component;
+    // The radius of each query by its index, or null: then `radius`.
+    const T* radii;
+    // The group of each query, or null: then 0.
+    const unsigned* groups;
+    T radius;
+    unsigned length;
+    // Whether `groups` goes by the place in `ordered`, and not by the index.
+    unsigned groups_in_order;
+};
+
+GEOM_LAYOUT(Queries<float>, 64, 8);
+GEOM_FIELD(Queries<float>, ordered, 0);
+GEOM_FIELD(Queries<float>, data, 8);
+GEOM_FIELD(Queries<float>, stride, 16);
+GEOM_FIELD(Queries<float>, component, 24);
+GEOM_FIELD(Queries<float>, radii, 32);
+GEOM_FIELD(Queries<float>, groups, 40);
+GEOM_FIELD(Queries<float>, radius, 48);
+GEOM_FIELD(Queries<float>, length, 52);
+GEOM_FIELD(Queries<float>, groups_in_order, 56);
+GEOM_LAYOUT(Queries<double>, 64, 8);
+GEOM_FIELD(Queries<double>, ordered, 0);
+GEOM_FIELD(Queries<double>, data, 8);
+GEOM_FIELD(Queries<double>, stride, 16);
+GEOM_FIELD(Queries<double>, component, 24);
+GEOM_FIELD(Queries<double>, radii, 32);
+GEOM_FIELD(Queries<double>, groups, 40);
+GEOM_FIELD(Queries<double>, radius, 48);
+GEOM_FIELD(Queries<double>, length, 56);
+GEOM_FIELD(Queries<double>, groups_in_order, 60);
+
+template <class T> struct OneQuery {
+    vec3<T> x;
+    T radius;
+    unsigned index, group;
+    // Whether there is such a query. What lies in a grid may come from another build than the one that the
+    // host enqueued last, when a graph that builds it is launched: with more points, or none as yet.
+    bool valid;
+
+    __device__ __forceinline__
+    OneQuery(const HashGrid<T>& grid, const Queries<T>& queries, unsigned i) {
+        valid = true;
+        if (queries.ordered) {
+            if (queries.ordered == grid.points)
+                valid = i < __ldg(&grid.header->points) + __ldg(&grid.header->left_out);
+            if (!valid)
+                return;
+            GridPoint<T> point = load_point(queries.ordered, i);
+            x = {point.x, point.y, point.z};
+            index = point.index;
+        } else {
+            const T* p = queries.data + i * queries.stride;
+            x = {__ldg(p), __ldg(p + queries.component), __ldg(p + 2 * queries.component)};
+            index = i;
+        }
+        valid = index < queries.length;
+        if (!valid)
+            return;
+        radius = queries.radii ? __ldg(queries.radii + index) : queries.radius;
+        group = queries.groups ? __ldg(queries.groups + (queries.groups_in_order ? i : index)) : 0;
+    }
+};
+
+// Which pairs count, where queries are the grid's own points.
+enum Pairs : unsigned {
+    all_pairs = 0,
+    // Not a point with itself.
+    other_points = 1,
+    // Each pair once: i < j.
+    half_pairs = 2,
+};
+
+__device__ __forceinline__ bool counts(unsigned pairs, unsigned i, unsigned j) {
+    return pairs == all_pairs || (pairs == other_points ? i != j : i < j);
+}
+
+template <class T>
+__device__ __forceinline__ void
+count_neighbors(const HashGrid<T>& grid, const Queries<T>& queries, unsigned pairs, unsigned* counts_out) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= queries.length)
+        return;
+    OneQuery<T> query(grid, queries, i);
+    if (!query.valid)
+        return;
+    unsigned count = 0;
+    for_each_neighbor(
+        grid, query.x, query.radius,
+        [&](const Neighbor<T>& n) { count += counts(pairs, query.index, n.index); }, query.group
+    );
+    counts_out[query.index] = count;
+}
+
+// Writes the neighbours of query i from offsets[i] on, as far as `capacity` goes.
+template <class T>
+__device__ __forceinline__ void list_neighbors(
+    const HashGrid<T>& grid, const Queries<T>& queries, unsigned pairs,
+    const unsigned long long* offsets, unsigned* indices, unsigned long long capacity
+) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= queries.length)
+        return;
+    OneQuery<T> query(grid, queries, i);
+    if (!query.valid)
+        return;
+    unsigned long long at = offsets[query.index], end = min(offsets[query.index + 1], capacity);
+    for_each_neighbor(
+        grid, query.x, query.radius,
+        [&](const Neighbor<T>& n) {
+            if (counts(pairs, query.index, n.index) && at < end)
+                indices[at++] = n.index;
+        },
+        query.group
+    );
+}
+
+// Writes k indices and squared distances for each query, nearest first; what is missing is no_point and
+// infinity.
+template <unsigned K, class T>
+__device__ __forceinline__ void nearest_points(
+    const HashGrid<T>& grid, const Queries<T>& queries, unsigned pairs, unsigned k,
+    unsigned* indices, T* distances_squared
+) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= queries.length)
+        return;
+    OneQuery<T> query(grid, queries, i);
+    if (!query.valid)
+        return;
+    Nearest<T, K> nearest;
+    unsigned skip = pairs == all_pairs ? no_point : query.index;
+    nearest_neighbors<K>(grid, query.x, k, query.radius, nearest, query.group, skip);
+    for (unsigned j = 0; j < k; ++j) {
+        size_t at = query.index * static_cast<size_t>(k) + j;
+        indices[at] = j < nearest.count ? nearest.index[j] : no_point;
+        distances_squared[at] = j < nearest.count ? nearest.distance_squared[j] : Limits<T>::infinity();
+    }
+}
+
+} // namespace grid
+} // namespace geom

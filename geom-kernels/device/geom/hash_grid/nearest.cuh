@@ -1,0 +1,71 @@
+// The k nearest points.
+#pragma once
+
+#include <geom/hash_grid/query.cuh>
+
+namespace geom {
+
+// Up to K points, nearest first; of equally near ones the one with the smaller index.
+template <class T, unsigned K> struct Nearest {
+    unsigned count;
+    unsigned index[K];
+    T distance_squared[K];
+
+    // Takes a point in if it is among the `k` nearest so far.
+    __device__ __forceinline__ void insert(unsigned k, unsigned i, T d2) {
+        if (count == k && !before(i, d2, count - 1))
+            return;
+        unsigned at = count < k ? count++ : count - 1;
+        for (; at > 0 && before(i, d2, at - 1); --at) {
+            index[at] = index[at - 1];
+            distance_squared[at] = distance_squared[at - 1];
+        }
+        index[at] = i;
+        distance_squared[at] = d2;
+    }
+
+private:
+    __device__ __forceinline__ bool before(unsigned i, T d2, unsigned place) const {
+        return exact::less(d2, distance_squared[place]) ||
+               (exact::equal(d2, distance_squared[place]) && i < index[place]);
+    }
+};
+
+// The `k` (at most K) nearest points to `x` within `most`, which may be infinite; not the one with the
+// index `skip`.
+//
+// Searches spheres that double in radius, from the one that the grid was built for, until one holds k
+// points; after eight of them, all points within `most`.
+template <unsigned K, class T>
+__device__ __forceinline__ void nearest_neighbors(
+    const HashGrid<T>& grid, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,
+    unsigned group = 0, unsigned skip = grid::no_point
+) {
+    k = k < K ? k : K;
+    out.count = 0;
+    // Written so that a NaN ends here.
+    if (k == 0 || !exact::less_equal(T(0), most))
+        return;
+    T radius = __ldg(&grid.header->radius);
+    if (exact::equal(radius, T(0)))
+        radius = __ldg(&grid.header->size[1]);
+    for (int doublings = 0;; ++doublings) {
+        bool last = doublings == 8 || !exact::less(radius, most);
+        if (last)
+            radius = most;
+        out.count = 0;
+        for_each_neighbor(
+            grid, x, radius,
+            [&](const Neighbor<T>& n) {
+                if (n.index != skip)
+                    out.insert(k, n.index, n.distance_squared);
+            },
+            group
+        );
+        if (last || out.count == k)
+            return;
+        radius = exact::add(radius, radius);
+    }
+}
+
+} // namespace geom

@@ -1,0 +1,173 @@
+// What a hash grid is made of, as it lies in device memory. The other side of these layouts is
+// src/hash_grid/layout.rs.
+#pragma once
+
+#include <geom/layout.cuh>
+#include <geom/math/vec.cuh>
+
+namespace geom {
+
+// A point as the grid keeps it, in cell order: its position (in a periodic box wrapped into that), and
+// its place in the array that the grid was built from. Points that were left out come last, as NaN.
+template <class T> struct GridPoint;
+
+template <> struct alignas(16) GridPoint<float> {
+    float x, y, z;
+    unsigned index;
+};
+
+template <> struct alignas(16) GridPoint<double> {
+    double x, y, z;
+    unsigned index, unused;
+};
+
+// How cells are found.
+enum GridMode : unsigned {
+    // A table with the first point of every cell.
+    grid_dense = 0,
+    // Keys of up to 63 bits that name group, z, y and x exactly; a hash table of rows.
+    grid_rows = 1,
+    // The same, but rows further apart than keys can name are hashed, and compared exactly.
+    grid_hashed = 2,
+};
+
+// Written by the build, read by every query.
+template <class T> struct GridHeader {
+    // Rows: cells of a point are floor((p - row_origin) * row_inverse), below row_cells.
+    double row_origin[3], row_inverse[3];
+    long long row_cells[3];
+    // The key of points that are left out; greater than every other.
+    unsigned long long no_key;
+    // Dense: cells of a point are floor((p - origin) * inverse), clamped to what there is.
+    T origin[3], inverse[3];
+    // The extent of a cell, and a bound of how far from its cell a point may lie by rounding.
+    T size[3], margin[3];
+    // The extent of the box in periodic directions and its reciprocal, else 0.
+    T period[3], inverse_period[3];
+    // The radius that the grid was built for.
+    T radius;
+    unsigned cells[3], cells_of_group;
+    unsigned groups, mode, periodic;
+    // Points in the grid, and points that are in none because they are not finite or of no group.
+    unsigned points, left_out;
+    // Bits of a key for x, y and z.
+    unsigned bits[3];
+};
+
+// A hash grid as a kernel is given it. All of it is read only while the kernel runs.
+template <class T> struct HashGrid {
+    const GridHeader<T>* header;
+    const GridPoint<T>* points;
+    // The group of each of `points`, or null.
+    const unsigned* groups;
+    // Dense: the first point of each cell, and one entry more.
+    const unsigned* starts;
+    // Rows: the key of each point, and the hash table of the first point of each row.
+    const unsigned long long* keys;
+    const unsigned* table;
+    unsigned table_mask;
+    // How many points the grid was built from, those left out included.
+    unsigned length;
+};
+
+// As the host declares them.
+GEOM_LAYOUT(GridHeader<float>, 208, 8);
+GEOM_FIELD(GridHeader<float>, row_origin, 0);
+GEOM_FIELD(GridHeader<float>, row_inverse, 24);
+GEOM_FIELD(GridHeader<float>, row_cells, 48);
+GEOM_FIELD(GridHeader<float>, no_key, 72);
+GEOM_FIELD(GridHeader<float>, origin, 80);
+GEOM_FIELD(GridHeader<float>, inverse, 92);
+GEOM_FIELD(GridHeader<float>, size, 104);
+GEOM_FIELD(GridHeader<float>, margin, 116);
+GEOM_FIELD(GridHeader<float>, period, 128);
+GEOM_FIELD(GridHeader<float>, inverse_period, 140);
+GEOM_FIELD(GridHeader<float>, radius, 152);
+GEOM_FIELD(GridHeader<float>, cells, 156);
+GEOM_FIELD(GridHeader<float>, cells_of_group, 168);
+GEOM_FIELD(GridHeader<float>, groups, 172);
+GEOM_FIELD(GridHeader<float>, mode, 176);
+GEOM_FIELD(GridHeader<float>, periodic, 180);
+GEOM_FIELD(GridHeader<float>, points, 184);
+GEOM_FIELD(GridHeader<float>, left_out, 188);
+GEOM_FIELD(GridHeader<float>, bits, 192);
+GEOM_LAYOUT(HashGrid<float>, 56, 8);
+GEOM_FIELD(HashGrid<float>, header, 0);
+GEOM_FIELD(HashGrid<float>, points, 8);
+GEOM_FIELD(HashGrid<float>, groups, 16);
+GEOM_FIELD(HashGrid<float>, starts, 24);
+GEOM_FIELD(HashGrid<float>, keys, 32);
+GEOM_FIELD(HashGrid<float>, table, 40);
+GEOM_FIELD(HashGrid<float>, table_mask, 48);
+GEOM_FIELD(HashGrid<float>, length, 52);
+GEOM_LAYOUT(GridHeader<double>, 280, 8);
+GEOM_FIELD(GridHeader<double>, row_origin, 0);
+GEOM_FIELD(GridHeader<double>, row_inverse, 24);
+GEOM_FIELD(GridHeader<double>, row_cells, 48);
+GEOM_FIELD(GridHeader<double>, no_key, 72);
+GEOM_FIELD(GridHeader<double>, origin, 80);
+GEOM_FIELD(GridHeader<double>, inverse, 104);
+GEOM_FIELD(GridHeader<double>, size, 128);
+GEOM_FIELD(GridHeader<double>, margin, 152);
+GEOM_FIELD(GridHeader<double>, period, 176);
+GEOM_FIELD(GridHeader<double>, inverse_period, 200);
+GEOM_FIELD(GridHeader<double>, radius, 224);
+GEOM_FIELD(GridHeader<double>, cells, 232);
+GEOM_FIELD(GridHeader<double>, cells_of_group, 244);
+GEOM_FIELD(GridHeader<double>, groups, 248);
+GEOM_FIELD(GridHeader<double>, mode, 252);
+GEOM_FIELD(GridHeader<double>, periodic, 256);
+GEOM_FIELD(GridHeader<double>, points, 260);
+GEOM_FIELD(GridHeader<double>, left_out, 264);
+GEOM_FIELD(GridHeader<double>, bits, 268);
+GEOM_LAYOUT(HashGrid<double>, 56, 8);
+GEOM_FIELD(HashGrid<double>, header, 0);
+GEOM_FIELD(HashGrid<double>, points, 8);
+GEOM_FIELD(HashGrid<double>, groups, 16);
+GEOM_FIELD(HashGrid<double>, starts, 24);
+GEOM_FIELD(HashGrid<double>, keys, 32);
+GEOM_FIELD(HashGrid<double>, table, 40);
+GEOM_FIELD(HashGrid<double>, table_mask, 48);
+GEOM_FIELD(HashGrid<double>, length, 52);
+GEOM_LAYOUT(GridPoint<float>, 16, 16);
+GEOM_FIELD(GridPoint<float>, index, 12);
+GEOM_LAYOUT(GridPoint<double>, 32, 16);
+GEOM_FIELD(GridPoint<double>, index, 24);
+GEOM_FIELD(GridPoint<double>, unused, 28);
+
+// A point found near another.
+template <class T> struct Neighbor {
+    // Its place in the array that the grid was built from.
+    unsigned index;
+    // Its place in cell order: a place in HashGrid::points.
+    unsigned slot;
+    // From it to the query point (in a periodic box: from its nearest image), rounded.
+    vec3<T> delta;
+    // The square of the length of `delta`, rounded.
+    T distance_squared;
+    // Where it is.
+    vec3<T> position;
+};
+
+// A grid point by one or two loads of 16 bytes.
+__device__ __forceinline__ GridPoint<float> load_point(const GridPoint<float>* points, unsigned slot) {
+    float4 v = __ldg(reinterpret_cast<const float4*>(points) + slot);
+    return {v.x, v.y, v.z, __float_as_uint(v.w)};
+}
+__device__ __forceinline__ GridPoint<double>
+load_point(const GridPoint<double>* points, unsigned slot) {
+    const double2* at = reinterpret_cast<const double2*>(points) + 2 * static_cast<size_t>(slot);
+    double2 a = __ldg(at), b = __ldg(at + 1);
+    return {a.x, a.y, b.x, static_cast<unsigned>(__double2loint(b.y)), 0};
+}
+
+// The number of points in the grid, and the i-th of them in cell order.
+template <class T> __device__ __forceinline__ unsigned point_count(const HashGrid<T>& grid) {
+    return grid.header->points;
+}
+template <class T>
+__device__ __forceinline__ GridPoint<T> point_at(const HashGrid<T>& grid, unsigned slot) {
+    return load_point(grid.points, slot);
+}
+
+} // namespace geom

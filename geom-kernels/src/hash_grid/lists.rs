@@ -1,0 +1,105 @@
+//! Lists of neighbours: compressed sparse rows.
+
+use std::mem::MaybeUninit;
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView};
+
+use super::batch::same_length;
+use super::queries::Prepared;
+use super::{HashGrid, Queries, Real};
+
+/// The neighbours of each query, one list after the other.
+#[derive(Debug)]
+pub struct NeighborLists {
+    /// Where each list begins, and at the end how many neighbours there are in all: one more than queries.
+    pub offsets: DeviceBuffer<u64>,
+    /// The indices of the neighbours: those of query i are `indices[offsets[i]..offsets[i + 1]]`.
+    pub indices: DeviceBuffer<u32>,
+}
+
+impl<T: Real> HashGrid<T> {
+    /// The neighbours of each query, in cell order, in memory that is just large enough. Waits for the
+    /// number of them.
+    ///
+    /// # Errors
+    /// As [`count_neighbors`](Self::count_neighbors); a stream that records.
+    pub fn neighbor_lists(
+        &self,
+        stream: &Stream,
+        queries: &Queries<'_, T>,
+    ) -> Result<NeighborLists> {
+        let n = queries.check(self)?;
+        let prepared = self.prepare(stream, queries, n)?;
+        // SAFETY: every offset is written by the scan.
+        let mut offsets =
+            unsafe { DeviceBuffer::<MaybeUninit<u64>>::uninit(stream, n + 1)?.assume_init() };
+        self.write_offsets(stream, &prepared, n, offsets.as_slice_mut())?;
+        let total = offsets.slice(n..)?.to_vec(stream)?;
+        let total = total.first().copied().unwrap_or(0);
+        let total = usize::try_from(total)
+            .map_err(|_| Error::invalid(format!("{total} neighbours are too many to list")))?;
+        // SAFETY: any bits are a `u32`. As many are written as the counts said, unless a graph that
+        // another thread launches builds the grid anew in between.
+        let mut indices =
+            unsafe { DeviceBuffer::<MaybeUninit<u32>>::uninit(stream, total)?.assume_init() };
+        self.write_indices(stream, &prepared, offsets.as_slice(), indices.as_slice_mut())?;
+        Ok(NeighborLists { offsets, indices })
+    }
+
+    /// As [`neighbor_lists`](Self::neighbor_lists), but into memory of the caller's, without waiting.
+    ///
+    /// `offsets` is always right: its last element is how many neighbours there are. If `indices` is
+    /// shorter, then the neighbours with places beyond its end are not written, and all others are; if
+    /// it is longer, the rest is left as it is.
+    ///
+    /// # Errors
+    /// `offsets` has not one element more than there are queries; otherwise as
+    /// [`count_neighbors`](Self::count_neighbors).
+    pub fn neighbor_lists_into<'b>(
+        &self,
+        stream: &Stream,
+        queries: &Queries<'_, T>,
+        offsets: impl WriteView<'b, u64>,
+        indices: impl WriteView<'b, u32>,
+    ) -> Result<()> {
+        let n = queries.check(self)?;
+        let mut offsets = offsets.write_view();
+        same_length("offsets", offsets.len(), n + 1)?;
+        let prepared = self.prepare(stream, queries, n)?;
+        // Counted and listed in the same grid, also if a graph builds it.
+        let _sequence = stream.sequence(self.memory.buffer().allocation());
+        self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
+        self.write_indices(stream, &prepared, offsets.as_slice(), indices.write_view())
+    }
+
+    fn write_offsets(
+        &self,
+        stream: &Stream,
+        prepared: &Prepared<'_, T>,
+        n: usize,
+        offsets: DeviceSliceMut<'_, u64>,
+    ) -> Result<()> {
+        // Queries that the grid does not have count nothing: see `OneQuery` in batch.cuh.
+        let mut counts = DeviceBuffer::<u32>::zeroed(stream, n)?;
+        self.count(stream, prepared, &mut counts.as_slice_mut())?;
+        self.sort.offsets(stream, &counts, offsets)
+    }
+
+    fn write_indices(
+        &self,
+        stream: &Stream,
+        prepared: &Prepared<'_, T>,
+        offsets: DeviceSlice<'_, u64>,
+        mut indices: DeviceSliceMut<'_, u32>,
+    ) -> Result<()> {
+        let capacity = indices.len() as u64;
+        if capacity == 0 {
+            return Ok(());
+        }
+        let (launch, pairs) = (prepared.launch(), prepared.pairs());
+        let args = (self.view(), prepared, pairs, offsets, &mut indices, capacity);
+        // SAFETY: the kernel reads the offset of each query's index and the one after it, and writes from
+        // the one to the other, as far as `capacity`: so lists don't overlap.
+        unsafe { self.kernels.list()?.launch(stream, launch, args) }
+    }
+}

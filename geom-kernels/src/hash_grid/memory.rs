@@ -1,0 +1,181 @@
+//! The memory of a grid: one allocation with everything in it.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use bytemuck::Pod;
+use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
+
+use super::layout::Header;
+use super::points::MAX_POINTS;
+use super::{GridOptions, Real};
+use crate::part::Part;
+use crate::sort::{Buffers, Digits, Layout, RadixKey};
+
+/// Every part begins at a multiple of as many bytes.
+const ALIGNMENT: usize = 256;
+
+/// What a grid is reserved for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) points: usize,
+    /// Whether the host knows the bounds: then keys have 32 bits.
+    pub(crate) bounded: bool,
+    pub(crate) groups: u32,
+}
+
+/// A grid's memory and where its parts lie.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    buffer: DeviceBuffer<u8>,
+    pub(crate) capacity: Capacity,
+    pub(crate) header: Range<usize>,
+    pub(crate) points: Range<usize>,
+    pub(crate) groups: Range<usize>,
+    pub(crate) starts: Range<usize>,
+    /// Keys, and places of points, before and after each pass of the sort.
+    pub(crate) keys: [Range<usize>; 2],
+    pub(crate) indices: [Range<usize>; 2],
+    pub(crate) table: Range<usize>,
+    pub(crate) sort: Range<usize>,
+    pub(crate) bounds: Range<usize>,
+}
+
+impl Capacity {
+    /// For `points` points.
+    pub(crate) fn new<T: Real>(options: &GridOptions<T>, points: usize) -> Self {
+        Self { points, bounded: options.bounds.is_some(), groups: options.groups }
+    }
+
+    /// The most cells, of all groups: two for each point.
+    pub(crate) fn cells(&self) -> u32 {
+        let cells = self.points.saturating_mul(2).max(1024).max(self.groups as usize);
+        // Numbers of cells are 31 bits wide.
+        cells.min((1 << 31) - 2) as u32
+    }
+
+    /// The bytes of the sort's state, whatever bits the keys turn out to have.
+    fn sort(&self) -> Result<usize> {
+        let mut words = 0;
+        if self.bounded {
+            for bits in 0..=u32::BITS {
+                words = words.max(Layout::new::<u32>(self.points, Digits::new(0, bits))?.words());
+            }
+        } else {
+            words = Layout::new::<u64>(self.points, Digits::new(0, u64::BITS))?.words();
+        }
+        Ok(4 * words)
+    }
+
+    /// The bytes of a key.
+    pub(crate) fn key_size(&self) -> usize {
+        if self.bounded { 4 } else { 8 }
+    }
+
+    /// The slots of the table of rows: a power of two, at most half of them used.
+    pub(crate) fn slots(&self) -> usize {
+        if self.bounded { 0 } else { self.points.max(16).next_power_of_two() * 2 }
+    }
+}
+
+impl Memory {
+    /// Allocates it on `stream`. The header says that there are no points.
+    pub(crate) fn new<T: Real>(stream: &Stream, capacity: Capacity) -> Result<Self> {
+        let n = capacity.points;
+        if n > MAX_POINTS {
+            return Err(Error::invalid(format!("{n} points; at most 2^30 are possible")));
+        }
+        let mut end = 0usize;
+        let mut part = |bytes: usize| {
+            let begin = end;
+            end = (begin + bytes).next_multiple_of(ALIGNMENT);
+            begin..begin + bytes
+        };
+        let key = capacity.key_size();
+        let header = part(size_of::<Header<T>>());
+        let points = part(n * T::POINT_SIZE);
+        let groups = part(if capacity.groups > 1 { n * 4 } else { 0 });
+        let starts = part((capacity.cells() as usize + 1) * 4);
+        let keys = [part(n * key), part(n * key)];
+        let indices = [part(n * 4), part(n * 4)];
+        let sort = part(capacity.sort()?);
+        let table = part(capacity.slots() * 4);
+        let bounds = part(if capacity.bounded { 0 } else { 6 * 8 });
+        // SAFETY: bytes are initialised whatever they are. Every part but the header is written by a build
+        // before anything reads it, and until then the header says that there is nothing.
+        let mut buffer =
+            unsafe { DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, end)?.assume_init() };
+        buffer.slice_mut(header.clone())?.fill(stream, 0)?;
+        Ok(Self {
+            buffer,
+            capacity,
+            header,
+            points,
+            groups,
+            starts,
+            keys,
+            indices,
+            table,
+            sort,
+            bounds,
+        })
+    }
+
+    /// A part, to be read.
+    pub(crate) fn read(&self, range: &Range<usize>) -> Part<'_> {
+        self.part(range, Access::Read)
+    }
+
+    /// A part, to be written.
+    pub(crate) fn write(&self, range: &Range<usize>) -> Part<'_> {
+        self.part(range, Access::Write)
+    }
+
+    fn part(&self, range: &Range<usize>, access: Access) -> Part<'_> {
+        Part::of(&self.buffer, range.clone(), access)
+    }
+
+    /// Calls `sort` with the keys and indices of `n` points, two buffers of each, and the sort's state.
+    pub(crate) fn with_pairs<K: RadixKey, R>(
+        &mut self,
+        n: usize,
+        sort: impl FnOnce(&mut Buffers<'_, K>, &mut DeviceSliceMut<'_, u32>) -> Result<R>,
+    ) -> Result<R> {
+        let [first, second] = self.keys.each_ref().map(|keys| keys.start);
+        let [first_indices, second_indices] = self.indices.each_ref().map(|indices| indices.start);
+        let state = self.sort.start;
+        // The parts lie one after the other, in this order.
+        let all = self.buffer.slice_mut(first..self.sort.end)?;
+        let (all, state_part) = all.split_at_mut(state - first)?;
+        let (all, second_indices_part) = all.split_at_mut(second_indices - first)?;
+        let (all, first_indices_part) = all.split_at_mut(first_indices - first)?;
+        let (first_part, second_part) = all.split_at_mut(second - first)?;
+        let keys = n * size_of::<K>();
+        let mut buffers = Buffers {
+            keys: [of_type(first_part, keys)?, of_type(second_part, keys)?],
+            values: [of_type(first_indices_part, 4 * n)?, of_type(second_indices_part, 4 * n)?],
+        };
+        let words = self.sort.len();
+        sort(&mut buffers, &mut of_type(state_part, words)?)
+    }
+
+    /// Makes the bounds those of no points.
+    pub(crate) fn clear_bounds(&mut self, stream: &Stream) -> Result<()> {
+        self.buffer.slice_mut(self.bounds.clone())?.fill(stream, 0xff)
+    }
+
+    pub(crate) fn buffer(&self) -> &DeviceBuffer<u8> {
+        &self.buffer
+    }
+
+    /// The bytes of device memory in all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buffer.bytes()
+    }
+}
+
+/// The first `bytes` of a view, as elements of another type.
+fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
+    let (begin, _) = view.split_at_mut(bytes)?;
+    begin.cast_mut()
+}

@@ -1,0 +1,262 @@
+//! Hash grids: the points within a radius of a point, among millions of points that move.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer};
+//! use geom_kernels::Geometry;
+//! use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0], [5.0, 5.0, 5.0]])?;
+//!
+//! let mut grid = HashGrid::new(&stream, &Geometry::new(&context), GridOptions::default())?;
+//! grid.build(&stream, &points, 0.5)?;
+//! let lists = grid.neighbor_lists(&stream, &Queries::own(0.5))?;
+//! assert_eq!(lists.offsets.to_vec(&stream)?, [0, 2, 4, 5]);
+//! assert_eq!(lists.indices.to_vec(&stream)?, [0, 1, 0, 1, 2]);
+//! # Ok::<(), cuda_safe::Error>(())
+//! ```
+//!
+//! A point q is a neighbour of p within r if d² <= r², where d² = fma(dz, dz, fma(dy, dy, dx · dx)) and
+//! r² are rounded to nearest in the type of the coordinates. A point of the grid is its own neighbour
+//! unless the query says otherwise ([`Pairs`]). Neighbours come in cell order: by rows of cells (z, then y),
+//! in a row by x, in a cell by index; in a grid with hashed rows, a query that reaches more rows than there
+//! are points takes them in the order of the hashes. All of it is the same on every run and every device.
+//!
+//! # Which grid
+//! With [bounds](GridOptions::bounds), cells are numbered within them, and a table has the first point of
+//! each: that is the fastest grid where points fill the bounds. Points may lie outside; many that do
+//! share the cells at the border, which makes them slow, not wrong. Without bounds the device finds the
+//! extent of the points at each build: as long as cells of the radius's size are not many more than
+//! points it makes the same table, else rows of cells are found by hashing, in whatever extent, and
+//! compared exactly.
+//!
+//! # Kernels of your own
+//! `#include <geom/hash_grid.cuh>` ([`program`](crate::program)) and a parameter `geom::HashGrid<float>`,
+//! for which [`HashGrid::view`] is passed.
+//!
+//! # Arrays
+//! With the feature `ndarray`, an n × 3 array becomes points by `DeviceBuffer::from_array` and
+//! [`Points::flat`], and answers become arrays by `DeviceBuffer::to_array`.
+//!
+//! # Sources
+//! S. Green, Particle Simulation using CUDA, 2010 (sorted cells); R. Hoetzlein, Fast Fixed-Radius
+//! Nearest Neighbors, 2014 (counting, packed points); M. Teschner et al., Optimized Spatial Hashing, 2003.
+
+mod batch;
+mod build;
+mod frame;
+mod kernels;
+pub(crate) mod layout;
+mod lists;
+mod memory;
+mod points;
+mod queries;
+mod real;
+mod sorted;
+mod sum;
+mod view;
+
+use cuda_safe::{Error, Result, Stream};
+
+pub use layout::{GridPoint32, GridPoint64};
+pub use lists::NeighborLists;
+pub use points::{MAX_POINTS, Points};
+pub use queries::{Order, Pairs, Queries};
+pub use real::Real;
+pub use sum::NeighborSum;
+pub use view::GridView;
+
+use crate::Geometry;
+use crate::sort::Sort;
+use kernels::Kernels;
+use layout::{DENSE, Header, ROWS};
+use memory::{Capacity, Memory};
+
+/// What a grid is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GridOptions<T> {
+    pub(crate) bounds: Option<[[T; 3]; 2]>,
+    pub(crate) periodic: [bool; 3],
+    pub(crate) groups: u32,
+}
+
+impl<T> Default for GridOptions<T> {
+    /// Without bounds, not periodic, all points in one group.
+    fn default() -> Self {
+        Self { bounds: None, periodic: [false; 3], groups: 1 }
+    }
+}
+
+impl<T: Real> GridOptions<T> {
+    /// Points lie mostly in the box from `lower` to `upper`.
+    #[must_use]
+    pub fn bounds(mut self, lower: [T; 3], upper: [T; 3]) -> Self {
+        self.bounds = Some([lower, upper]);
+        self.periodic = [false; 3];
+        self
+    }
+
+    /// Space repeats itself in each direction with the period of the box from `lower` to `upper`.
+    ///
+    /// Points and queries may lie anywhere; the grid keeps their images in the box, rounded as numbers of
+    /// its size are. Each point is a neighbour once at most, by its nearest image (the minimum image
+    /// convention), however large the radius is. Neighbours come in the order of cells around the query:
+    /// those of the image before the box first.
+    #[must_use]
+    pub fn periodic(self, lower: [T; 3], upper: [T; 3]) -> Self {
+        self.periodic_in([true; 3], lower, upper)
+    }
+
+    /// As [`periodic`](Self::periodic) in some directions, and with [`bounds`](Self::bounds) in the
+    /// others.
+    #[must_use]
+    pub fn periodic_in(mut self, axes: [bool; 3], lower: [T; 3], upper: [T; 3]) -> Self {
+        self.bounds = Some([lower, upper]);
+        self.periodic = axes;
+        self
+    }
+
+    /// Points belong to one of so many groups, numbered from 0, and queries see one group alone.
+    #[must_use]
+    pub fn groups(mut self, groups: u32) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        // A table entry for each group at least, and numbers of cells have 31 bits.
+        if self.groups == 0 || self.groups > 1 << 24 {
+            return Err(Error::invalid(format!(
+                "{} groups; from 1 to 2^24 are possible",
+                self.groups
+            )));
+        }
+        let Some([lower, upper]) = self.bounds else {
+            return Ok(());
+        };
+        for axis in 0..3 {
+            let (low, high) = (lower[axis].wide(), upper[axis].wide());
+            let ordered = if self.periodic[axis] { low < high } else { low <= high };
+            let extent = T::narrow(high - low).wide();
+            // The reciprocal of a period is needed.
+            let inverse = if self.periodic[axis] { T::narrow(1.0 / extent).wide() } else { 0.0 };
+            if !(ordered && extent.is_finite() && inverse.is_finite()) {
+                return Err(Error::invalid(format!(
+                    "bounds from {lower:?} to {upper:?}: not a box of finite extent"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a grid came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GridReport {
+    /// The points in the grid.
+    pub points: usize,
+    /// The points that are not: not finite, or of no group that the grid has.
+    pub left_out: usize,
+    /// How cells are found.
+    pub lookup: Lookup,
+}
+
+/// How a grid finds its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lookup {
+    /// By a table of all cells: as many as these in x, y and z.
+    Table([u32; 3]),
+    /// By a hash table of rows of cells, whose keys name them exactly.
+    Rows,
+    /// The same where keys have too few bits for that: hashed, and then compared exactly.
+    HashedRows,
+}
+
+/// A hash grid of points with coordinates of type `T`.
+///
+/// It owns its memory, in which it is built again and again: about 40 bytes for each point of f32 with
+/// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::bytes`]).
+#[derive(Debug)]
+pub struct HashGrid<T: Real> {
+    sort: Sort<'static>,
+    kernels: Kernels<T>,
+    options: GridOptions<T>,
+    memory: Memory,
+    /// How many points it was built from; 0 before it is built.
+    length: usize,
+}
+
+impl<T: Real> HashGrid<T> {
+    /// A grid without points.
+    ///
+    /// # Errors
+    /// Bounds that are no box of finite extent (with volume, where periodic), or no groups; otherwise
+    /// what loading the kernels and allocating answered.
+    pub fn new(stream: &Stream, geometry: &Geometry, options: GridOptions<T>) -> Result<Self> {
+        options.check()?;
+        let capacity = Capacity::new(&options, 0);
+        let (sort, kernels) = (geometry.sort(), Kernels::new(geometry));
+        // What builds need is loaded now: they may be recorded. What queries need can wait.
+        if capacity.bounded {
+            kernels.build()?;
+            sort.kernels().pairs::<u32>()?;
+        } else {
+            kernels.unbounded()?;
+            sort.kernels().pairs::<u64>()?;
+        }
+        Ok(Self { sort, kernels, options, memory: Memory::new::<T>(stream, capacity)?, length: 0 })
+    }
+
+    /// What the grid was made for.
+    #[must_use]
+    pub fn options(&self) -> &GridOptions<T> {
+        &self.options
+    }
+
+    /// How many points it was built from, those left out included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it was built from no points, or was not built.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// How many points there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.capacity.points
+    }
+
+    /// The bytes of device memory that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// How the last build came out. Waits for it.
+    ///
+    /// # Errors
+    /// What the driver answered; a stream that records.
+    pub fn report(&self, stream: &Stream) -> Result<GridReport> {
+        let memory = &self.memory;
+        let header = memory.buffer().slice(memory.header.clone())?.cast::<Header<T>>()?;
+        let Some(header) = header.to_vec(stream)?.first().copied() else {
+            return Err(Error::invalid("the grid has no header"));
+        };
+        Ok(GridReport {
+            points: header.points as usize,
+            left_out: header.left_out as usize,
+            lookup: match header.mode {
+                DENSE => Lookup::Table(header.cells),
+                ROWS => Lookup::Rows,
+                _ => Lookup::HashedRows,
+            },
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Points in device memory, however they lie there.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_safe::vector::{Double3, Float3, Float4};
+use cuda_safe::{
+    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Result, UseVisitor,
+};
+
+use super::Real;
+use super::layout::RawPoints;
+use crate::part::read;
+
+/// The most points that a grid holds, and the most queries of one call: 2³⁰.
+pub const MAX_POINTS: usize = 1 << 30;
+
+/// Points in device memory: what grids are built from and queried at.
+///
+/// From buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (of which w is ignored) and
+/// `Double3`, by `into()`; from anything else by [`Points::strided`].
+#[derive(Debug, Clone, Copy)]
+pub struct Points<'a, T: Real> {
+    /// The memory that they lie in, as bytes of an allocation, and its address.
+    allocation: &'a Arc<Allocation>,
+    bytes: (usize, usize),
+    address: u64,
+    stride: usize,
+    component: usize,
+    len: usize,
+    number: PhantomData<T>,
+}
+
+impl<'a, T: Real> Points<'a, T> {
+    /// Points whose coordinates follow each other, x, y, z, x, y, z, …: a third as many as numbers. Such is
+    /// the buffer of a row-major n × 3 array.
+    ///
+    /// # Errors
+    /// The length is no multiple of 3.
+    pub fn flat(data: impl Into<DeviceSlice<'a, T>>) -> Result<Self> {
+        let data = data.into();
+        if data.len() % 3 != 0 {
+            return Err(Error::invalid(format!(
+                "{} coordinates are no whole number of points",
+                data.len()
+            )));
+        }
+        Self::strided(data, data.len() / 3, 3, 1)
+    }
+
+    /// `len` points; coordinate c of point i is `data[i * stride + c * component]`.
+    ///
+    /// So particles of 8 numbers each that begin with their position are `strided(data, n, 8, 1)`; a
+    /// position elsewhere in them begins with a slice of the buffer. One array for all x, one for all y and
+    /// one for all z, in one buffer, are `strided(data, n, 1, n)`.
+    ///
+    /// # Errors
+    /// `data` is too short for that, or there are more than [`MAX_POINTS`] points.
+    pub fn strided(
+        data: impl Into<DeviceSlice<'a, T>>,
+        len: usize,
+        stride: usize,
+        component: usize,
+    ) -> Result<Self> {
+        let data = data.into();
+        let last = (len.saturating_sub(1))
+            .checked_mul(stride)
+            .and_then(|begin| component.checked_mul(2)?.checked_add(begin));
+        if len > 0 && last.is_none_or(|last| last >= data.len()) {
+            return Err(Error::invalid(format!(
+                "{len} points with stride {stride} and component stride {component} don't lie in \
+                 {} numbers",
+                data.len()
+            )));
+        }
+        if len > MAX_POINTS {
+            return Err(Error::invalid(format!("{len} points; at most 2^30 are possible")));
+        }
+        Ok(Self::over(&data, len, stride, component))
+    }
+
+    /// The number of points.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Callers have checked that the points lie in `data`.
+    fn over<E: Copy + 'static>(
+        data: &DeviceSlice<'a, E>,
+        len: usize,
+        stride: usize,
+        component: usize,
+    ) -> Self {
+        let Range { start, end } = data.byte_range();
+        Self {
+            allocation: data.allocation(),
+            bytes: (start, end),
+            address: data.as_raw(),
+            stride,
+            component,
+            len,
+            number: PhantomData,
+        }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn strides(&self) -> (u64, u64) {
+        (self.stride as u64, self.component as u64)
+    }
+
+    /// Reports that they are read.
+    pub(crate) fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        visitor.visit(self.allocation, self.bytes.0..self.bytes.1, Access::Read)
+    }
+}
+
+/// From views of elements that begin with three coordinates.
+macro_rules! from_elements {
+    ($($element:ty: $real:ty, $stride:literal;)+) => {$(
+        impl<'a> From<DeviceSlice<'a, $element>> for Points<'a, $real> {
+            fn from(points: DeviceSlice<'a, $element>) -> Self {
+                const {
+                    assert!(size_of::<$element>() == $stride * size_of::<$real>());
+                }
+                Self::over(&points, points.len(), $stride, 1)
+            }
+        }
+
+        impl<'a> From<&'a DeviceBuffer<$element>> for Points<'a, $real> {
+            fn from(points: &'a DeviceBuffer<$element>) -> Self {
+                points.as_slice().into()
+            }
+        }
+
+        impl<'a> From<&'a mut DeviceBuffer<$element>> for Points<'a, $real> {
+            fn from(points: &'a mut DeviceBuffer<$element>) -> Self {
+                points.as_slice().into()
+            }
+        }
+    )+};
+}
+
+from_elements! {
+    [f32; 3]: f32, 3;
+    [f64; 3]: f64, 3;
+    Float3: f32, 3;
+    Float4: f32, 4;
+    Double3: f64, 3;
+}
+
+/// `geom::grid::Points`, with the group of each point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PointsArg<'a, T: Real> {
+    pub(crate) points: Points<'a, T>,
+    pub(crate) groups: Option<DeviceSlice<'a, u32>>,
+}
+
+// SAFETY: the kernels read coordinates of points below `length`, all of which lie in `data`
+// (`Points::strided`), and their groups, of which there are as many (`PointsArg::new`).
+unsafe impl<T: Real> KernelArg for PointsArg<'_, T> {
+    type Abi = RawPoints;
+    const TYPE: ArgType = ArgType::value::<RawPoints>();
+
+    fn abi(&self) -> RawPoints {
+        let (stride, component) = self.points.strides();
+        RawPoints {
+            data: self.points.address,
+            stride,
+            component,
+            groups: self.groups.map_or(0, |groups| groups.as_raw()),
+            length: self.points.len as u32,
+            unused: 0,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.points.uses(visitor)?;
+        self.groups.as_ref().map_or(Ok(()), |groups| read(visitor, groups))
+    }
+}
+
+impl<'a, T: Real> PointsArg<'a, T> {
+    /// Checks lengths.
+    pub(crate) fn new(points: Points<'a, T>, groups: Option<DeviceSlice<'a, u32>>) -> Result<Self> {
+        if points.len > MAX_POINTS {
+            return Err(Error::invalid(format!(
+                "{} points; at most 2^30 are possible",
+                points.len
+            )));
+        }
+        if let Some(groups) = groups
+            && groups.len() != points.len
+        {
+            return Err(Error::invalid(format!(
+                "{} groups for {} points",
+                groups.len(),
+                points.len
+            )));
+        }
+        Ok(Self { points, groups })
+    }
+}

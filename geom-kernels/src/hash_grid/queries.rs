@@ -1,0 +1,233 @@
+//! Queries: where neighbours are looked for, how far, and which count.
+
+use cuda_safe::{
+    ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result, Stream, UseVisitor,
+};
+
+use super::kernels::QUERY_BLOCK;
+use super::layout::RawQueries;
+use super::points::{MAX_POINTS, Points};
+use super::{HashGrid, Real};
+use crate::part::read;
+
+/// Which neighbours count, where queries are the grid's own points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Pairs {
+    /// All of them; a point is its own neighbour.
+    #[default]
+    All = 0,
+    /// All but the point itself.
+    Others = 1,
+    /// Each pair once: those neighbours whose index is greater than the point's.
+    Half = 2,
+}
+
+/// In which order queries are worked on. Answers are in the caller's order all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// Sorted by the cells of the grid where that pays: from 32,768 queries on.
+    #[default]
+    Auto,
+    /// As they are given: for queries that are sorted already.
+    Given,
+    /// Sorted by the cells of the grid.
+    Cells,
+}
+
+/// From how many queries on sorting them pays.
+const SORTED_FROM: usize = 32_768;
+
+/// Where neighbours are looked for and how far.
+///
+/// A query that is not finite, a radius of its own that is negative or not a number, and a group that
+/// the grid does not have, find nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Queries<'a, T: Real> {
+    pub(crate) points: Option<Points<'a, T>>,
+    pub(crate) radius: T,
+    pub(crate) radii: Option<DeviceSlice<'a, T>>,
+    pub(crate) groups: Option<DeviceSlice<'a, u32>>,
+    pub(crate) pairs: Pairs,
+    order: Order,
+}
+
+impl<'a, T: Real> Queries<'a, T> {
+    /// At the grid's own points, in the order in which it was built from them.
+    ///
+    /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
+    /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
+    /// either number are not answered.
+    #[must_use]
+    pub fn own(radius: T) -> Self {
+        Self {
+            points: None,
+            radius,
+            radii: None,
+            groups: None,
+            pairs: Pairs::All,
+            order: Order::Auto,
+        }
+    }
+
+    /// At these points.
+    #[must_use]
+    pub fn at(points: impl Into<Points<'a, T>>, radius: T) -> Self {
+        Self { points: Some(points.into()), ..Self::own(radius) }
+    }
+
+    /// With a radius for each query.
+    #[must_use]
+    pub fn radii(mut self, radii: impl Into<DeviceSlice<'a, T>>) -> Self {
+        self.radii = Some(radii.into());
+        self
+    }
+
+    /// With the group of each query; without, own points look in their own group and others in group 0.
+    #[must_use]
+    pub fn groups(mut self, groups: impl Into<DeviceSlice<'a, u32>>) -> Self {
+        self.groups = Some(groups.into());
+        self
+    }
+
+    /// Which neighbours count; for own points alone.
+    #[must_use]
+    pub fn pairs(mut self, pairs: Pairs) -> Self {
+        self.pairs = pairs;
+        self
+    }
+
+    /// In which order they are worked on; for other than own points.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// How many there are, once they have been checked.
+    pub(crate) fn check(&self, grid: &HashGrid<T>) -> Result<usize> {
+        let n = self.points.map_or(grid.length, |points| points.len());
+        // Written so that a NaN is refused.
+        let is_radius = self.radii.is_some() || self.radius.wide() >= 0.0;
+        if !is_radius {
+            return Err(Error::invalid(format!("{:?} is no radius", self.radius)));
+        }
+        if n > MAX_POINTS {
+            return Err(Error::invalid(format!("{n} queries; at most 2^30 are possible")));
+        }
+        let lengths = [
+            ("radii", self.radii.map(|radii| radii.len())),
+            ("groups", self.groups.map(|groups| groups.len())),
+        ];
+        for (name, len) in lengths {
+            if len.is_some_and(|len| len != n) {
+                let len = len.unwrap_or(0);
+                return Err(Error::invalid(format!("{len} {name} for {n} queries")));
+            }
+        }
+        if self.points.is_some() && self.pairs != Pairs::All {
+            return Err(Error::invalid("only a grid's own points make pairs with its points"));
+        }
+        Ok(n)
+    }
+
+    /// Whether to sort them first.
+    pub(crate) fn sorts(&self, grid: &HashGrid<T>) -> Option<Points<'a, T>> {
+        let pays = match self.order {
+            Order::Auto => self.points?.len() >= SORTED_FROM && grid.length > 0,
+            Order::Given => false,
+            Order::Cells => grid.length > 0,
+        };
+        self.points.filter(|points| pays && !points.is_empty())
+    }
+}
+
+/// Queries that were checked, and sorted if that pays: `geom::grid::Queries` to a kernel.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a, T: Real> {
+    grid: &'a HashGrid<T>,
+    queries: &'a Queries<'a, T>,
+    /// Those that were sorted, in the grid's order; own ones lie in the grid.
+    sorted: Option<DeviceBuffer<u8>>,
+    length: usize,
+}
+
+impl<T: Real> HashGrid<T> {
+    /// Sorts `n` queries if that pays; they have been checked.
+    pub(crate) fn prepare<'a>(
+        &'a self,
+        stream: &Stream,
+        queries: &'a Queries<'a, T>,
+        n: usize,
+    ) -> Result<Prepared<'a, T>> {
+        let sorted = match queries.sorts(self) {
+            Some(points) => Some(self.sort_queries(stream, points, queries.groups)?),
+            None => None,
+        };
+        Ok(Prepared { grid: self, queries, sorted, length: n })
+    }
+}
+
+impl<T: Real> Prepared<'_, T> {
+    /// A launch with a thread for each. (Without any it is none.)
+    pub(crate) fn launch(&self) -> Launch {
+        Launch::cover(self.length, QUERY_BLOCK)
+    }
+
+    pub(crate) fn pairs(&self) -> u32 {
+        self.queries.pairs as u32
+    }
+}
+
+// SAFETY: the kernels read what belongs to queries below `length`: points, which lie in what
+// `Points` reports; radii and groups, of which there are as many (`Queries::check`); sorted ones, of
+// which there are as many (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room.
+// What belongs to an index from `length` on is not touched: see `OneQuery` in batch.cuh.
+unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
+    type Abi = RawQueries<T>;
+    const TYPE: ArgType = ArgType::value::<RawQueries<T>>();
+
+    fn abi(&self) -> RawQueries<T> {
+        let Queries { points, radius, radii, groups, .. } = *self.queries;
+        let memory = &self.grid.memory;
+        let own_groups = points.is_none() && groups.is_none();
+        let (stride, component) = points.map_or((0, 0), |points| points.strides());
+        RawQueries {
+            ordered: match (points, &self.sorted) {
+                (None, _) => memory.read(&memory.points).address(),
+                (Some(_), Some(sorted)) => sorted.as_raw(),
+                (Some(_), None) => 0,
+            },
+            data: points.map_or(0, |points| points.address()),
+            stride,
+            component,
+            radii: radii.map_or(0, |radii| radii.as_raw()),
+            groups: match groups {
+                Some(groups) => groups.as_raw(),
+                None if own_groups => memory.read(&memory.groups).address(),
+                None => 0,
+            },
+            radius,
+            length: self.length as u32,
+            groups_in_order: u32::from(own_groups),
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let Queries { points, radii, groups, .. } = self.queries;
+        if points.is_none() {
+            read(visitor, &self.grid.memory.buffer().as_slice())?;
+        }
+        if let (Some(points), None) = (points, &self.sorted) {
+            points.uses(visitor)?;
+        }
+        if let Some(sorted) = &self.sorted {
+            read(visitor, &sorted.as_slice())?;
+        }
+        if let Some(radii) = radii {
+            read(visitor, radii)?;
+        }
+        groups.as_ref().map_or(Ok(()), |groups| read(visitor, groups))
+    }
+}

@@ -1,0 +1,54 @@
+//! What kernels are given of a grid.
+
+use cuda_safe::{ArgType, KernelArg, Result, UseVisitor};
+
+use super::layout::RawHashGrid;
+use super::{HashGrid, Real};
+use crate::part::read;
+
+/// A grid as an argument of a kernel, whose parameter is a `geom::HashGrid<float>` or `<double>` by value.
+///
+/// It borrows the grid, which so can't be built again before the launch is enqueued.
+#[derive(Debug, Clone, Copy)]
+pub struct GridView<'a, T: Real> {
+    grid: &'a HashGrid<T>,
+}
+
+impl<T: Real> HashGrid<T> {
+    /// The grid as an argument of a kernel of your own.
+    #[must_use]
+    pub fn view(&self) -> GridView<'_, T> {
+        GridView { grid: self }
+    }
+
+    pub(crate) fn raw(&self) -> RawHashGrid {
+        let memory = &self.memory;
+        let address = |part| memory.read(part).address();
+        RawHashGrid {
+            header: address(&memory.header),
+            points: address(&memory.points),
+            groups: address(&memory.groups),
+            starts: address(&memory.starts),
+            // With bounds nothing looks for keys after the build.
+            keys: address(&memory.keys[0]),
+            table: address(&memory.table),
+            table_mask: memory.capacity.slots().saturating_sub(1) as u32,
+            length: self.length as u32,
+        }
+    }
+}
+
+// SAFETY: the pointers lead into the grid's memory, which is reported, and the header that was
+// written there keeps queries inside.
+unsafe impl<T: Real> KernelArg for GridView<'_, T> {
+    type Abi = RawHashGrid;
+    const TYPE: ArgType = ArgType::value::<RawHashGrid>();
+
+    fn abi(&self) -> RawHashGrid {
+        self.grid.raw()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        read(visitor, &self.grid.memory.buffer().as_slice())
+    }
+}

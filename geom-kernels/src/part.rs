@@ -1,0 +1,76 @@
+//! Arguments of this crate's own kernels: ranges of buffers as pointers.
+
+use std::ops::Range;
+
+use cuda_safe::{Access, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, UseVisitor};
+
+/// Reports that a whole view is read.
+pub(crate) fn read<T: Copy + 'static, V: UseVisitor>(
+    visitor: &mut V,
+    view: &DeviceSlice<'_, T>,
+) -> Result<()> {
+    visitor.visit(view.allocation(), view.byte_range(), Access::Read)
+}
+
+/// A range of bytes of a buffer, as a pointer parameter.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'a> {
+    buffer: Option<&'a DeviceBuffer<u8>>,
+    range: Range<usize>,
+    access: Access,
+}
+
+impl<'a> Part<'a> {
+    /// A range of bytes of a buffer; where it is empty or ends beyond the buffer, a null pointer.
+    pub(crate) fn of(buffer: &'a DeviceBuffer<u8>, range: Range<usize>, access: Access) -> Self {
+        let inside = !range.is_empty() && range.end <= buffer.len();
+        Self { buffer: inside.then_some(buffer), range, access }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.range.start as u64)
+    }
+}
+
+// SAFETY: the kernel reaches at most the range, which lies in the buffer (`Part::of`), in the way
+// reported; nothing through a null pointer.
+unsafe impl KernelArg for Part<'_> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.address()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let Some(buffer) = self.buffer else {
+            return Ok(());
+        };
+        let start = buffer.byte_range().start;
+        let range = start + self.range.start..start + self.range.end;
+        visitor.visit(buffer.allocation(), range, self.access)
+    }
+}
+
+/// An optional view, as a pointer parameter that is null without it.
+#[derive(Debug)]
+pub(crate) struct Maybe<'a, T>(Option<DeviceSlice<'a, T>>);
+
+/// A view to be read, if there is one.
+pub(crate) fn read_part<T>(view: Option<DeviceSlice<'_, T>>) -> Maybe<'_, T> {
+    Maybe(view)
+}
+
+// SAFETY: the kernel reads the view; nothing through a null pointer.
+unsafe impl<T: Copy + 'static> KernelArg for Maybe<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.0.map_or(0, |view| view.as_raw())
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |view| read(visitor, view))
+    }
+}

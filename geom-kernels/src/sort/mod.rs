@@ -1,0 +1,112 @@
+//! Sorting, prefix sums, reductions and selections on the device.
+//!
+//! ```no_run
+//! # fn main() -> cuda_safe::Result<()> {
+//! use cuda_safe::{Context, DeviceBuffer};
+//! use geom_kernels::Geometry;
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let sort = Geometry::new(&context).sort();
+//!
+//! let keys = DeviceBuffer::from_slice(&stream, &[30.0f32, 10.0, 20.0])?;
+//! let mut order = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
+//! sort.argsort(&stream, &keys, &mut order, ..)?;
+//! assert_eq!(order.to_vec(&stream)?, [1, 2, 0]);
+//!
+//! let mut largest = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+//! sort.max(&stream, &keys, &mut largest)?;
+//! assert_eq!(largest.to_vec(&stream)?, [30.0]);
+//! # Ok(()) }
+//! ```
+//!
+//! All calls of [`Sort`] are enqueued on the stream they are given; the host does not wait, and they can be
+//! captured in a graph. They work on up to 2^31 - 1 elements, and give the same bits in every run and on
+//! every device. What a call reads and what it writes are different memory. If one fails, what it writes may
+//! have been written in part.
+
+mod kernels;
+mod keys;
+mod radix;
+mod reduce;
+mod scan;
+mod scratch;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+
+use cuda_safe::WriteView;
+
+use crate::geometry::Geometry;
+
+pub use keys::Key;
+pub use reduce::Number;
+pub use scan::{Offset, Scan};
+pub use select::{Element, Flag};
+
+pub(crate) use kernels::Kernels;
+pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
+
+/// Sorts and what is like them. Made by [`Geometry::sort`]; see the [module](self).
+///
+/// Scratch memory comes from the pool of the context, in the stream's order, which costs two calls of the
+/// driver each time. [`within`](Self::within) gives it once and for all.
+#[derive(Debug)]
+pub struct Sort<'s> {
+    kernels: Arc<Kernels>,
+    scratch: scratch::Source<'s>,
+}
+
+impl Geometry {
+    /// Sorting, prefix sums, reductions and selections. Keep it: it remembers which kernels it has
+    /// loaded. They are when a call first needs them (or compiled, after [`Geometry::compiled`]), which
+    /// then takes longer.
+    #[must_use]
+    pub fn sort(&self) -> Sort<'static> {
+        Sort { kernels: Arc::new(Kernels::new(self.clone())), scratch: scratch::Source::Pool }
+    }
+}
+
+impl Sort<'_> {
+    /// The same with scratch memory of the caller's, which may have any contents and has other ones after
+    /// each call. Calls of several threads take turns; calls on several streams wait for one another on the
+    /// device. How many bytes a call needs is told by the functions whose names end in `_scratch`.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{DeviceBuffer, Result, Stream};
+    /// # use geom_kernels::sort::Sort;
+    /// # fn run(sort: &Sort, stream: &Stream, keys: &DeviceBuffer<u32>, to: &mut DeviceBuffer<u32>) -> Result<()> {
+    /// let bytes = Sort::keys_scratch::<u32>(keys.len(), ..)?;
+    /// let mut scratch = DeviceBuffer::<u8>::zeroed(stream, bytes)?;
+    /// sort.within(&mut scratch).sort_keys(stream, keys, &mut *to, ..)
+    /// # }
+    /// ```
+    pub fn within<'t>(&self, scratch: impl WriteView<'t, u8>) -> Sort<'t> {
+        let scratch = scratch::Source::Given(Mutex::new(scratch.write_view()));
+        Sort { kernels: self.kernels.clone(), scratch }
+    }
+
+    /// The kernels, for enqueueing sorts on buffers of this crate's own.
+    pub(crate) fn kernels(&self) -> &Arc<Kernels> {
+        &self.kernels
+    }
+}
+
+impl Clone for Sort<'static> {
+    /// Another handle to the same kernels, with scratch from the pool.
+    fn clone(&self) -> Self {
+        Self { kernels: self.kernels.clone(), scratch: scratch::Source::Pool }
+    }
+}
+
+mod sealed {
+    /// Types that the kernels know.
+    pub trait Sealed {}
+
+    macro_rules! sealed {
+        ($($known:ty),+) => {$(impl Sealed for $known {})+};
+    }
+    sealed!(u8, u32, i32, f32, u64, i64, f64);
+}

@@ -1,0 +1,431 @@
+//! Radix sorts between two sets of buffers: for the public calls, and for kernels of this crate that make
+//! their keys themselves.
+
+use bytemuck::Pod;
+use cuda_safe::{
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result, Stream,
+};
+
+use super::kernels::{COUNT_THREADS, Kernels, Pass, count};
+
+/// Digits have at most 8 bits.
+const RADIX: usize = 256;
+const MAX_PASSES: usize = 8;
+/// Tiles in a group.
+const GROUP: usize = 16;
+
+// The state's words: `device/geom/sort/digits.cuh`.
+const COUNTS_AT: usize = 32;
+const GROUPS_AT: usize = COUNTS_AT + MAX_PASSES * RADIX;
+/// Where in the state kernels find in which of the two buffers a planned sort has left its result.
+pub(crate) const RESULT_AT: usize = 16;
+
+// `Pass::flags`: `device/geom/sort/radix_sort.cuh`.
+const PLANNED: u32 = 1;
+const PLACES: u32 = 2;
+const MAP_IN: u32 = 4;
+const MAP_OUT: u32 = 6;
+
+/// Unsigned keys, as kernels sort them.
+pub(crate) trait RadixKey: Pod {
+    /// Its index in the kernels' tables.
+    const INDEX: usize;
+    /// The threads of a block that does a pass: `GEOM_SORT_THREADS_*` in device/geom/sort/kernels.cuh.
+    const THREADS: u32;
+    /// The pairs of a tile.
+    const TILE: usize;
+}
+
+impl RadixKey for u32 {
+    const INDEX: usize = 0;
+    const THREADS: u32 = 384;
+    const TILE: usize = Self::THREADS as usize * 12;
+}
+
+impl RadixKey for u64 {
+    const INDEX: usize = 1;
+    const THREADS: u32 = 256;
+    const TILE: usize = Self::THREADS as usize * 12;
+}
+
+/// Which bits of a key count, and how they are divided among passes, lowest first: `geom::sort::Digits`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Digits {
+    begin: u32,
+    passes: u32,
+    width: u32,
+    wider: u32,
+}
+
+// SAFETY: repr(C), with the fields of `geom::sort::Digits` in digits.cuh, all of 32 bits; no addresses.
+unsafe impl DeviceRepr for Digits {}
+
+const _: () = assert!(size_of::<Digits>() == 16);
+
+impl Digits {
+    /// The bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass
+    /// copies what is to be sorted.
+    pub(crate) fn new(begin: u32, end: u32) -> Self {
+        let bits = end.saturating_sub(begin).min(64);
+        let passes = bits.div_ceil(8).max(1);
+        // Without bits, nothing is to be shifted by as many as a key has.
+        let begin = if bits == 0 { 0 } else { begin };
+        Self { begin, passes, width: bits / passes, wider: bits % passes }
+    }
+
+    pub(crate) fn passes(self) -> usize {
+        self.passes as usize
+    }
+
+    fn shift_of(self, pass: u32) -> u32 {
+        self.begin + pass * self.width + pass.min(self.wider)
+    }
+
+    fn width_of(self, pass: u32) -> u32 {
+        self.width + u32::from(pass < self.wider)
+    }
+}
+
+/// A sort of so many keys, and where things are in its state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    n: u32,
+    digits: Digits,
+    threads: u32,
+    tiles: usize,
+    groups: usize,
+    stride: usize,
+}
+
+impl Layout {
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) from 2^31 keys on.
+    pub(crate) fn new<K: RadixKey>(n: usize, digits: Digits) -> Result<Self> {
+        let words = count("a sort", n)?;
+        let tiles = n.div_ceil(K::TILE);
+        let stride = 1 << digits.width_of(0);
+        let groups = tiles.div_ceil(GROUP);
+        Ok(Self { n: words, digits, threads: K::THREADS, tiles, groups, stride })
+    }
+
+    /// The words of the state.
+    pub(crate) fn words(&self) -> usize {
+        self.tiles_at() + self.tiles * self.stride
+    }
+
+    fn groups_at(&self, pass: u32) -> usize {
+        GROUPS_AT + pass as usize * self.groups * self.stride * 2
+    }
+
+    fn tiles_at(&self) -> usize {
+        self.groups_at(self.digits.passes)
+    }
+
+    fn pass(&self, index: u32, flags: u32) -> Pass {
+        // For n < 2^31 the state has less than 2^29 words.
+        Pass {
+            n: self.n,
+            index,
+            shift: self.digits.shift_of(index),
+            width: self.digits.width_of(index),
+            flags,
+            stride: self.stride as u32,
+            groups: self.groups_at(index) as u32,
+            tiles: self.tiles_at() as u32,
+        }
+    }
+
+    fn checked<'a>(
+        &self,
+        state: &'a mut DeviceSliceMut<'_, u32>,
+    ) -> Result<DeviceSliceMut<'a, u32>> {
+        let aligned = state.as_raw().is_multiple_of(8);
+        if !aligned || state.len() < self.words() {
+            let (length, words) = (state.len(), self.words());
+            let message = format!("the state of a sort: {length} words, not {words} aligned ones");
+            return Err(Error::invalid(message));
+        }
+        Ok(state.reborrow())
+    }
+}
+
+/// What a sort between two sets of buffers is to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wishes {
+    /// The values are the places of the keys: the first values are not read.
+    pub(crate) places: bool,
+    /// The state is cleared ([`Kernels::clear`]) and the digits are counted already: by a kernel that has
+    /// added every key to `geom::sort::DigitCounts` and flushed them.
+    pub(crate) counted: bool,
+}
+
+/// Two buffers each for keys and values; what is to be sorted is in the first ones.
+#[derive(Debug)]
+pub(crate) struct Buffers<'a, K> {
+    pub(crate) keys: [DeviceSliceMut<'a, K>; 2],
+    pub(crate) values: [DeviceSliceMut<'a, u32>; 2],
+}
+
+impl<K: RadixKey> Buffers<'_, K> {
+    fn check(&self, n: usize) -> Result<()> {
+        let short = self.keys.iter().any(|keys| keys.len() < n)
+            || self.values.iter().any(|values| values.len() < n);
+        if short {
+            return Err(Error::invalid(format!("a sort of {n} pairs in buffers of less")));
+        }
+        Ok(())
+    }
+}
+
+/// Where keys go, and their values if they have any.
+pub(super) type Target<'a, K> = (DeviceSliceMut<'a, K>, Option<DeviceSliceMut<'a, u32>>);
+
+/// Keys or values that a pass reads or writes; `None` is a null pointer.
+struct Ends<A, B, C, D> {
+    keys_from: A,
+    keys_to: B,
+    values_from: C,
+    values_to: D,
+}
+
+/// The null pointer, for what a kernel does not use.
+const NULL: u64 = 0;
+
+impl Kernels {
+    /// Clears the state of a sort, which may have any contents.
+    pub(crate) fn clear(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        state: &mut DeviceSliceMut<'_, u32>,
+    ) -> Result<()> {
+        layout.checked(state)?.slice_mut(..layout.words())?.fill(stream, 0)
+    }
+
+    /// Sorts pairs from the first buffers to and fro between both. Gives the index of those with the
+    /// result: the number of passes modulo 2. The others have something else.
+    pub(crate) fn sort_buffers<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        buffers: &mut Buffers<'_, K>,
+        state: &mut DeviceSliceMut<'_, u32>,
+        wishes: Wishes,
+    ) -> Result<usize> {
+        buffers.check(layout.n as usize)?;
+        self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
+        for index in 0..layout.digits.passes {
+            let places = wishes.places && index == 0;
+            self.pass_between(stream, layout, buffers, state, (index, places, index % 2 == 1))?;
+        }
+        Ok(layout.digits.passes() % 2)
+    }
+
+    /// Sorts pairs as [`sort_buffers`](Self::sort_buffers), without the passes in which all keys have the
+    /// same digit. Which those are is found on the device, so only the device knows where the result is:
+    /// word [`RESULT_AT`] of the state is the index of the buffers with it.
+    pub(crate) fn sort_buffers_planned<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        buffers: &mut Buffers<'_, K>,
+        state: &mut DeviceSliceMut<'_, u32>,
+        wishes: Wishes,
+    ) -> Result<()> {
+        buffers.check(layout.n as usize)?;
+        self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
+        let passes = layout.digits.passes;
+        let launch = Launch::new(1, RADIX as u32);
+        // SAFETY: the parameters of `sort_plan`, which reads and writes words before GROUPS_AT alone, of
+        // which the state has more.
+        unsafe { self.plan()?.launch(stream, launch, (layout.n, passes, state.reborrow()))? };
+        for index in 0..passes {
+            let flags = PLANNED | if wishes.places { PLACES } else { 0 };
+            let [first, second] = &mut buffers.keys;
+            let [first_values, second_values] = &mut buffers.values;
+            let ends = Ends {
+                keys_from: first.reborrow(),
+                keys_to: second.reborrow(),
+                values_from: first_values.reborrow(),
+                values_to: second_values.reborrow(),
+            };
+            let kernel = self.pairs::<K>()?;
+            // SAFETY: `check` has seen that all four buffers have n elements, and all are for writing.
+            unsafe { launch_pass(kernel, stream, layout, state, ends, (index, flags))? };
+        }
+        Ok(())
+    }
+
+    /// Sorts keys, with values if `to` has them, from one place to another through a third, which has as
+    /// many elements if there are two passes or more. `map` is that of the keys.
+    pub(super) fn sort_apart<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        from: (DeviceSlice<'_, K>, Option<DeviceSlice<'_, u32>>),
+        [to, through]: [Target<'_, K>; 2],
+        (state, map): (&mut DeviceSliceMut<'_, u32>, u32),
+    ) -> Result<()> {
+        self.count_digits(stream, layout, from.0, state, map)?;
+        let passes = layout.digits.passes;
+        let (mut to, mut through) = (to, through);
+        for index in 0..passes {
+            let (first, last) = (index == 0, index + 1 == passes);
+            let places = first && from.1.is_none();
+            let flags = if places { PLACES } else { 0 }
+                | if first { map << MAP_IN } else { 0 }
+                | if last { map << MAP_OUT } else { 0 };
+            // The last pass ends in `to`, so each second one before it, too.
+            let (target, other) =
+                if (passes - index) % 2 == 1 { (&mut to, &through) } else { (&mut through, &to) };
+            let keys_from = if first { from.0 } else { other.0.as_slice() };
+            let values_from =
+                if first { from.1 } else { other.1.as_ref().map(DeviceSliceMut::as_slice) };
+            let keys_to = target.0.reborrow();
+            let what = (index, flags);
+            // SAFETY: the callers have seen that all of these have n elements, where they are used; a pass
+            // reads and writes different ones.
+            unsafe {
+                match (target.1.as_mut(), values_from) {
+                    (None, _) => {
+                        let ends = Ends { keys_from, keys_to, values_from: NULL, values_to: NULL };
+                        launch_pass(self.keys::<K>()?, stream, layout, state, ends, what)?;
+                    }
+                    (Some(values), None) => {
+                        let values_to = values.reborrow();
+                        let ends = Ends { keys_from, keys_to, values_from: NULL, values_to };
+                        launch_pass(self.pairs::<K>()?, stream, layout, state, ends, what)?;
+                    }
+                    (Some(values), Some(values_from)) => {
+                        let values_to = values.reborrow();
+                        let ends = Ends { keys_from, keys_to, values_from, values_to };
+                        launch_pass(self.pairs::<K>()?, stream, layout, state, ends, what)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the state and counts the digits, unless that is done.
+    fn prepare<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        keys: DeviceSlice<'_, K>,
+        state: &mut DeviceSliceMut<'_, u32>,
+        wishes: Wishes,
+    ) -> Result<()> {
+        if wishes.counted {
+            return layout.checked(state).map(drop);
+        }
+        self.count_digits(stream, layout, keys, state, 0)
+    }
+
+    fn count_digits<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        keys: DeviceSlice<'_, K>,
+        state: &mut DeviceSliceMut<'_, u32>,
+        map: u32,
+    ) -> Result<()> {
+        self.clear(stream, layout, state)?;
+        // As many blocks as there is work for, but not more than any device has room for: each of them
+        // adds to the same words at its end.
+        let blocks = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512) as u32;
+        let launch = Launch::new(blocks, COUNT_THREADS);
+        let arguments = (keys, layout.n, layout.digits, map, state.reborrow());
+        // SAFETY: the parameters of `sort_count_*`, which reads n keys (the callers have seen that there
+        // are as many) and adds to words of the state before GROUPS_AT, of which it has more.
+        unsafe { self.count::<K>()?.launch(stream, launch, arguments) }
+    }
+
+    /// One pass of [`sort_buffers`](Self::sort_buffers): its index, whether the values are places, and
+    /// whether it goes back.
+    fn pass_between<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        layout: &Layout,
+        buffers: &mut Buffers<'_, K>,
+        state: &mut DeviceSliceMut<'_, u32>,
+        (index, places, back): (u32, bool, bool),
+    ) -> Result<()> {
+        let [first, second] = &mut buffers.keys;
+        let [first_values, second_values] = &mut buffers.values;
+        let (keys_from, keys_to, values_from, values_to) = match back {
+            false => (
+                first.as_slice(),
+                second.reborrow(),
+                first_values.as_slice(),
+                second_values.reborrow(),
+            ),
+            true => (
+                second.as_slice(),
+                first.reborrow(),
+                second_values.as_slice(),
+                first_values.reborrow(),
+            ),
+        };
+        let ends = Ends { keys_from, keys_to, values_from, values_to };
+        let flags = if places { PLACES } else { 0 };
+        // SAFETY: the caller has checked that all four buffers have n elements.
+        unsafe { launch_pass(self.pairs::<K>()?, stream, layout, state, ends, (index, flags)) }
+    }
+}
+
+/// Enqueues a pass: its index and flags.
+///
+/// # Safety
+/// `kernel` sorts the keys that `ends` has, of which each is of n elements or, if it is null, not used by
+/// this kernel with these flags; with `PLANNED` all are for writing. The state is in use for this sort.
+unsafe fn launch_pass<A, B, C, D>(
+    kernel: &Kernel,
+    stream: &Stream,
+    layout: &Layout,
+    state: &mut DeviceSliceMut<'_, u32>,
+    ends: Ends<A, B, C, D>,
+    (index, flags): (u32, u32),
+) -> Result<()>
+where
+    A: KernelArg,
+    B: KernelArg,
+    C: KernelArg,
+    D: KernelArg,
+{
+    let state = layout.checked(state)?;
+    let launch = Launch::new(layout.tiles as u32, layout.threads);
+    let Ends { keys_from, keys_to, values_from, values_to } = ends;
+    let pass = layout.pass(index, flags);
+    // SAFETY: the parameters of `sort_keys_*` and `sort_pairs_*`. With as many blocks as there are tiles of
+    // n, they read and write the first n elements (places beyond them are never written to), and of the
+    // state the words that `layout` has, as was just checked; of the rest the caller has taken care.
+    unsafe {
+        kernel.launch(stream, launch, (keys_from, keys_to, values_from, values_to, pass, state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Digits;
+
+    #[test]
+    fn digits_cover_their_bits_once_and_are_balanced() {
+        for begin in 0..64 {
+            for end in begin..=64 {
+                let digits = Digits::new(begin, end);
+                let mut at = if begin == end { 0 } else { begin };
+                for pass in 0..digits.passes {
+                    assert_eq!(digits.shift_of(pass), at);
+                    at += digits.width_of(pass);
+                    assert!(digits.width_of(pass) <= 8);
+                    assert!(digits.width_of(pass) <= digits.width_of(0));
+                    assert!(digits.width_of(0) - digits.width_of(pass) <= 1);
+                }
+                assert_eq!(at, if begin == end { 0 } else { end });
+                assert_eq!(digits.passes, (end - begin).div_ceil(8).max(1));
+            }
+        }
+    }
+}
