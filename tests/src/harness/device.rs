@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use cuda_safe::{Context, Driver, Kernel, KernelArgs, Launch, Module, Stream};
+use geom_kernels::Geometry;
 
 use super::report::count_launches;
 use super::{Failure, Open, Rng, TestResult};
@@ -19,6 +20,7 @@ pub(crate) struct TestDevice {
     tier: &'static str,
     context: Context,
     modules: Mutex<HashMap<&'static str, Module>>,
+    geometry: Mutex<Option<Geometry>>,
     instrumented: bool,
     /// Held for reading by every test, for writing by a serial one.
     turn: RwLock<()>,
@@ -60,8 +62,8 @@ impl TestDevice {
 
     fn with_driver(driver: Driver, tier: &'static str) -> Result<Self, Failure> {
         let context = driver.device(0)?.context()?;
-        let (modules, turn) = (Mutex::default(), RwLock::default());
-        Ok(Self { tier, context, modules, instrumented: instrumented(), turn })
+        let (modules, geometry, turn) = Default::default();
+        Ok(Self { tier, context, modules, geometry, instrumented: instrumented(), turn })
     }
 
     /// Runs one test: its own errors, errors that its drops met, and faults of work that it has
@@ -98,6 +100,12 @@ impl TestDevice {
 
     pub(crate) fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// The kernels of `geom-kernels`, which are loaded once.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let mut geometry = self.geometry.lock().unwrap_or_else(PoisonError::into_inner);
+        geometry.get_or_insert_with(|| Geometry::new(&self.context)).clone()
     }
 
     /// A new stream.
@@ -164,8 +172,8 @@ impl TestDevice {
 
     /// Gives everything back. Whatever is still alive then was leaked by a test.
     pub(crate) fn close(self) -> TestResult {
-        let Self { context, modules, .. } = self;
-        drop(modules);
+        let Self { context, modules, geometry, .. } = self;
+        drop((modules, geometry));
         let errors = context.take_drop_errors();
         if !errors.is_empty() {
             return Err(Failure::new(format!("drops met errors: {errors:?}")));

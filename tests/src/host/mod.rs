@@ -8,6 +8,7 @@ mod current;
 mod drops;
 mod faults;
 mod fork;
+mod grid;
 mod heap;
 mod kernels;
 mod lab;
@@ -30,6 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
         drops::cases(),
         faults::cases(),
         fork::cases(),
+        grid::cases(),
         kernels::cases(),
         messages::cases(),
         missing::cases(),

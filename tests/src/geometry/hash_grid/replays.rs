@@ -1,0 +1,133 @@
+//! Grids that graphs build: what lies in them is what the graph's launch left there, whatever the host
+//! enqueued last.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cuda_safe::{DeviceBuffer, Stream};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+
+use super::Fixture;
+use super::number::inside;
+use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("hash_grid::a_build_recorded_and_not_launched", never_launched),
+        Case::device("hash_grid::a_graph_builds_from_more_points", more_points),
+        Case::device("hash_grid::a_graph_of_another_thread_builds", another_thread),
+    ]
+}
+
+const RADIUS: f32 = 0.2;
+/// With which the answers of queries that there are not are recognised.
+const UNTOUCHED: u32 = 0xabcd_ef01;
+
+fn points(device: &TestDevice, n: usize) -> Vec<[f32; 3]> {
+    let mut rng = device.rng(590);
+    (0..n).map(|_| inside(&mut rng, 0.0, 1.0)).collect()
+}
+
+/// Counts and nearest neighbours of own points, in larger buffers whose rest must stay as it is.
+fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, crate::harness::Failure> {
+    let n = grid.len();
+    let mut counts = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; n + 5000])?;
+    let own = Queries::own(RADIUS);
+    grid.count_neighbors(stream, &own, counts.slice_mut(..n)?)?;
+    let mut nearest = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; 2 * n + 5000])?;
+    let mut distances = DeviceBuffer::<f32>::zeroed(stream, 2 * n)?;
+    grid.nearest(stream, &own, 2, nearest.slice_mut(..2 * n)?, &mut distances)?;
+    let (counts, nearest) = (counts.to_vec(stream)?, nearest.to_vec(stream)?);
+    ensure!(counts[n..].iter().chain(&nearest[2 * n..]).all(|word| *word == UNTOUCHED));
+    // Lists, too, stay inside.
+    grid.neighbor_lists(stream, &own)?;
+    Ok(counts[..n].to_vec())
+}
+
+fn never_launched(device: &TestDevice) -> TestResult {
+    let fixture = Fixture::new(device)?;
+    let stream = &fixture.stream;
+    let there = fixture.upload(&points(device, 100))?;
+    // Memory that others have left full of large numbers is what the grid is likely to get.
+    drop(fixture.upload(&vec![0x7fff_fff0u32; 100_000])?);
+    for options in [GridOptions::default(), GridOptions::default().bounds([0.0; 3], [1.0; 3])] {
+        let mut grid = fixture.grid(options)?;
+        grid.reserve(stream, 100)?;
+        let graph = device.context().capture((grid, &there), |stream, (grid, there)| {
+            grid.rebuild(stream, *there, RADIUS)
+        })?;
+        ensure_eq!(graph.state().0.len(), 100);
+        ask(stream, &graph.state().0)?;
+    }
+    Ok(())
+}
+
+fn more_points(device: &TestDevice) -> TestResult {
+    let fixture = Fixture::new(device)?;
+    let stream = &fixture.stream;
+    let (many, few) = (points(device, 1000), points(device, 10));
+    let (many_there, few_there) = (fixture.upload(&many)?, fixture.upload(&few)?);
+    let mut grid = fixture.grid(GridOptions::default())?;
+    grid.build(stream, &many_there, RADIUS)?;
+    let wanted = ask(stream, &grid)?;
+    let mut graph = device.context().capture((grid, &many_there), |stream, (grid, there)| {
+        grid.rebuild(stream, *there, RADIUS)
+    })?;
+    graph.state_mut().0.rebuild(stream, &few_there, RADIUS)?;
+    graph.launch(stream)?;
+    // Ten queries are asked, and a thousand points are there.
+    let counts = ask(stream, &graph.state().0)?;
+    for (i, count) in counts.iter().enumerate() {
+        ensure!(*count == UNTOUCHED || *count == wanted[i], "{i}: {count}, not {}", wanted[i]);
+    }
+    Ok(())
+}
+
+/// One thread builds a grid while another launches a graph that builds the same one.
+fn another_thread(device: &TestDevice) -> TestResult {
+    let fixture = Fixture::new(device)?;
+    let (stream, other) = (&fixture.stream, device.stream()?);
+    let (many, few) = (points(device, 20_000), points(device, 3000));
+    let (many_there, few_there) = (fixture.upload(&many)?, fixture.upload(&few)?);
+    for options in [GridOptions::default(), GridOptions::default().bounds([0.0; 3], [1.0; 3])] {
+        let mut grid = fixture.grid(options)?;
+        grid.reserve(stream, many.len())?;
+        let spare = fixture.grid(options)?;
+        let mut graph =
+            device.context().capture((grid, &many_there), |stream, (grid, there)| {
+                grid.rebuild(stream, *there, 0.05)
+            })?;
+        let mut grid = std::mem::replace(&mut graph.state_mut().0, spare);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| -> TestResult {
+            let launches = scope.spawn(|| -> cuda_safe::Result<u32> {
+                let mut launches = 0;
+                while !done.load(Ordering::Relaxed) {
+                    graph.launch(&other)?;
+                    launches += 1;
+                    if launches % 8 == 0 {
+                        other.synchronize()?;
+                    }
+                }
+                Ok(launches)
+            });
+            let mut builds = || -> TestResult {
+                for _ in 0..12 {
+                    grid.rebuild(stream, &few_there, 0.05)?;
+                    stream.synchronize()?;
+                }
+                Ok(())
+            };
+            let built = builds();
+            done.store(true, Ordering::Relaxed);
+            let launched = launches.join();
+            built?;
+            ensure!(launched.is_ok_and(|launches| launches.is_ok_and(|launches| launches > 0)));
+            Ok(())
+        })?;
+        // What came last counts, and it is whole.
+        grid.rebuild(stream, &few_there, 0.05)?;
+        ensure_eq!(grid.report(stream)?.points, few.len());
+        ask(stream, &grid)?;
+    }
+    Ok(())
+}
