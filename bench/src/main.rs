@@ -5,6 +5,7 @@
 //! `ratio` is the median of the differences or ratios of neighbours; `aa_diff_ns` or `aa_ratio` is
 //! that of the raw calls to themselves: what the method cannot see.
 
+mod cells;
 mod data;
 mod emu;
 mod gpu;

@@ -2,8 +2,10 @@
 
 mod compile;
 mod copies;
+mod dem;
 mod emu;
 mod graphs;
+mod hash_grid;
 mod launch;
 mod load;
 mod memory;
@@ -38,6 +40,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         load::WORKS,
         saxpy::WORKS,
         graphs::WORKS,
+        hash_grid::WORKS,
+        dem::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]
