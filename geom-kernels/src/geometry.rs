@@ -20,70 +20,75 @@ pub struct Geometry {
 struct Inner {
     context: Context,
     exact_arch: bool,
-    modules: [OnceLock<Module>; SOURCES],
+    modules: [OnceLock<Module>; TEXTS.len()],
 }
 
-/// How many [`Source`]s there are.
-const SOURCES: usize = 18;
-
-/// A source of kernels: an index into `Inner::modules`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source {
-    SortPairs32,
-    SortPairs64,
-    SortKeys,
-    SortCount,
-    Scan,
-    ScanOffsets,
-    Select,
-    Reduce,
-    GridBuild32,
-    GridBuild64,
-    GridUnbounded32,
-    GridUnbounded64,
-    GridOrder32,
-    GridOrder64,
-    GridQuery32,
-    GridQuery64,
-    GridNearest32,
-    GridNearest64,
+/// What kernels are made from: CUDA C++, the name of its file, and what NVRTC made of it.
+struct Texts {
+    cuda: &'static str,
+    file: &'static str,
+    ptx: &'static str,
 }
 
-/// The texts of a source: CUDA C++, its file's name, PTX.
-macro_rules! texts {
-    ($name:literal) => {
-        (
-            include_str!(concat!("../device/kernels/", $name, ".cu")),
-            concat!($name, ".cu"),
-            include_str!(concat!("../ptx/", $name, ".ptx")),
-        )
+/// Declares [`Source`], and for each the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx`.
+macro_rules! sources {
+    ($($source:ident = $name:literal,)+) => {
+        /// A source of kernels: an index into [`TEXTS`] and `Inner::modules`.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) enum Source {
+            $($source,)+
+        }
+
+        const TEXTS: &[Texts] = &[$(Texts {
+            cuda: include_str!(concat!("../device/kernels/", $name, ".cu")),
+            file: concat!($name, ".cu"),
+            ptx: include_str!(concat!("../ptx/", $name, ".ptx")),
+        },)+];
+
+        /// The crate's own kernels: file names and CUDA C++. For this project's tests.
+        #[doc(hidden)]
+        #[must_use]
+        pub fn sources() -> &'static [(&'static str, &'static str)] {
+            &[$((
+                concat!($name, ".cu"),
+                include_str!(concat!("../device/kernels/", $name, ".cu")),
+            ),)+]
+        }
     };
 }
 
-impl Source {
-    /// The kernels in CUDA C++, their file's name, and what NVRTC made of them.
-    fn texts(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::SortPairs32 => texts!("sort_pairs_u32"),
-            Self::SortPairs64 => texts!("sort_pairs_u64"),
-            Self::SortKeys => texts!("sort_keys"),
-            Self::SortCount => texts!("sort_count"),
-            Self::Scan => texts!("scan"),
-            Self::ScanOffsets => texts!("scan_offsets"),
-            Self::Select => texts!("select"),
-            Self::Reduce => texts!("reduce"),
-            Self::GridBuild32 => texts!("hash_grid_build_f32"),
-            Self::GridBuild64 => texts!("hash_grid_build_f64"),
-            Self::GridUnbounded32 => texts!("hash_grid_unbounded_f32"),
-            Self::GridUnbounded64 => texts!("hash_grid_unbounded_f64"),
-            Self::GridOrder32 => texts!("hash_grid_order_f32"),
-            Self::GridOrder64 => texts!("hash_grid_order_f64"),
-            Self::GridQuery32 => texts!("hash_grid_query_f32"),
-            Self::GridQuery64 => texts!("hash_grid_query_f64"),
-            Self::GridNearest32 => texts!("hash_grid_nearest_f32"),
-            Self::GridNearest64 => texts!("hash_grid_nearest_f64"),
-        }
-    }
+sources! {
+    SortPairs32 = "sort_pairs_u32",
+    SortPairs64 = "sort_pairs_u64",
+    SortKeys = "sort_keys",
+    SortCount = "sort_count",
+    Scan = "scan",
+    ScanOffsets = "scan_offsets",
+    Select = "select",
+    Reduce = "reduce",
+    GridBuild32 = "hash_grid_build_f32",
+    GridBuild64 = "hash_grid_build_f64",
+    GridUnbounded32 = "hash_grid_unbounded_f32",
+    GridUnbounded64 = "hash_grid_unbounded_f64",
+    GridOrder32 = "hash_grid_order_f32",
+    GridOrder64 = "hash_grid_order_f64",
+    GridQuery32 = "hash_grid_query_f32",
+    GridQuery64 = "hash_grid_query_f64",
+    GridNearest32 = "hash_grid_nearest_f32",
+    GridNearest64 = "hash_grid_nearest_f64",
+    MeshBuild = "mesh_build",
+    MeshClosest = "mesh_closest",
+    MeshSigned = "mesh_signed",
+    MeshRays = "mesh_rays",
+    MeshEvaluate = "mesh_evaluate",
+    MeshOverlap = "mesh_overlap",
+    MeshTopology = "mesh_topology",
+    MeshReport = "mesh_report",
+    MeshWinding = "mesh_winding",
+    BvhBuild = "bvh_build",
+    BvhCluster = "bvh_cluster",
+    BvhBoxes = "bvh_boxes",
+    BvhQuery = "bvh_query",
 }
 
 impl Geometry {
@@ -101,7 +106,7 @@ impl Geometry {
     }
 
     fn with(context: &Context, exact_arch: bool) -> Self {
-        let modules = [const { OnceLock::new() }; SOURCES];
+        let modules = [const { OnceLock::new() }; TEXTS.len()];
         Self { inner: Arc::new(Inner { context: context.clone(), exact_arch, modules }) }
     }
 
@@ -117,9 +122,9 @@ impl Geometry {
         if let Some(module) = slot.get() {
             return Ok(module.clone());
         }
-        let (text, name, ptx) = source.texts();
+        let Texts { cuda, file, ptx } = &TEXTS[source as usize];
         let module = if self.inner.exact_arch {
-            let program = program(text).name(name).options(Options::new());
+            let program = program(*cuda).name(*file).options(Options::new());
             program.load_kernels(&self.inner.context, &[])?
         } else {
             Module::from_ptx(&self.inner.context, ptx)?

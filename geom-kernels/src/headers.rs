@@ -9,12 +9,17 @@
 /// | header | holds |
 /// |---|---|
 /// | `geom/math/exact.cuh` | arithmetic and comparisons of one rounding each, whatever the options: `geom::exact` |
+/// | `geom/math/angle.cuh` | `atan2` in exact arithmetic |
 /// | `geom/math/vec.cuh` | `vec2<T>`, `vec3<T>`, `vec4<T>`, which convert to and from `float3` and its like |
 /// | `geom/math/mat.cuh` | `mat2<T>`, `mat3<T>`, `mat4<T>`: columns; products, determinant, inverse |
 /// | `geom/math/quat.cuh` | `quat<T>`: rotations, slerp |
 /// | `geom/math/transform.cuh` | `rigid<T>` and `affine<T>`: of points, directions and normals |
 /// | `geom/math/box.cuh` | `aabb<T>`: overlap, distance, union, area, exactly |
 /// | `geom/math/ray.cuh` | `ray<T>`, and whether it meets a box: never missed |
+/// | `geom/math/predicates.cuh` | signs of determinants without rounding errors: `orient2d`, `orient3d`, `edge_side` |
+/// | `geom/mesh/triangle.cuh` | `Triangle`: closest point, watertight rays, inside or outside, overlap; parts of it in `geom/mesh/triangle/` |
+/// | `geom/bvh.cuh` | `Bvh`: `for_each_overlap`, `for_each_within`, `for_each_along`, `nearest`, `first_along`; parts of it in `geom/bvh/` |
+/// | `geom/mesh.cuh` | `Mesh`: `closest_point`, `signed_distance`, `nearest_hit`, `for_each_hit`, `for_each_overlap`, `winding_number`, `position_at` and the like; parts of it in `geom/mesh/` |
 /// | `geom/hash_grid.cuh` | `HashGrid<T>`: `for_each_neighbor`, `find_neighbor`, `NeighborIterator`, `nearest_neighbors`; parts of it in `geom/hash_grid/` |
 /// | `geom/sort/*.cuh` | what blocks do to sort, scan, reduce and select: for who writes such kernels |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
@@ -57,42 +62,6 @@ pub fn program(source: impl Into<String>) -> cuda_safe::nvrtc::Program {
     HEADERS.iter().fold(program, |program, (name, text)| program.header(*name, *text))
 }
 
-/// The names of files of kernels, and their texts.
-macro_rules! kernels {
-    ($($name:literal),+) => {
-        &[$((
-            concat!($name, ".cu"),
-            include_str!(concat!("../device/kernels/", $name, ".cu")),
-        )),+]
-    };
-}
-
-/// The crate's own kernels: file names and CUDA C++. For this project's tests.
-#[doc(hidden)]
-#[must_use]
-pub fn sources() -> &'static [(&'static str, &'static str)] {
-    kernels![
-        "hash_grid_build_f32",
-        "hash_grid_build_f64",
-        "hash_grid_nearest_f32",
-        "hash_grid_nearest_f64",
-        "hash_grid_order_f32",
-        "hash_grid_order_f64",
-        "hash_grid_query_f32",
-        "hash_grid_query_f64",
-        "hash_grid_unbounded_f32",
-        "hash_grid_unbounded_f64",
-        "reduce",
-        "scan",
-        "scan_offsets",
-        "select",
-        "sort_count",
-        "sort_keys",
-        "sort_pairs_u32",
-        "sort_pairs_u64"
-    ]
-}
-
 macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
         &[$(($name, include_str!(concat!("../device/", $name)))),+]
@@ -100,6 +69,21 @@ macro_rules! texts {
 }
 
 const HEADERS: &[(&str, &str)] = texts![
+    "geom/bvh.cuh",
+    "geom/bvh/batch.cuh",
+    "geom/bvh/build_cluster.cuh",
+    "geom/bvh/build_collapse.cuh",
+    "geom/bvh/build_keys.cuh",
+    "geom/bvh/build_radix.cuh",
+    "geom/bvh/build_state.cuh",
+    "geom/bvh/nearest.cuh",
+    "geom/bvh/order.cuh",
+    "geom/bvh/query.cuh",
+    "geom/bvh/ray_boxes.cuh",
+    "geom/bvh/refit.cuh",
+    "geom/bvh/rows.cuh",
+    "geom/bvh/traverse.cuh",
+    "geom/bvh/types.cuh",
     "geom/hash_grid.cuh",
     "geom/hash_grid/batch.cuh",
     "geom/hash_grid/build.cuh",
@@ -111,13 +95,38 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/hash_grid/row_runs.cuh",
     "geom/hash_grid/types.cuh",
     "geom/layout.cuh",
+    "geom/math/angle.cuh",
     "geom/math/box.cuh",
     "geom/math/exact.cuh",
     "geom/math/mat.cuh",
+    "geom/math/predicates.cuh",
     "geom/math/quat.cuh",
     "geom/math/ray.cuh",
     "geom/math/transform.cuh",
     "geom/math/vec.cuh",
+    "geom/mesh.cuh",
+    "geom/mesh/batch.cuh",
+    "geom/mesh/build.cuh",
+    "geom/mesh/closest.cuh",
+    "geom/mesh/evaluate.cuh",
+    "geom/mesh/faces.cuh",
+    "geom/mesh/moments.cuh",
+    "geom/mesh/moments_build.cuh",
+    "geom/mesh/overlap.cuh",
+    "geom/mesh/packed.cuh",
+    "geom/mesh/rays.cuh",
+    "geom/mesh/report.cuh",
+    "geom/mesh/sides.cuh",
+    "geom/mesh/signed_distance.cuh",
+    "geom/mesh/topology.cuh",
+    "geom/mesh/triangle.cuh",
+    "geom/mesh/triangle/closest.cuh",
+    "geom/mesh/triangle/crossing.cuh",
+    "geom/mesh/triangle/overlap.cuh",
+    "geom/mesh/triangle/ray.cuh",
+    "geom/mesh/triangle/types.cuh",
+    "geom/mesh/types.cuh",
+    "geom/mesh/winding.cuh",
     "geom/sort/block.cuh",
     "geom/sort/chain.cuh",
     "geom/sort/compact.cuh",

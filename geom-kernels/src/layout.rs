@@ -5,8 +5,12 @@
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 
+use crate::bvh::layout as bvh;
 use crate::hash_grid::layout::{FrameRequest, Header, RawHashGrid, RawPoints, RawQueries};
 use crate::hash_grid::{GridPoint32, GridPoint64};
+use crate::mesh::layout::{MeshTriangle, RawMesh, RawPointQueries, RawSurface};
+use crate::mesh::{ClosestPoint, Counts, FacePoint, RayHit, winding};
+use crate::ray::Ray;
 
 /// A box along the axes, closed: its faces belong to it. `geom::aabb<T>` of `geom/math/box.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -81,7 +85,9 @@ const LAYOUTS: &[Layout] = &[
     layout!([f32; 3], "geom::vec3<float>", "geom/math/vec.cuh", 12, 4, {}),
     layout!([f32; 4], "geom::vec4<float>", "geom/math/vec.cuh", 16, 4, {}),
     layout!([f64; 3], "geom::vec3<double>", "geom/math/vec.cuh", 24, 8, {}),
+    layout!([u32; 3], "geom::vec3<unsigned>", "geom/math/vec.cuh", 12, 4, {}),
     layout!([i32; 3], "geom::vec3<int>", "geom/math/vec.cuh", 12, 4, {}),
+    layout!([[f32; 3]; 3], "geom::Triangle", "geom/mesh/triangle/types.cuh", 36, 4, {}),
     layout!(Header<f32>, "geom::GridHeader<float>", "geom/hash_grid/types.cuh", 208, 8, { row_origin: 0, row_inverse: 24, row_cells: 48, no_key: 72, origin: 80, inverse: 92, size: 104, margin: 116, period: 128, inverse_period: 140, radius: 152, cells: 156, cells_of_group: 168, groups: 172, mode: 176, periodic: 180, points: 184, left_out: 188, bits: 192 }),
     layout!(RawHashGrid, "geom::HashGrid<float>", "geom/hash_grid/types.cuh", 56, 8, { header: 0, points: 8, groups: 16, starts: 24, keys: 32, table: 40, table_mask: 48, length: 52 }),
     layout!(RawPoints, "geom::grid::Points<float>", "geom/hash_grid/build.cuh", 40, 8, { data: 0, stride: 8, component: 16, groups: 24, length: 32, unused: 36 }),
@@ -92,7 +98,28 @@ const LAYOUTS: &[Layout] = &[
     layout!(RawQueries<f64>, "geom::grid::Queries<double>", "geom/hash_grid/batch.cuh", 64, 8, { ordered: 0, data: 8, stride: 16, component: 24, radii: 32, groups: 40, radius: 48, length: 56, groups_in_order: 60 }),
     layout!(GridPoint32, "geom::GridPoint<float>", "geom/hash_grid/types.cuh", 16, 16, { index: 12 }),
     layout!(GridPoint64, "geom::GridPoint<double>", "geom/hash_grid/types.cuh", 32, 16, { index: 24, unused: 28 }),
+    layout!(bvh::BvhNode, "geom::BvhNode", "geom/bvh/types.cuh", 128, 128, { lower: 0, upper: 48, child: 96, parent: 112, inner: 116, first: 120, count: 124 }),
+    layout!(bvh::Header, "geom::BvhHeader", "geom/bvh/types.cuh", 40, 4, { bounds: 0, nodes: 24, items: 28, skipped: 32, depth: 36 }),
+    layout!(bvh::RawBvh, "geom::Bvh", "geom/bvh/types.cuh", 40, 8, { header: 0, nodes: 8, items: 16, boxes: 24, length: 32, unused: 36 }),
+    layout!(bvh::RawQueries, "geom::bvh::Queries", "geom/bvh/batch.cuh", 48, 8, { data: 0, stride: 8, component: 16, radii: 24, radius: 32, length: 36, order: 40 }),
+    layout!(Ray, "geom::MeshRay", "geom/bvh/ray_boxes.cuh", 32, 16, { origin: 0, t_min: 12, direction: 16, t_max: 28 }),
+    layout!(bvh::Cluster, "geom::bvh::Cluster", "geom/bvh/build_state.cuh", 32, 16, { lower: 0, id: 12, upper: 16, count: 28 }),
+    layout!(bvh::BinaryNode, "geom::bvh::BinaryNode", "geom/bvh/build_state.cuh", 64, 16, { child: 0 }),
+    layout!(bvh::BuildState, "geom::bvh::BuildState", "geom/bvh/build_state.cuh", 144, 16, { progress: 0, ticket: 8, skipped: 12, bounds: 16, centers: 40, root: 64, done: 128 }),
+    layout!(bvh::Task, "geom::bvh::Task", "geom/bvh/build_collapse.cuh", 16, 8, { node_first: 0, parent_level: 8 }),
+    layout!(bvh::Refitted, "geom::bvh::Refitted", "geom/bvh/refit.cuh", 40, 8, { header: 0, nodes: 8, items: 16, arrivals: 24, nodes_capacity: 32, items_capacity: 36 }),
     layout!(FrameRequest, "geom::grid::FrameRequest", "geom/hash_grid/build.cuh", 16, 4, { cells_capacity: 0, groups: 4, x_split: 8, unused: 12 }),
+    layout!(Counts, "geom::mesh::Counts", "geom/mesh/report.cuh", 96, 8, { first_out_of_range: 0, first_not_finite: 8, twice_area: 16, six_volumes: 24, out_of_range: 32, not_finite: 36, collapsed: 40, degenerate: 44, edges: 48, boundary_edges: 52, non_manifold_edges: 56, inconsistent_edges: 60, used_points: 64, bounds: 68, unused: 92 }),
+    layout!(winding::ChildMoments, "geom::ChildMoments", "geom/mesh/moments.cuh", 80, 16, { radius: 12, child: 28 }),
+    layout!(winding::NodeMoments, "geom::NodeMoments", "geom/mesh/moments.cuh", 320, 16, { child: 0 }),
+    layout!(winding::RawMomentsBuild, "geom::mesh::MomentsBuild", "geom/mesh/moments_build.cuh", 48, 8, { header: 0, tree: 8, triangles: 16, nodes: 24, arrivals: 32, nodes_capacity: 40, triangles_capacity: 44 }),
+    layout!(MeshTriangle, "geom::MeshTriangle", "geom/mesh/types.cuh", 64, 16, { face: 12, inverse_01: 28, inverse_12: 44, nx: 48, inverse_02: 60 }),
+    layout!(RawMesh, "geom::Mesh", "geom/mesh/types.cuh", 104, 8, { bvh: 0, triangles: 40, points: 48, faces: 56, topology: 64, moments: 88, point_count: 96, face_count: 100 }),
+    layout!(RawSurface, "geom::mesh::Surface", "geom/mesh/faces.cuh", 24, 8, { points: 0, faces: 8, point_count: 16, face_count: 20 }),
+    layout!(RawPointQueries, "geom::mesh::PointQueries", "geom/mesh/batch.cuh", 32, 8, { points: 0, distances: 8, order: 16, distance: 24, length: 28 }),
+    layout!(ClosestPoint, "geom::ClosestPoint", "geom/mesh/closest.cuh", 32, 4, { position: 0, distance_squared: 12, face: 16, u: 20, v: 24, feature: 28 }),
+    layout!(RayHit, "geom::RayHit", "geom/mesh/rays.cuh", 20, 4, { t: 0, face: 4, u: 8, v: 12, front: 16 }),
+    layout!(FacePoint, "geom::FacePoint", "geom/mesh/evaluate.cuh", 12, 4, { face: 0, u: 4, v: 8 }),
 ];
 
 /// Every structure that kernels and the host share. For this project's tests.

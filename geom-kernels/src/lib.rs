@@ -1,6 +1,8 @@
 //! Geometry on the GPU: as batch calls from Rust, and as device headers for a user's own kernels.
 //!
+//! - [`bvh`]: hierarchies of boxes.
 //! - [`hash_grid`]: the points within a radius, among millions of points that move.
+//! - [`mesh`]: triangle meshes.
 //! - [`sort`]: sorts, prefix sums, reductions, selections.
 //! - [`headers`] and [`program`]: the same for kernels of your own, and vectors, matrices, rotations, boxes
 //!   and rays.
@@ -15,15 +17,20 @@
 //! second; the driver keeps the result. No compiler and no header of CUDA is needed.
 //!
 //! # Features
+//! - `mesh-files`: meshes from and to OBJ, STL and PLY files.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
+pub mod bvh;
 mod geometry;
 pub mod hash_grid;
 mod headers;
 mod layout;
+pub mod mesh;
 mod part;
+mod ray;
 pub mod sort;
 
-pub use geometry::Geometry;
-pub use headers::{headers, program, sources};
+pub use geometry::{Geometry, sources};
+pub use headers::{headers, program};
 pub use layout::{Aabb, Layout, layouts};
+pub use ray::Ray;

@@ -66,8 +66,10 @@ impl<T: Real> HashGrid<T> {
         let mut offsets = offsets.write_view();
         same_length("offsets", offsets.len(), n + 1)?;
         let prepared = self.prepare(stream, queries, n)?;
-        // Counted and listed in the same grid, also if a graph builds it.
+        // Counted and listed in the same grid, and as the offsets say, also if graphs write to them.
         let _sequence = stream.sequence(self.memory.buffer().allocation());
+        let allocation = offsets.allocation().clone();
+        let _offsets = stream.sequence(&allocation);
         self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
         self.write_indices(stream, &prepared, offsets.as_slice(), indices.write_view())
     }

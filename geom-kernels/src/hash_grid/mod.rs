@@ -59,6 +59,7 @@ mod view;
 
 use cuda_safe::{Error, Result, Stream};
 
+pub(crate) use batch::same_length;
 pub use layout::{GridPoint32, GridPoint64};
 pub use lists::NeighborLists;
 pub use points::{MAX_POINTS, Points};

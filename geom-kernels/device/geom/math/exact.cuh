@@ -55,6 +55,13 @@ GEOM_EXACT_UNARY(abs, "abs")
 GEOM_EXACT_UNARY(neg, "neg")
 #undef GEOM_EXACT_UNARY
 
+// a * b, from 0 to 1; of a NaN, 0.
+__device__ __forceinline__ float mul_saturate(float a, float b) {
+    float d;
+    asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
+
 // The largest whole number that is not greater; and the nearest, ties to even.
 __device__ __forceinline__ float floor(float a) {
     float d;
@@ -140,6 +147,10 @@ GEOM_EXACT_COMPARE(less, "setp.lt")
 GEOM_EXACT_COMPARE(less_equal, "setp.le")
 GEOM_EXACT_COMPARE(equal, "setp.eq")
 #undef GEOM_EXACT_COMPARE
+
+// Functions, so that nvcc's pass for the host knows them in default arguments too.
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
+__device__ __forceinline__ float not_a_number() { return __int_as_float(0x7fffffff); }
 
 // Neither NaN nor infinite.
 __device__ __forceinline__ bool is_finite(float a) {

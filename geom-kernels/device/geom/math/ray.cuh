@@ -54,7 +54,7 @@ struct ray {
           t_min(t_min), t_max(exact::min(t_max, detail::largest(t_max))) {}
     // From t = 0 without an end.
     __device__ __forceinline__ ray(vec3<T> origin, vec3<T> direction)
-        : ray(origin, direction, T(0), T(__int_as_float(0x7f800000))) {}
+        : ray(origin, direction, T(0), T(exact::infinity())) {}
 };
 
 // The point at t; with the program's options.

@@ -240,6 +240,14 @@ GEOM_EXACT_FN vec3<T> cross(vec3<T> a, vec3<T> b) {
                    fma(a.x, b.y, neg(mul(a.y, b.x))));
 }
 
+// f32 as f64, and back, to nearest.
+__device__ __forceinline__ vec3<double> widen(vec3<float> a) {
+    return vec3<double>(widen(a.x), widen(a.y), widen(a.z));
+}
+__device__ __forceinline__ vec3<float> narrow(vec3<double> a) {
+    return vec3<float>(narrow(a.x), narrow(a.y), narrow(a.z));
+}
+
 } // namespace exact
 
 #undef GEOM_VEC

@@ -28,6 +28,14 @@ __device__ __forceinline__ void load_words(const unsigned* at, unsigned& first, 
                  : "memory");
 }
 
+// Four neighbouring words, each read as a whole; the first lies at a multiple of 16 bytes.
+__device__ __forceinline__ void load_four_words(const unsigned* at, unsigned (&words)[4]) {
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(at)
+                 : "memory");
+}
+
 __device__ __forceinline__ void store_word(unsigned* at, unsigned value) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
 }

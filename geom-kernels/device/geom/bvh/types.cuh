@@ -1,0 +1,85 @@
+// What a hierarchy of boxes is made of, as it lies in device memory. The other side of these layouts is
+// src/bvh/layout.rs.
+#pragma once
+
+#include <geom/layout.cuh>
+#include <geom/math/box.cuh>
+
+namespace geom {
+
+// No node, no item, no face.
+constexpr unsigned no_index = 0xffffffffu;
+
+// A node with up to four children: their boxes, axis by axis, and what they are. 128 bytes: one line of
+// the cache.
+//
+// A child is a node (its index), a leaf, or nothing (`no_index`, with the box that is empty). A leaf has
+// bit 31 set, the number of its items less one in bits 28 to 30, and in the bits below the place of the
+// first of them in the order of leaves. So a leaf has at most 8 items, of which there are at most 2^28 - 1.
+struct alignas(128) BvhNode {
+    float lower[3][4], upper[3][4];
+    unsigned child[4];
+    // The parent's index times 4, plus which of its children this is; `no_index` for the root.
+    unsigned parent;
+    // How many of the children are nodes.
+    unsigned inner;
+    // The items below this node are `count` from the place `first` on.
+    unsigned first, count;
+};
+
+// Leaves.
+constexpr unsigned leaf_bit = 0x80000000u;
+__device__ __forceinline__ bool is_leaf(unsigned child) { return (child & leaf_bit) != 0; }
+__device__ __forceinline__ unsigned leaf_first(unsigned leaf) { return leaf & 0x0fffffffu; }
+__device__ __forceinline__ unsigned leaf_count(unsigned leaf) { return (leaf >> 28 & 7u) + 1; }
+__device__ __forceinline__ unsigned make_leaf(unsigned first, unsigned count) {
+    return leaf_bit | (count - 1) << 28 | first;
+}
+
+// Written by the build, read by every query.
+struct BvhHeader {
+    // The box of all items; empty without any.
+    aabb<float> bounds;
+    // Nodes in use: one at least, the root, which is node 0.
+    unsigned nodes;
+    // Items in the tree, and those that are not because their box is empty or not finite.
+    unsigned items, skipped;
+    // The most nodes on a way from the root to a leaf.
+    unsigned depth;
+};
+
+// A hierarchy as a kernel is given it. All of it is read only while the kernel runs.
+struct Bvh {
+    const BvhHeader* header;
+    const BvhNode* nodes;
+    // The index of each item, in the order of leaves.
+    const unsigned* items;
+    // The box of each item, in the order of leaves; null in meshes, which have triangles.
+    const aabb<float>* boxes;
+    // How many boxes it was built from, those that were skipped included.
+    unsigned length;
+    unsigned unused;
+};
+
+GEOM_LAYOUT(BvhNode, 128, 128);
+GEOM_FIELD(BvhNode, lower, 0);
+GEOM_FIELD(BvhNode, upper, 48);
+GEOM_FIELD(BvhNode, child, 96);
+GEOM_FIELD(BvhNode, parent, 112);
+GEOM_FIELD(BvhNode, inner, 116);
+GEOM_FIELD(BvhNode, first, 120);
+GEOM_FIELD(BvhNode, count, 124);
+GEOM_LAYOUT(BvhHeader, 40, 4);
+GEOM_FIELD(BvhHeader, bounds, 0);
+GEOM_FIELD(BvhHeader, nodes, 24);
+GEOM_FIELD(BvhHeader, items, 28);
+GEOM_FIELD(BvhHeader, skipped, 32);
+GEOM_FIELD(BvhHeader, depth, 36);
+GEOM_LAYOUT(Bvh, 40, 8);
+GEOM_FIELD(Bvh, header, 0);
+GEOM_FIELD(Bvh, nodes, 8);
+GEOM_FIELD(Bvh, items, 16);
+GEOM_FIELD(Bvh, boxes, 24);
+GEOM_FIELD(Bvh, length, 32);
+
+} // namespace geom

@@ -1,0 +1,37 @@
+// Queries of arrays: what the threads of a batch call do.
+#pragma once
+
+#include <geom/mesh/rays.cuh>
+#include <geom/mesh/signed_distance.cuh>
+
+namespace geom {
+namespace mesh {
+
+// Points that queries are asked for. `geom_kernels::mesh::PointQueries` in Rust.
+struct PointQueries {
+    const vec3<float>* points;
+    // How far each looks, or null: then all look as far as `distance`.
+    const float* distances;
+    // In which order threads take them, or null.
+    const unsigned* order;
+    float distance;
+    unsigned length;
+
+    // The query of this thread; `no_index` if it has none.
+    __device__ __forceinline__ unsigned mine() const {
+        const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= length) return no_index;
+        return order != nullptr ? order[i] : i;
+    }
+    __device__ __forceinline__ float reach(unsigned i) const {
+        return distances != nullptr ? distances[i] : distance;
+    }
+};
+GEOM_LAYOUT(PointQueries, 32, 8);
+GEOM_FIELD(PointQueries, distances, 8);
+GEOM_FIELD(PointQueries, order, 16);
+GEOM_FIELD(PointQueries, distance, 24);
+GEOM_FIELD(PointQueries, length, 28);
+
+} // namespace mesh
+} // namespace geom

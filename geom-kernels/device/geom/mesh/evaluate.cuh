@@ -1,0 +1,84 @@
+// What a mesh has at a point of a face.
+//
+// All of this is written in exact arithmetic (exact.cuh).
+#pragma once
+
+#include <geom/mesh/triangle/types.cuh>
+#include <geom/mesh/types.cuh>
+
+namespace geom {
+
+// A point of a face: (1 - u - v) a + u b + v c. `geom_kernels::mesh::FacePoint` in Rust.
+struct FacePoint {
+    unsigned face;
+    float u, v;
+};
+GEOM_LAYOUT(FacePoint, 12, 4);
+GEOM_FIELD(FacePoint, u, 4);
+GEOM_FIELD(FacePoint, v, 8);
+
+// The vertices of a face. False if there is no such face, or one of them is no vertex.
+__device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, vec3<unsigned>* vertices) {
+    if (face >= mesh.face_count) return false;
+    *vertices = mesh.faces[face];
+    const unsigned n = mesh.point_count;
+    return vertices->x < n && vertices->y < n && vertices->z < n;
+}
+
+// A face's corners, as the points are now. False as of `face_vertices`.
+__device__ __forceinline__ bool face_triangle(const Mesh& mesh, unsigned face, Triangle* triangle) {
+    vec3<unsigned> v;
+    if (!face_vertices(mesh, face, &v)) return false;
+    *triangle = Triangle{mesh.points[v.x], mesh.points[v.y], mesh.points[v.z]};
+    return true;
+}
+
+// The position of a point of a face; NaN where there is no such face.
+__device__ __forceinline__ vec3<float> position_at(const Mesh& mesh, const FacePoint& point) {
+    Triangle triangle;
+    if (!face_triangle(mesh, point.face, &triangle)) return vec3<float>(exact::not_a_number());
+    return at(triangle, point.u, point.v);
+}
+
+// The unit normal of a face, of length 0 if that has no area; NaN where there is no such face.
+__device__ __forceinline__ vec3<float> face_normal(const Mesh& mesh, unsigned face) {
+    Triangle triangle;
+    if (!face_triangle(mesh, face, &triangle)) return vec3<float>(exact::not_a_number());
+    return normal(triangle);
+}
+
+// What vertices have, `width` numbers each, interpolated: number i of it. NaN where there is no such face.
+__device__ __forceinline__ float attribute_at(const Mesh& mesh, const float* attributes, unsigned width,
+                                              unsigned i, const FacePoint& point) {
+    using namespace exact;
+    vec3<unsigned> f;
+    if (!face_vertices(mesh, point.face, &f)) return not_a_number();
+    const double a = widen(attributes[static_cast<unsigned long long>(f.x) * width + i]);
+    const double b = widen(attributes[static_cast<unsigned long long>(f.y) * width + i]);
+    const double c = widen(attributes[static_cast<unsigned long long>(f.z) * width + i]);
+    const double u = widen(point.u), v = widen(point.v), w = sub(sub(1.0, u), v);
+    return narrow(fma(v, c, fma(u, b, mul(w, a))));
+}
+
+// The same of vectors: positions, velocities, colours.
+__device__ __forceinline__ vec3<float>
+attribute_at(const Mesh& mesh, const vec3<float>* attributes, const FacePoint& point) {
+    const float* numbers = reinterpret_cast<const float*>(attributes);
+    return vec3<float>(attribute_at(mesh, numbers, 3, 0, point), attribute_at(mesh, numbers, 3, 1, point),
+                       attribute_at(mesh, numbers, 3, 2, point));
+}
+
+// Where an answer is: of a `ClosestPoint` or a `RayHit`.
+template <class Answer>
+__device__ __forceinline__ FacePoint face_point(const Answer& answer) {
+    return FacePoint{answer.face, answer.u, answer.v};
+}
+
+// The vertices' normals, interpolated; not of length one. NaN where there is no such face, and of a mesh that
+// was made without topology.
+__device__ __forceinline__ vec3<float> smooth_normal(const Mesh& mesh, const FacePoint& point) {
+    if (mesh.topology.vertex_normals == nullptr) return vec3<float>(exact::not_a_number());
+    return attribute_at(mesh, mesh.topology.vertex_normals, point);
+}
+
+} // namespace geom

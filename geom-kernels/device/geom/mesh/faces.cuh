@@ -1,0 +1,79 @@
+// The faces of a mesh as they are given: what may be wrong with one, its corners and its area.
+//
+// All of this is written in exact arithmetic (exact.cuh).
+#pragma once
+
+#include <geom/mesh/triangle/types.cuh>
+#include <geom/mesh/types.cuh>
+
+namespace geom {
+namespace mesh {
+
+// Points and faces as the caller has them: any numbers, any indices.
+struct Surface {
+    const vec3<float>* points;
+    const vec3<unsigned>* faces;
+    unsigned point_count, face_count;
+};
+GEOM_LAYOUT(Surface, 24, 8);
+GEOM_FIELD(Surface, faces, 8);
+GEOM_FIELD(Surface, point_count, 16);
+GEOM_FIELD(Surface, face_count, 20);
+
+// What makes a face one that is skipped.
+enum Fault : unsigned { fault_none = 0, fault_out_of_range = 1, fault_not_finite = 2 };
+
+// A face that was looked at.
+struct Face {
+    // Its indices, and, unless one is out of range, its corners.
+    vec3<unsigned> vertices;
+    Triangle triangle;
+    Fault fault;
+    // Which of its corners is the first with that fault.
+    unsigned corner;
+
+    // Whether it has edges: it is not skipped and its indices differ.
+    __device__ __forceinline__ bool has_edges() const {
+        return fault == fault_none && vertices.x != vertices.y && vertices.y != vertices.z &&
+               vertices.z != vertices.x;
+    }
+};
+
+// The first of three that is true, which one of them is.
+__device__ __forceinline__ unsigned first_of(bool a, bool b) { return a ? 0 : b ? 1 : 2; }
+
+// Face i, which is one of the surface's. Points are read only if all three indices are in range.
+__device__ __forceinline__ Face look_at(const Surface& surface, unsigned i) {
+    Face face;
+    const vec3<unsigned> v = surface.faces[i];
+    const unsigned n = surface.point_count;
+    face.vertices = v;
+    face.fault = fault_none;
+    face.corner = 0;
+    if (v.x >= n || v.y >= n || v.z >= n) {
+        face.fault = fault_out_of_range;
+        face.corner = first_of(v.x >= n, v.y >= n);
+        return face;
+    }
+    const vec3<float>* points = surface.points;
+    face.triangle = {points[v.x], points[v.y], points[v.z]};
+    if (!is_valid(face.triangle)) {
+        face.fault = fault_not_finite;
+        face.corner = first_of(!is_valid(face.triangle.a), !is_valid(face.triangle.b));
+    }
+    return face;
+}
+
+// The number of this thread, in launches in x.
+__device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+constexpr unsigned all_lanes = 0xffffffffu;
+
+// Adds to a counter how many lanes of this warp say so. By whole warps.
+__device__ __forceinline__ void count_lanes(bool says, unsigned& counter) {
+    unsigned lanes = __ballot_sync(all_lanes, says);
+    if (lanes != 0 && threadIdx.x % 32 == 0) atomicAdd(&counter, __popc(lanes));
+}
+
+} // namespace mesh
+} // namespace geom

@@ -1,0 +1,79 @@
+// What a triangle mesh is made of, as it lies in device memory. The other side of these layouts is
+// src/mesh/layout.rs.
+#pragma once
+
+#include <geom/bvh/types.cuh>
+
+namespace geom {
+
+// A triangle as queries read it, in the order of leaves: 64 bytes, two sectors of memory.
+//
+// Its corners come in the order of their vertices' indices, so that every edge is evaluated from its lower
+// to its higher vertex, with the same bits in both of its faces. The normal is made in f64 and exact to
+// an ulp, also of needles: what it is good for is told in mesh/closest.cuh.
+struct alignas(16) MeshTriangle {
+    float x0, y0, z0;
+    // The face's index in bits 0 to 27. In bits 28 to 30 how its own corners were ordered: twice the place
+    // of corner a among the three, and one more if corner b comes after corner c. Bit 31 is set if that
+    // changed the way they turn.
+    unsigned face;
+    float x1, y1, z1;
+    // The reciprocal of the square of the length of edge 0-1; 0 where that is less than 2^-126.
+    float inverse_01;
+    float x2, y2, z2;
+    float inverse_12;
+    // The unit normal of corners 0, 1, 2 in this order; 0 if the area is.
+    float nx, ny, nz;
+    float inverse_02;
+};
+
+// Which part of a face a point lies on.
+enum MeshFeature : unsigned {
+    feature_vertex = 0, // 0, 1, 2: that vertex of the face
+    feature_edge = 3,   // 3, 4, 5: the edge from vertex 0 to 1, from 1 to 2, from 2 to 0
+    feature_face = 6,   // its inside
+};
+
+// The faces around: what signs by pseudonormals need. Null where it was not made.
+struct MeshTopology {
+    // For each face and each of its edges the face on the other side; `no_index` at a boundary and at an
+    // edge of more than two faces.
+    const unsigned* neighbors;
+    // For each vertex the sum of its faces' unit normals, each times its angle there.
+    const vec3<float>* vertex_normals;
+    // Not 0 if every edge has two faces, which run it in opposite directions.
+    const unsigned* closed;
+};
+
+// What fast winding numbers need of a node: mesh/moments.cuh.
+struct NodeMoments;
+
+// A mesh as a kernel is given it. All of it is read only while the kernel runs.
+struct Mesh {
+    Bvh bvh;
+    const MeshTriangle* triangles;
+    const vec3<float>* points;
+    const vec3<unsigned>* faces;
+    MeshTopology topology;
+    // Of each node, or null where they were not made.
+    const NodeMoments* moments;
+    unsigned point_count, face_count;
+};
+
+GEOM_LAYOUT(MeshTriangle, 64, 16);
+GEOM_FIELD(MeshTriangle, face, 12);
+GEOM_FIELD(MeshTriangle, inverse_01, 28);
+GEOM_FIELD(MeshTriangle, inverse_12, 44);
+GEOM_FIELD(MeshTriangle, nx, 48);
+GEOM_FIELD(MeshTriangle, inverse_02, 60);
+GEOM_LAYOUT(Mesh, 104, 8);
+GEOM_FIELD(Mesh, bvh, 0);
+GEOM_FIELD(Mesh, triangles, 40);
+GEOM_FIELD(Mesh, points, 48);
+GEOM_FIELD(Mesh, faces, 56);
+GEOM_FIELD(Mesh, topology, 64);
+GEOM_FIELD(Mesh, moments, 88);
+GEOM_FIELD(Mesh, point_count, 96);
+GEOM_FIELD(Mesh, face_count, 100);
+
+} // namespace geom

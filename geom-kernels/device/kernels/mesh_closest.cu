@@ -1,0 +1,25 @@
+// The closest points of a mesh, for arrays of points. How they are launched: src/mesh/points.rs.
+#include <geom/bvh/order.cuh>
+#include <geom/mesh/batch.cuh>
+
+using namespace geom;
+
+extern "C" __global__ void __launch_bounds__(256)
+    mesh_point_keys(Mesh mesh, const vec3<float>* points, unsigned n, unsigned* keys) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) keys[i] = bvh::morton(mesh.bvh.header->bounds, points[i]);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 10)
+    mesh_closest(Mesh mesh, mesh::PointQueries queries, ClosestPoint* closest) {
+    const unsigned i = queries.mine();
+    if (i >= queries.length) return;
+    closest[i] = closest_point(mesh, queries.points[i], queries.reach(i));
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    mesh_within(Mesh mesh, mesh::PointQueries queries, unsigned* within) {
+    const unsigned i = queries.mine();
+    if (i >= queries.length) return;
+    within[i] = is_within(mesh, queries.points[i], queries.reach(i));
+}

@@ -1,0 +1,55 @@
+// Rays against a mesh, for arrays of rays. How they are launched: src/mesh/ray_queries.rs.
+#include <geom/mesh/batch.cuh>
+
+using namespace geom;
+
+namespace {
+
+__device__ __forceinline__ MeshRay load(const MeshRay* rays, unsigned i) {
+    const float4* from = reinterpret_cast<const float4*>(rays + i);
+    const float4 a = from[0], b = from[1];
+    return {{a.x, a.y, a.z}, a.w, {b.x, b.y, b.z}, b.w};
+}
+__device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(128, 9)
+    mesh_nearest_hits(Mesh mesh, const MeshRay* rays, unsigned n, RayHit* hits) {
+    if (thread() < n) hits[thread()] = nearest_hit(mesh, load(rays, thread()));
+}
+
+extern "C" __global__ void __launch_bounds__(128, 8)
+    mesh_any_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned* hits) {
+    if (thread() < n) hits[thread()] = any_hit(mesh, load(rays, thread()));
+}
+
+extern "C" __global__ void __launch_bounds__(128, 8)
+    mesh_count_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned* counts) {
+    if (thread() < n) counts[thread()] = count_hits(mesh, load(rays, thread()));
+}
+
+// The hits of each ray, from the nearest, as far as there is room.
+extern "C" __global__ void __launch_bounds__(128) mesh_list_hits(
+    Mesh mesh, const MeshRay* rays, unsigned n, const unsigned long long* offsets, RayHit* hits,
+    unsigned long long capacity
+) {
+    if (thread() >= n) return;
+    const unsigned long long first = offsets[thread()], last = offsets[thread() + 1];
+    const unsigned long long end = last < capacity ? last : capacity;
+    unsigned long long count = 0;
+    for_each_hit(mesh, load(rays, thread()), [&](const RayHit& hit) {
+        // Sorted in: what does not fit is the farthest.
+        if (first >= end) return true;
+        unsigned long long at = first + count;
+        if (at >= end) {
+            at = end - 1;
+            if (!nearer(hit, hits[at])) return false;
+        } else {
+            ++count;
+        }
+        for (; at > first && nearer(hit, hits[at - 1]); --at) hits[at] = hits[at - 1];
+        hits[at] = hit;
+        return false;
+    });
+}

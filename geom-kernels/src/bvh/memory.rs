@@ -1,0 +1,254 @@
+//! The memory of a hierarchy, and the scratch of a build: one allocation each, with everything in it.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use bytemuck::Pod;
+use cuda_safe::{
+    Access, ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream,
+    UseVisitor,
+};
+
+use super::layout::{BinaryNode, BuildState, BvhNode, Cluster, Header, Refitted, Task};
+use super::{Builder, MAX_BOXES};
+use crate::Aabb;
+use crate::part::Part;
+use crate::sort::{Buffers, Digits, Layout, RESULT_AT};
+
+/// Every part begins at a multiple of as many bytes.
+const ALIGNMENT: usize = 256;
+
+/// All 64 bits of a key: 63 of the Morton curve, and one that only skipped boxes have.
+pub(super) fn digits() -> Digits {
+    Digits::new(0, u64::BITS)
+}
+
+/// The most nodes that a hierarchy of so many items has: `device/geom/bvh/build_collapse.cuh` says why.
+pub(super) fn most_nodes(items: usize) -> usize {
+    items / 3 + 1
+}
+
+/// Lays parts out one after the other.
+#[derive(Default)]
+struct Parts {
+    end: usize,
+}
+
+impl Parts {
+    fn take<T>(&mut self, n: usize) -> Range<usize> {
+        let (begin, bytes) = (self.end, n * size_of::<T>());
+        self.end = (begin + bytes).next_multiple_of(ALIGNMENT);
+        begin..begin + bytes
+    }
+}
+
+/// Bytes of whatever contents.
+fn uninit(stream: &Stream, bytes: usize) -> Result<DeviceBuffer<u8>> {
+    let buffer = DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, bytes)?;
+    // SAFETY: bytes are initialised whatever they are; what kernels and the host read of them is written
+    // before.
+    Ok(unsafe { buffer.assume_init() })
+}
+
+/// A hierarchy's memory and where its parts lie.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    buffer: DeviceBuffer<u8>,
+    pub(crate) capacity: usize,
+    pub(crate) header: Range<usize>,
+    pub(crate) nodes: Range<usize>,
+    pub(crate) items: Range<usize>,
+    arrivals: Range<usize>,
+    /// The box of each item, in the order of leaves; empty unless they are kept.
+    pub(crate) boxes: Range<usize>,
+    /// What belongs to whoever the hierarchy belongs to.
+    pub(crate) extra: Range<usize>,
+}
+
+impl Memory {
+    /// Allocates it on `stream`, with `extra` bytes of any contents, and writes a hierarchy without items.
+    /// `keeps_boxes`: with room for those of single items.
+    pub(crate) fn new(
+        stream: &Stream,
+        capacity: usize,
+        keeps_boxes: bool,
+        extra: usize,
+    ) -> Result<Self> {
+        if capacity > MAX_BOXES {
+            let message = format!("{capacity} boxes; less than 2^28 are possible");
+            return Err(Error::invalid(message));
+        }
+        let mut parts = Parts::default();
+        let header = parts.take::<Header>(1);
+        let nodes = parts.take::<BvhNode>(most_nodes(capacity));
+        let items = parts.take::<u32>(capacity);
+        let arrivals = parts.take::<u32>(most_nodes(capacity));
+        let boxes = parts.take::<Aabb<f32>>(if keeps_boxes { capacity } else { 0 });
+        let extra = parts.take::<u8>(extra);
+        let mut buffer = uninit(stream, parts.end)?;
+        let start = nodes.start;
+        let mut write =
+            |range: Range<usize>, bytes: &[u8]| buffer.slice_mut(range)?.upload(stream, bytes);
+        write(header.clone(), bytemuck::bytes_of(&Header::EMPTY))?;
+        write(start..start + size_of::<BvhNode>(), bytemuck::bytes_of(&BvhNode::EMPTY))?;
+        buffer.slice_mut(arrivals.clone())?.fill(stream, 0)?;
+        Ok(Self { buffer, capacity, header, nodes, items, arrivals, boxes, extra })
+    }
+
+    /// A part, to be read.
+    pub(crate) fn read(&self, range: &Range<usize>) -> Part<'_> {
+        Part::of(&self.buffer, range.clone(), Access::Read)
+    }
+
+    /// A part, to be written.
+    pub(crate) fn write(&self, range: &Range<usize>) -> Part<'_> {
+        Part::of(&self.buffer, range.clone(), Access::Write)
+    }
+
+    /// A part as elements.
+    pub(crate) fn view<T: Pod>(&self, range: &Range<usize>) -> Result<DeviceSlice<'_, T>> {
+        self.buffer.slice(range.clone())?.cast()
+    }
+
+    /// What refits change.
+    pub(super) fn refitted(&self) -> RefittedArg<'_> {
+        RefittedArg { memory: self }
+    }
+
+    pub(crate) fn buffer(&self) -> &DeviceBuffer<u8> {
+        &self.buffer
+    }
+}
+
+/// `geom::bvh::Refitted`.
+#[derive(Debug)]
+pub(super) struct RefittedArg<'a> {
+    memory: &'a Memory,
+}
+
+// SAFETY: the pointers lead into the memory, all of which is reported as written. Kernels stay below the
+// capacities, whatever the header says.
+unsafe impl KernelArg for RefittedArg<'_> {
+    type Abi = Refitted;
+    const TYPE: ArgType = ArgType::value::<Refitted>();
+
+    fn abi(&self) -> Refitted {
+        let memory = self.memory;
+        let address = |part| memory.write(part).address();
+        Refitted {
+            header: address(&memory.header),
+            nodes: address(&memory.nodes),
+            items: address(&memory.items),
+            arrivals: address(&memory.arrivals),
+            // Below 2^28.
+            nodes_capacity: most_nodes(memory.capacity) as u32,
+            items_capacity: memory.capacity as u32,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let buffer = &self.memory.buffer;
+        visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)
+    }
+}
+
+/// What a build needs while it runs.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    buffer: DeviceBuffer<u8>,
+    // What must be zeros, ...
+    pub(super) state: Range<usize>,
+    pub(super) sort: Range<usize>,
+    pub(super) arrivals: Range<usize>,
+    pub(super) tasks: Range<usize>,
+    // ... and what need not. Keys, and indices of items, before and after each pass of the sort.
+    pub(super) keys: [Range<usize>; 2],
+    pub(super) indices: [Range<usize>; 2],
+    pub(super) items: Range<usize>,
+    pub(super) binary: Range<usize>,
+    // Lists of clusters and their heads, if they are built by nearness.
+    pub(super) clusters: Range<usize>,
+    pub(super) heads: Range<usize>,
+}
+
+impl Scratch {
+    /// For `n` boxes; cleared where it must be.
+    pub(super) fn new(
+        stream: &Stream,
+        n: usize,
+        layout: &Layout,
+        builder: Builder,
+    ) -> Result<Self> {
+        let mut parts = Parts::default();
+        let state = parts.take::<BuildState>(1);
+        let sort = parts.take::<u32>(layout.words());
+        let arrivals = parts.take::<u32>(n);
+        let tasks = parts.take::<Task>(most_nodes(n));
+        let keys = [parts.take::<u64>(n), parts.take::<u64>(n)];
+        let indices = [parts.take::<u32>(n), parts.take::<u32>(n)];
+        let items = parts.take::<Cluster>(n);
+        let binary = parts.take::<BinaryNode>(n);
+        let listed = if builder == Builder::Quality { n } else { 0 };
+        let (clusters, heads) = (parts.take::<Cluster>(listed), parts.take::<u32>(listed));
+        let mut buffer = uninit(stream, parts.end)?;
+        buffer.slice_mut(state.start..tasks.end)?.fill(stream, 0)?;
+        Ok(Self {
+            buffer,
+            state,
+            sort,
+            arrivals,
+            tasks,
+            keys,
+            indices,
+            items,
+            binary,
+            clusters,
+            heads,
+        })
+    }
+
+    /// A part, to be read.
+    pub(super) fn read(&self, range: &Range<usize>) -> Part<'_> {
+        Part::of(&self.buffer, range.clone(), Access::Read)
+    }
+
+    /// A part, to be written.
+    pub(super) fn write(&self, range: &Range<usize>) -> Part<'_> {
+        Part::of(&self.buffer, range.clone(), Access::Write)
+    }
+
+    /// Where a sort says in which of two buffers its result is.
+    pub(super) fn which(&self) -> Part<'_> {
+        let at = self.sort.start + 4 * RESULT_AT;
+        self.read(&(at..at + 4))
+    }
+
+    /// Calls `sort` with the keys and indices, two buffers of each, and the sort's state.
+    pub(super) fn with_pairs(
+        &mut self,
+        sort: impl FnOnce(&mut Buffers<'_, u64>, &mut DeviceSliceMut<'_, u32>) -> Result<()>,
+    ) -> Result<()> {
+        // The parts lie one after the other, in this order.
+        let all = self.buffer.as_slice_mut();
+        let (all, second_indices) = split(all, &self.indices[1])?;
+        let (all, first_indices) = split(all, &self.indices[0])?;
+        let (all, second_keys) = split(all, &self.keys[1])?;
+        let (all, first_keys) = split(all, &self.keys[0])?;
+        let (_, state) = split(all, &self.sort)?;
+        let mut pairs = Buffers {
+            keys: [first_keys.cast_mut()?, second_keys.cast_mut()?],
+            values: [first_indices.cast_mut()?, second_indices.cast_mut()?],
+        };
+        sort(&mut pairs, &mut state.cast_mut()?)
+    }
+}
+
+/// What lies before a part, and the part.
+fn split<'a>(
+    view: DeviceSliceMut<'a, u8>,
+    part: &Range<usize>,
+) -> Result<(DeviceSliceMut<'a, u8>, DeviceSliceMut<'a, u8>)> {
+    let (before, rest) = view.split_at_mut(part.start)?;
+    let (part, _) = rest.split_at_mut(part.len())?;
+    Ok((before, part))
+}

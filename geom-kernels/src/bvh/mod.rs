@@ -1,0 +1,240 @@
+//! Hierarchies of boxes (bounding volume hierarchies): built on the device, and refitted when boxes move.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer};
+//! use geom_kernels::bvh::{Builder, Bvh};
+//! use geom_kernels::{Aabb, Geometry};
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let boxes = [
+//!     Aabb { lower: [0.0f32, 0.0, 0.0], upper: [1.0, 1.0, 1.0] },
+//!     Aabb { lower: [2.0, 0.0, 0.0], upper: [3.0, 1.0, 1.0] },
+//! ];
+//! let boxes = DeviceBuffer::from_slice(&stream, &boxes)?;
+//!
+//! let bvh = Bvh::build(&stream, &Geometry::new(&context), &boxes, Builder::default())?;
+//! assert_eq!(bvh.report(&stream)?.items, 2);
+//!
+//! // Which of them touch which: see `Queries` for spheres and rays.
+//! let lists = bvh.overlap_lists(&stream, &boxes)?;
+//! assert_eq!(lists.indices.to_vec(&stream)?, [0, 1]);
+//! # Ok::<(), cuda_safe::Error>(())
+//! ```
+//!
+//! Nodes have up to four children, and leaves up to four items. A box that is empty (its lower bound is
+//! greater than the upper one in an axis), or has a coordinate that is not finite or of a magnitude beyond
+//! 2^60, is *skipped*: it is in no leaf, and counted. Which items share a leaf, and the order of leaves, are
+//! the same on every run and every device; the numbers of nodes are not.
+//!
+//! # Sources
+//! T. Karras, Maximizing Parallelism in the Construction of BVHs, Octrees, and k-d Trees, 2012 (Morton codes);
+//! C. Apetrei, Fast and Simple Agglomerative LBVH Construction, 2014 ([`Builder::Fast`]); C. Benthin,
+//! D. Meister, J. Barczak, R. Mehalwal, J. Tsakok, A. Kensler, H-PLOC: Hierarchical Parallel
+//! Locally-Ordered Clustering for Bounding Volume Hierarchy Construction, 2024 ([`Builder::Quality`]).
+
+mod build;
+mod kernels;
+pub(crate) mod layout;
+mod lists;
+mod memory;
+mod queries;
+mod view;
+
+use cuda_safe::{DeviceSlice, Error, Result, Stream};
+
+use kernels::cover;
+#[doc(hidden)]
+pub use layout::BvhNode;
+pub use lists::OverlapLists;
+pub use queries::Queries;
+pub use view::BvhView;
+
+use crate::{Aabb, Geometry};
+pub(crate) use build::Tree;
+pub(crate) use kernels::Kind;
+pub(crate) use lists::Overlaps;
+
+/// The most boxes of a hierarchy: 2²⁸ − 1.
+pub const MAX_BOXES: usize = (1 << 28) - 1;
+
+/// How a hierarchy is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Builder {
+    /// In the least time, by the order of the boxes' centres along a curve: for what is built again each
+    /// time before few queries.
+    Fast,
+    /// With less to look at for queries, by joining what is near: takes some times as long.
+    #[default]
+    Quality,
+}
+
+/// How a hierarchy came out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BvhReport {
+    /// The boxes in it.
+    pub items: usize,
+    /// The boxes that are not: empty, or not finite.
+    pub skipped: usize,
+    /// Its nodes: one at least.
+    pub nodes: usize,
+    /// The most nodes on a way from the root to a leaf.
+    pub depth: usize,
+    /// The box of all items, if there are any.
+    pub bounds: Option<Aabb<f32>>,
+}
+
+/// A hierarchy of boxes of f32.
+///
+/// It owns its memory, about 72 bytes for each box ([`Bvh::bytes`]), in which it can be built again. Builds
+/// take scratch memory, about 140 bytes for each box, from the context's pool, in the stream's order.
+#[derive(Debug)]
+pub struct Bvh {
+    tree: Tree,
+}
+
+impl Bvh {
+    /// Builds a hierarchy of these boxes. Stream-ordered; nothing is waited for.
+    ///
+    /// # Errors
+    /// More than [`MAX_BOXES`]; otherwise what loading the kernels, allocating and the driver answered.
+    pub fn build<'a>(
+        stream: &Stream,
+        geometry: &Geometry,
+        boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
+        builder: Builder,
+    ) -> Result<Self> {
+        let boxes = boxes.into();
+        let mut bvh = Self::with_capacity(stream, geometry, boxes.len(), builder)?;
+        bvh.rebuild(stream, boxes)?;
+        Ok(bvh)
+    }
+
+    /// A hierarchy without items, and with room for `capacity` boxes.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn with_capacity(
+        stream: &Stream,
+        geometry: &Geometry,
+        capacity: usize,
+        builder: Builder,
+    ) -> Result<Self> {
+        let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
+        // Loaded now: builds and refits may be recorded.
+        tree.kernels.bound_boxes()?;
+        Ok(Self { tree })
+    }
+
+    /// Builds it again from these boxes, in the memory that it has; it can be recorded in a graph.
+    ///
+    /// # Errors
+    /// More boxes than there is room for, which leaves the hierarchy as it was; otherwise what the driver
+    /// answered.
+    pub fn rebuild<'a>(
+        &mut self,
+        stream: &Stream,
+        boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
+    ) -> Result<()> {
+        let boxes = boxes.into();
+        let bound = self.tree.kernels.bound_boxes()?.clone();
+        let _sequence = stream.sequence(self.tree.memory.buffer().allocation());
+        // SAFETY: it reads a box for each item.
+        unsafe { self.tree.rebuild(stream, boxes.len(), &bound, boxes)? };
+        let kept = self.keep(stream, boxes);
+        if kept.is_err() {
+            self.tree.length = 0;
+            self.tree.broken = true;
+        }
+        kept
+    }
+
+    /// Gives the items new boxes: what the hierarchy is made of stays, and all boxes in it follow. Far less
+    /// work than a build, but queries take longer the more items have moved relative to each other. It can
+    /// be recorded in a graph.
+    ///
+    /// What was skipped by the build stays so. A box that is now empty or not finite adds nothing to the
+    /// leaf that its item is in.
+    ///
+    /// # Errors
+    /// Another number of boxes than it was built from; otherwise what the driver answered.
+    pub fn refit<'a>(
+        &mut self,
+        stream: &Stream,
+        boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
+    ) -> Result<()> {
+        let boxes = boxes.into();
+        let (n, length) = (boxes.len(), self.tree.length);
+        if n != length {
+            let message = format!("{n} boxes for a hierarchy that was built from {length}");
+            return Err(Error::invalid(message));
+        }
+        let refit = self.tree.kernels.refit_boxes()?.clone();
+        let _sequence = stream.sequence(self.tree.memory.buffer().allocation());
+        // SAFETY: it reads boxes of items below their number alone.
+        unsafe { self.tree.refit(stream, &refit, boxes)? };
+        self.keep(stream, boxes)
+    }
+
+    /// Keeps the boxes of single items, so that answers do not depend on which share a leaf.
+    fn keep(&self, stream: &Stream, boxes: DeviceSlice<'_, Aabb<f32>>) -> Result<()> {
+        let (memory, n) = (&self.tree.memory, boxes.len());
+        // Below 2^28.
+        let (length, capacity) = (n as u32, memory.capacity as u32);
+        let args = (
+            memory.read(&memory.header),
+            memory.read(&memory.items),
+            boxes,
+            length,
+            memory.write(&memory.boxes),
+            capacity,
+        );
+        let keep = self.tree.kernels.keep_boxes()?;
+        // SAFETY: each thread below the number of items and the capacity reads the item's index, its box if
+        // that is below n, and writes one box.
+        unsafe { keep.launch(stream, cover(memory.capacity), args) }
+    }
+
+    /// How the last build came out. Waits for it.
+    ///
+    /// # Errors
+    /// What the driver answered; a stream that records.
+    pub fn report(&self, stream: &Stream) -> Result<BvhReport> {
+        self.tree.report(stream)
+    }
+
+    /// How many boxes it was built from, those that were skipped included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.length
+    }
+
+    /// Whether it was built from no boxes, or was not built.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.length == 0
+    }
+
+    /// How many boxes there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.tree.memory.capacity
+    }
+
+    /// The bytes of device memory that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tree.memory.buffer().bytes()
+    }
+
+    /// Its nodes, and the index of the item at each place in the order of leaves. Waits for them. For this
+    /// project's tests.
+    ///
+    /// # Errors
+    /// As [`report`](Self::report).
+    #[doc(hidden)]
+    pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
+        self.tree.parts(stream)
+    }
+}

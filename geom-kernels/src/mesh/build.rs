@@ -1,0 +1,298 @@
+//! A mesh on the device: how it is built and changed.
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream};
+
+use super::arrays::Array;
+use super::face_tree::FaceTree;
+use super::kernels::Kernels;
+use super::topology::{Surface, Topology};
+use super::winding::Winding;
+use super::{MeshReport, TriangleMesh};
+use crate::Geometry;
+use crate::bvh::{Builder, BvhReport};
+
+/// What a mesh is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeshOptions {
+    builder: Builder,
+    topology: bool,
+    winding: bool,
+    check: bool,
+}
+
+impl Default for MeshOptions {
+    /// Built for queries, without topology and winding numbers, and checked.
+    fn default() -> Self {
+        Self { builder: Builder::Quality, topology: false, winding: false, check: true }
+    }
+}
+
+impl MeshOptions {
+    /// How the hierarchy is built. Answers do not depend on it.
+    #[must_use]
+    pub fn builder(mut self, builder: Builder) -> Self {
+        self.builder = builder;
+        self
+    }
+
+    /// With the faces across edges and the normals of vertices, which signs by
+    /// [`Sign::Normal`](super::Sign) need where the mesh is not closed.
+    #[must_use]
+    pub fn topology(mut self) -> Self {
+        self.topology = true;
+        self
+    }
+
+    /// With what [winding numbers](Mesh::winding_numbers) need, also those of
+    /// [`Sign::Winding`](super::Sign): 108 bytes more for each face.
+    #[must_use]
+    pub fn winding(mut self) -> Self {
+        self.winding = true;
+        self
+    }
+
+    /// Without a check of indices, for which a build waits. Faces with an index that is out of range are
+    /// then skipped, as those with a vertex that is not finite are in any case.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.check = false;
+        self
+    }
+}
+
+/// What belongs to a mesh with topology.
+#[derive(Debug)]
+pub(super) struct TopologyMemory {
+    pub(super) neighbors: DeviceBuffer<u32>,
+    pub(super) vertex_normals: DeviceBuffer<[f32; 3]>,
+    pub(super) closed: DeviceBuffer<u32>,
+}
+
+/// A triangle mesh on the device, with a hierarchy over its faces for queries. See the
+/// [module](super).
+///
+/// Besides points and faces, which it owns or borrows, it holds about 120 bytes for each face
+/// ([`Mesh::bytes`]).
+#[derive(Debug)]
+pub struct Mesh<'a> {
+    pub(super) tree: FaceTree,
+    pub(super) kernels: Kernels,
+    pub(super) topology_kernels: Topology,
+    pub(super) points: Array<'a, [f32; 3]>,
+    pub(super) faces: Array<'a, [u32; 3]>,
+    pub(super) topology: Option<TopologyMemory>,
+    pub(super) winding: Option<Winding>,
+    options: MeshOptions,
+}
+
+impl Mesh<'static> {
+    /// A mesh of points and faces in host memory.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn upload(
+        stream: &Stream,
+        geometry: &Geometry,
+        mesh: &TriangleMesh,
+        options: MeshOptions,
+    ) -> Result<Self> {
+        let points = DeviceBuffer::from_slice(stream, &mesh.points)?;
+        let faces = DeviceBuffer::from_slice(stream, &mesh.faces)?;
+        Mesh::build(stream, geometry, points, faces, options)
+    }
+}
+
+impl<'a> Mesh<'a> {
+    /// A mesh of these points, and of faces that name three of them each, counter-clockwise seen from
+    /// outside.
+    ///
+    /// Waits for a check of the indices, unless the options say otherwise. Faces with a vertex that is not
+    /// finite, or has a coordinate beyond 2^60, are skipped: no query finds them
+    /// ([`MeshReport::skipped_faces`]). There may be no faces at all.
+    ///
+    /// # Errors
+    /// A face with an index that is out of range: the first one is named. More than 2^31 - 1 points or
+    /// 2^28 - 1 faces; otherwise what loading the kernels, allocating and the driver answered.
+    pub fn build(
+        stream: &Stream,
+        geometry: &Geometry,
+        points: impl Into<Array<'a, [f32; 3]>>,
+        faces: impl Into<Array<'a, [u32; 3]>>,
+        options: MeshOptions,
+    ) -> Result<Self> {
+        let (points, faces) = (points.into(), faces.into());
+        let surface = Surface::new(points.as_slice(), faces.as_slice())?;
+        let topology_kernels = Topology::new(geometry);
+        if options.check {
+            let validation = topology_kernels.validate(stream, surface)?;
+            validation.check_indices(points.as_slice().len())?;
+        }
+        let capacity = faces.as_slice().len();
+        let kernels = Kernels::new(geometry);
+        let tree = FaceTree::new(stream, geometry, capacity, options.builder)?;
+        let topology = if options.topology {
+            Some(TopologyMemory {
+                neighbors: DeviceBuffer::zeroed(stream, 3 * capacity)?,
+                vertex_normals: DeviceBuffer::zeroed(stream, points.as_slice().len())?,
+                closed: DeviceBuffer::zeroed(stream, 1)?,
+            })
+        } else {
+            None
+        };
+        let winding = match options.winding {
+            true => Some(Winding::new(stream, geometry, &tree)?),
+            false => None,
+        };
+        let mut mesh =
+            Self { tree, kernels, topology_kernels, points, faces, topology, winding, options };
+        mesh.rebuild(stream)?;
+        Ok(mesh)
+    }
+
+    /// Builds the hierarchy again from the points and faces as they are now, in the memory that it has:
+    /// after [`points_mut`](Self::points_mut) or [`faces_mut`](Self::faces_mut). Nothing is checked: faces
+    /// with an index out of range are skipped. It can be recorded in a graph.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn rebuild(&mut self, stream: &Stream) -> Result<()> {
+        let allocation = self.tree.tree().memory.buffer().allocation().clone();
+        let _sequence = stream.sequence(&allocation);
+        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        self.tree.rebuild(stream, surface)?;
+        self.update_parts(stream, true)
+    }
+
+    /// Gives the hierarchy the points as they are now; the faces are to be the same, and those that the last
+    /// build skipped stay so. Far less work than a build, but queries take longer the more the mesh has
+    /// changed its shape. It can be recorded in a graph.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn refit(&mut self, stream: &Stream) -> Result<()> {
+        let allocation = self.tree.tree().memory.buffer().allocation().clone();
+        let _sequence = stream.sequence(&allocation);
+        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        self.tree.refit(stream, surface)?;
+        self.update_parts(stream, false)
+    }
+
+    /// What belongs to the tree follows it.
+    fn update_parts(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
+        let updated =
+            self.update_winding(stream).and_then(|()| self.update_topology(stream, faces_changed));
+        if updated.is_err() {
+            self.tree.break_up();
+        }
+        updated
+    }
+
+    /// Takes other points, as many as before, and [refits](Self::refit).
+    ///
+    /// # Errors
+    /// Another number of points; otherwise what the driver answered.
+    pub fn refit_to(
+        &mut self,
+        stream: &Stream,
+        points: impl Into<Array<'a, [f32; 3]>>,
+    ) -> Result<()> {
+        let points = points.into();
+        let (n, there) = (points.as_slice().len(), self.points.as_slice().len());
+        if n != there {
+            return Err(Error::invalid(format!("{n} points for a mesh of {there}")));
+        }
+        self.points = points;
+        self.refit(stream)
+    }
+
+    fn update_winding(&mut self, stream: &Stream) -> Result<()> {
+        self.winding.as_mut().map_or(Ok(()), |winding| winding.update(stream, &self.tree))
+    }
+
+    fn update_topology(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
+        let Some(topology) = &mut self.topology else {
+            return Ok(());
+        };
+        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        if faces_changed {
+            let TopologyMemory { neighbors, closed, .. } = topology;
+            self.topology_kernels.neighbors(stream, surface, neighbors.as_slice_mut())?;
+            let (neighbors, closed) = (neighbors.as_slice(), closed.as_slice_mut());
+            self.topology_kernels.closed(stream, surface, neighbors, closed)?;
+        }
+        let normals = topology.vertex_normals.as_slice_mut();
+        self.topology_kernels.vertex_normals(stream, surface, normals)
+    }
+
+    /// What is wrong with the mesh, and how large it is. Waits.
+    ///
+    /// # Errors
+    /// A stream that records; otherwise what the driver answered.
+    pub fn report(&self, stream: &Stream) -> Result<MeshReport> {
+        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        self.topology_kernels.report(stream, surface)
+    }
+
+    /// How its hierarchy came out. Waits.
+    ///
+    /// # Errors
+    /// A stream that records; otherwise what the driver answered.
+    pub fn bvh_report(&self, stream: &Stream) -> Result<BvhReport> {
+        self.tree.report(stream)
+    }
+
+    /// The points.
+    #[must_use]
+    pub fn points(&self) -> DeviceSlice<'_, [f32; 3]> {
+        self.points.as_slice()
+    }
+
+    /// The faces.
+    #[must_use]
+    pub fn faces(&self) -> DeviceSlice<'_, [u32; 3]> {
+        self.faces.as_slice()
+    }
+
+    /// The points to be changed, if the mesh owns them. Queries see the change after a
+    /// [`refit`](Self::refit) or [`rebuild`](Self::rebuild).
+    pub fn points_mut(&mut self) -> Option<DeviceSliceMut<'_, [f32; 3]>> {
+        self.points.as_slice_mut()
+    }
+
+    /// The faces to be changed, if the mesh owns them. Queries see the change after a
+    /// [`rebuild`](Self::rebuild).
+    pub fn faces_mut(&mut self) -> Option<DeviceSliceMut<'_, [u32; 3]>> {
+        self.faces.as_slice_mut()
+    }
+
+    /// The normals of vertices: sums of their faces' unit normals, weighted by angles, of length one. If it
+    /// was made with [topology](MeshOptions::topology).
+    #[must_use]
+    pub fn vertex_normals(&self) -> Option<DeviceSlice<'_, [f32; 3]>> {
+        self.topology.as_ref().map(|topology| topology.vertex_normals.as_slice())
+    }
+
+    /// The face across each edge of each face (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0):
+    /// `neighbors[3 * face + edge]`; [`NO_FACE`](super::NO_FACE) at boundaries and edges of more than two
+    /// faces. If it was made with [topology](MeshOptions::topology).
+    #[must_use]
+    pub fn neighbors(&self) -> Option<DeviceSlice<'_, u32>> {
+        self.topology.as_ref().map(|topology| topology.neighbors.as_slice())
+    }
+
+    /// What it was made for.
+    #[must_use]
+    pub fn options(&self) -> MeshOptions {
+        self.options
+    }
+
+    /// The bytes of device memory that it holds, without points and faces.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let topology = self.topology.as_ref().map_or(0, |topology| {
+            topology.neighbors.bytes() + topology.vertex_normals.bytes() + topology.closed.bytes()
+        });
+        let winding = self.winding.as_ref().map_or(0, Winding::bytes);
+        self.tree.tree().memory.buffer().bytes() + topology + winding
+    }
+}

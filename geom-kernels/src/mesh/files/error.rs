@@ -1,0 +1,130 @@
+//! Why a mesh can't be read or written.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A format of meshes in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// Wavefront OBJ.
+    Obj,
+    /// Stereolithography.
+    Stl,
+    /// Polygon file format, also known as Stanford's.
+    Ply,
+}
+
+impl FileFormat {
+    /// By the extension.
+    pub(super) fn of(path: &Path) -> Result<Self, FileError> {
+        let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+        match extension.as_deref() {
+            Some("obj") => Ok(Self::Obj),
+            Some("stl") => Ok(Self::Stl),
+            Some("ply") => Ok(Self::Ply),
+            _ => Err(FileError { path: None, format: None, kind: FileErrorKind::UnknownFormat }),
+        }
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Obj => "OBJ",
+            Self::Stl => "STL",
+            Self::Ply => "PLY",
+        })
+    }
+}
+
+/// Why a mesh could not be read or written: in which file, as which format, and what was wrong.
+#[derive(Debug, Error)]
+#[error("{}{}{kind}", prefix(path.as_ref().map(|path| path.display())), prefix(*format))]
+pub struct FileError {
+    path: Option<PathBuf>,
+    format: Option<FileFormat>,
+    kind: FileErrorKind,
+}
+
+/// What was wrong with a file, or with the mesh to be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileErrorKind {
+    /// Reading or writing failed.
+    #[error("{0}")]
+    Io(std::io::Error),
+    /// The path has none of the extensions that say which format it is.
+    #[error("not one of the extensions obj, stl and ply")]
+    UnknownFormat,
+    /// It is no such mesh; in words.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl From<std::io::Error> for FileErrorKind {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<String> for FileErrorKind {
+    fn from(what: String) -> Self {
+        Self::Invalid(what)
+    }
+}
+
+impl FileError {
+    pub(super) fn new(format: FileFormat, kind: impl Into<FileErrorKind>) -> Self {
+        Self { path: None, format: Some(format), kind: kind.into() }
+    }
+
+    pub(super) fn at(self, path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), ..self }
+    }
+
+    /// The file, if it was named.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The format, if it is known.
+    #[must_use]
+    pub fn format(&self) -> Option<FileFormat> {
+        self.format
+    }
+
+    /// What was wrong.
+    #[must_use]
+    pub fn kind(&self) -> &FileErrorKind {
+        &self.kind
+    }
+}
+
+fn prefix(what: Option<impl fmt::Display>) -> String {
+    what.map(|what| format!("{what}: ")).unwrap_or_default()
+}
+
+/// What a reader says, which may quote whole lines of the file, in one short line.
+pub(super) fn short(error: &dyn fmt::Display) -> String {
+    const MOST: usize = 200;
+    let text = error.to_string();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(MOST));
+        if line.len() > MOST {
+            let end = (0..=MOST).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
+            line.truncate(end);
+            line.push_str("...");
+            break;
+        }
+    }
+    line
+}

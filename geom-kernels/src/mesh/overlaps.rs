@@ -1,0 +1,95 @@
+//! The faces that overlap boxes and balls.
+
+use cuda_safe::{Error, Kernel, Result, Stream, WriteView};
+
+use super::{Mesh, MeshView};
+use crate::bvh::{Kind, OverlapLists, Overlaps, Queries};
+
+/// What of a face is to overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Overlap {
+    /// The face itself: exact for boxes (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001, by
+    /// signs without rounding errors); of balls, the faces that
+    /// [`closest_points`](Mesh::closest_points) would find within the radius, one at a time.
+    #[default]
+    Faces,
+    /// The face's box.
+    Boxes,
+}
+
+impl Mesh<'_> {
+    /// The number of faces that have a point in common with each box or ball; touching is enough.
+    ///
+    /// Queries are boxes or spheres; rays are asked for by [`count_hits`](Self::count_hits). What finds
+    /// nothing is told at [`Queries`].
+    ///
+    /// # Errors
+    /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;
+    /// radii of another number than queries; otherwise what the driver answered.
+    pub fn count_overlaps<'q, 'b>(
+        &self,
+        stream: &Stream,
+        queries: impl Into<Queries<'q>>,
+        overlap: Overlap,
+        counts: impl WriteView<'b, u32>,
+    ) -> Result<()> {
+        self.overlaps(stream, &queries.into(), overlap)?.counts(stream, counts.write_view())
+    }
+
+    /// The faces that have a point in common with each box or ball, ascending, in memory that is just large
+    /// enough. Waits for the number of them.
+    ///
+    /// # Errors
+    /// As [`count_overlaps`](Self::count_overlaps); a stream that records.
+    pub fn overlap_lists<'q>(
+        &self,
+        stream: &Stream,
+        queries: impl Into<Queries<'q>>,
+        overlap: Overlap,
+    ) -> Result<OverlapLists> {
+        self.overlaps(stream, &queries.into(), overlap)?.lists(stream)
+    }
+
+    /// As [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
+    /// be recorded in a graph.
+    ///
+    /// `offsets` is always right: its last element is how many faces there are. If `faces` is shorter, then
+    /// the faces with places beyond its end are not written, and all others are; if it is longer, the rest
+    /// is left as it is.
+    ///
+    /// # Errors
+    /// `offsets` has not one element more than there are queries; otherwise as
+    /// [`count_overlaps`](Self::count_overlaps).
+    pub fn overlap_lists_into<'q, 'b>(
+        &self,
+        stream: &Stream,
+        queries: impl Into<Queries<'q>>,
+        overlap: Overlap,
+        offsets: impl WriteView<'b, u64>,
+        faces: impl WriteView<'b, u32>,
+    ) -> Result<()> {
+        let (offsets, faces) = (offsets.write_view(), faces.write_view());
+        self.overlaps(stream, &queries.into(), overlap)?.lists_into(stream, offsets, faces)
+    }
+
+    fn overlaps<'a>(
+        &'a self,
+        stream: &Stream,
+        queries: &'a Queries<'a>,
+        overlap: Overlap,
+    ) -> Result<Overlaps<'a, MeshView<'a>>> {
+        let kernels: [&Kernel; 2] = match (queries.kind(), overlap) {
+            (Kind::Boxes, Overlap::Faces) => self.kernels.faces_in_boxes()?,
+            (Kind::Boxes, Overlap::Boxes) => self.kernels.boxes_in_boxes()?,
+            (Kind::Spheres, Overlap::Faces) => self.kernels.faces_in_balls()?,
+            (Kind::Spheres, Overlap::Boxes) => self.kernels.boxes_in_balls()?,
+            (Kind::Rays, _) => {
+                return Err(Error::invalid("rays overlap nothing")
+                    .with_hint("`count_hits` and `all_hits` are what rays are asked for by"));
+            }
+        };
+        // SAFETY: the kernels are those of a mesh and of this kind of queries.
+        unsafe { Overlaps::new(stream, self.tree.tree(), self.view(), kernels, queries) }
+    }
+}

@@ -1,0 +1,351 @@
+//! Queries of points: closest points, signed distances, sides.
+
+use cuda_safe::{
+    ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result,
+    Stream, UseVisitor, WriteView,
+};
+
+use super::layout::{ClosestPoint, RawPointQueries};
+use super::{Mesh, MeshView};
+use crate::part::{read, read_part};
+
+/// Threads in a block of queries.
+const BLOCK: u32 = 128;
+
+/// From how many queries on sorting them pays.
+const SORTED_FROM: usize = 32_768;
+
+/// How many are sorted at once: what sorting needs, 16 bytes for each, does not grow beyond that.
+const CHUNK: usize = 1 << 24;
+
+/// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
+const KEY_BITS: u32 = 30;
+
+/// In which order queries are worked on. Answers are in the caller's order all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// Sorted along a curve through the mesh's bounds where that pays: from 32,768 queries on.
+    #[default]
+    Auto,
+    /// As they are given: for queries that are sorted already.
+    Given,
+    /// Sorted along a curve.
+    Curve,
+}
+
+/// Points that a mesh is asked about, and how far each looks.
+///
+/// A point that is not finite, or has a coordinate beyond 2^60, finds nothing; nor does one that looks a
+/// distance that is negative or not a number.
+#[derive(Debug, Clone, Copy)]
+pub struct PointQueries<'a> {
+    points: DeviceSlice<'a, [f32; 3]>,
+    distances: Option<DeviceSlice<'a, f32>>,
+    distance: f32,
+    order: Order,
+}
+
+impl<'a> PointQueries<'a> {
+    /// At these points, without a limit.
+    #[must_use]
+    pub fn at(points: impl Into<DeviceSlice<'a, [f32; 3]>>) -> Self {
+        Self { points: points.into(), distances: None, distance: f32::INFINITY, order: Order::Auto }
+    }
+
+    /// Faces farther than this are not found.
+    #[must_use]
+    pub fn within(mut self, distance: f32) -> Self {
+        self.distance = distance;
+        self.distances = None;
+        self
+    }
+
+    /// With a limit for each point.
+    #[must_use]
+    pub fn within_each(mut self, distances: impl Into<DeviceSlice<'a, f32>>) -> Self {
+        self.distances = Some(distances.into());
+        self
+    }
+
+    /// In which order they are worked on.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    fn check(&self) -> Result<()> {
+        let n = self.len();
+        if let Some(distances) = self.distances
+            && distances.len() != n
+        {
+            return Err(Error::invalid(format!("{} distances for {n} points", distances.len())));
+        }
+        Ok(())
+    }
+
+    /// Those from `start` to before `end`, which are not more than there are.
+    fn part(&self, start: usize, end: usize) -> Result<Self> {
+        let distances = self.distances.map(|distances| distances.slice(start..end)).transpose()?;
+        Ok(Self { points: self.points.slice(start..end)?, distances, ..*self })
+    }
+
+    fn sorts(&self, mesh: &Mesh<'_>) -> bool {
+        let pays = match self.order {
+            Order::Auto => self.len() >= SORTED_FROM,
+            Order::Given => false,
+            Order::Curve => true,
+        };
+        pays && !self.is_empty() && !mesh.faces().is_empty()
+    }
+}
+
+/// How the inside of a mesh is told from the outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sign {
+    /// By the normals around the closest point. Of a closed mesh without self-intersections whose faces are
+    /// all oriented outwards, the sign is right for every point: where the normals leave a doubt, it is
+    /// resolved as by [`Parity`](Self::Parity). Of an open mesh with
+    /// [topology](super::MeshOptions::topology) it is that of the pseudonormal (Bærentzen and Aanæs, 2005);
+    /// without, every mesh is taken to be closed.
+    #[default]
+    Normal,
+    /// By the parity of the number of faces that a ray towards +x crosses, without rounding errors. Right
+    /// for every closed mesh, whichever way its faces are oriented; of an open one it tells of that ray.
+    Parity,
+    /// Inside is where the [winding number](Mesh::winding_numbers) is greater than a half, with a `beta` of 2.
+    /// For open meshes, and for triangles that overlap or leave gaps; faces are oriented outwards. It is an
+    /// approximation that depends on the hierarchy: where the number is within 1e-2 of a half, the sign may
+    /// change with it. The mesh was made with [`MeshOptions::winding`](super::MeshOptions::winding).
+    Winding,
+}
+
+impl Mesh<'_> {
+    /// The closest point of the mesh, for each point.
+    ///
+    /// It lies on the face of least distance; of faces that are equally far, on the one with the least index.
+    /// Answers do not depend on how the hierarchy was built, on the device, or on the order of queries; how
+    /// distances are rounded is told in `geom/mesh/closest.cuh`. Their error is at most 4 eps (|q| + the
+    /// diagonal of the mesh's box) + 2^-60: edges shorter than that are taken for points. Where nothing is
+    /// found, the answer's face is [`NO_FACE`](super::NO_FACE) and its distance infinite.
+    ///
+    /// # Errors
+    /// `closest` has another length than there are points; otherwise what the driver answered.
+    pub fn closest_points<'b>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        closest: impl WriteView<'b, ClosestPoint>,
+    ) -> Result<()> {
+        let mut closest = closest.write_view();
+        same_length("closest points", closest.len(), queries.len())?;
+        let kernel = self.kernels.closest()?;
+        self.in_parts(stream, queries, |part, range| {
+            let out = closest.slice_mut(range)?;
+            // SAFETY: each query writes the answer of its own index.
+            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+        })
+    }
+
+    /// Whether a face is within the distance of each point: 1 or 0. Faster than
+    /// [`closest_points`](Self::closest_points), as the first such face will do.
+    ///
+    /// # Errors
+    /// As [`closest_points`](Self::closest_points).
+    pub fn within<'b>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        within: impl WriteView<'b, u32>,
+    ) -> Result<()> {
+        let mut within = within.write_view();
+        same_length("answers", within.len(), queries.len())?;
+        let kernel = self.kernels.within()?;
+        self.in_parts(stream, queries, |part, range| {
+            let out = within.slice_mut(range)?;
+            // SAFETY: each query writes the answer of its own index.
+            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+        })
+    }
+
+    /// The signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
+    ///
+    /// # Errors
+    /// `distances` has another length than there are points; otherwise what the driver answered.
+    pub fn signed_distances<'b>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        sign: Sign,
+        distances: impl WriteView<'b, f32>,
+    ) -> Result<()> {
+        self.signed(stream, queries, sign, distances.write_view(), None)
+    }
+
+    /// As [`signed_distances`](Self::signed_distances), with the closest points.
+    ///
+    /// # Errors
+    /// `distances` or `closest` have another length than there are points; otherwise what the driver
+    /// answered.
+    pub fn signed_closest_points<'b, 'c>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        sign: Sign,
+        distances: impl WriteView<'b, f32>,
+        closest: impl WriteView<'c, ClosestPoint>,
+    ) -> Result<()> {
+        let closest = closest.write_view();
+        same_length("closest points", closest.len(), queries.len())?;
+        self.signed(stream, queries, sign, distances.write_view(), Some(closest))
+    }
+
+    fn signed(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        sign: Sign,
+        mut distances: DeviceSliceMut<'_, f32>,
+        mut closest: Option<DeviceSliceMut<'_, ClosestPoint>>,
+    ) -> Result<()> {
+        same_length("distances", distances.len(), queries.len())?;
+        let kernel: &Kernel = match sign {
+            Sign::Normal => self.kernels.signed_by_normal()?,
+            Sign::Parity => self.kernels.signed_by_parity()?,
+            Sign::Winding => {
+                self.has_moments()?;
+                self.kernels.signed_by_winding()?
+            }
+        };
+        self.in_parts(stream, queries, |part, range| {
+            let out = distances.slice_mut(range.clone())?;
+            match &mut closest {
+                Some(closest) => {
+                    let args = (self.view(), part, out, closest.slice_mut(range)?);
+                    // SAFETY: each query writes the answers of its own index.
+                    unsafe { kernel.launch(stream, part.launch(), args) }
+                }
+                None => {
+                    let args = (self.view(), part, out, read_part::<u8>(None));
+                    // SAFETY: each query writes the distance of its own index, and nothing through the null
+                    // pointer.
+                    unsafe { kernel.launch(stream, part.launch(), args) }
+                }
+            }
+        })
+    }
+
+    /// On which side of a closed mesh each point is: -1 inside, 1 outside, 0 on it; without rounding errors,
+    /// as [`Sign::Parity`] tells. Distances and limits do not matter; a point that is not finite is outside.
+    ///
+    /// # Errors
+    /// `sides` has another length than there are points; otherwise what the driver answered.
+    pub fn sides<'b>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        sides: impl WriteView<'b, i32>,
+    ) -> Result<()> {
+        let mut sides = sides.write_view();
+        same_length("sides", sides.len(), queries.len())?;
+        let kernel = self.kernels.sides()?;
+        self.in_parts(stream, queries, |part, range| {
+            let out = sides.slice_mut(range)?;
+            // SAFETY: each query writes the answer of its own index.
+            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+        })
+    }
+
+    /// Calls `run` for parts of the queries, each sorted if that pays, and where they lie among all.
+    pub(super) fn in_parts(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        mut run: impl FnMut(&Prepared<'_>, std::ops::Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        queries.check()?;
+        for start in (0..queries.len()).step_by(CHUNK) {
+            let end = queries.len().min(start.saturating_add(CHUNK));
+            let part = queries.part(start, end)?;
+            let order = if part.sorts(self) { Some(self.sorted(stream, &part)?) } else { None };
+            run(&Prepared { queries: part, order }, start..end)?;
+        }
+        Ok(())
+    }
+
+    /// The indices of points along a curve through the mesh's bounds.
+    fn sorted(&self, stream: &Stream, queries: &PointQueries<'_>) -> Result<DeviceBuffer<u32>> {
+        let n = queries.len();
+        let sort = self.topology_kernels.sort.kernels();
+        let make = |keys: &mut DeviceBuffer<u32>| {
+            let view: MeshView<'_> = self.view();
+            // A part has at most 2^24.
+            let args = (view, queries.points, n as u32, keys);
+            // SAFETY: writes a key for each point.
+            unsafe { self.kernels.point_keys()?.launch(stream, Launch::cover(n, 256), args) }
+        };
+        Ok(sort.sort_places::<u32>(stream, n, KEY_BITS, make)?.into_places())
+    }
+}
+
+/// Queries that were checked, and sorted if that pays: `geom::mesh::PointQueries` to a kernel.
+#[derive(Debug)]
+pub(super) struct Prepared<'a> {
+    queries: PointQueries<'a>,
+    order: Option<DeviceBuffer<u32>>,
+}
+
+impl Prepared<'_> {
+    /// A launch with a thread for each.
+    pub(super) fn launch(&self) -> Launch {
+        Launch::cover(self.queries.len(), BLOCK)
+    }
+}
+
+// SAFETY: the kernels read points, distances and the order of queries below `length`, of which there are as
+// many (`PointQueries::check`, `Mesh::sorted`); the order names each of them once.
+unsafe impl KernelArg for &Prepared<'_> {
+    type Abi = RawPointQueries;
+    const TYPE: ArgType = ArgType::value::<RawPointQueries>();
+
+    fn abi(&self) -> RawPointQueries {
+        let PointQueries { points, distances, distance, .. } = self.queries;
+        RawPointQueries {
+            points: points.as_raw(),
+            distances: distances.map_or(0, |distances| distances.as_raw()),
+            order: self.order.as_ref().map_or(0, DeviceBuffer::as_raw),
+            distance,
+            // A part has at most 2^24.
+            length: points.len() as u32,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        read(visitor, &self.queries.points)?;
+        if let Some(distances) = &self.queries.distances {
+            read(visitor, distances)?;
+        }
+        self.order.as_ref().map_or(Ok(()), |order| read(visitor, &order.as_slice()))
+    }
+}
+
+pub(super) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
+    if len == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("room for {len} {name}, and {wanted} are written")))
+}

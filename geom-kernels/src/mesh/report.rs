@@ -1,0 +1,167 @@
+//! What is wrong with a mesh, and how large it is: device/geom/mesh/report.cuh.
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Launch, Result, Stream};
+
+use super::topology::{Surface, Topology, cover};
+use super::validate::{Counts, SUMS_AT};
+use crate::sort::scratch;
+
+/// Blocks of a kernel that loops: more than any device has room for at once.
+const MOST_BLOCKS: usize = 1056;
+
+/// What is wrong with a mesh, and how large it is. All of it is the same on every run and every device.
+///
+/// Edges are those of faces that are not skipped and whose three indices differ; two edges are the same if
+/// they have the same two indices. So points that lie in the same place but have several indices make
+/// boundaries: weld them first.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct MeshReport {
+    /// All points.
+    pub points: usize,
+    /// All faces.
+    pub faces: usize,
+    /// Faces with an index out of range, or with a vertex that is not finite or has a coordinate beyond
+    /// 2^60. No query sees them, and nothing below counts them.
+    pub skipped_faces: usize,
+    /// Faces without area, which are not skipped: an index is repeated, or the vertices lie exactly on one
+    /// line. That is decided without rounding.
+    pub degenerate_faces: usize,
+    /// How many edges there are.
+    pub edges: usize,
+    /// Edges of one face.
+    pub boundary_edges: usize,
+    /// Edges of more than two faces.
+    pub non_manifold_edges: usize,
+    /// Edges of two faces that run along it in the same direction, so that one of them is turned around.
+    pub inconsistent_edges: usize,
+    /// Points that no face with edges names.
+    pub isolated_points: usize,
+    /// Points less edges plus faces, of faces with edges and the points that they name. Of a manifold that is
+    /// closed and in one piece, 2 less twice the number of its handles: 2 of a sphere, 0 of a torus.
+    pub euler_characteristic: i64,
+    /// Whether there are edges, and none has one face alone.
+    pub closed: bool,
+    /// Whether there are edges, and no two faces that alone share one run along it in the same direction.
+    pub oriented: bool,
+    /// Whether there are edges, and each is one of two faces that run along it in opposite directions: then
+    /// the mesh has an inside. Faces without area may be among them. That the mesh does not cut itself
+    /// is not asked, nor that it is in one piece.
+    pub watertight: bool,
+    /// The signed volume, in f64: of a watertight mesh that of the inside, and positive if faces are
+    /// counter-clockwise seen from outside. Of an open mesh, that between the faces and the centre of
+    /// the points' bounds.
+    pub volume: f64,
+    /// The area of all faces, in f64.
+    pub area: f64,
+}
+
+impl MeshReport {
+    fn new(surface: Surface<'_>, counts: &Counts) -> Self {
+        let (points, faces) = (surface.points().len(), surface.faces().len());
+        let number = |count: u32| count as usize;
+        let skipped_faces = counts.validation().skipped();
+        // Each is below 2^31.
+        let connected = i64::from(surface.face_count())
+            - i64::from(counts.out_of_range)
+            - i64::from(counts.not_finite)
+            - i64::from(counts.collapsed);
+        let some = counts.edges > 0;
+        let closed = some && counts.boundary_edges == 0;
+        let oriented = some && counts.inconsistent_edges == 0;
+        Self {
+            points,
+            faces,
+            skipped_faces,
+            degenerate_faces: number(counts.degenerate),
+            edges: number(counts.edges),
+            boundary_edges: number(counts.boundary_edges),
+            non_manifold_edges: number(counts.non_manifold_edges),
+            inconsistent_edges: number(counts.inconsistent_edges),
+            isolated_points: points.saturating_sub(number(counts.used_points)),
+            euler_characteristic: i64::from(counts.used_points) - i64::from(counts.edges)
+                + connected,
+            closed,
+            oriented,
+            watertight: closed && oriented && counts.non_manifold_edges == 0,
+            volume: counts.six_volumes / 6.0,
+            area: counts.twice_area * 0.5,
+        }
+    }
+}
+
+impl Topology {
+    /// What is wrong with a mesh, and how large it is. Waits.
+    ///
+    /// # Errors
+    /// A stream that records; otherwise what the driver answered.
+    pub fn report(&self, stream: &Stream, surface: Surface<'_>) -> Result<MeshReport> {
+        let mut counts = Counts::start(stream)?;
+        if surface.face_count() > 0 {
+            // All kernels see the same mesh, also if a graph writes to it.
+            let faces = surface.faces();
+            let _faces = stream.sequence(faces.allocation());
+            let _points = stream.sequence(surface.points().allocation());
+            self.measure(stream, surface, &mut counts)?;
+            self.count_edges(stream, surface, &mut counts)?;
+        }
+        Ok(MeshReport::new(surface, &Counts::read(stream, &counts)?))
+    }
+
+    /// All that single faces and points tell.
+    fn measure(
+        &self,
+        stream: &Stream,
+        surface: Surface<'_>,
+        counts: &mut DeviceBuffer<u64>,
+    ) -> Result<()> {
+        let kernels = self.report_kernels()?;
+        let (points, faces) = (surface.points(), surface.faces());
+        let there = (surface.point_count(), surface.face_count());
+        let words = points.len().div_ceil(32);
+        let mut used = DeviceBuffer::<u32>::zeroed(stream, words)?;
+        let launch = cover(faces.len());
+        let blocks = launch.grid.x as usize;
+        // SAFETY: the kernel writes a sum for each block, before the sums are read.
+        let (mut areas, mut volumes) =
+            unsafe { (scratch::<f64>(stream, blocks)?, scratch::<f64>(stream, blocks)?) };
+        // SAFETY: each reads the faces, and of them points that there are; adds to the counts by atomic
+        // operations; sets bits of points that there are, for which `used` has words; and writes two sums for
+        // each block.
+        unsafe {
+            let many = Launch::new(words.div_ceil(8).clamp(1, MOST_BLOCKS) as u32, launch.block);
+            let args = (points, there.0, as_counts(counts)?);
+            kernels.bound_points.launch(stream, many, args)?;
+            let to = (as_counts(counts)?, &mut used, &mut areas, &mut volumes);
+            let args = (points, faces, there.0, there.1, to.0, to.1, to.2, to.3);
+            kernels.measure_faces.launch(stream, launch, args)?;
+            let args = (&used, words as u32, as_counts(counts)?);
+            kernels.count_points.launch(stream, cover(words), args)?;
+        }
+        let sums = counts.slice_mut(SUMS_AT..SUMS_AT + 2)?.cast_mut::<f64>()?;
+        let (area, volume) = sums.split_at_mut(1)?;
+        self.sort.sum(stream, &areas, area)?;
+        self.sort.sum(stream, &volumes, volume)
+    }
+
+    fn count_edges(
+        &self,
+        stream: &Stream,
+        surface: Surface<'_>,
+        counts: &mut DeviceBuffer<u64>,
+    ) -> Result<()> {
+        let edges = self.sorted_edges(stream, surface)?;
+        let kernel = self.report_kernels()?.count_edges;
+        let n = edges.keys().len();
+        let faces: DeviceSlice<'_, [u32; 3]> = surface.faces();
+        let to = as_counts(counts)?;
+        let (count, bits) = (surface.face_count(), surface.bits());
+        let args = (faces, count, edges.keys(), edges.places(), bits, to);
+        // SAFETY: reads 3 keys and 3 places for each face, and the faces of these places; adds to the
+        // counts by atomic operations.
+        unsafe { kernel.launch(stream, cover(n), args) }
+    }
+}
+
+fn as_counts(words: &mut DeviceBuffer<u64>) -> Result<DeviceSliceMut<'_, Counts>> {
+    words.as_slice_mut().cast_mut()
+}

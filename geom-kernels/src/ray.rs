@@ -1,0 +1,47 @@
+//! Rays of queries.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::DeviceRepr;
+
+/// A ray: the points origin + t · direction for t from `t_min` to `t_max`. `geom::MeshRay` of
+/// `geom/bvh/ray_boxes.cuh`.
+///
+/// The direction need not be of length one. A ray whose origin is not finite, or beyond 2^60, whose
+/// direction is not finite or zero, or whose t are out of order or NaN, hits nothing; a negative `t_min`
+/// counts as 0.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C, align(16))]
+pub struct Ray {
+    /// Where it comes from.
+    pub origin: [f32; 3],
+    /// The least t.
+    pub t_min: f32,
+    /// Where it goes.
+    pub direction: [f32; 3],
+    /// The greatest t; may be infinite.
+    pub t_max: f32,
+}
+
+// SAFETY: repr(C); LAYOUTS has it as geom::MeshRay.
+unsafe impl DeviceRepr for Ray {}
+
+impl Ray {
+    /// From `origin`, without an end.
+    #[must_use]
+    pub const fn new(origin: [f32; 3], direction: [f32; 3]) -> Self {
+        Self { origin, t_min: 0.0, direction, t_max: f32::INFINITY }
+    }
+
+    /// From one point to another, which t = 0 and 1 stand for; its direction is rounded.
+    #[must_use]
+    pub fn segment(from: [f32; 3], to: [f32; 3]) -> Self {
+        let direction = std::array::from_fn(|axis| to[axis] - from[axis]);
+        Self { origin: from, t_min: 0.0, direction, t_max: 1.0 }
+    }
+
+    /// The same for other t.
+    #[must_use]
+    pub const fn between(self, t_min: f32, t_max: f32) -> Self {
+        Self { t_min, t_max, ..self }
+    }
+}

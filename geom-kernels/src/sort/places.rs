@@ -1,0 +1,74 @@
+//! Places, sorted by keys that a kernel of this crate makes.
+
+use std::mem::MaybeUninit;
+
+use bytemuck::Pod;
+use cuda_safe::{DeviceBuffer, Result, Stream};
+
+use super::{Buffers, Digits, Kernels, Layout, RadixKey, Wishes};
+
+/// Memory with any contents.
+///
+/// # Safety
+/// What is read of it was written before.
+pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<DeviceBuffer<T>> {
+    let buffer = DeviceBuffer::<MaybeUninit<T>>::uninit(stream, n)?;
+    // SAFETY: any bits are a `T`; for the rest the caller takes care.
+    Ok(unsafe { buffer.assume_init() })
+}
+
+/// The numbers below n in the order of their keys, which are beside them.
+pub(crate) struct SortedPlaces<K: Copy + 'static> {
+    keys: [DeviceBuffer<K>; 2],
+    places: [DeviceBuffer<u32>; 2],
+    which: usize,
+}
+
+impl<K: Copy + 'static> SortedPlaces<K> {
+    pub(crate) fn keys(&self) -> &DeviceBuffer<K> {
+        let [first, second] = &self.keys;
+        if self.which == 0 { first } else { second }
+    }
+
+    pub(crate) fn places(&self) -> &DeviceBuffer<u32> {
+        let [first, second] = &self.places;
+        if self.which == 0 { first } else { second }
+    }
+
+    pub(crate) fn into_places(self) -> DeviceBuffer<u32> {
+        let [first, second] = self.places;
+        if self.which == 0 { first } else { second }
+    }
+}
+
+impl Kernels {
+    /// Sorts `n` places, at least one, by the lower `bits` of the keys that `make` writes. Equal keys keep
+    /// their places' order.
+    pub(crate) fn sort_places<K: RadixKey>(
+        &self,
+        stream: &Stream,
+        n: usize,
+        bits: u32,
+        make: impl FnOnce(&mut DeviceBuffer<K>) -> Result<()>,
+    ) -> Result<SortedPlaces<K>> {
+        // SAFETY: the kernel writes all keys, and the sort whatever else it reads.
+        let (mut keys, mut places, mut state) = unsafe {
+            let layout = Layout::new::<K>(n, Digits::new(0, bits))?;
+            let keys = [scratch::<K>(stream, n)?, scratch::<K>(stream, n)?];
+            let places = [scratch::<u32>(stream, n)?, scratch::<u32>(stream, n)?];
+            (keys, places, (layout, scratch::<u32>(stream, layout.words())?))
+        };
+        let [first, second] = &mut keys;
+        make(first)?;
+        let [first_places, second_places] = &mut places;
+        let mut buffers = Buffers {
+            keys: [first.as_slice_mut(), second.as_slice_mut()],
+            values: [first_places.as_slice_mut(), second_places.as_slice_mut()],
+        };
+        let (layout, words) = &mut state;
+        let wishes = Wishes { places: true, counted: false };
+        let words = &mut words.as_slice_mut();
+        let which = self.sort_buffers::<K>(stream, layout, &mut buffers, words, wishes)?;
+        Ok(SortedPlaces { keys, places, which })
+    }
+}
