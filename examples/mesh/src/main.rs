@@ -1,0 +1,119 @@
+//! A triangle mesh, from a file or made by rule: what it is like, how fast queries are, a picture of it
+//! by rays, and a slice of its signed distance.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use cuda_safe::{Context, Stream};
+use geom_kernels::mesh::shapes::{self, KNOT_ALONG, KNOT_AROUND};
+use geom_kernels::mesh::{Mesh, MeshOptions, TriangleMesh};
+use geom_kernels::{Aabb, Geometry};
+use indicatif::ProgressBar;
+
+mod check;
+mod render;
+mod slice;
+mod speed;
+
+/// Draws a triangle mesh, and measures queries.
+#[derive(Parser)]
+struct Arguments {
+    /// A mesh: an OBJ, STL or PLY file [default: a knot]
+    file: Option<PathBuf>,
+    /// The size of the pictures [default: 1920 1080]
+    #[arg(long, num_args = 2, value_names = ["WIDTH", "HEIGHT"],
+        value_parser = clap::value_parser!(u32).range(1..=16384))]
+    size: Vec<u32>,
+    /// The folder that they go to
+    #[arg(long, default_value = "target/mesh")]
+    output: PathBuf,
+}
+
+/// What all parts work on.
+struct Scene<'a> {
+    stream: &'a Stream,
+    host: &'a TriangleMesh,
+    mesh: &'a Mesh<'a>,
+    bounds: Aabb<f32>,
+    /// Of the pictures: width and height.
+    size: [u32; 2],
+    /// How many rows of them are made at once: a GPU is to have something to do.
+    rows: u32,
+    /// Whether the device is slow.
+    software: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    let context = Context::new(0).unwrap_or_else(|error| {
+        eprintln!("no device to run on: {error}");
+        std::process::exit(3)
+    });
+    let device = context.device().name()?;
+    let software = device.contains("software");
+    println!("device: {device}");
+    let host = match &arguments.file {
+        Some(file) => TriangleMesh::load(file).map_err(|error| error.to_string())?,
+        None if software => shapes::knot(512, 64)?,
+        None => shapes::knot(KNOT_ALONG, KNOT_AROUND)?,
+    };
+    let bounds = host.bounds().ok_or("a mesh without points")?;
+    let size = match arguments.size[..] {
+        [width, height] => [width, height],
+        _ if software => [400, 225],
+        _ => [1920, 1080],
+    };
+
+    // With topology, as a mesh from a file may be open.
+    let (stream, options) = (context.stream()?, MeshOptions::default().topology());
+    let mut mesh = Mesh::upload(&stream, &Geometry::new(&context), &host, options)?;
+    let report = mesh.report(&stream)?;
+    let tree = mesh.bvh_report(&stream)?;
+    let is = |yes, what| format!("{}{what}", if yes { "" } else { "not " });
+    println!(
+        "{} points, {} faces, {}",
+        report.points,
+        report.faces,
+        is(report.watertight, "watertight")
+    );
+    let build = speed::time(&stream, if software { 1 } else { 20 }, || mesh.rebuild(&stream))?;
+    println!("a hierarchy of {} nodes, built in {build:.2} ms", tree.nodes);
+
+    let scene = Scene {
+        stream: &stream,
+        host: &host,
+        mesh: &mesh,
+        bounds,
+        size,
+        rows: if software { 8 } else { 120 },
+        software,
+    };
+    let answers = speed::measure(&scene)?;
+    // Where the inside is, is beyond doubt only of the knot.
+    println!("{}", check::check(&host, &answers, arguments.file.is_none())?);
+
+    std::fs::create_dir_all(&arguments.output)?;
+    let picture = render::render(&scene, &context)?;
+    save(&arguments.output.join("mesh.png"), size, &picture)?;
+    let picture = slice::slice(&scene)?;
+    save(&arguments.output.join("slice.png"), size, &picture)
+}
+
+/// A bar for something that is done row by row.
+fn progress(what: &'static str, rows: u32) -> ProgressBar {
+    let style =
+        indicatif::ProgressStyle::with_template("{msg:10} {bar:40} {pos}/{len} rows, {elapsed}");
+    let bar = ProgressBar::new(rows.into()).with_message(what);
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+/// Writes a picture of four bytes for each pixel.
+fn save(path: &Path, [width, height]: [u32; 2], rgba: &[u8]) -> Result<(), Box<dyn Error>> {
+    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    let mut png = png::Encoder::new(file, width, height);
+    png.set_color(png::ColorType::Rgba);
+    png.write_header()?.write_image_data(rgba)?;
+    println!("{}", path.display());
+    Ok(())
+}
