@@ -7,7 +7,7 @@ use geom_kernels::{headers, layouts, program};
 use nvrtc::{Arch, Cache, Image, Options, Program};
 
 use super::flags::flags;
-use super::{boxes, exact, maths};
+use super::{boxes, bvh_queries, exact, maths, mesh, triangle};
 use crate::harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -61,7 +61,8 @@ fn all_under_all_flags(compiler: &Compiler) -> TestResult {
         compiled(compiler, program(everything() + EXAMPLE), options)
             .map_err(|error| Failure::new(format!("{flag}: {error}")))?;
     }
-    for source in [exact::SOURCE, maths::SOURCE, boxes::SOURCE] {
+    let exact = [exact::SOURCE, boxes::SOURCE, triangle::SOURCE, bvh_queries::SOURCE];
+    for source in exact.into_iter().chain([maths::SOURCE]) {
         compiled(compiler, program(source), Options::new())?;
     }
     Ok(())
@@ -91,9 +92,17 @@ fn kernels(compiler: &Compiler) -> TestResult {
 /// The same of the programs of the exact parts.
 fn stays_exact(compiler: &Compiler) -> TestResult {
     let fast = Options::new().fast_math(true);
-    for source in [exact::SOURCE, boxes::SOURCE] {
+    let sources = [
+        exact::SOURCE,
+        boxes::SOURCE,
+        triangle::SOURCE,
+        bvh_queries::SOURCE,
+        mesh::SOURCE,
+        mesh::BRUTE_SOURCE,
+    ];
+    for source in sources {
         let ptx = compiled(compiler, program(source), fast.clone())?.ptx.unwrap_or_default();
-        ensure!(ptx.contains("fma.rn.f32") && ptx.contains("add.rn.f64"), "it is the program");
+        ensure!(ptx.contains("fma.rn.f32") && ptx.contains("sub.rn.f32"), "it is the program");
         ensure_eq!(inexact(&ptx), None);
     }
     // And it would be seen: the ordinary functions do change.

@@ -1,13 +1,19 @@
 //! Tests of `geom-kernels`.
 
 mod boxes;
+mod bvh;
+mod bvh_queries;
 mod exact;
 mod flags;
 mod hash_grid;
 mod headers;
 mod maths;
+mod mesh;
+mod mesh_topology;
 mod oracle;
 mod sort;
+mod triangle;
+mod winding;
 
 use crate::harness::Case;
 
@@ -17,8 +23,14 @@ pub(crate) fn cases() -> Vec<Case> {
         exact::cases(),
         maths::cases(),
         boxes::cases(),
+        triangle::cases(),
         sort::cases(),
         hash_grid::cases(),
+        mesh_topology::cases(),
+        bvh::cases(),
+        winding::cases(),
+        bvh_queries::cases(),
+        mesh::cases(),
     ]
     .concat()
 }
