@@ -13,6 +13,7 @@ mod machine;
 mod peers;
 mod raw;
 mod raw_graph;
+mod replay;
 mod report;
 mod rows;
 mod stats;

@@ -44,8 +44,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<Peer>, Stop> {
 /// A line for each peer that has a figure for the row's work, or for a variant of it: a name that
 /// goes on after a `/`.
 pub(crate) fn compare(row: &Row, peers: &[Peer]) -> Vec<String> {
-    let same =
-        |peer: &&Peer| is_variant(&peer.work, &row.work) || is_variant(&row.work, &peer.work);
+    let ours = without_builder(&row.work);
+    let same = |peer: &&Peer| {
+        let theirs = without_builder(&peer.work);
+        is_variant(&theirs, &ours) || is_variant(&ours, &theirs)
+    };
     let beside = |peer: &Peer| {
         let value = convert(peer.value, &peer.unit, row.unit)?;
         let (unit, ratio) = (row.unit.key(), row.stats.median / value);
@@ -53,6 +56,16 @@ pub(crate) fn compare(row: &Row, peers: &[Peer]) -> Vec<String> {
         Some(format!("{:>44} {unit:4} {} {}: ours / theirs {ratio}", value, peer.name, peer.work))
     };
     peers.iter().filter(same).filter_map(beside).collect()
+}
+
+/// Rows of meshes name who built the tree: `closest_nosign/knot/sah/random` is
+/// `closest_nosign/knot/random`.
+fn without_builder(work: &str) -> String {
+    let parts: Vec<&str> = work.split('/').collect();
+    match parts.as_slice() {
+        [what, "knot", _, rest @ ..] => [&[*what, "knot"], rest].concat().join("/"),
+        _ => work.to_owned(),
+    }
 }
 
 fn is_variant(work: &str, of: &str) -> bool {

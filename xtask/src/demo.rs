@@ -22,7 +22,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
     setup::setup(Major::choose(None))?;
     let mut run = process::cargo();
     run.args(["build", "--release"]);
-    for package in ["saxpy", "hello", "hashgrid", "dem"] {
+    for package in ["saxpy", "hello", "hashgrid", "dem", "mesh", "project"] {
         run.args(["--package", package]);
     }
     if !process::succeeds(&mut run)? {
@@ -59,6 +59,11 @@ pub(crate) fn demo() -> Result<bool, Error> {
             "sums over the neighbours of points, by a kernel of one's own over a hash grid",
         ),
         ("dem", "grains that fall, slide and break, in pictures"),
+        (
+            "mesh",
+            "a picture of a triangle mesh by rays, a slice of its signed distance, and how fast",
+        ),
+        ("project", "points moved onto the surface of a mesh, by a kernel of one's own"),
     ] {
         println!("\n{name}: {what}");
         let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));

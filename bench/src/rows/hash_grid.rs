@@ -1,14 +1,15 @@
 //! Hash grids: building, and what is asked of millions of points.
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, Event, Launch, Stream};
+use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::Geometry;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Queries};
 
 use super::{Bench, Work};
 use crate::cells::{Cells, check_counts, check_sums};
 use crate::data::random;
-use crate::gpu::{Gpu, Own};
+use crate::gpu::Gpu;
+use crate::replay::{CALLS, Replays, SETS};
 use crate::report::{Row, Unit};
 use crate::stats::median;
 use crate::stop::Stop;
@@ -63,11 +64,6 @@ const LARGE: Size = Size {
     sum_ms: 1.4,
 };
 
-/// Calls in a graph, over inputs that rotate.
-const CALLS: usize = 5;
-const SETS: usize = 4;
-/// Keeps the device busy until the graph is enqueued.
-const DELAY_NS: u64 = 300_000;
 /// Answers of each set that are compared with the oracle: more than 10,000 in all.
 const COMPARED: usize = 3000;
 const NEAREST: usize = 8;
@@ -120,7 +116,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
     let bounded = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
     let [build, build_exact, build_any, sum, sum_any, sum_at, count, count_exact, lists, nearest] =
         *size.names;
-    let (image, exact_arch) = ("embedded PTX".to_owned(), timer.exact_arch()?);
+    let (image, exact_arch) = ("embedded PTX".to_owned(), timer.replays.exact_arch()?);
     let mut rows = Vec::new();
 
     // Kernels from the embedded PTX.
@@ -219,28 +215,18 @@ impl State {
     }
 }
 
-/// Replays graphs between events.
+/// Measures what is asked of a grid, and compares.
 struct Timer<'a> {
     gpu: &'a Gpu,
-    own: Own,
-    begin: Event,
-    end: Event,
-    samples: usize,
+    replays: Replays<'a>,
     radius: f32,
     neighbours: f64,
 }
 
 impl<'a> Timer<'a> {
     fn new(gpu: &'a Gpu, samples: usize, size: &Size) -> Result<Self, Stop> {
-        let (begin, end) = (Event::timing(&gpu.context)?, Event::timing(&gpu.context)?);
-        let (own, radius) = (Own::load(&gpu.context)?, radius_of(size.n));
-        Ok(Self { gpu, own, begin, end, samples, radius, neighbours: size.neighbours })
-    }
-
-    /// How lines name an image that was compiled for the device.
-    fn exact_arch(&self) -> Result<String, Stop> {
-        let (major, minor) = self.gpu.device.compute_capability()?;
-        Ok(format!("sm_{major}{minor}"))
+        let (replays, radius) = (Replays::new(gpu, samples)?, radius_of(size.n));
+        Ok(Self { gpu, replays, radius, neighbours: size.neighbours })
     }
 
     /// Milliseconds of one of the calls of a graph.
@@ -248,25 +234,9 @@ impl<'a> Timer<'a> {
     where
         F: Fn(&Stream, &mut Set, &mut Answers) -> cuda_safe::Result<()>,
     {
-        let stream = &self.gpu.stream;
-        let mut graph = self.gpu.context.capture(state, |stream, state| {
-            let State { sets, answers } = state;
-            for number in 0..CALLS {
-                call(stream, &mut sets[number % SETS], answers)?;
-            }
-            Ok(())
+        let (samples, state) = self.replays.run(state, |stream, state: &mut State, number| {
+            call(stream, &mut state.sets[number], &mut state.answers)
         })?;
-        graph.launch(stream)?;
-        stream.synchronize()?;
-        let mut samples = Vec::with_capacity(self.samples);
-        for _ in 0..self.samples {
-            self.own.delay(stream, Launch::new(1, 1), DELAY_NS)?;
-            self.begin.record(stream)?;
-            graph.launch(stream)?;
-            self.end.record(stream)?;
-            samples.push(f64::from(self.begin.elapsed_ms(&self.end)?) / CALLS as f64);
-        }
-        let state = graph.into_state();
         let n = state.sets.first().map_or(0, |set| set.host.len());
         let rate = n as f64 / median(&samples) / 1e6;
         let row = Row::new(work, Unit::Ms, &samples)

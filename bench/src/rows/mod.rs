@@ -9,6 +9,7 @@ mod hash_grid;
 mod launch;
 mod load;
 mod memory;
+mod mesh;
 mod noop;
 mod saxpy;
 
@@ -42,6 +43,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         graphs::WORKS,
         hash_grid::WORKS,
         dem::WORKS,
+        mesh::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]
