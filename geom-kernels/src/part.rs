@@ -1,8 +1,22 @@
-//! Arguments of this crate's own kernels: ranges of buffers as pointers.
+//! Memory for this crate's own kernels, and ranges of buffers as arguments of theirs.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use cuda_safe::{Access, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, UseVisitor};
+use bytemuck::Pod;
+use cuda_safe::{
+    Access, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, Stream, UseVisitor,
+};
+
+/// Memory with any contents.
+///
+/// # Safety
+/// What is read of it was written before.
+pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<DeviceBuffer<T>> {
+    let buffer = DeviceBuffer::<MaybeUninit<T>>::uninit(stream, n)?;
+    // SAFETY: any bits are a `T`; for the rest the caller takes care.
+    Ok(unsafe { buffer.assume_init() })
+}
 
 /// Reports that a whole view is read.
 pub(crate) fn read<T: Copy + 'static, V: UseVisitor>(

@@ -8,7 +8,7 @@ use super::build::Tree;
 use super::queries::Ordered;
 use super::{Bvh, BvhView, Queries};
 use crate::hash_grid::same_length;
-use crate::sort::scratch;
+use crate::part::scratch;
 
 /// The items that overlap each query, one list after the other.
 #[derive(Debug)]

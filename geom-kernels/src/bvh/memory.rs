@@ -1,6 +1,5 @@
 //! The memory of a hierarchy, and the scratch of a build: one allocation each, with everything in it.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use bytemuck::Pod;
@@ -12,7 +11,7 @@ use cuda_safe::{
 use super::layout::{BinaryNode, BuildState, BvhNode, Cluster, Header, Refitted, Task};
 use super::{Builder, MAX_BOXES};
 use crate::Aabb;
-use crate::part::Part;
+use crate::part::{Part, scratch};
 use crate::sort::{Buffers, Digits, Layout, RESULT_AT};
 
 /// Every part begins at a multiple of as many bytes.
@@ -40,14 +39,6 @@ impl Parts {
         self.end = (begin + bytes).next_multiple_of(ALIGNMENT);
         begin..begin + bytes
     }
-}
-
-/// Bytes of whatever contents.
-fn uninit(stream: &Stream, bytes: usize) -> Result<DeviceBuffer<u8>> {
-    let buffer = DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, bytes)?;
-    // SAFETY: bytes are initialised whatever they are; what kernels and the host read of them is written
-    // before.
-    Ok(unsafe { buffer.assume_init() })
 }
 
 /// A hierarchy's memory and where its parts lie.
@@ -85,7 +76,8 @@ impl Memory {
         let arrivals = parts.take::<u32>(most_nodes(capacity));
         let boxes = parts.take::<Aabb<f32>>(if keeps_boxes { capacity } else { 0 });
         let extra = parts.take::<u8>(extra);
-        let mut buffer = uninit(stream, parts.end)?;
+        // SAFETY: what kernels and the host read of it is written before.
+        let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         let start = nodes.start;
         let mut write =
             |range: Range<usize>, bytes: &[u8]| buffer.slice_mut(range)?.upload(stream, bytes);
@@ -190,7 +182,8 @@ impl Scratch {
         let binary = parts.take::<BinaryNode>(n);
         let listed = if builder == Builder::Quality { n } else { 0 };
         let (clusters, heads) = (parts.take::<Cluster>(listed), parts.take::<u32>(listed));
-        let mut buffer = uninit(stream, parts.end)?;
+        // SAFETY: what kernels read of it is written before.
+        let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         buffer.slice_mut(state.start..tasks.end)?.fill(stream, 0)?;
         Ok(Self {
             buffer,

@@ -1,12 +1,11 @@
 //! Lists of neighbours: compressed sparse rows.
 
-use std::mem::MaybeUninit;
-
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::batch::same_length;
 use super::queries::Prepared;
 use super::{HashGrid, Queries, Real};
+use crate::part::scratch;
 
 /// The neighbours of each query, one list after the other.
 #[derive(Debug)]
@@ -31,17 +30,15 @@ impl<T: Real> HashGrid<T> {
         let n = queries.check(self)?;
         let prepared = self.prepare(stream, queries, n)?;
         // SAFETY: every offset is written by the scan.
-        let mut offsets =
-            unsafe { DeviceBuffer::<MaybeUninit<u64>>::uninit(stream, n + 1)?.assume_init() };
+        let mut offsets = unsafe { scratch::<u64>(stream, n + 1)? };
         self.write_offsets(stream, &prepared, n, offsets.as_slice_mut())?;
         let total = offsets.slice(n..)?.to_vec(stream)?;
         let total = total.first().copied().unwrap_or(0);
         let total = usize::try_from(total)
             .map_err(|_| Error::invalid(format!("{total} neighbours are too many to list")))?;
-        // SAFETY: any bits are a `u32`. As many are written as the counts said, unless a graph that
-        // another thread launches builds the grid anew in between.
-        let mut indices =
-            unsafe { DeviceBuffer::<MaybeUninit<u32>>::uninit(stream, total)?.assume_init() };
+        // As many are written as the counts said, unless a graph that another thread launches builds the
+        // grid anew in between.
+        let mut indices = DeviceBuffer::<u32>::zeroed(stream, total)?;
         self.write_indices(stream, &prepared, offsets.as_slice(), indices.as_slice_mut())?;
         Ok(NeighborLists { offsets, indices })
     }

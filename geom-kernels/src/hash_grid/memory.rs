@@ -1,6 +1,5 @@
 //! The memory of a grid: one allocation with everything in it.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use bytemuck::Pod;
@@ -9,7 +8,7 @@ use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 use super::layout::Header;
 use super::points::MAX_POINTS;
 use super::{GridOptions, Real};
-use crate::part::Part;
+use crate::part::{Part, scratch};
 use crate::sort::{Buffers, Digits, Layout, RadixKey};
 
 /// Every part begins at a multiple of as many bytes.
@@ -101,10 +100,9 @@ impl Memory {
         let sort = part(capacity.sort()?);
         let table = part(capacity.slots() * 4);
         let bounds = part(if capacity.bounded { 0 } else { 6 * 8 });
-        // SAFETY: bytes are initialised whatever they are. Every part but the header is written by a build
+        // SAFETY: every part but the header is written by a build
         // before anything reads it, and until then the header says that there is nothing.
-        let mut buffer =
-            unsafe { DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, end)?.assume_init() };
+        let mut buffer = unsafe { scratch::<u8>(stream, end)? };
         buffer.slice_mut(header.clone())?.fill(stream, 0)?;
         Ok(Self {
             buffer,

@@ -1,7 +1,5 @@
 //! Queries, sorted by the cells of a grid: threads that work side by side then look at the same points.
 
-use std::mem::MaybeUninit;
-
 use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream};
 
@@ -10,7 +8,7 @@ use super::frame::bits_below;
 use super::kernels::{cover, cover_many};
 use super::points::{Points, PointsArg};
 use super::{HashGrid, Real};
-use crate::part::{Part, read_part};
+use crate::part::{Part, read_part, scratch};
 use crate::sort::{Buffers, Digits, Layout, RESULT_AT};
 
 impl<T: Real> HashGrid<T> {
@@ -77,9 +75,9 @@ impl<T: Real> HashGrid<T> {
     }
 }
 
-/// Memory of the stream, for what is written before it is read.
+/// Memory of the stream, for what this module writes before it is read.
 fn uninit<E: Pod>(stream: &Stream, len: usize) -> Result<DeviceBuffer<E>> {
-    let buffer = DeviceBuffer::<MaybeUninit<E>>::uninit(stream, len)?;
-    // SAFETY: any bytes are an `E`, and the callers write them before they are read.
-    Ok(unsafe { buffer.assume_init() })
+    // SAFETY: keys and places are written before the sort reads them, its state is cleared, and the points
+    // are written before they are given to anybody.
+    unsafe { scratch::<E>(stream, len) }
 }

@@ -25,7 +25,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
-        let kernel = self.kernels.positions()?;
+        let kernel = self.kernels.evaluate()?.positions;
         in_parts(points, |part, n, range| {
             let args = (self.view(), part, n, positions.slice_mut(range)?);
             // SAFETY: thread i reads point i and writes position i, if there are as many.
@@ -46,7 +46,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
-        let kernel = self.kernels.normals()?;
+        let kernel = self.kernels.evaluate()?.normals;
         in_parts(points, |part, n, range| {
             let args = (self.view(), part, n, normals.slice_mut(range)?);
             // SAFETY: thread i reads point i and writes normal i, if there are as many.
@@ -76,7 +76,7 @@ impl Mesh<'_> {
             return Err(Error::invalid(format!("{there} attributes for {wanted} points")));
         }
         let width = u32::try_from(N).map_err(|_| Error::invalid("attributes of 2^32 numbers"))?;
-        let kernel = self.kernels.attributes()?;
+        let kernel = self.kernels.evaluate()?.attributes;
         in_parts(points, |part, n, range| {
             let args = (self.view(), part, n, attributes, width, out.slice_mut(range)?);
             // SAFETY: thread i reads point i, N numbers of each of three vertices, which are below their

@@ -79,11 +79,12 @@ impl Mesh<'_> {
         queries: &'a Queries<'a>,
         overlap: Overlap,
     ) -> Result<Overlaps<'a, MeshView<'a>>> {
+        let all = self.kernels.overlap()?;
         let kernels: [&Kernel; 2] = match (queries.kind(), overlap) {
-            (Kind::Boxes, Overlap::Faces) => self.kernels.faces_in_boxes()?,
-            (Kind::Boxes, Overlap::Boxes) => self.kernels.boxes_in_boxes()?,
-            (Kind::Spheres, Overlap::Faces) => self.kernels.faces_in_balls()?,
-            (Kind::Spheres, Overlap::Boxes) => self.kernels.boxes_in_balls()?,
+            (Kind::Boxes, Overlap::Faces) => [all.count_faces_in_boxes, all.list_faces_in_boxes],
+            (Kind::Boxes, Overlap::Boxes) => [all.count_boxes_in_boxes, all.list_boxes_in_boxes],
+            (Kind::Spheres, Overlap::Faces) => [all.count_faces_in_balls, all.list_faces_in_balls],
+            (Kind::Spheres, Overlap::Boxes) => [all.count_boxes_in_balls, all.list_boxes_in_balls],
             (Kind::Rays, _) => {
                 return Err(Error::invalid("rays overlap nothing")
                     .with_hint("`count_hits` and `all_hits` are what rays are asked for by"));

@@ -153,7 +153,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let mut closest = closest.write_view();
         same_length("closest points", closest.len(), queries.len())?;
-        let kernel = self.kernels.closest()?;
+        let kernel = self.kernels.closest()?.closest;
         self.in_parts(stream, queries, |part, range| {
             let out = closest.slice_mut(range)?;
             // SAFETY: each query writes the answer of its own index.
@@ -174,7 +174,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let mut within = within.write_view();
         same_length("answers", within.len(), queries.len())?;
-        let kernel = self.kernels.within()?;
+        let kernel = self.kernels.closest()?.within;
         self.in_parts(stream, queries, |part, range| {
             let out = within.slice_mut(range)?;
             // SAFETY: each query writes the answer of its own index.
@@ -224,11 +224,11 @@ impl Mesh<'_> {
     ) -> Result<()> {
         same_length("distances", distances.len(), queries.len())?;
         let kernel: &Kernel = match sign {
-            Sign::Normal => self.kernels.signed_by_normal()?,
-            Sign::Parity => self.kernels.signed_by_parity()?,
+            Sign::Normal => self.kernels.signed()?.signed_by_normal,
+            Sign::Parity => self.kernels.signed()?.signed_by_parity,
             Sign::Winding => {
                 self.has_moments()?;
-                self.kernels.signed_by_winding()?
+                self.kernels.winding()?.signed_by_winding
             }
         };
         self.in_parts(stream, queries, |part, range| {
@@ -262,7 +262,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let mut sides = sides.write_view();
         same_length("sides", sides.len(), queries.len())?;
-        let kernel = self.kernels.sides()?;
+        let kernel = self.kernels.signed()?.sides;
         self.in_parts(stream, queries, |part, range| {
             let out = sides.slice_mut(range)?;
             // SAFETY: each query writes the answer of its own index.
@@ -296,7 +296,9 @@ impl Mesh<'_> {
             // A part has at most 2^24.
             let args = (view, queries.points, n as u32, keys);
             // SAFETY: writes a key for each point.
-            unsafe { self.kernels.point_keys()?.launch(stream, Launch::cover(n, 256), args) }
+            unsafe {
+                self.kernels.closest()?.point_keys.launch(stream, Launch::cover(n, 256), args)
+            }
         };
         Ok(sort.sort_places::<u32>(stream, n, KEY_BITS, make)?.into_places())
     }

@@ -8,7 +8,7 @@ use super::Mesh;
 use super::layout::RayHit;
 use super::points::same_length;
 use crate::Ray;
-use crate::sort::scratch;
+use crate::part::scratch;
 
 /// Threads in a block.
 const BLOCK: u32 = 128;
@@ -43,7 +43,7 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.nearest_hits()?, rays.into(), hits.write_view())
+        self.for_rays(stream, self.kernels.rays()?.nearest_hits, rays.into(), hits.write_view())
     }
 
     /// Whether each ray hits anything: 1 or 0.
@@ -56,7 +56,7 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, u32>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.any_hits()?, rays.into(), hits.write_view())
+        self.for_rays(stream, self.kernels.rays()?.any_hits, rays.into(), hits.write_view())
     }
 
     /// How many faces each ray hits. An edge or a vertex that it passes through counts once.
@@ -69,7 +69,7 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.count_hits()?, rays.into(), counts.write_view())
+        self.for_rays(stream, self.kernels.rays()?.count_hits, rays.into(), counts.write_view())
     }
 
     /// All hits of each ray, in memory that is just large enough. Waits for the number of them.
@@ -138,7 +138,7 @@ impl Mesh<'_> {
         offsets: DeviceSlice<'_, u64>,
         mut hits: DeviceSliceMut<'_, RayHit>,
     ) -> Result<()> {
-        let (capacity, kernel) = (hits.len() as u64, self.kernels.list_hits()?);
+        let (capacity, kernel) = (hits.len() as u64, self.kernels.rays()?.list_hits);
         for start in (0..rays.len()).step_by(CHUNK) {
             let end = rays.len().min(start.saturating_add(CHUNK));
             let (part, n) = (rays.slice(start..end)?, end - start);

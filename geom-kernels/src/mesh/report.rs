@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Launch, Result, Strea
 
 use super::topology::{Surface, Topology, cover};
 use super::validate::{Counts, SUMS_AT};
-use crate::sort::scratch;
+use crate::part::scratch;
 
 /// Blocks of a kernel that loops: more than any device has room for at once.
 const MOST_BLOCKS: usize = 1056;

@@ -10,7 +10,7 @@ use super::face_tree::FaceTree;
 use crate::bvh::Tree;
 use crate::bvh::layout::{BvhNode, NO_INDEX};
 use crate::geometry::{Geometry, Group, Source};
-use crate::sort::scratch;
+use crate::part::scratch;
 
 /// Threads in a block; four of them for each node.
 const BLOCK: u32 = 128;

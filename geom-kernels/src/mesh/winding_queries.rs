@@ -36,7 +36,7 @@ impl Mesh<'_> {
         if beta.is_nan() || beta < 1.0 {
             return Err(Error::invalid(format!("a beta of {beta}; it is at least 1")));
         }
-        let kernel = self.kernels.winding_numbers()?;
+        let kernel = self.kernels.winding()?.winding_numbers;
         self.in_parts(stream, queries, |part, range| {
             let out = numbers.slice_mut(range)?;
             // SAFETY: each query writes the answer of its own index.

@@ -48,7 +48,7 @@ pub use scan::{Offset, Scan};
 pub use select::{Element, Flag};
 
 pub(crate) use kernels::Kernels;
-pub(crate) use places::{SortedPlaces, scratch};
+pub(crate) use places::SortedPlaces;
 pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
 
 /// Sorts and what is like them. Made by [`Geometry::sort`]; see the [module](self).

@@ -1,21 +1,9 @@
 //! Places, sorted by keys that a kernel of this crate makes.
 
-use std::mem::MaybeUninit;
-
-use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::{Buffers, Digits, Kernels, Layout, RadixKey, Wishes};
-
-/// Memory with any contents.
-///
-/// # Safety
-/// What is read of it was written before.
-pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<DeviceBuffer<T>> {
-    let buffer = DeviceBuffer::<MaybeUninit<T>>::uninit(stream, n)?;
-    // SAFETY: any bits are a `T`; for the rest the caller takes care.
-    Ok(unsafe { buffer.assume_init() })
-}
+use crate::part::scratch;
 
 /// The numbers below n in the order of their keys, which are beside them.
 pub(crate) struct SortedPlaces<K: Copy + 'static> {

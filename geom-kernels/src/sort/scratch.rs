@@ -1,10 +1,11 @@
 //! Device memory that a call needs while it runs: from the pool, or the caller's.
 
-use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Sequence, Stream};
+
+use crate::part::scratch;
 
 /// Pieces of scratch begin at multiples of this many bytes.
 const ALIGN: usize = 256;
@@ -27,10 +28,9 @@ impl<'s> Source<'s> {
     /// Scratch for one call, of `bytes` bytes.
     pub(super) fn take<'a>(&'a self, stream: &'a Stream, bytes: usize) -> Result<Scratch<'a, 's>> {
         let Self::Given(slice) = self else {
-            let buffer = DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, bytes)?;
             // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
             // fill, have written before, and nobody copies it to the host.
-            return Ok(Scratch::Own(unsafe { buffer.assume_init() }));
+            return Ok(Scratch::Own(unsafe { scratch::<u8>(stream, bytes)? }));
         };
         let guard = slice.lock().unwrap_or_else(PoisonError::into_inner);
         if guard.len() < bytes {
