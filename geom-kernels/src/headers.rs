@@ -78,6 +78,7 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/bvh/build_state.cuh",
     "geom/bvh/nearest.cuh",
     "geom/bvh/order.cuh",
+    "geom/bvh/point_boxes.cuh",
     "geom/bvh/query.cuh",
     "geom/bvh/ray_boxes.cuh",
     "geom/bvh/refit.cuh",

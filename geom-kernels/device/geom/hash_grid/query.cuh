@@ -45,7 +45,6 @@ template <class T> struct Query {
 // or, where cells are visited once for all images, from the nearest one of each point. Both have the same
 // bits for neighbours, whose distance is less than half a period where the image is known.
 template <class T> struct NoImages {
-    template <class Runs> __device__ __forceinline__ void of(const Runs&) {}
     __device__ __forceinline__ vec3<T> nearest(const vec3<T>& delta) const { return delta; }
 };
 template <class T> struct RunImages {
@@ -69,7 +68,6 @@ template <class T> struct RunImages {
 template <class T> struct NearestImages {
     const GridHeader<T>& header;
 
-    template <class Runs> __device__ __forceinline__ void of(const Runs&) {}
     __device__ __forceinline__ T one(T d, int axis) const {
         T period = __ldg(&header.period[axis]);
         if (exact::equal(period, T(0)))

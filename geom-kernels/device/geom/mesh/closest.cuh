@@ -18,7 +18,7 @@
 // win. Edges shorter than 2^-63 are points, at their lower vertex: slack has 2^-62 for them.
 #pragma once
 
-#include <geom/bvh/traverse.cuh>
+#include <geom/bvh/point_boxes.cuh>
 #include <geom/mesh/packed.cuh>
 #include <geom/mesh/triangle/closest.cuh>
 
@@ -121,22 +121,8 @@ struct ClosestQuery {
     __device__ __forceinline__ void adopt(const ClosestQuery& copy) { *this = copy; }
     __device__ __forceinline__ unsigned limit() const { return farthest; }
 
-    __device__ __forceinline__ float beyond(float lower, float upper, float at) const {
-        using namespace exact;
-        return max(max(sub(lower, at), sub(at, upper)), 0.0f);
-    }
-    __device__ __forceinline__ unsigned key(float lx, float ly, float lz, float ux, float uy, float uz,
-                                            unsigned child) const {
-        const vec3<float> d(beyond(lx, ux, q.x), beyond(ly, uy, q.y), beyond(lz, uz, q.z));
-        return bvh::make_key(exact::length_squared(d), child);
-    }
     __device__ __forceinline__ void keys(const bvh::Boxes& boxes, unsigned (&key)[4]) const {
-        const float4 lx = boxes.lower(0), ly = boxes.lower(1), lz = boxes.lower(2);
-        const float4 ux = boxes.upper(0), uy = boxes.upper(1), uz = boxes.upper(2);
-        key[0] = this->key(lx.x, ly.x, lz.x, ux.x, uy.x, uz.x, 0);
-        key[1] = this->key(lx.y, ly.y, lz.y, ux.y, uy.y, uz.y, 1);
-        key[2] = this->key(lx.z, ly.z, lz.z, ux.z, uy.z, uz.z, 2);
-        key[3] = this->key(lx.w, ly.w, lz.w, ux.w, uy.w, uz.w, 3);
+        bvh::PointBoxes{q}.keys(boxes, key);
     }
 
     __device__ __forceinline__ bool leaf(unsigned leaf) {
