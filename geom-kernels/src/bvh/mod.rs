@@ -165,6 +165,7 @@ impl Bvh {
         boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
     ) -> Result<()> {
         let boxes = boxes.into();
+        self.tree.usable()?;
         let (n, length) = (boxes.len(), self.tree.length);
         if n != length {
             let message = format!("{n} boxes for a hierarchy that was built from {length}");

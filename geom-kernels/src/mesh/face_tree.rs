@@ -77,6 +77,7 @@ impl FaceTree {
     /// # Errors
     /// Another number of faces than it was built from; otherwise what the driver answered.
     pub fn refit(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
+        self.tree.usable()?;
         let (n, length) = (surface.faces().len(), self.tree.length);
         if n != length {
             let message = format!("{n} faces for a hierarchy that was built from {length}");
@@ -89,7 +90,12 @@ impl FaceTree {
         // As a number: the memory that they are in is reported with the hierarchy.
         let triangles = self.tree.memory.read(&self.triangles).address();
         // SAFETY: it reads triangles at places below the capacity, all of which were written.
-        unsafe { self.tree.refit(stream, &refit, triangles) }
+        let refitted = unsafe { self.tree.refit(stream, &refit, triangles) };
+        if refitted.is_err() {
+            // The boxes are of other triangles than those that are there now.
+            self.break_up();
+        }
+        refitted
     }
 
     /// Refuses queries until a build has succeeded: a part of one could not be enqueued.

@@ -11,6 +11,7 @@ mod maths;
 mod mesh;
 mod mesh_topology;
 mod oracle;
+mod refused;
 mod sort;
 mod triangle;
 mod winding;
@@ -31,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
         winding::cases(),
         bvh_queries::cases(),
         mesh::cases(),
+        refused::cases(),
     ]
     .concat()
 }

@@ -1,0 +1,139 @@
+//! Builds in which the driver refuses a launch: queries after it are errors, until a build succeeds.
+
+#![allow(non_snake_case, reason = "the driver's names")]
+
+use std::ffi::{CStr, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use cuda_safe::{DeviceBuffer, Stream};
+use cuda_sys::{CUfunction, CUresult, CUstream, DriverFns};
+use geom_kernels::Geometry;
+use geom_kernels::bvh::{Builder, Bvh, Queries};
+use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, shapes};
+
+use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("mesh::a_build_that_fails_at_any_launch_leaves_no_answers", meshes).serial(),
+        Case::device("bvh::a_build_that_fails_at_any_launch_leaves_no_answers", hierarchies)
+            .serial(),
+    ]
+}
+
+/// How many launches succeed before one is refused; below zero, none is. One for all, so the tests are serial.
+static BEFORE: AtomicI64 = AtomicI64::new(i64::MIN);
+
+unsafe extern "C" fn cuLaunchKernel(
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    stream: CUstream,
+    arguments: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CUresult {
+    if BEFORE.fetch_sub(1, Ordering::Relaxed) == 0 {
+        return CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    }
+    match cuda_emu::driver().fns().cuLaunchKernel {
+        // SAFETY: the caller's arguments, handed on as they are.
+        Some(launch) => unsafe {
+            launch(
+                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                arguments, extra,
+            )
+        },
+        None => CUresult::CUDA_ERROR_NOT_SUPPORTED,
+    }
+}
+
+// The resolver deals in untyped addresses; this makes the compiler compare the types.
+const _: fn(&mut DriverFns) = |fns| fns.cuLaunchKernel = Some(cuLaunchKernel);
+
+/// The software device, but for launches that are refused.
+fn device() -> Result<TestDevice, crate::harness::Failure> {
+    static DRIVER: OnceLock<&'static cuda_sys::Driver> = OnceLock::new();
+    let resolve = |name: &CStr| match name.to_bytes() {
+        b"cuLaunchKernel" => cuLaunchKernel as *const c_void,
+        _ => cuda_emu::resolve(name),
+    };
+    // SAFETY: one function is of its slot's type, as was asserted above; the rest is the software device's,
+    // and all last as long as the program.
+    let driver = DRIVER.get_or_init(|| unsafe { cuda_sys::Driver::from_resolver(&resolve) });
+    TestDevice::on(cuda_safe::Driver::from_sys(driver)?)
+}
+
+/// Runs `build` with each of its launches from number `first` on refused in turn, holds `answers` to it, and
+/// lets `repair` make up for it. Says how many launches there were.
+fn refused<T>(
+    state: &mut T,
+    first: i64,
+    build: impl Fn(&mut T) -> cuda_safe::Result<()>,
+    answers: impl Fn(&T) -> cuda_safe::Result<()>,
+    repair: impl Fn(&mut T) -> cuda_safe::Result<()>,
+) -> Result<i64, crate::harness::Failure> {
+    for launch in first.. {
+        BEFORE.store(launch, Ordering::Relaxed);
+        let built = build(state);
+        let met = BEFORE.swap(i64::MIN, Ordering::Relaxed) < 0;
+        if !met {
+            ensure!(built.is_ok(), "a build with nothing refused: {built:?}");
+            return Ok(launch);
+        }
+        ensure!(built.is_err(), "launch {launch} was refused, and the build says nothing");
+        let error = answers(state).err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(error.contains("last build"), "after launch {launch} was refused: `{error}`");
+        repair(state)?;
+        answers(state)?;
+    }
+    Ok(0)
+}
+
+/// The device's own stream and kernels are not used: this one refuses launches.
+fn meshes(_: &TestDevice) -> TestResult {
+    let device = device()?;
+    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let host = shapes::icosphere(1, 1.0)?;
+    let points = DeviceBuffer::from_slice(&stream, &[[0.1f32, 0.2, 0.3]])?;
+    let ask = |mesh: &Mesh<'static>| {
+        let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 1)?;
+        mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest)
+    };
+    for builder in [Builder::Fast, Builder::Quality] {
+        let options = MeshOptions::default().builder(builder).topology().winding();
+        let mut mesh = Mesh::upload(&stream, &geometry, &host, options)?;
+        let rebuild = |mesh: &mut Mesh<'static>| mesh.rebuild(&stream);
+        ensure!(refused(&mut mesh, 0, rebuild, ask, rebuild)? > 5, "a build of a few launches");
+        let refit = |mesh: &mut Mesh<'static>| mesh.refit(&stream);
+        // Before the second launch nothing has changed that queries look at.
+        ensure!(refused(&mut mesh, 1, refit, ask, rebuild)? > 2, "a refit of two launches");
+    }
+    Ok(())
+}
+
+fn hierarchies(_: &TestDevice) -> TestResult {
+    let device = device()?;
+    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let stream: &Stream = &stream;
+    let boxes = [geom_kernels::Aabb { lower: [0.0; 3], upper: [1.0; 3] }; 33];
+    let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
+    for builder in [Builder::Fast, Builder::Quality] {
+        let mut bvh = Bvh::build(stream, &geometry, &boxes, builder)?;
+        let rebuild = |bvh: &mut Bvh| bvh.rebuild(stream, &boxes);
+        let ask = |bvh: &Bvh| {
+            let mut counts = DeviceBuffer::<u32>::zeroed(stream, 33)?;
+            bvh.count_overlaps(stream, Queries::boxes(&boxes), &mut counts)
+        };
+        refused(&mut bvh, 0, rebuild, ask, rebuild)?;
+        let mut counts = DeviceBuffer::<u32>::zeroed(stream, 33)?;
+        bvh.count_overlaps(stream, Queries::boxes(&boxes), &mut counts)?;
+        ensure_eq!(counts.to_vec(stream)?, vec![33; 33]);
+    }
+    Ok(())
+}
