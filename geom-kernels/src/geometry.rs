@@ -89,6 +89,31 @@ sources! {
     BvhCluster = "bvh_cluster",
     BvhBoxes = "bvh_boxes",
     BvhQuery = "bvh_query",
+    VolumeLookup = "volume_lookup",
+    VolumeActive = "volume_active",
+    VolumeStore = "volume_store",
+    VolumeNearest = "volume_nearest",
+    VolumeMap = "volume_map",
+    VolumeSampleF32 = "volume_sample_f32",
+    VolumeSampleF64 = "volume_sample_f64",
+    VolumeSampleVec3F = "volume_sample_vec3f",
+    VolumeSampleVec3D = "volume_sample_vec3d",
+    VolumeSampleVec4F = "volume_sample_vec4f",
+    VolumeSampleVec4D = "volume_sample_vec4d",
+    VolumeIndexF32 = "volume_index_f32",
+    VolumeIndexF64 = "volume_index_f64",
+    VolumeIndexVec3F = "volume_index_vec3f",
+    VolumeIndexVec3D = "volume_index_vec3d",
+    VolumeIndexVec4F = "volume_index_vec4f",
+    VolumeIndexVec4D = "volume_index_vec4d",
+    IsosurfaceDense = "isosurface_dense",
+    IsosurfaceBlocks = "isosurface_blocks",
+    IsosurfaceVolume = "isosurface_volume",
+    VolumeBuild = "volume_build",
+    VolumeDense = "volume_dense",
+    VolumeLists = "volume_lists",
+    VolumeMarch = "volume_march",
+    VolumeDirectory = "volume_directory",
 }
 
 impl Geometry {
@@ -176,3 +201,37 @@ impl<const N: usize> fmt::Debug for Group<N> {
         f.debug_list().entries(self.kernels.get().into_iter().flatten()).finish()
     }
 }
+
+/// Declares `Kernels`: for each group its source, and its kernels, whose names begin with
+/// what is said first.
+macro_rules! kernel_groups {
+    ($prefix:literal, $($group:ident: $Group:ident of $source:ident [$($kernel:ident),+ $(,)?];)+) => {
+        /// They are loaded when one of their group is first asked for.
+        #[derive(Debug)]
+        pub(super) struct Kernels {
+            geometry: $crate::Geometry,
+            $($group: $crate::geometry::Group<{ [$(stringify!($kernel)),+].len() }>,)+
+        }
+
+        impl Kernels {
+            pub(super) fn new(geometry: &$crate::Geometry) -> Self {
+                Self { geometry: geometry.clone(), $($group: $crate::geometry::Group::default(),)+ }
+            }
+
+            $(pub(super) fn $group(&self) -> cuda_safe::Result<$Group<'_>> {
+                let names = || [$(concat!($prefix, stringify!($kernel))),+].map(String::from);
+                let [$($kernel),+] = self.$group.get(&self.geometry, $crate::geometry::Source::$source, names)?;
+                Ok($Group { $($kernel),+ })
+            })+
+        }
+
+        $(
+            /// Kernels of one source.
+            pub(super) struct $Group<'a> {
+                $(pub(super) $kernel: &'a cuda_safe::Kernel,)+
+            }
+        )+
+    };
+}
+
+pub(crate) use kernel_groups;

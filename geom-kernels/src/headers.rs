@@ -21,6 +21,10 @@
 /// | `geom/bvh.cuh` | `Bvh`: `for_each_overlap`, `for_each_within`, `for_each_along`, `nearest`, `first_along`; parts of it in `geom/bvh/` |
 /// | `geom/mesh.cuh` | `Mesh`: `closest_point`, `signed_distance`, `nearest_hit`, `for_each_hit`, `for_each_overlap`, `winding_number`, `position_at` and the like; parts of it in `geom/mesh/` |
 /// | `geom/hash_grid.cuh` | `HashGrid<T>`: `for_each_neighbor`, `find_neighbor`, `NeighborIterator`, `nearest_neighbors`; parts of it in `geom/hash_grid/` |
+/// | `geom/volume.cuh` | `Volume<T>`: `lookup`, `sample_nearest`, `sample_trilinear`, `sample_tricubic`, with gradients and of indices, `world_to_index` and the like, `is_active`, `store`; parts of it in `geom/volume/` |
+/// | `geom/volume/march.cuh` | rays through a `Volume<T>`: `first_crossing`, `integrate`, `for_each_segment` |
+/// | `geom/volume/iterate.cuh` | the leaves of a `Volume<T>`, for kernels that work on all voxels |
+/// | `geom/isosurface.cuh` | what blocks do to find the surface in a field of numbers: `find_signs`, `count`, `emit`, for fields of one's own too; parts of it in `geom/isosurface/` |
 /// | `geom/sort/*.cuh` | what blocks do to sort, scan, reduce and select: for who writes such kernels |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
@@ -95,6 +99,18 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/hash_grid/query.cuh",
     "geom/hash_grid/row_runs.cuh",
     "geom/hash_grid/types.cuh",
+    "geom/isosurface.cuh",
+    "geom/isosurface/blocks.cuh",
+    "geom/isosurface/cases.cuh",
+    "geom/isosurface/cells.cuh",
+    "geom/isosurface/count.cuh",
+    "geom/isosurface/emit.cuh",
+    "geom/isosurface/field.cuh",
+    "geom/isosurface/kernels.cuh",
+    "geom/isosurface/signs.cuh",
+    "geom/isosurface/types.cuh",
+    "geom/isosurface/vertices.cuh",
+    "geom/isosurface/volume_field.cuh",
     "geom/layout.cuh",
     "geom/math/angle.cuh",
     "geom/math/box.cuh",
@@ -137,4 +153,31 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/sort/reduce.cuh",
     "geom/sort/scan.cuh",
     "geom/sort/words.cuh",
+    "geom/volume.cuh",
+    "geom/volume/access.cuh",
+    "geom/volume/batch.cuh",
+    "geom/volume/build_directory.cuh",
+    "geom/volume/build_keys.cuh",
+    "geom/volume/build_leaves.cuh",
+    "geom/volume/build_nodes.cuh",
+    "geom/volume/build_order.cuh",
+    "geom/volume/build_types.cuh",
+    "geom/volume/build_values.cuh",
+    "geom/volume/dense.cuh",
+    "geom/volume/directory.cuh",
+    "geom/volume/entries.cuh",
+    "geom/volume/hdda.cuh",
+    "geom/volume/indexed.cuh",
+    "geom/volume/interpolate.cuh",
+    "geom/volume/iterate.cuh",
+    "geom/volume/kernels.cuh",
+    "geom/volume/lists.cuh",
+    "geom/volume/map.cuh",
+    "geom/volume/march.cuh",
+    "geom/volume/numbers.cuh",
+    "geom/volume/ray_cubic.cuh",
+    "geom/volume/sample.cuh",
+    "geom/volume/stencil.cuh",
+    "geom/volume/store.cuh",
+    "geom/volume/types.cuh",
 ];

@@ -8,9 +8,12 @@ use cuda_safe::DeviceRepr;
 use crate::bvh::layout as bvh;
 use crate::hash_grid::layout::{FrameRequest, Header, RawHashGrid, RawPoints, RawQueries};
 use crate::hash_grid::{GridPoint32, GridPoint64};
+use crate::isosurface::{Counts as IsosurfaceCounts, layout as isosurface};
 use crate::mesh::layout::{MeshTriangle, RawMesh, RawPointQueries, RawSurface};
 use crate::mesh::{ClosestPoint, Counts, FacePoint, RayHit, winding};
 use crate::ray::Ray;
+use crate::volume::build as volume;
+use crate::volume::{RawIndexedValues, RawMap, RawSamples, RawVolume, VolumeHit};
 
 /// A box along the axes, closed: its faces belong to it. `geom::aabb<T>` of `geom/math/box.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -119,7 +122,34 @@ const LAYOUTS: &[Layout] = &[
     layout!(RawPointQueries, "geom::mesh::PointQueries", "geom/mesh/batch.cuh", 32, 8, { points: 0, distances: 8, order: 16, distance: 24, length: 28 }),
     layout!(ClosestPoint, "geom::ClosestPoint", "geom/mesh/closest.cuh", 32, 4, { position: 0, distance_squared: 12, face: 16, u: 20, v: 24, feature: 28 }),
     layout!(RayHit, "geom::RayHit", "geom/mesh/rays.cuh", 20, 4, { t: 0, face: 4, u: 8, v: 12, front: 16 }),
+    layout!(RawMap, "geom::VolumeMap", "geom/volume/types.cuh", 256, 8, { m: 0, inverse: 36, v: 72, unused: 84, m64: 88, inverse64: 160, v64: 232 }),
+    layout!(RawVolume, "geom::Volume<float>", "geom/volume/types.cuh", 280, 8, { grid: 0, root: 8, directory: 16, map: 24 }),
+    layout!(RawIndexedValues<f32>, "geom::IndexedValues<float>", "geom/volume/indexed.cuh", 24, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawIndexedValues<f64>, "geom::IndexedValues<double>", "geom/volume/indexed.cuh", 24, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawIndexedValues<[f32; 3]>, "geom::IndexedValues<geom::vec3<float>>", "geom/volume/indexed.cuh", 32, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawIndexedValues<[f64; 3]>, "geom::IndexedValues<geom::vec3<double>>", "geom/volume/indexed.cuh", 40, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawIndexedValues<[f32; 4]>, "geom::IndexedValues<geom::vec4<float>>", "geom/volume/indexed.cuh", 32, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawIndexedValues<[f64; 4]>, "geom::IndexedValues<geom::vec4<double>>", "geom/volume/indexed.cuh", 48, 8, { data: 0, count: 8, background: 16 }),
+    layout!(RawSamples, "geom::volume::Samples", "geom/volume/batch.cuh", 16, 8, { points: 0, length: 8, of_f64: 12, maps: 14 }),
+    layout!(volume::RawNodes, "geom::volume::NodeLayout", "geom/volume/build_types.cuh", 64, 4, { value_bytes: 0, value_align: 4, entry_bytes: 8, root_background: 12, root_bytes: 16, tile_value: 20, tile_bytes: 24, upper_table: 28, upper_bytes: 32, lower_table: 36, lower_bytes: 40, leaf_values: 44, leaf_bytes: 48, leaf_keeps: 52, number: 56, numbers: 60 }),
+    layout!(volume::BuildState, "geom::volume::BuildState", "geom/volume/build_types.cuh", 64, 8, { status: 0, invalid: 4, leaves: 8, lower: 12, upper: 16, entries: 20, voxels: 24, values: 32, unused: 40 }),
+    layout!(volume::RawBuild, "geom::volume::Build", "geom/volume/build_types.cuh", 288, 8, { layout: 0, state: 64, keys: 72, places: 88, which: 104, asks: 112, leaf_keys: 120, leaf_first: 128, leaf_active: 136, lower_keys: 144, lower_first: 152, lower_entry: 160, upper_keys: 168, upper_first: 176, constants: 184, head: 192, chains: 200, before: 208, scan: 216, grid: 224, grid_bytes: 232, upper_at: 240, lower_at: 248, leaf_at: 256, leaf_room: 264, lower_room: 268, upper_room: 272, n: 276, head_bytes: 280, unused: 284 }),
+    layout!(volume::RawWorld, "geom::volume::WorldPoints", "geom/volume/build_keys.cuh", 104, 8, { data: 0, inverse: 8, origin: 80 }),
+    layout!(volume::RawTolerance, "geom::volume::Tolerance", "geom/volume/build_values.cuh", 16, 8, { real: 0, whole: 8 }),
+    layout!(volume::RawDense, "geom::volume::DenseField", "geom/volume/dense.cuh", 64, 8, { values: 0, origin: 8, size: 20, tolerance: 32, width: 48, keep: 56, by_leaves: 60 }),
+    layout!(volume::RawLattice, "geom::volume::LeafLattice", "geom/volume/dense.cuh", 24, 4, { first: 0, count: 12 }),
+    layout!(volume::RawLeaves, "geom::volume::Leaves", "geom/volume/lists.cuh", 16, 8, { grid: 0, bytes: 8, unused: 12 }),
+    layout!(VolumeHit, "geom::VolumeHit", "geom/volume/march.cuh", 44, 4, { t: 0, enters: 4, cell: 8, place: 20, normal: 32 }),
     layout!(FacePoint, "geom::FacePoint", "geom/mesh/evaluate.cuh", 12, 4, { face: 0, u: 4, v: 8 }),
+    layout!(isosurface::Signs, "geom::isosurface::Signs", "geom/isosurface/types.cuh", 8, 8, { inside: 0, known: 4 }),
+    layout!(isosurface::Edges, "geom::isosurface::Edges", "geom/isosurface/types.cuh", 16, 16, { x: 0, y: 4, z: 8, first: 12 }),
+    layout!(isosurface::Tile, "geom::isosurface::Tile", "geom/isosurface/types.cuh", 24, 8, { vertices_before: 0, faces_before: 8, vertices: 16, faces: 20 }),
+    layout!(IsosurfaceCounts, "geom::isosurface::Counts", "geom/isosurface/types.cuh", 24, 8, { vertices: 0, faces: 8, status: 16 }),
+    layout!(isosurface::RawIndexMap, "geom::isosurface::IndexMap", "geom/isosurface/types.cuh", 176, 8, { rows: 0, normal_rows: 96, mirrored: 168, unused: 172 }),
+    layout!(isosurface::RawDenseField, "geom::isosurface::DenseField", "geom/isosurface/field.cuh", 32, 8, { values: 0, nx: 8, ny: 12, nz: 16, row_words: 20, words: 24, unused: 28 }),
+    layout!(isosurface::RawBlockField, "geom::isosurface::BlockField", "geom/isosurface/blocks.cuh", 40, 8, { values: 0, origins: 8, neighbors: 16, blocks: 24, stride: 28, words: 32, unused: 36 }),
+    layout!(isosurface::Findings, "geom::isosurface::Findings", "geom/isosurface/volume_field.cuh", 32, 8, { places: 0, status: 8, uppers: 16, has_tiles: 24 }),
+    layout!(isosurface::RawOutput, "geom::isosurface::Output", "geom/isosurface/emit.cuh", 32, 8, { vertices: 0, normals: 8, faces: 16, vertex_capacity: 24, face_capacity: 28 }),
 ];
 
 /// Every structure that kernels and the host share. For this project's tests.

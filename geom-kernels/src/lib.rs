@@ -2,8 +2,10 @@
 //!
 //! - [`bvh`]: hierarchies of boxes.
 //! - [`hash_grid`]: the points within a radius, among millions of points that move.
+//! - [`isosurface`]: the surface in a field of numbers, as a mesh.
 //! - [`mesh`]: triangle meshes.
 //! - [`sort`]: sorts, prefix sums, reductions, selections.
+//! - [`volume`]: sparse volumes, from NanoVDB files and made on the device: samples, gradients, rays.
 //! - [`headers`] and [`program`]: the same for kernels of your own, and vectors, matrices, rotations, boxes
 //!   and rays.
 //!
@@ -18,17 +20,20 @@
 //!
 //! # Features
 //! - `mesh-files`: meshes from and to OBJ, STL and PLY files.
+//! - `volume-codecs`: NanoVDB files that are compressed, with zip or Blosc; others need no feature.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
 pub mod bvh;
 mod geometry;
 pub mod hash_grid;
 mod headers;
+pub mod isosurface;
 mod layout;
 pub mod mesh;
 mod part;
 mod ray;
 pub mod sort;
+pub mod volume;
 
 pub use geometry::{Geometry, sources};
 pub use headers::{headers, program};

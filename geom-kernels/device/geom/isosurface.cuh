@@ -1,0 +1,24 @@
+// Marching cubes: the surface in a field of numbers where these pass a given one, as indexed triangles.
+//
+// Parts: isosurface/field.cuh says what a field is and has the dense one, blocks.cuh a sparse one; types.cuh
+// what is kept between the three kernels signs.cuh, count.cuh and emit.cuh; cases.cuh how the surface lies in one
+// cell, vertices.cuh where it meets an edge; kernels.cuh makes the kernels of a kind of field.
+//
+// What is moved, of a dense field of N numbers, V vertices and F faces (N = 256^3, a sphere: 67 MB,
+// V = 151 k, F = 303 k). Of 32 numbers along z one word of signs is made, 64 bits.
+//
+// | kernel | reads                                      | writes                                      |
+// |--------|--------------------------------------------|---------------------------------------------|
+// | signs  | 4 N: 67 MB, each once and in order         | N / 4: 4.2 MB, which stay in the L2 cache   |
+// | count  | 8 words of signs for each, L1 and L2: 2 N  | N / 2 of tiles with vertices: up to 8.4 MB  |
+// | emit   | the same of tiles with faces, from L2;     | 12 V + 12 F: 5.4 MB; 12 V more with normals |
+// |        | for each vertex 2 numbers: 64 V: 10 MB     |                                             |
+//
+// So all of it is little more than reading the field once.
+//
+// All of this is written in exact arithmetic (exact.cuh).
+#pragma once
+
+#include <geom/isosurface/count.cuh>
+#include <geom/isosurface/emit.cuh>
+#include <geom/isosurface/signs.cuh>

@@ -1,0 +1,83 @@
+// What the kernels of marching cubes pass on to each other. The other side of these layouts is
+// src/isosurface/layout.rs.
+//
+// The corners of a field are numbered by words of 32: a corner is a lane of a word. A corner owns the three
+// edges that run from it towards greater x, y and z; the vertex on an edge is the edge's. A cell has the
+// number of its least corner.
+#pragma once
+
+#include <geom/layout.cuh>
+#include <geom/math/vec.cuh>
+
+namespace geom {
+namespace isosurface {
+
+// Of the 32 corners of a word: which are finite, and which of those are less than the surface's value. What
+// lies outside the field is in neither.
+struct alignas(8) Signs {
+    unsigned inside, known;
+};
+
+// The edges of a word's corners that the surface crosses, by axis, and the number of the first one's vertex.
+// They are numbered axis by axis, and along each by lanes. Numbers wrap around after 2^32, where no buffer has
+// room for all vertices.
+struct alignas(16) Edges {
+    unsigned x, y, z;
+    unsigned first;
+};
+
+// The words that one block works on.
+constexpr unsigned TILE_WORDS = 256;
+
+// What is in a tile, and in all before it.
+struct Tile {
+    unsigned long long vertices_before, faces_before;
+    unsigned vertices, faces;
+};
+
+// What there is, whether or not there was room for it. `geom_kernels::isosurface::Counts` in Rust.
+struct Counts {
+    unsigned long long vertices, faces;
+    unsigned long long status; // any of `Status`
+};
+
+enum Status : unsigned long long {
+    status_vertices_left_out = 1,
+    status_faces_left_out = 2,
+    // Some number of the field is not finite: there may be holes.
+    status_not_finite = 4,
+};
+
+// From the field's indices to the world: rows . (x, y, z, 1). For directions across the surface, the
+// transposed inverse of its linear part, of any length.
+struct IndexMap {
+    double rows[3][4];
+    double normal_rows[3][3];
+    // Whether it turns left into right, so that faces are turned around.
+    unsigned mirrored, unused;
+};
+
+GEOM_LAYOUT(Signs, 8, 8);
+GEOM_LAYOUT(Edges, 16, 16);
+GEOM_FIELD(Edges, first, 12);
+GEOM_LAYOUT(Tile, 24, 8);
+GEOM_FIELD(Tile, faces_before, 8);
+GEOM_FIELD(Tile, vertices, 16);
+GEOM_FIELD(Tile, faces, 20);
+GEOM_LAYOUT(Counts, 24, 8);
+GEOM_FIELD(Counts, faces, 8);
+GEOM_FIELD(Counts, status, 16);
+GEOM_LAYOUT(IndexMap, 176, 8);
+GEOM_FIELD(IndexMap, normal_rows, 96);
+GEOM_FIELD(IndexMap, mirrored, 168);
+
+// A corner: a lane of a word.
+struct Place {
+    unsigned word, lane;
+};
+
+// Corner 4 dx + 2 dy + dz of a cell lies at (dx, dy, dz).
+constexpr unsigned CORNERS = 8;
+
+} // namespace isosurface
+} // namespace geom

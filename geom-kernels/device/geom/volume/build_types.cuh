@@ -1,0 +1,145 @@
+// What kernels that make volumes are told: where things lie in nodes of any type of value, in numbers, so
+// that there is one set of kernels for all types; where a volume's nodes are; and what a build finds out.
+#pragma once
+
+#include <geom/layout.cuh>
+#include <geom/math/exact.cuh>
+#include <geom/math/vec.cuh>
+
+namespace geom {
+namespace volume {
+
+// What a leaf keeps of its values.
+enum : unsigned { leaf_keeps_values = 0, leaf_keeps_bits = 1, leaf_keeps_nothing = 2, leaf_numbers_all = 3,
+                  leaf_numbers_active = 4 };
+
+// What numbers a value consists of.
+enum : unsigned { number_f32 = 0, number_f64 = 1, number_i16 = 2, number_i32 = 3, number_i64 = 4,
+                  number_u8 = 5, number_u32 = 6 };
+
+// `Format<T>` (types.cuh) of a T that is known when a kernel runs. In bytes.
+struct NodeLayout {
+    unsigned value_bytes, value_align, entry_bytes;
+    unsigned root_background, root_bytes, tile_value, tile_bytes;
+    unsigned upper_table, upper_bytes, lower_table, lower_bytes;
+    unsigned leaf_values, leaf_bytes, leaf_keeps;
+    // What a value consists of, and how many of them.
+    unsigned number, numbers;
+};
+GEOM_LAYOUT(NodeLayout, 64, 4);
+GEOM_FIELD(NodeLayout, value_bytes, 0);
+GEOM_FIELD(NodeLayout, root_background, 12);
+GEOM_FIELD(NodeLayout, upper_table, 28);
+GEOM_FIELD(NodeLayout, leaf_values, 44);
+GEOM_FIELD(NodeLayout, number, 56);
+
+// Why a build has not taken everything.
+enum : unsigned { build_leaf_capacity = 1, build_lower_capacity = 2, build_upper_capacity = 4,
+                  build_invalid_input = 8 };
+
+// What a build finds out: the same in Rust, src/volume/build/layout.rs.
+struct BuildState {
+    unsigned status;
+    unsigned invalid;              // entries that were left out
+    unsigned leaves, lower, upper; // nodes that are needed, also where there is no room for them
+    unsigned entries;              // that were not left out
+    unsigned long long voxels;     // active ones
+    unsigned long long values;     // that indices are for, with the background's
+    unsigned unused[6];
+};
+GEOM_LAYOUT(BuildState, 64, 8);
+GEOM_FIELD(BuildState, status, 0);
+GEOM_FIELD(BuildState, invalid, 4);
+GEOM_FIELD(BuildState, leaves, 8);
+GEOM_FIELD(BuildState, lower, 12);
+GEOM_FIELD(BuildState, upper, 16);
+GEOM_FIELD(BuildState, entries, 20);
+GEOM_FIELD(BuildState, voxels, 24);
+GEOM_FIELD(BuildState, values, 32);
+
+// All that the kernels of a build share. Nodes of a level have ranks in the order of their keys.
+struct Build {
+    NodeLayout layout;
+    BuildState* state;
+    // Entries sorted by key, in the one of two buffers that `*which` names: their keys and places.
+    unsigned long long* keys[2];
+    const unsigned* places[2];
+    const unsigned* which;
+    // What entries ask for (`entry_leaf`, ...), by their places; null if all ask for leaves.
+    unsigned char* asks;
+    // Of each leaf its key, the first of its entries, and its active voxels.
+    unsigned long long* leaf_keys;
+    unsigned* leaf_first;
+    unsigned* leaf_active;
+    // Of each lower node its key, its first leaf and its first entry.
+    unsigned long long* lower_keys;
+    unsigned* lower_first;
+    unsigned* lower_entry;
+    // Of each upper node its key and its first lower node.
+    unsigned long long* upper_keys;
+    unsigned* upper_first;
+    // The background, and 32 bytes behind it the value of what is inside.
+    const unsigned char* constants;
+    // What the head of the grid and its root begin with.
+    const unsigned char* head;
+    // The state of the pass that finds nodes; active voxels before each leaf, and the state of that sum.
+    unsigned long long* chains;
+    unsigned long long* before;
+    unsigned long long* scan;
+    // The grid, its size, and where its nodes begin, in bytes from its own beginning.
+    unsigned char* grid;
+    unsigned long long grid_bytes, upper_at, lower_at, leaf_at;
+    // How many there is room for; how many entries there are.
+    unsigned leaf_room, lower_room, upper_room, n;
+    unsigned head_bytes, unused;
+
+    __device__ __forceinline__ const unsigned long long* sorted_keys() const { return keys[*which & 1]; }
+    __device__ __forceinline__ const unsigned* sorted_places() const { return places[*which & 1]; }
+    __device__ __forceinline__ bool fits() const {
+        return (state->status & (build_leaf_capacity | build_lower_capacity | build_upper_capacity)) == 0;
+    }
+    __device__ __forceinline__ unsigned char* leaf(unsigned i) const {
+        return grid + leaf_at + i * static_cast<unsigned long long>(layout.leaf_bytes);
+    }
+    __device__ __forceinline__ unsigned char* lower(unsigned i) const {
+        return grid + lower_at + i * static_cast<unsigned long long>(layout.lower_bytes);
+    }
+    __device__ __forceinline__ unsigned char* upper(unsigned i) const {
+        return grid + upper_at + i * static_cast<unsigned long long>(layout.upper_bytes);
+    }
+};
+GEOM_LAYOUT(Build, 288, 8);
+GEOM_FIELD(Build, state, 64);
+GEOM_FIELD(Build, keys, 72);
+GEOM_FIELD(Build, places, 88);
+GEOM_FIELD(Build, which, 104);
+GEOM_FIELD(Build, asks, 112);
+GEOM_FIELD(Build, leaf_keys, 120);
+GEOM_FIELD(Build, leaf_first, 128);
+GEOM_FIELD(Build, leaf_active, 136);
+GEOM_FIELD(Build, lower_keys, 144);
+GEOM_FIELD(Build, lower_first, 152);
+GEOM_FIELD(Build, lower_entry, 160);
+GEOM_FIELD(Build, upper_keys, 168);
+GEOM_FIELD(Build, upper_first, 176);
+GEOM_FIELD(Build, constants, 184);
+GEOM_FIELD(Build, head, 192);
+GEOM_FIELD(Build, chains, 200);
+GEOM_FIELD(Build, before, 208);
+GEOM_FIELD(Build, scan, 216);
+GEOM_FIELD(Build, grid, 224);
+GEOM_FIELD(Build, grid_bytes, 232);
+GEOM_FIELD(Build, upper_at, 240);
+GEOM_FIELD(Build, lower_at, 248);
+GEOM_FIELD(Build, leaf_at, 256);
+GEOM_FIELD(Build, leaf_room, 264);
+GEOM_FIELD(Build, lower_room, 268);
+GEOM_FIELD(Build, upper_room, 272);
+GEOM_FIELD(Build, n, 276);
+GEOM_FIELD(Build, head_bytes, 280);
+
+// What an entry asks for: a leaf; that the place of a leaf has the value of what is inside; nothing.
+enum : unsigned char { entry_leaf = 0, entry_inside = 1, entry_nothing = 2 };
+
+} // namespace volume
+} // namespace geom

@@ -1,0 +1,51 @@
+// Grids of indices: the values of their voxels are in arrays that lie elsewhere, of which one grid may have
+// several.
+#pragma once
+
+#include <geom/volume/entries.cuh>
+
+namespace geom {
+
+// An array of a value for each index from 1 on: `data[index - 1]`. Index 0, which is that of the background,
+// and those beyond the array have the value `background`.
+template <class V>
+struct IndexedValues {
+    const V* data;
+    unsigned long long count;
+    V background;
+
+    __device__ __forceinline__ V at(unsigned long long index) const {
+        // 0 becomes the greatest number.
+        const unsigned long long place = index - 1;
+        return place < count ? data[place] : background;
+    }
+};
+GEOM_LAYOUT(IndexedValues<float>, 24, 8);
+GEOM_FIELD(IndexedValues<float>, count, 8);
+GEOM_FIELD(IndexedValues<float>, background, 16);
+
+namespace volume {
+
+// Where interpolation has its values from: a volume itself, or one of indices and an array.
+template <class T>
+struct Stored {
+    using grid = T;
+    using value = T;
+    const Volume<T>& volume;
+
+    __device__ __forceinline__ T fetch(const unsigned char* entry) const { return load<T>(entry); }
+    __device__ __forceinline__ T outside() const { return background(volume); }
+};
+template <class T, class V>
+struct Indexed {
+    using grid = T;
+    using value = V;
+    const Volume<T>& volume;
+    const IndexedValues<V>& values;
+
+    __device__ __forceinline__ V fetch(unsigned long long index) const { return values.at(index); }
+    __device__ __forceinline__ V outside() const { return values.background; }
+};
+
+} // namespace volume
+} // namespace geom

@@ -1,0 +1,74 @@
+// Values of volumes at positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
+// All of it is exact: see exact.cuh and interpolate.cuh.
+//
+// Positions are of float or double, and values interpolated of float, double, or three or four of them; if
+// either is double, so is the arithmetic. The answer is of the value's type, rounded last. A position that is
+// not finite, or has a coordinate beyond 2^30 in size, has the background and a gradient of zeros.
+//
+// World positions come by `world_to_index(volume.map, p)`, and gradients go by `index_to_world_gradient`.
+//
+// The functions whose names have `_index` in them read volumes of indices (VolumeIndex, VolumeOnIndex), and
+// the values from an array.
+#pragma once
+
+#include <geom/volume/interpolate.cuh>
+#include <geom/volume/map.cuh>
+
+namespace geom {
+namespace volume {
+
+// The voxel nearest to a position within reach; of two, the one on the far side. The sum is rounded down, and
+// what is below a whole number stays below it.
+template <class P>
+__device__ __forceinline__ vec3<int> nearest_voxel(const vec3<P>& p) {
+    const P half = P(0.5);
+    return vec3<int>(exact::floor_to_int(exact::add_down(p.x, half)),
+                     exact::floor_to_int(exact::add_down(p.y, half)),
+                     exact::floor_to_int(exact::add_down(p.z, half)));
+}
+
+} // namespace volume
+
+// The value of the nearest voxel: floor(p + 1/2), without a rounding of the sum. Of any type of value.
+template <class T, class P>
+__device__ __forceinline__ typename volume::Traits<T>::value sample_nearest(const Volume<T>& volume,
+                                                                            const vec3<P>& p) {
+    if (!volume::in_reach(p)) return background(volume);
+    const vec3<int> voxel = volume::nearest_voxel(p);
+    return lookup(volume, voxel.x, voxel.y, voxel.z);
+}
+template <class T, class V, class P>
+__device__ __forceinline__ V sample_nearest_index(const Volume<T>& volume, const vec3<P>& p,
+                                                  const IndexedValues<V>& values) {
+    return values.at(volume::in_reach(p) ? sample_nearest(volume, p) : 0);
+}
+
+#define GEOM_SAMPLE(name, what, interpolated)                                                              \
+    template <class T, class P>                                                                            \
+    __device__ __forceinline__ what(T) name(const Volume<T>& volume, const vec3<P>& p) {                   \
+        using C = volume::Real<T, P>;                                                                      \
+        return interpolated(volume::Stored<T>{volume}, volume::converted<C>(p));                           \
+    }                                                                                                      \
+    template <class T, class V, class P>                                                                   \
+    __device__ __forceinline__ what(V) name##_index(const Volume<T>& volume, const vec3<P>& p,             \
+                                                    const IndexedValues<V>& values) {                      \
+        using C = volume::Real<V, P>;                                                                      \
+        const volume::Indexed<T, V> source = {volume, values};                                             \
+        return interpolated(source, volume::converted<C>(p));                                              \
+    }
+#define GEOM_SAMPLE_VALUE(V) V
+#define GEOM_SAMPLE_BOTH(V) Sample<V>
+#define GEOM_SAMPLE_TRICUBIC(source, p) volume::tricubic<false>(source, p).value
+
+// Interpolated between the voxels around: see interpolate.cuh.
+GEOM_SAMPLE(sample_trilinear, GEOM_SAMPLE_VALUE, volume::trilinear)
+GEOM_SAMPLE(sample_trilinear_with_gradient, GEOM_SAMPLE_BOTH, volume::trilinear_with_gradient)
+GEOM_SAMPLE(sample_tricubic, GEOM_SAMPLE_VALUE, GEOM_SAMPLE_TRICUBIC)
+GEOM_SAMPLE(sample_tricubic_with_gradient, GEOM_SAMPLE_BOTH, volume::tricubic<true>)
+
+#undef GEOM_SAMPLE
+#undef GEOM_SAMPLE_VALUE
+#undef GEOM_SAMPLE_BOTH
+#undef GEOM_SAMPLE_TRICUBIC
+
+} // namespace geom

@@ -1,0 +1,79 @@
+// Which voxels are active, and writing the values of those that a volume stores.
+#pragma once
+
+#include <geom/volume/access.cuh>
+
+namespace geom {
+namespace volume {
+
+// A bit of a mask of any length.
+__device__ __forceinline__ bool mask_bit(const unsigned char* mask, unsigned place) {
+    return (load<unsigned>(mask + 4 * (place >> 5)) >> (place & 31) & 1) != 0;
+}
+
+// Bits share words with those of other voxels.
+__device__ __forceinline__ void store_bit(unsigned char* mask, unsigned place, bool value) {
+    unsigned* word = reinterpret_cast<unsigned*>(mask + 4 * (place >> 5));
+    const unsigned bit = 1u << (place & 31);
+    if (value)
+        atomicOr(word, bit);
+    else
+        atomicAnd(word, ~bit);
+}
+
+template <class T>
+struct Write {
+    static __device__ __forceinline__ void at(unsigned char* leaf, unsigned place, const T& value) {
+        *reinterpret_cast<T*>(leaf + Format<T>::leaf_values + place * sizeof(T)) = value;
+    }
+};
+template <>
+struct Write<VolumeMask> {
+    static __device__ __forceinline__ void at(unsigned char* leaf, unsigned place, bool value) {
+        store_bit(leaf + Format<VolumeMask>::leaf_values_mask, place, value);
+    }
+};
+template <>
+struct Write<VolumeBool> {
+    static __device__ __forceinline__ void at(unsigned char* leaf, unsigned place, bool value) {
+        store_bit(leaf + Format<VolumeBool>::leaf_values, place, value);
+    }
+};
+
+} // namespace volume
+
+// Whether voxel (x, y, z) is active: itself, or as part of a tile.
+template <class T>
+__device__ __forceinline__ bool is_active(const Volume<T>& volume, int x, int y, int z) {
+    using F = volume::Format<T>;
+    const volume::RootEntry in_root = volume::root_entry(volume, x, y, z);
+    if (in_root.at == nullptr) return false;
+    if (in_root.child == 0) return volume::load<unsigned>(in_root.at + F::tile_state) != 0;
+    const unsigned char *upper = volume.root + in_root.child, *entry;
+    const unsigned in_upper = volume::upper_place(x, y, z), in_lower = volume::lower_place(x, y, z);
+    const unsigned char* lower =
+        volume::child<F::upper_children, F::upper_table, F::entry_bytes>(upper, in_upper, &entry);
+    if (lower == nullptr) return volume::mask_bit(upper + F::node_values, in_upper);
+    const unsigned char* leaf =
+        volume::child<F::lower_children, F::lower_table, F::entry_bytes>(lower, in_lower, &entry);
+    if (leaf == nullptr) return volume::mask_bit(lower + F::node_values, in_lower);
+    return volume::mask_bit(leaf + F::leaf_values_mask, volume::leaf_place(x, y, z));
+}
+
+// Writes the value of voxel (x, y, z) and says so, if it lies in a leaf; voxels of tiles and those outside
+// stay as they are. It does not become active by that (of a mask, which has no other value, it does), and
+// what the grid stores of minima, maxima and averages stays as it was. Different voxels may be written by
+// different threads at the same time.
+template <class T>
+__device__ __forceinline__ bool store(const Volume<T>& volume, int x, int y, int z,
+                                      const typename volume::Traits<T>::value& value) {
+    static_assert(!volume::Traits<T>::is_index, "the values of index grids lie elsewhere");
+    const unsigned char* leaf = volume::find(volume, x, y, z).leaf;
+    if (leaf == nullptr) return false;
+    // From the volume's own pointer, which is not to const: the distance is what was found.
+    unsigned char* there = volume.grid + (leaf - volume.grid);
+    volume::Write<T>::at(there, volume::leaf_place(x, y, z), value);
+    return true;
+}
+
+} // namespace geom

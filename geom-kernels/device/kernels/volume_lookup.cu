@@ -1,0 +1,17 @@
+// Values of voxels.
+// As bits, so that types which lie alike share a kernel: f32, i32, u32 and colours that of u32; f64 and i64 that
+// of i64.
+#include <geom/volume/kernels.cuh>
+
+GEOM_VOLUME_LOOKUP(unsigned, unsigned, u32)
+GEOM_VOLUME_LOOKUP(long long, long long, i64)
+GEOM_VOLUME_LOOKUP(short, short, i16)
+GEOM_VOLUME_LOOKUP(unsigned char, unsigned char, u8)
+GEOM_VOLUME_LOOKUP(geom::vec3<float>, geom::vec3<float>, vec3f)
+GEOM_VOLUME_LOOKUP(geom::vec3<double>, geom::vec3<double>, vec3d)
+GEOM_VOLUME_LOOKUP(geom::vec4<float>, geom::vec4<float>, vec4f)
+GEOM_VOLUME_LOOKUP(geom::vec4<double>, geom::vec4<double>, vec4d)
+GEOM_VOLUME_LOOKUP(geom::VolumeBool, unsigned char, bool)
+GEOM_VOLUME_LOOKUP(geom::VolumeMask, unsigned char, mask)
+GEOM_VOLUME_LOOKUP(geom::VolumeIndex, unsigned long long, index)
+GEOM_VOLUME_LOOKUP(geom::VolumeOnIndex, unsigned long long, on_index)

@@ -1,0 +1,5 @@
+// From index space to the world and back.
+#include <geom/volume/kernels.cuh>
+
+GEOM_VOLUME_MAP(float, f32)
+GEOM_VOLUME_MAP(double, f64)

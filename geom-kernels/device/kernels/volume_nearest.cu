@@ -1,0 +1,17 @@
+// Values of the voxels nearest to positions.
+// As bits, so that types which lie alike share a kernel: f32, i32, u32 and colours that of u32; f64 and i64 that
+// of i64.
+#include <geom/volume/kernels.cuh>
+
+GEOM_VOLUME_NEAREST(unsigned, unsigned, u32)
+GEOM_VOLUME_NEAREST(long long, long long, i64)
+GEOM_VOLUME_NEAREST(short, short, i16)
+GEOM_VOLUME_NEAREST(unsigned char, unsigned char, u8)
+GEOM_VOLUME_NEAREST(geom::vec3<float>, geom::vec3<float>, vec3f)
+GEOM_VOLUME_NEAREST(geom::vec3<double>, geom::vec3<double>, vec3d)
+GEOM_VOLUME_NEAREST(geom::vec4<float>, geom::vec4<float>, vec4f)
+GEOM_VOLUME_NEAREST(geom::vec4<double>, geom::vec4<double>, vec4d)
+GEOM_VOLUME_NEAREST(geom::VolumeBool, unsigned char, bool)
+GEOM_VOLUME_NEAREST(geom::VolumeMask, unsigned char, mask)
+GEOM_VOLUME_NEAREST(geom::VolumeIndex, unsigned long long, index)
+GEOM_VOLUME_NEAREST(geom::VolumeOnIndex, unsigned long long, on_index)

@@ -1,0 +1,143 @@
+//! Sparse fields.
+
+use std::sync::Arc;
+
+use cuda_safe::{Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, UseVisitor};
+
+use super::field::{Field, IndexToWorld, MOST_VALUES, Source};
+use super::layout::{RawBlockField, RawIndexMap};
+use super::passes::{Kernels, Passes};
+use crate::part::read;
+
+/// The numbers of a block.
+const BLOCK: usize = 512;
+
+/// Words of a block: `device/geom/isosurface/blocks.cuh`.
+const BLOCK_WORDS: usize = BLOCK / 32;
+
+/// A sparse field: blocks of 8 x 8 x 8 numbers that know their neighbours, as the leaves of a sparse volume.
+///
+/// What no block has is unknown: cells that need it have no faces, and the surface ends there. That alone does
+/// not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockField<'a> {
+    values: DeviceSlice<'a, f32>,
+    stride: u32,
+    origins: DeviceSlice<'a, [i32; 3]>,
+    neighbors: DeviceSlice<'a, [u32; 27]>,
+    map: IndexToWorld,
+}
+
+impl<'a> BlockField<'a> {
+    /// The numbers of block b begin at `values[b * stride]`: that at (x, y, z) of the block is element
+    /// 64 x + 8 y + z. `origins` are the indices of the blocks' first numbers, which `map` places in the world.
+    /// Of the `neighbors` of a block, that at (dx, dy, dz), each -1, 0 or 1, is element
+    /// 9 (dx + 1) + 3 (dy + 1) + dz + 1; what is no block's number, such as `u32::MAX`, says that there is none.
+    ///
+    /// Neighbours are believed: if they contradict each other or the origins, faces are wrong, but
+    /// nothing outside the buffers is read or written.
+    ///
+    /// # Errors
+    /// Another number of neighbours than of origins; a stride of less than 512; less values than blocks need,
+    /// or more than 2^32.
+    pub fn new(
+        values: impl Into<DeviceSlice<'a, f32>>,
+        stride: usize,
+        origins: impl Into<DeviceSlice<'a, [i32; 3]>>,
+        neighbors: impl Into<DeviceSlice<'a, [u32; 27]>>,
+        map: IndexToWorld,
+    ) -> Result<Self> {
+        let (values, origins, neighbors) = (values.into(), origins.into(), neighbors.into());
+        let (n, m) = (origins.len(), neighbors.len());
+        if n != m {
+            return Err(Error::invalid(format!("{m} times neighbours for {n} blocks")));
+        }
+        // Where the last one ends.
+        let needed = n.checked_sub(1).map_or(Some(0), |last| {
+            last.checked_mul(stride).and_then(|begin| begin.checked_add(BLOCK))
+        });
+        let reachable = needed.is_some_and(|end| end <= values.len() && end <= MOST_VALUES);
+        match u32::try_from(stride) {
+            Ok(stride) if stride as usize >= BLOCK && reachable => {
+                Ok(Self { values, stride, origins, neighbors, map })
+            }
+            _ => {
+                let there = values.len();
+                let message = format!("{there} values for {n} blocks, each {stride} from the last");
+                Err(Error::invalid(message))
+            }
+        }
+    }
+
+    /// Of blocks that lie one behind the other, as many as there are elements of each.
+    pub(super) fn packed(
+        values: DeviceSlice<'a, f32>,
+        origins: DeviceSlice<'a, [i32; 3]>,
+        neighbors: DeviceSlice<'a, [u32; 27]>,
+        map: IndexToWorld,
+    ) -> Self {
+        Self { values, stride: BLOCK as u32, origins, neighbors, map }
+    }
+
+    /// How many blocks there are.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.origins.len()
+    }
+}
+
+impl Field for BlockField<'_> {}
+
+impl Source for BlockField<'_> {
+    type Arg<'s>
+        = Self
+    where
+        Self: 's;
+
+    fn arg(&self) -> Self {
+        *self
+    }
+
+    fn words(&self) -> usize {
+        self.blocks() * BLOCK_WORDS
+    }
+
+    fn map(&self) -> RawIndexMap {
+        self.map.raw
+    }
+
+    fn allocations(&self) -> [Arc<Allocation>; 3] {
+        [self.values.allocation(), self.origins.allocation(), self.neighbors.allocation()]
+            .map(Arc::clone)
+    }
+
+    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
+        kernels.blocks()
+    }
+}
+
+// SAFETY: kernels read 512 values of each block, which there are (`new`), and of neighbours only what is
+// less than the number of blocks; all of it is reported as read.
+unsafe impl KernelArg for BlockField<'_> {
+    type Abi = RawBlockField;
+    const TYPE: ArgType = ArgType::value::<RawBlockField>();
+
+    fn abi(&self) -> RawBlockField {
+        RawBlockField {
+            values: self.values.as_raw(),
+            origins: self.origins.as_raw(),
+            neighbors: self.neighbors.as_raw(),
+            // At most 2^23.
+            blocks: self.blocks() as u32,
+            stride: self.stride,
+            words: self.words() as u32,
+            unused: 0,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        read(visitor, &self.values)?;
+        read(visitor, &self.origins)?;
+        read(visitor, &self.neighbors)
+    }
+}

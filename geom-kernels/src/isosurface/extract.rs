@@ -1,0 +1,170 @@
+//! Batch calls.
+
+use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
+
+use super::field::Field;
+use super::output::{Counts, Output, TriangleBuffers};
+use super::passes::{Kernels, Search};
+use crate::Geometry;
+use crate::part::scratch;
+
+/// Finds surfaces. Keep it: it remembers which kernels it has loaded. See the [module](super).
+///
+/// Scratch memory comes from the pool of the context while a call needs it: of a dense field, 24 bytes for each
+/// 32 numbers.
+#[derive(Debug)]
+pub struct MarchingCubes {
+    kernels: Kernels,
+}
+
+impl MarchingCubes {
+    /// In the context of `geometry`. Nothing is loaded yet.
+    #[must_use]
+    pub fn new(geometry: &Geometry) -> Self {
+        Self { kernels: Kernels::new(geometry) }
+    }
+
+    /// The surface where the field is `iso`, in memory that is just large enough. Waits for its size.
+    ///
+    /// # Errors
+    /// `iso` is not finite; more than 2^32 - 1 vertices or faces; a stream that records; otherwise what the driver
+    /// answered.
+    pub fn extract<F: Field>(
+        &self,
+        stream: &Stream,
+        field: &F,
+        iso: f32,
+    ) -> Result<TriangleBuffers> {
+        self.exactly(stream, field, iso, false)
+    }
+
+    /// The same with the normal of each vertex: see [`Output::normals`].
+    ///
+    /// # Errors
+    /// As [`extract`](Self::extract).
+    pub fn extract_with_normals<F: Field>(
+        &self,
+        stream: &Stream,
+        field: &F,
+        iso: f32,
+    ) -> Result<TriangleBuffers> {
+        self.exactly(stream, field, iso, true)
+    }
+
+    /// As [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
+    /// graph.
+    ///
+    /// The counts are always right. Vertices and faces whose number is not less than there is room for are not
+    /// written, which [`Counts::status`] tells; all others are, so a face may name a vertex that had no room.
+    /// If there is more room than needed, the rest is left as it is.
+    ///
+    /// # Errors
+    /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;
+    /// otherwise what the driver answered.
+    pub fn extract_into<F: Field>(
+        &self,
+        stream: &Stream,
+        field: &F,
+        iso: f32,
+        mut output: Output<'_>,
+    ) -> Result<()> {
+        output.check()?;
+        // All passes see the same field and write the same surface, also if graphs write to them.
+        let _field = field.allocations().map(|allocation| stream.sequence(&allocation));
+        let _output = output.sequences(stream);
+        let capacities = output.capacities();
+        let search = self.count_for(stream, field, iso, capacities, &mut output.counts)?;
+        if let Some(search) = search
+            && capacities != [0, 0]
+        {
+            search.emit(stream, &mut output)?;
+        }
+        Ok(())
+    }
+
+    /// How many vertices and faces [`extract`](Self::extract) would find; `counts` has one element. Nothing is
+    /// waited for, and it can be recorded in a graph.
+    ///
+    /// # Errors
+    /// `iso` is not finite; not one element of counts; otherwise what the driver answered.
+    pub fn count<'b, F: Field>(
+        &self,
+        stream: &Stream,
+        field: &F,
+        iso: f32,
+        counts: impl WriteView<'b, Counts>,
+    ) -> Result<()> {
+        let mut counts = counts.write_view();
+        if counts.len() != 1 {
+            return Err(Error::invalid(format!("counts have {} elements, not 1", counts.len())));
+        }
+        let allocation = counts.allocation().clone();
+        let _counts = stream.sequence(&allocation);
+        self.count_for(stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
+    }
+
+    /// Counts; what finds the rest, unless there is no cell.
+    fn count_for<'a, F: Field>(
+        &'a self,
+        stream: &Stream,
+        field: &'a F,
+        iso: f32,
+        capacities: [u32; 2],
+        counts: &mut DeviceSliceMut<'_, Counts>,
+    ) -> Result<Option<Search<'a, F>>> {
+        if !iso.is_finite() {
+            return Err(Error::invalid(format!("a surface where a field is {iso}")));
+        }
+        if field.words() == 0 {
+            counts.reborrow().cast_mut::<u32>()?.fill(stream, 0)?;
+            return Ok(None);
+        }
+        let search = Search::new(stream, &self.kernels, field, iso)?;
+        search.count(stream, capacities, counts)?;
+        Ok(Some(search))
+    }
+
+    fn exactly<F: Field>(
+        &self,
+        stream: &Stream,
+        field: &F,
+        iso: f32,
+        with_normals: bool,
+    ) -> Result<TriangleBuffers> {
+        let mut on_device = DeviceBuffer::<Counts>::zeroed(stream, 1)?;
+        let mut view = on_device.as_slice_mut();
+        let search = self.count_for(stream, field, iso, [u32::MAX; 2], &mut view)?;
+        let counts = on_device.to_vec(stream)?.first().copied().unwrap_or_default();
+        if counts.vertices.max(counts.faces) > u64::from(u32::MAX) {
+            let Counts { vertices, faces, .. } = counts;
+            let message = format!("a surface of {vertices} vertices and {faces} faces");
+            return Err(Error::invalid(message));
+        }
+        let (vertices, faces) = (counts.vertices as usize, counts.faces as usize);
+        // SAFETY: all of it is written: as many were counted, and nobody else has the scratch that says where.
+        // (If a graph that another thread launches writes to the field in between, vertices may lie
+        // elsewhere on their edges' lines, or be NaN.)
+        let mut surface = unsafe {
+            TriangleBuffers {
+                vertices: scratch(stream, vertices)?,
+                faces: scratch(stream, faces)?,
+                normals: match with_normals {
+                    true => Some(scratch(stream, vertices)?),
+                    false => None,
+                },
+                counts,
+            }
+        };
+        if let Some(search) = search
+            && vertices > 0
+        {
+            let TriangleBuffers { vertices, faces, normals, .. } = &mut surface;
+            let mut output = Output::new(vertices, faces, &mut on_device);
+            if let Some(normals) = normals {
+                output = output.normals(normals);
+            }
+            search.emit(stream, &mut output)?;
+        }
+        Ok(surface)
+    }
+}

@@ -1,0 +1,213 @@
+//! Fields, and where they lie in the world.
+
+use std::sync::Arc;
+
+use cuda_safe::{Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, UseVisitor};
+
+use super::layout::{RawDenseField, RawIndexMap};
+use super::passes::{Kernels, Passes};
+use crate::part::read;
+
+/// The most numbers of a field: their places have 32 bits.
+pub(super) const MOST_VALUES: usize = 1 << 32;
+
+/// Corners of a word: `device/geom/isosurface/types.cuh`.
+const WORD: usize = 32;
+
+/// The affine map from a field's indices to the world.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IndexToWorld {
+    pub(super) raw: RawIndexMap,
+}
+
+impl Default for IndexToWorld {
+    /// Indices are positions.
+    fn default() -> Self {
+        let rows = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+        let normal_rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        Self { raw: RawIndexMap { rows, normal_rows, mirrored: 0, unused: 0 } }
+    }
+}
+
+impl IndexToWorld {
+    /// Number (0, 0, 0) lies at `origin`, and neighbours along an axis are as far apart as `spacing` says.
+    ///
+    /// # Errors
+    /// A number that is not finite; a spacing of 0.
+    pub fn new(origin: [f64; 3], spacing: [f64; 3]) -> Result<Self> {
+        let ([x, y, z], [a, b, c]) = (origin, spacing);
+        Self::affine([[a, 0.0, 0.0, x], [0.0, b, 0.0, y], [0.0, 0.0, c, z]])
+    }
+
+    /// Index (i, j, k) lies at `rows` · (i, j, k, 1). The map may mirror; faces are turned around then.
+    ///
+    /// # Errors
+    /// A number that is not finite; a linear part without inverse.
+    pub fn affine(rows: [[f64; 4]; 3]) -> Result<Self> {
+        if !rows.iter().flatten().all(|x| x.is_finite()) {
+            return Err(Error::invalid("a map from indices to the world that is not finite"));
+        }
+        let [a, b, c] = rows.map(|[x, y, z, _]| [x, y, z]);
+        let determinant = dot(a, cross(b, c));
+        // Infinite or NaN if it overflows.
+        if determinant == 0.0 || !determinant.is_finite() {
+            let message = format!("a map from indices to the world of determinant {determinant}");
+            return Err(Error::invalid(message));
+        }
+        // The cofactors are the transposed inverse, times the determinant.
+        let cofactors = [cross(b, c), cross(c, a), cross(a, b)];
+        let largest = cofactors.iter().flatten().fold(0.0f64, |most, x| most.max(x.abs()));
+        let scale = determinant.signum() / largest;
+        let normal_rows = cofactors.map(|row| row.map(|x| x * scale));
+        let mirrored = u32::from(determinant < 0.0);
+        Ok(Self { raw: RawIndexMap { rows, normal_rows, mirrored, unused: 0 } })
+    }
+
+    /// Three rows of four: the last column is a shift.
+    #[must_use]
+    pub fn rows(&self) -> [[f64; 4]; 3] {
+        self.raw.rows
+    }
+}
+
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+}
+
+/// A field that [`MarchingCubes`](super::MarchingCubes) finds surfaces in. Only this crate implements it.
+pub trait Field: Source {}
+
+/// What the passes need to know of a field.
+#[doc(hidden)]
+pub trait Source {
+    /// What kernels are given.
+    type Arg<'s>: KernelArg
+    where
+        Self: 's;
+    fn arg(&self) -> Self::Arg<'_>;
+    /// How many words of 32 corners it has; 0 if there is no cell. At most 2^31.
+    fn words(&self) -> usize;
+    fn map(&self) -> RawIndexMap;
+    /// The memory that it is in.
+    fn allocations(&self) -> [Arc<Allocation>; 3];
+    /// The kernels that take it.
+    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>>;
+}
+
+/// Numbers at the points of a lattice, all in memory: that at (x, y, z) is element (x ny + y) nz + z.
+#[derive(Debug, Clone, Copy)]
+pub struct DenseField<'a> {
+    values: DeviceSlice<'a, f32>,
+    dims: [u32; 3],
+    map: IndexToWorld,
+}
+
+impl<'a> DenseField<'a> {
+    /// `dims`: nx, ny and nz. If one of them is less than 2 there is no surface.
+    ///
+    /// # Errors
+    /// Another number of values than nx ny nz; more than 2^32 of them.
+    pub fn new(
+        values: impl Into<DeviceSlice<'a, f32>>,
+        dims: [usize; 3],
+        map: IndexToWorld,
+    ) -> Result<Self> {
+        let values = values.into();
+        let [nx, ny, nz] = dims;
+        let wanted = nx.checked_mul(ny).and_then(|n| n.checked_mul(nz));
+        if wanted != Some(values.len()) {
+            let message = format!("{} values in a field of {nx} x {ny} x {nz}", values.len());
+            return Err(Error::invalid(message));
+        }
+        if values.len() > MOST_VALUES {
+            let message = format!("a field of {} values; at most 2^32 are possible", values.len());
+            return Err(Error::invalid(message));
+        }
+        // One that is too large is next to one of 0 or to two of 1: there is no cell.
+        let dims = dims.map(|n| u32::try_from(n).unwrap_or(0));
+        Ok(Self { values, dims, map })
+    }
+
+    /// The numbers.
+    #[must_use]
+    pub fn values(&self) -> DeviceSlice<'a, f32> {
+        self.values
+    }
+
+    /// nx, ny and nz.
+    #[must_use]
+    pub fn dims(&self) -> [usize; 3] {
+        self.dims.map(|n| n as usize)
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn map(&self) -> IndexToWorld {
+        self.map
+    }
+
+    fn row_words(&self) -> usize {
+        self.dims().map(|n| n.div_ceil(WORD))[2]
+    }
+}
+
+impl Field for DenseField<'_> {}
+
+impl Source for DenseField<'_> {
+    type Arg<'s>
+        = Self
+    where
+        Self: 's;
+
+    fn arg(&self) -> Self {
+        *self
+    }
+
+    fn words(&self) -> usize {
+        let [nx, ny, nz] = self.dims();
+        if nx < 2 || ny < 2 || nz < 2 {
+            return 0;
+        }
+        // At most half of the values.
+        nx * ny * self.row_words()
+    }
+
+    fn map(&self) -> RawIndexMap {
+        self.map.raw
+    }
+
+    fn allocations(&self) -> [Arc<Allocation>; 3] {
+        [(); 3].map(|()| self.values.allocation().clone())
+    }
+
+    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
+        kernels.dense()
+    }
+}
+
+// SAFETY: kernels read the values, as many as `dims` say (`new`); they are reported as read.
+unsafe impl KernelArg for DenseField<'_> {
+    type Abi = RawDenseField;
+    const TYPE: ArgType = ArgType::value::<RawDenseField>();
+
+    fn abi(&self) -> RawDenseField {
+        let [nx, ny, nz] = self.dims;
+        RawDenseField {
+            values: self.values.as_raw(),
+            nx,
+            ny,
+            nz,
+            row_words: self.row_words() as u32,
+            words: self.words() as u32,
+            unused: 0,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        read(visitor, &self.values)
+    }
+}

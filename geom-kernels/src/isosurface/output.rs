@@ -1,0 +1,189 @@
+//! What comes out: meshes in device memory, and how large they are.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::{
+    Access, ArgType, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg, Result, Sequence,
+    Stream, UseVisitor, WriteView,
+};
+
+use super::layout::RawOutput;
+use crate::Geometry;
+use crate::mesh::{Mesh, MeshOptions, TriangleMesh};
+
+/// How many vertices and faces a surface has, whether or not there was room for them.
+/// `geom::isosurface::Counts` of `geom/isosurface/types.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Counts {
+    /// All vertices.
+    pub vertices: u64,
+    /// All faces.
+    pub faces: u64,
+    /// Any of [`VERTICES_LEFT_OUT`](Self::VERTICES_LEFT_OUT), [`FACES_LEFT_OUT`](Self::FACES_LEFT_OUT),
+    /// [`NOT_FINITE`](Self::NOT_FINITE).
+    pub status: u64,
+}
+
+impl Counts {
+    /// There was no room for all vertices.
+    pub const VERTICES_LEFT_OUT: u64 = 1;
+    /// There was no room for all faces.
+    pub const FACES_LEFT_OUT: u64 = 2;
+    /// Some number of the field is not finite.
+    pub const NOT_FINITE: u64 = 4;
+
+    /// Whether there was room for all vertices and faces.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.status & (Self::VERTICES_LEFT_OUT | Self::FACES_LEFT_OUT) == 0
+    }
+
+    /// Whether some number of the field is not finite, so that there may be holes.
+    #[must_use]
+    pub fn not_finite(&self) -> bool {
+        self.status & Self::NOT_FINITE != 0
+    }
+}
+
+// SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::isosurface::Counts.
+unsafe impl DeviceRepr for Counts {}
+
+/// A surface in device memory that is just large enough.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TriangleBuffers {
+    /// Positions.
+    pub vertices: DeviceBuffer<[f32; 3]>,
+    /// The indices of three vertices for each face, counter-clockwise seen from greater values.
+    pub faces: DeviceBuffer<[u32; 3]>,
+    /// The unit normal of each vertex, if they were asked for.
+    pub normals: Option<DeviceBuffer<[f32; 3]>>,
+    /// How many there are; [`Counts::not_finite`] tells whether there may be holes.
+    pub counts: Counts,
+}
+
+impl TriangleBuffers {
+    /// The surface in host memory, without normals. Waits.
+    ///
+    /// # Errors
+    /// A stream that records; otherwise what the driver answered.
+    pub fn download(&self, stream: &Stream) -> Result<TriangleMesh> {
+        let points = self.vertices.to_vec(stream)?;
+        Ok(TriangleMesh { points, faces: self.faces.to_vec(stream)? })
+    }
+
+    /// The surface as a mesh for queries, which owns the buffers. Its indices are in range and not checked, so
+    /// nothing is waited for.
+    ///
+    /// # Errors
+    /// As [`Mesh::build`].
+    pub fn into_mesh(
+        self,
+        stream: &Stream,
+        geometry: &Geometry,
+        options: MeshOptions,
+    ) -> Result<Mesh<'static>> {
+        Mesh::build(stream, geometry, self.vertices, self.faces, options.unchecked())
+    }
+}
+
+/// Memory of the caller's that a surface is written to: [`MarchingCubes::extract_into`].
+///
+/// [`MarchingCubes::extract_into`]: super::MarchingCubes::extract_into
+#[derive(Debug)]
+pub struct Output<'a> {
+    vertices: DeviceSliceMut<'a, [f32; 3]>,
+    faces: DeviceSliceMut<'a, [u32; 3]>,
+    normals: Option<DeviceSliceMut<'a, [f32; 3]>>,
+    pub(super) counts: DeviceSliceMut<'a, Counts>,
+}
+
+impl<'a> Output<'a> {
+    /// Room for as many vertices and faces as there are elements, and one element that says how many there
+    /// are.
+    #[must_use]
+    pub fn new(
+        vertices: impl WriteView<'a, [f32; 3]>,
+        faces: impl WriteView<'a, [u32; 3]>,
+        counts: impl WriteView<'a, Counts>,
+    ) -> Self {
+        let (vertices, faces) = (vertices.write_view(), faces.write_view());
+        Self { vertices, faces, normals: None, counts: counts.write_view() }
+    }
+
+    /// With the unit normal of each vertex, across the surface towards greater values: as many elements as
+    /// there is room for vertices.
+    ///
+    /// It is that of the field's gradient, linear between the ends of the vertex's edge. There it is made of
+    /// central differences, one-sided at the border and beside numbers that are not finite. Zero where the
+    /// gradient is.
+    #[must_use]
+    pub fn normals(mut self, normals: impl WriteView<'a, [f32; 3]>) -> Self {
+        self.normals = Some(normals.write_view());
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.counts.len() != 1 {
+            let message = format!("counts have {} elements, not 1", self.counts.len());
+            return Err(Error::invalid(message));
+        }
+        let room = self.vertices.len();
+        match &self.normals {
+            Some(normals) if normals.len() != room => {
+                let message = format!("room for {} normals, and {room} vertices", normals.len());
+                Err(Error::invalid(message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many vertices and faces there is room for. Beyond 2^32 - 1 none has a number.
+    pub(super) fn capacities(&self) -> [u32; 2] {
+        let capacity = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        [capacity(self.vertices.len()), capacity(self.faces.len())]
+    }
+
+    pub(super) fn has_normals(&self) -> bool {
+        self.normals.is_some()
+    }
+
+    /// No graph comes between what is enqueued until all of these are dropped.
+    pub(super) fn sequences<'s>(&self, stream: &'s Stream) -> [Sequence<'s>; 4] {
+        let vertices = self.vertices.allocation();
+        let normals = self.normals.as_ref().map_or(vertices, |normals| normals.allocation());
+        [vertices, normals, self.faces.allocation(), self.counts.allocation()]
+            .map(|allocation| stream.sequence(allocation))
+    }
+}
+
+/// The output as an argument.
+#[derive(Debug)]
+pub(super) struct OutputArg<'o, 'a>(pub(super) &'o mut Output<'a>);
+
+// SAFETY: the pointers lead into the views, which are reported as written; kernels stay below the
+// capacities, which are not more than the views' lengths.
+unsafe impl KernelArg for OutputArg<'_, '_> {
+    type Abi = RawOutput;
+    const TYPE: ArgType = ArgType::value::<RawOutput>();
+
+    fn abi(&self) -> RawOutput {
+        let output = &*self.0;
+        let [vertex_capacity, face_capacity] = output.capacities();
+        RawOutput {
+            vertices: output.vertices.as_raw(),
+            normals: output.normals.as_ref().map_or(0, |normals| normals.as_raw()),
+            faces: output.faces.as_raw(),
+            vertex_capacity,
+            face_capacity,
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let output = &*self.0;
+        for view in std::iter::once(&output.vertices).chain(&output.normals) {
+            visitor.visit(view.allocation(), view.byte_range(), Access::Write)?;
+        }
+        visitor.visit(output.faces.allocation(), output.faces.byte_range(), Access::Write)
+    }
+}

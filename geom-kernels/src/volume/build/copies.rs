@@ -1,0 +1,56 @@
+//! Values of a box of a volume, as an array.
+
+use cuda_safe::{Error, Launch, Result, Stream, WriteView};
+
+use super::dense::{DenseArg, VoxelBox};
+use super::kernels::Kernels;
+use super::layout::RawNodes;
+use super::run::{LEAF_THREADS, MOST_BLOCKS};
+use crate::volume::{Value, Volume};
+
+impl Volume {
+    /// The grid's bytes as they are on the device: with boxes and counts, but, of one that was made there,
+    /// without statistics of values and without a checksum, and all of its capacity. See [`download`](Self::download). Waits.
+    ///
+    /// # Errors
+    /// A stream that records; what the driver answered.
+    pub fn download_bytes(&self, stream: &Stream) -> Result<Vec<u8>> {
+        self.memory()?.slice(..self.length())?.to_vec(stream)
+    }
+
+    /// Copies the values of a box of voxels, active or not, to an array: `dense[(x * ny + y) * nz + z]` becomes
+    /// that of `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. Where nothing is stored it is the background;
+    /// of indices and masks, what a lookup gives. It can be recorded in a graph.
+    ///
+    /// # Errors
+    /// Values of another type; another number of them than the box has voxels; a box that leaves the range from
+    /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise what loading the kernels and the driver
+    /// answered.
+    pub fn to_dense<'a, T: Value>(
+        &self,
+        stream: &Stream,
+        origin: [i32; 3],
+        dims: [usize; 3],
+        dense: impl WriteView<'a, T>,
+    ) -> Result<()> {
+        self.check_type(T::TYPE)?;
+        let voxels = VoxelBox::new(origin, dims)?;
+        let dense = dense.write_view();
+        if dense.len() != voxels.len() {
+            let n = dense.len();
+            return Err(Error::invalid(format!("room for {n} values of a box of {dims:?} voxels")));
+        }
+        if dense.is_empty() {
+            return Ok(());
+        }
+        let arg = DenseArg::of_box(voxels);
+        let n = arg.lattice_len();
+        let kernels = Kernels::new(self.geometry());
+        let launch = Launch::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
+        let layout = RawNodes::of(T::TYPE);
+        let args =
+            (layout, self.root_part()?, &arg, arg.lattice(), n as u32, dense.cast_mut::<u8>()?);
+        // SAFETY: reads the volume, in which all distances lead to nodes; writes the values of the box.
+        unsafe { kernels.dense()?.to_dense.launch(stream, launch, args) }
+    }
+}

@@ -1,0 +1,268 @@
+//! Volumes from dense arrays.
+
+use cuda_safe::{ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Result, Stream, UseVisitor};
+use nanovdb::ValueType;
+
+use super::VolumeOptions;
+use super::layout::{RawDense, RawLattice, RawTolerance};
+use super::run::{Fill, Work};
+use super::tiles::finish;
+use crate::Geometry;
+use crate::part::read;
+use crate::volume::{Value, Volume};
+
+/// Coordinates are from -`LIMIT` to below `LIMIT`: `coordinate_limit` in device/geom/volume/build_keys.cuh.
+const LIMIT: i64 = 1 << 23;
+
+/// Which voxels of an array are kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// All of them are active.
+    All,
+    /// Those that differ from the background by more than this, in one of their numbers. The others are
+    /// inactive and have the background; a leaf without active voxels is not there. A NaN differs.
+    Tolerance(f64),
+    /// Those of a narrow band: with an absolute value less than this. The others are inactive and have the
+    /// background, with a minus where they are negative. A leaf of voxels that are all negative and inactive is
+    /// a tile of its lower node with minus the background, so that what is inside stays so without storing it.
+    /// A NaN is in no band and not inside: such a voxel is inactive and has the background. With a width of 0
+    /// nothing is active. For `f32` and `f64`.
+    NarrowBand(f64),
+}
+
+/// How a dense array becomes a volume.
+#[derive(Debug, Clone)]
+pub struct DenseOptions<T> {
+    pub(super) volume: VolumeOptions<T>,
+    pub(super) origin: [i32; 3],
+    pub(super) keep: Keep,
+}
+
+impl<T: Value> DenseOptions<T> {
+    /// With this background and map; the first value is that of voxel (0, 0, 0), and what differs from the
+    /// background is kept.
+    #[must_use]
+    pub fn new(volume: VolumeOptions<T>) -> Self {
+        Self { volume, origin: [0; 3], keep: Keep::Tolerance(0.0) }
+    }
+
+    /// The voxel of the first value.
+    #[must_use]
+    pub fn origin(mut self, origin: [i32; 3]) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// Which voxels are kept.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+}
+
+impl<T: Value> Default for DenseOptions<T> {
+    /// What differs from zero is kept; index space is world space.
+    fn default() -> Self {
+        Self::new(VolumeOptions::default())
+    }
+}
+
+/// A box of voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VoxelBox {
+    pub(super) origin: [i32; 3],
+    pub(super) size: [u32; 3],
+}
+
+impl VoxelBox {
+    /// # Errors
+    /// One that leaves the range of coordinates, or has too many voxels.
+    pub(super) fn new(origin: [i32; 3], size: [usize; 3]) -> Result<Self> {
+        let out = || Error::invalid(format!("a box of {size:?} voxels from {origin:?} on"));
+        let mut small = [0; 3];
+        for ((small, size), origin) in small.iter_mut().zip(size).zip(origin) {
+            let (origin, size) = (i64::from(origin), i64::try_from(size).map_err(|_| out())?);
+            let inside =
+                origin >= -LIMIT && origin.checked_add(size).is_some_and(|end| end <= LIMIT);
+            *small = u32::try_from(size)
+                .ok()
+                .filter(|_| inside)
+                .ok_or_else(|| out().with_hint("coordinates are from -2^23 to below 2^23"))?;
+        }
+        let found = Self { origin, size: small };
+        // Leaves are numbered with 31 bits. Along each axis there are at most 2^21.
+        let leaves = found.lattice().count.iter().map(|n| u64::from(*n)).product::<u64>();
+        if leaves >= 1 << 31 {
+            return Err(out().with_hint("divide it: one call works on less than 2^31 leaves"));
+        }
+        Ok(found)
+    }
+
+    /// How many voxels it has.
+    pub(super) fn len(&self) -> usize {
+        // Less than 2^31 leaves, or none.
+        self.size.iter().map(|n| *n as usize).product()
+    }
+
+    /// The leaves that it touches.
+    pub(super) fn lattice(&self) -> RawLattice {
+        let first = self.origin.map(|at| at >> 3);
+        let mut count = [0; 3];
+        if !self.size.contains(&0) {
+            for axis in 0..3 {
+                let end = i64::from(self.origin[axis]) + i64::from(self.size[axis]);
+                // Below 2^21, and at least 1.
+                count[axis] = ((end - 1).div_euclid(8) - i64::from(first[axis]) + 1) as u32;
+            }
+        }
+        RawLattice { first, count }
+    }
+}
+
+/// An array as an argument: `geom::volume::DenseField`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DenseArg<'a> {
+    values: Option<DeviceSlice<'a, u8>>,
+    voxels: VoxelBox,
+    by_leaves: bool,
+    keep: Keep,
+}
+
+impl<'a> DenseArg<'a> {
+    /// Values of a box.
+    pub(super) fn new(values: DeviceSlice<'a, u8>, voxels: VoxelBox, keep: Keep) -> Self {
+        Self { values: Some(values), voxels, by_leaves: false, keep }
+    }
+
+    /// 512 values for each leaf of a box that is kept, in the order of their entries.
+    pub(super) fn by_leaves(self) -> Self {
+        Self { by_leaves: true, ..self }
+    }
+
+    /// A box alone.
+    pub(super) fn of_box(voxels: VoxelBox) -> Self {
+        Self { values: None, voxels, by_leaves: false, keep: Keep::All }
+    }
+
+    pub(super) fn lattice(&self) -> RawLattice {
+        self.voxels.lattice()
+    }
+
+    /// The leaves that it touches: less than 2^31.
+    pub(super) fn lattice_len(&self) -> usize {
+        self.lattice().count.iter().map(|n| *n as usize).product()
+    }
+}
+
+// SAFETY: the kernels read the values of the box, of which there are as many, or those of leaves by the places
+// of their entries.
+unsafe impl KernelArg for &DenseArg<'_> {
+    type Abi = RawDense;
+    const TYPE: ArgType = ArgType::value::<RawDense>();
+
+    fn abi(&self) -> RawDense {
+        let (keep, tolerance, width) = match self.keep {
+            Keep::All => (0, 0.0, 0.0),
+            Keep::Tolerance(tolerance) => (1, tolerance, 0.0),
+            Keep::NarrowBand(width) => (2, 0.0, width),
+        };
+        RawDense {
+            values: self.values.map_or(0, |values| values.as_raw()),
+            origin: self.voxels.origin,
+            size: self.voxels.size,
+            // A cast saturates, which is what is wanted.
+            tolerance: RawTolerance { real: tolerance, whole: tolerance as u64 },
+            width,
+            keep,
+            by_leaves: u32::from(self.by_leaves),
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.values.as_ref().map_or(Ok(()), |values| read(visitor, values))
+    }
+}
+
+/// What is kept, checked.
+pub(super) fn check<T: Value>(options: &DenseOptions<T>) -> Result<()> {
+    if matches!(T::TYPE, ValueType::Index | ValueType::OnIndex) {
+        return Err(Error::invalid(format!("volumes of {} have no values", T::TYPE)));
+    }
+    if options.volume.capacity.is_some() {
+        return Err(Error::invalid(
+            "a dense array does not become a volume that is built in place",
+        ));
+    }
+    match options.keep {
+        Keep::Tolerance(t) if t.is_nan() || t < 0.0 => {
+            Err(Error::invalid(format!("a tolerance of {t}")))
+        }
+        Keep::NarrowBand(width) if width.is_nan() || width < 0.0 => {
+            Err(Error::invalid(format!("a width of {width}")))
+        }
+        Keep::NarrowBand(_) if !matches!(T::TYPE, ValueType::F32 | ValueType::F64) => {
+            Err(Error::invalid(format!("a narrow band of {} values", T::TYPE)))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Volume {
+    /// A volume of the values of a box: `dense[(x * ny + y) * nz + z]` is that of the voxel
+    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. What is kept is told by the options; outside of the box
+    /// everything is inactive and has the background. Waits for the numbers of nodes before it allocates.
+    ///
+    /// # Errors
+    /// Another number of values than the box has, a box that leaves the range of coordinates (-2^23 to below
+    /// 2^23) or touches 2^31 leaves or more; options that are not for this type; on a stream that records; otherwise
+    /// what loading the kernels, allocating and the driver answered.
+    pub fn from_dense<'a, T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        dims: [usize; 3],
+        dense: impl Into<DeviceSlice<'a, T>>,
+        options: &DenseOptions<T>,
+    ) -> Result<Self> {
+        let dense = dense.into();
+        let voxels = checked_box(dims, dense.len(), options)?;
+        let arg = DenseArg::new(dense.cast()?, voxels, options.keep);
+        let n = arg.lattice_len();
+        let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
+        work.clear(stream)?;
+        if n != 0 {
+            work.dense_keys(stream, arg)?;
+        }
+        finish(stream, geometry, &options.volume, work, n, (None, Fill::Dense(arg)))
+    }
+
+    /// As [`from_dense`](Self::from_dense), of values in host memory.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_host_dense<T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        dims: [usize; 3],
+        dense: &[T],
+        options: &DenseOptions<T>,
+    ) -> Result<Self> {
+        checked_box(dims, dense.len(), options)?;
+        let dense = DeviceBuffer::from_slice(stream, dense)?;
+        Self::from_dense(stream, geometry, dims, &dense, options)
+    }
+}
+
+fn checked_box<T: Value>(
+    dims: [usize; 3],
+    values: usize,
+    options: &DenseOptions<T>,
+) -> Result<VoxelBox> {
+    check(options)?;
+    let voxels = VoxelBox::new(options.origin, dims)?;
+    if voxels.len() != values {
+        return Err(Error::invalid(format!("{values} values for a box of {dims:?} voxels")));
+    }
+    Ok(voxels)
+}

@@ -1,0 +1,121 @@
+//! What is in a volume, as lists.
+
+use cuda_safe::{Access, ArgType, DeviceBuffer, KernelArg, Launch, Result, Stream, UseVisitor};
+
+use super::kernels::Kernels;
+use super::layout::{RawLeaves, RawNodes};
+use crate::part::scratch;
+use crate::volume::Volume;
+use crate::volume::layout::{TREE_COUNTS, TREE_END};
+
+/// Where in a grid the number of values of indices lies.
+const VALUES: usize = 656;
+
+/// How much a volume has of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VolumeCounts {
+    /// Leaves of 8^3 voxels.
+    pub leaves: u32,
+    /// Lower nodes, of 128^3 voxels.
+    pub lower: u32,
+    /// Upper nodes, of 4096^3 voxels.
+    pub upper: u32,
+    /// Active tiles of lower nodes, of upper nodes and of the root: as the grid says.
+    pub active_tiles: [u32; 3],
+    /// Active voxels, those of active tiles among them.
+    pub active_voxels: u64,
+    /// Of volumes of indices: how many values those are for, the background's (0) among them. Else 0.
+    pub values: u64,
+}
+
+/// The leaves of a grid as an argument: `geom::volume::Leaves`.
+struct LeavesArg<'a>(&'a Volume);
+
+// SAFETY: the kernels read the grid, and of it as many leaves as it says it has.
+unsafe impl KernelArg for &LeavesArg<'_> {
+    type Abi = RawLeaves;
+    const TYPE: ArgType = ArgType::value::<RawLeaves>();
+
+    fn abi(&self) -> RawLeaves {
+        let bytes = RawNodes::of(self.0.value_type()).leaf_bytes;
+        RawLeaves { grid: self.0.raw().grid, bytes, unused: 0 }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let memory = self.0.memory()?;
+        visitor.visit(memory.allocation(), memory.byte_range(), Access::Read)
+    }
+}
+
+impl Volume {
+    /// How many nodes, active tiles and active voxels there are. Waits.
+    ///
+    /// # Errors
+    /// A stream that records; what the driver answered.
+    pub fn counts(&self, stream: &Stream) -> Result<VolumeCounts> {
+        let bytes = self.memory()?.slice(VALUES..TREE_END)?.to_vec(stream)?;
+        let word = |n: usize| {
+            let at = TREE_COUNTS - VALUES + 4 * n;
+            let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+            word.map_or(0, u32::from_le_bytes)
+        };
+        let values = bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+        Ok(VolumeCounts {
+            leaves: word(0),
+            lower: word(1),
+            upper: word(2),
+            active_tiles: [word(3), word(4), word(5)],
+            active_voxels: u64::from(word(6)) | u64::from(word(7)) << 32,
+            values: if self.value_type().is_index() { values } else { 0 },
+        })
+    }
+
+    /// The first voxel of each leaf, in the order of leaves. Waits for their number.
+    ///
+    /// # Errors
+    /// A stream that records; otherwise what loading the kernels, allocating and the driver answered.
+    pub fn tiles(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
+        let n = self.counts(stream)?.leaves;
+        let mut origins = DeviceBuffer::<[i32; 3]>::zeroed(stream, n as usize)?;
+        if n != 0 {
+            let kernels = Kernels::new(self.geometry());
+            let launch = Launch::cover(n as usize, 256);
+            let args = (&LeavesArg(self), n, &mut origins);
+            // SAFETY: writes the origins of at most n leaves.
+            unsafe { kernels.lists()?.list_leaves.launch(stream, launch, args)? };
+        }
+        Ok(origins)
+    }
+
+    /// The active voxels of leaves, leaf by leaf, in each with z fastest. Those of active tiles are not listed.
+    /// Waits for their number.
+    ///
+    /// # Errors
+    /// As [`tiles`](Self::tiles).
+    pub fn voxels(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
+        let n = self.counts(stream)?.leaves as usize;
+        if n == 0 {
+            return DeviceBuffer::zeroed(stream, 0);
+        }
+        let kernels = Kernels::new(self.geometry());
+        // SAFETY: both are written before they are read.
+        let (mut counts, mut offsets) =
+            unsafe { (scratch::<u32>(stream, n)?, scratch::<u64>(stream, n + 1)?) };
+        let leaves = LeavesArg(self);
+        // SAFETY: writes n counts.
+        unsafe {
+            let args = (&leaves, n as u32, &mut counts);
+            kernels.lists()?.count_voxels.launch(stream, Launch::cover(n, 256), args)?;
+        }
+        self.geometry().sort().offsets(stream, &counts, &mut offsets)?;
+        let total = offsets.slice(n..)?.to_vec(stream)?.first().copied().unwrap_or(0);
+        let mut voxels = DeviceBuffer::<[i32; 3]>::zeroed(stream, total as usize)?;
+        if total != 0 {
+            let launch = Launch::cover(32 * n, 256);
+            let args = (&leaves, n as u32, &offsets, total, &mut voxels);
+            // SAFETY: reads n offsets, and writes below the total.
+            unsafe { kernels.lists()?.list_voxels.launch(stream, launch, args)? };
+        }
+        Ok(voxels)
+    }
+}

@@ -1,0 +1,81 @@
+//! What a volume is made with.
+
+use nanovdb::{GridClass, Map, ValueType};
+
+use crate::volume::Value;
+
+/// Background, map and name of a volume that is made on the device.
+#[derive(Debug, Clone)]
+pub struct VolumeOptions<T> {
+    pub(super) background: T,
+    pub(in crate::volume) map: Map,
+    pub(in crate::volume) name: String,
+    pub(super) class: Option<GridClass>,
+    pub(super) capacity: Option<Capacity>,
+}
+
+/// Room for what a volume is built from again and again, so that nothing has to be allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Leaves of 8^3 voxels: each has its values.
+    pub leaves: u32,
+    /// Lower nodes, of up to 16^3 leaves each: 34 KB with values of 4 bytes.
+    pub lower: u32,
+    /// Upper nodes, of up to 32^3 lower ones each: 270 KB with values of 4 bytes.
+    pub upper: u32,
+    /// Entries of a list that it is built from: 28 bytes each.
+    pub entries: u32,
+}
+
+impl<T: Value> Default for VolumeOptions<T> {
+    /// Zero for the background; index space is world space.
+    fn default() -> Self {
+        Self::new(T::zeroed())
+    }
+}
+
+impl<T: Value> VolumeOptions<T> {
+    /// With the value that is had where nothing is stored; of a [`Bool`](crate::volume::Bool) other than 0 is 1.
+    /// Volumes of [`Index`](crate::volume::Index),
+    /// [`OnIndex`](crate::volume::OnIndex) and [`Mask`](crate::volume::Mask) have 0 there in any case.
+    #[must_use]
+    pub fn new(mut background: T) -> Self {
+        if T::TYPE == ValueType::Bool {
+            // Kernels copy it as it is.
+            for byte in bytemuck::bytes_of_mut(&mut background) {
+                *byte = u8::from(*byte != 0);
+            }
+        }
+        let map = Map::default();
+        Self { background, map, name: String::new(), class: None, capacity: None }
+    }
+
+    /// Where voxels lie in the world.
+    #[must_use]
+    pub fn map(mut self, map: Map) -> Self {
+        self.map = map;
+        self
+    }
+
+    /// The grid's name, of at most 255 bytes.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What the grid is for. Otherwise a topology for masks, an index grid for indices, else anything.
+    #[must_use]
+    pub fn class(mut self, class: GridClass) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// With room to be built again in place
+    /// ([`rebuild_from_tiles`](crate::volume::Volume::rebuild_from_tiles) and its like).
+    #[must_use]
+    pub fn capacity(mut self, capacity: Capacity) -> Self {
+        self.capacity = Some(capacity);
+        self
+    }
+}

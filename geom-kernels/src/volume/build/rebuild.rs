@@ -1,0 +1,151 @@
+//! Volumes that are built again in the memory that they have.
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+use nanovdb::{Map, ValueType};
+
+use super::run::{Fill, Listed, Work};
+use super::scratch::Shape;
+use super::tiles::{VoxelList, checked_values};
+use super::{BuildStatus, Capacity, VolumeOptions};
+use crate::Geometry;
+use crate::volume::directory::Directory;
+use crate::volume::{Value, Volume};
+
+/// What belongs to a volume that can be built again.
+#[derive(Debug)]
+pub(in crate::volume) struct Rebuild {
+    work: Work,
+    shape: Shape,
+    map: Map,
+}
+
+impl Rebuild {
+    /// A volume without voxels, with room for some.
+    pub(super) fn volume<T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        options: &VolumeOptions<T>,
+        capacity: Capacity,
+    ) -> Result<Volume> {
+        let mut work = Work::new(stream, geometry, options, capacity.entries as usize, false)?;
+        let room = [capacity.leaves, capacity.lower, capacity.upper];
+        let shape = Shape::new(&work.layout, room);
+        work.reserve(stream, room)?;
+        let directory = Directory::behind(shape.memory(&work.layout)?, usize::MAX)?;
+        let mut grid = DeviceBuffer::zeroed(stream, directory.memory())?;
+        work.clear(stream)?;
+        work.write(stream, &mut grid, shape, 0, (None, Fill::Tiles))?;
+        let built = (grid, shape.bytes as usize, directory);
+        let mut volume = Volume::built(stream, geometry, built, options)?;
+        volume.set_rebuild(Self { work, shape, map: options.map });
+        Ok(volume)
+    }
+
+    fn run(
+        &mut self,
+        stream: &Stream,
+        grid: &mut DeviceBuffer<u8>,
+        list: VoxelList<'_>,
+        fill: Fill<'_>,
+    ) -> Result<()> {
+        let n = list.len();
+        let listed = Listed { list, map: self.map };
+        self.work.clear(stream)?;
+        if n != 0 {
+            self.work.list_keys(stream, listed)?;
+            self.work.sort(stream, n)?;
+            self.work.find_nodes(stream, n, self.shape)?;
+        }
+        self.work.write(stream, grid, self.shape, n, (Some(listed), fill))
+    }
+}
+
+impl Volume {
+    /// Builds it again as [`from_tiles`](Self::from_tiles) does, in the memory that it has: nothing is allocated
+    /// or waited for, and it can be recorded in a graph, which builds from what the list then has.
+    ///
+    /// If there are more nodes than have room, the volume stays what it was: [`build_status`](Self::build_status)
+    /// tells how many are needed.
+    ///
+    /// The list, and values, are read more than once: a graph that writes them belongs on this stream too.
+    ///
+    /// # Errors
+    /// After one of loading the kernels or of the driver, the volume answers nothing until a build succeeds. A volume without a [capacity](VolumeOptions::capacity); more voxels than that has entries; otherwise what
+    /// loading the kernels and the driver answered.
+    pub fn rebuild_from_tiles<'a>(
+        &mut self,
+        stream: &Stream,
+        tiles: impl Into<VoxelList<'a>>,
+    ) -> Result<()> {
+        self.rebuild(stream, tiles.into(), Fill::Tiles)
+    }
+
+    /// Builds it again as [`from_voxels`](Self::from_voxels) does; else as
+    /// [`rebuild_from_tiles`](Self::rebuild_from_tiles).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rebuild_from_voxels<'a>(
+        &mut self,
+        stream: &Stream,
+        voxels: impl Into<VoxelList<'a>>,
+    ) -> Result<()> {
+        self.rebuild(stream, voxels.into(), Fill::Voxels(None))
+    }
+
+    /// Builds it again as [`from_voxels_with`](Self::from_voxels_with) does; else as
+    /// [`rebuild_from_tiles`](Self::rebuild_from_tiles).
+    ///
+    /// # Errors
+    /// As there; values of another type, or not as many as voxels.
+    pub fn rebuild_from_voxels_with<'a, T: Value>(
+        &mut self,
+        stream: &Stream,
+        voxels: impl Into<VoxelList<'a>>,
+        values: impl Into<DeviceSlice<'a, T>>,
+    ) -> Result<()> {
+        self.check_type(T::TYPE)?;
+        let voxels = voxels.into();
+        let values = checked_values(voxels, values.into())?;
+        self.rebuild(stream, voxels, Fill::Voxels(Some(values)))
+    }
+
+    /// How the last build in place came out. Waits.
+    ///
+    /// # Errors
+    /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; a stream that records; what
+    /// the driver answered.
+    pub fn build_status(&self, stream: &Stream) -> Result<BuildStatus> {
+        let Some(rebuild) = self.rebuild_state() else {
+            return Err(no_capacity(self.value_type()));
+        };
+        self.memory()?;
+        Ok(rebuild.work.state(stream)?.into())
+    }
+
+    pub(super) fn rebuild(
+        &mut self,
+        stream: &Stream,
+        list: VoxelList<'_>,
+        fill: Fill<'_>,
+    ) -> Result<()> {
+        let value_type = self.value_type();
+        let (memory, Some(rebuild)) = self.memory_and_rebuild() else {
+            return Err(no_capacity(value_type));
+        };
+        let _sequence = stream.sequence(memory.allocation());
+        let (n, room) = (list.len(), rebuild.work.room());
+        if n > room {
+            return Err(Error::invalid(format!("{n} entries, and room for {room}"))
+                .with_hint("`Capacity::entries` is that of the longest list"));
+        }
+        let built = rebuild.run(stream, memory, list, fill);
+        let built = built.and_then(|()| self.write_directory(stream));
+        self.set_built(built)
+    }
+}
+
+fn no_capacity(value_type: ValueType) -> Error {
+    Error::invalid(format!("a volume of {value_type} that was made without a capacity"))
+        .with_hint("`VolumeOptions::capacity` makes one that is built in place")
+}

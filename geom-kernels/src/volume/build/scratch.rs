@@ -1,0 +1,221 @@
+//! The memory that a build works in.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
+
+use super::layout::{BuildState, RawNodes};
+use crate::part::scratch;
+use crate::sort::{Buffers, Digits, Layout};
+use crate::volume::layout::TREE_END;
+
+/// Every part begins at a multiple of as many bytes.
+const ALIGNMENT: usize = 256;
+
+/// The entries of a tile that is looked through for nodes: `NodeTile` in device/geom/volume/build_order.cuh.
+const NODE_TILE: usize = 256 * 8;
+/// The leaves of a tile of sums: `volume_scan` in device/kernels/volume_build.cu.
+const SCAN_TILE: usize = 256 * 16;
+
+/// Where parts lie that follow each other.
+#[derive(Debug, Default)]
+struct Parts {
+    end: usize,
+}
+
+impl Parts {
+    fn next(&mut self, bytes: usize) -> Range<usize> {
+        let begin = self.end;
+        let end = begin.saturating_add(bytes);
+        self.end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        begin..end
+    }
+}
+
+/// The memory of a list of entries: keys, their order, and what is found out about them.
+#[derive(Debug)]
+pub(super) struct Entries {
+    pub(super) memory: DeviceBuffer<u8>,
+    /// How many there is room for.
+    pub(super) room: usize,
+    pub(super) state: Range<usize>,
+    pub(super) chains: Range<usize>,
+    pub(super) asks: Range<usize>,
+    pub(super) keys: [Range<usize>; 2],
+    pub(super) places: [Range<usize>; 2],
+    pub(super) sort: Range<usize>,
+}
+
+/// How entries are sorted: by all bits, of which those that are the same in all keys take no time.
+pub(super) fn order(n: usize) -> Result<Layout> {
+    Layout::new::<u64>(n, Digits::new(0, u64::BITS))
+}
+
+/// The tiles of `n` entries.
+pub(super) fn node_tiles(n: usize) -> usize {
+    n.div_ceil(NODE_TILE)
+}
+
+/// The tiles of `n` leaves.
+pub(super) fn scan_tiles(n: usize) -> usize {
+    n.div_ceil(SCAN_TILE)
+}
+
+impl Entries {
+    /// # Errors
+    /// 2^31 entries or more; what allocating answered.
+    pub(super) fn new(stream: &Stream, room: usize, asks: bool) -> Result<Self> {
+        let mut parts = Parts::default();
+        let state = parts.next(size_of::<BuildState>());
+        let chains = parts.next(3 * 8 * (1 + node_tiles(room)));
+        let asks = parts.next(if asks { room } else { 0 });
+        let keys = [parts.next(8 * room), parts.next(8 * room)];
+        let places = [parts.next(4 * room), parts.next(4 * room)];
+        let sort = parts.next(4 * order(room)?.words());
+        // SAFETY: a build clears the state and the chains, writes keys and asks, and sorts, before it
+        // reads them.
+        let memory = unsafe { scratch::<u8>(stream, parts.end)? };
+        Ok(Self { memory, room, state, chains, asks, keys, places, sort })
+    }
+
+    /// Calls `sort` with the keys and places of `n` entries, two buffers of each, and the sort's state.
+    pub(super) fn with_pairs<R>(
+        &mut self,
+        n: usize,
+        sort: impl FnOnce(&mut Buffers<'_, u64>, &mut DeviceSliceMut<'_, u32>) -> Result<R>,
+    ) -> Result<R> {
+        let [first, second] = self.keys.each_ref().map(|part| part.start);
+        let [first_places, second_places] = self.places.each_ref().map(|part| part.start);
+        let state = self.sort.start;
+        // The parts lie one after the other, in this order.
+        let all = self.memory.slice_mut(first..self.sort.end)?;
+        let (all, state_part) = all.split_at_mut(state - first)?;
+        let (all, second_places_part) = all.split_at_mut(second_places - first)?;
+        let (all, first_places_part) = all.split_at_mut(first_places - first)?;
+        let (first_part, second_part) = all.split_at_mut(second - first)?;
+        let mut buffers = Buffers {
+            keys: [of_type(first_part, 8 * n)?, of_type(second_part, 8 * n)?],
+            values: [of_type(first_places_part, 4 * n)?, of_type(second_places_part, 4 * n)?],
+        };
+        let words = self.sort.len();
+        sort(&mut buffers, &mut of_type(state_part, words)?)
+    }
+
+    /// The state. Waits.
+    pub(super) fn state(&self, stream: &Stream) -> Result<BuildState> {
+        let bytes = self.memory.slice(self.state.clone())?.to_vec(stream)?;
+        Ok(bytemuck::pod_read_unaligned(&bytes))
+    }
+}
+
+/// The first `bytes` of a view, as elements of another type.
+fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
+    let (begin, _) = view.split_at_mut(bytes)?;
+    begin.cast_mut()
+}
+
+/// What builds of one kind of volume begin with: the values that they need, and a head.
+#[derive(Debug)]
+pub(super) struct Basics {
+    pub(super) memory: DeviceBuffer<u8>,
+    pub(super) constants: Range<usize>,
+    pub(super) head: Range<usize>,
+}
+
+impl Basics {
+    pub(super) fn new(stream: &Stream, constants: &[u8], head: &[u8]) -> Result<Self> {
+        let mut parts = Parts::default();
+        let (constants_part, head_part) = (parts.next(constants.len()), parts.next(head.len()));
+        let mut bytes = constants.to_vec();
+        bytes.resize(head_part.start, 0);
+        bytes.extend_from_slice(head);
+        let memory = DeviceBuffer::from_slice(stream, &bytes)?;
+        Ok(Self { memory, constants: constants_part, head: head_part })
+    }
+}
+
+/// The memory of lists of nodes.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) memory: DeviceBuffer<u8>,
+    pub(super) leaf_keys: Range<usize>,
+    pub(super) leaf_first: Range<usize>,
+    pub(super) leaf_active: Range<usize>,
+    pub(super) lower_keys: Range<usize>,
+    pub(super) lower_first: Range<usize>,
+    pub(super) lower_entry: Range<usize>,
+    pub(super) upper_keys: Range<usize>,
+    pub(super) upper_first: Range<usize>,
+    pub(super) before: Range<usize>,
+    pub(super) scan: Range<usize>,
+}
+
+impl Nodes {
+    /// With room for so many leaves, lower and upper nodes; with sums over leaves if `numbered`.
+    pub(super) fn new(
+        stream: &Stream,
+        [leaves, lower, upper]: [usize; 3],
+        numbered: bool,
+    ) -> Result<Self> {
+        let mut parts = Parts::default();
+        let leaf_keys = parts.next(8 * leaves);
+        let leaf_first = parts.next(4 * leaves);
+        let leaf_active = parts.next(4 * leaves);
+        let lower_keys = parts.next(8 * lower);
+        let lower_first = parts.next(4 * lower);
+        let lower_entry = parts.next(4 * lower);
+        let upper_keys = parts.next(8 * upper);
+        let upper_first = parts.next(4 * upper);
+        let before = parts.next(if numbered { 8 * leaves } else { 0 });
+        let scan = parts.next(if numbered { 8 * (1 + 2 * scan_tiles(leaves)) } else { 0 });
+        // SAFETY: a build writes all of it before it reads it, but for the active voxels of leaves that there
+        // are not, which are cleared.
+        let mut memory = unsafe { scratch::<u8>(stream, parts.end)? };
+        memory.slice_mut(leaf_active.clone())?.fill(stream, 0)?;
+        Ok(Self {
+            memory,
+            leaf_keys,
+            leaf_first,
+            leaf_active,
+            lower_keys,
+            lower_first,
+            lower_entry,
+            upper_keys,
+            upper_first,
+            before,
+            scan,
+        })
+    }
+}
+
+/// Where the nodes of a grid lie, in bytes from its beginning, with room for so many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// For leaves, lower and upper nodes.
+    pub(super) room: [u32; 3],
+    pub(super) leaf_at: u64,
+    pub(super) lower_at: u64,
+    pub(super) upper_at: u64,
+    pub(super) bytes: u64,
+}
+
+impl Shape {
+    pub(super) fn new(layout: &RawNodes, room: [u32; 3]) -> Self {
+        let [leaves, lower, upper] = room.map(u64::from);
+        let root = TREE_END as u64 + u64::from(layout.root_bytes);
+        // 2^32 nodes of less than 2^21 bytes.
+        let upper_at = root + upper * u64::from(layout.tile_bytes);
+        let lower_at = upper_at + upper * u64::from(layout.upper_bytes);
+        let leaf_at = lower_at + lower * u64::from(layout.lower_bytes);
+        let bytes = leaf_at + leaves * u64::from(layout.leaf_bytes);
+        Self { room, leaf_at, lower_at, upper_at, bytes }
+    }
+
+    /// The bytes of a grid's memory: readers may look at a tile of the root where there is none.
+    pub(super) fn memory(&self, layout: &RawNodes) -> Result<usize> {
+        let tile = TREE_END as u64 + u64::from(layout.root_bytes + layout.tile_bytes);
+        let bytes = self.bytes.max(tile);
+        usize::try_from(bytes).map_err(|_| Error::invalid(format!("a grid of {bytes} bytes")))
+    }
+}

@@ -1,0 +1,197 @@
+//! Volumes from lists of leaves and of voxels.
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+use nanovdb::ValueType;
+
+use super::VolumeOptions;
+use super::rebuild::Rebuild;
+use super::run::{Fill, Listed, Work};
+use super::scratch::Shape;
+use crate::Geometry;
+use crate::part::scratch;
+use crate::volume::directory::Directory;
+use crate::volume::{Value, Volume};
+
+/// A list of voxels on the device, in any order; some may be there more than once.
+///
+/// A voxel has coordinates from -2^23 to below 2^23. Others, and points that are not finite, are left out.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum VoxelList<'a> {
+    /// By their index coordinates.
+    Indices(DeviceSlice<'a, [i32; 3]>),
+    /// By points in the world: of each the voxel that is nearest in index space. Halfway between two it is that
+    /// with the greater coordinate.
+    Points(DeviceSlice<'a, [f32; 3]>),
+}
+
+impl VoxelList<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Indices(voxels) => voxels.len(),
+            Self::Points(points) => points.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> From<DeviceSlice<'a, [i32; 3]>> for VoxelList<'a> {
+    fn from(voxels: DeviceSlice<'a, [i32; 3]>) -> Self {
+        Self::Indices(voxels)
+    }
+}
+
+impl<'a> From<&'a DeviceBuffer<[i32; 3]>> for VoxelList<'a> {
+    fn from(voxels: &'a DeviceBuffer<[i32; 3]>) -> Self {
+        Self::Indices(voxels.as_slice())
+    }
+}
+
+impl<'a> From<DeviceSlice<'a, [f32; 3]>> for VoxelList<'a> {
+    fn from(points: DeviceSlice<'a, [f32; 3]>) -> Self {
+        Self::Points(points)
+    }
+}
+
+impl<'a> From<&'a DeviceBuffer<[f32; 3]>> for VoxelList<'a> {
+    fn from(points: &'a DeviceBuffer<[f32; 3]>) -> Self {
+        Self::Points(points.as_slice())
+    }
+}
+
+impl Volume {
+    /// A volume with the leaves, of 8^3 voxels, that these voxels lie in. All voxels of these leaves are active
+    /// and have the background, for a kernel of your own to store values
+    /// (`geom/volume/iterate.cuh`, [`view_mut`](Self::view_mut)).
+    ///
+    /// Waits for the numbers of nodes before it allocates; with a [capacity](VolumeOptions::capacity) it does
+    /// not wait, and [`build_status`](Self::build_status) tells whether there was room.
+    ///
+    /// # Errors
+    /// A name or class that cannot be; 2^31 voxels or more; more than the capacity has entries; on a stream that
+    /// records; otherwise what loading the kernels, allocating and the driver answered.
+    pub fn from_tiles<'a, T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        tiles: impl Into<VoxelList<'a>>,
+        options: &VolumeOptions<T>,
+    ) -> Result<Self> {
+        from_list(stream, geometry, tiles.into(), options, Fill::Tiles)
+    }
+
+    /// A volume with exactly these voxels active. Their values are the background; volumes of
+    /// [`OnIndex`](crate::volume::OnIndex) number them from 1 on, leaf by leaf.
+    ///
+    /// # Errors
+    /// As [`from_tiles`](Self::from_tiles).
+    pub fn from_voxels<'a, T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        voxels: impl Into<VoxelList<'a>>,
+        options: &VolumeOptions<T>,
+    ) -> Result<Self> {
+        from_list(stream, geometry, voxels.into(), options, Fill::Voxels(None))
+    }
+
+    /// As [`from_voxels`](Self::from_voxels), with a value for each voxel of the list. Of several for one voxel,
+    /// the first counts.
+    ///
+    /// # Errors
+    /// As [`from_tiles`](Self::from_tiles); not as many values as voxels; a type that has no values.
+    pub fn from_voxels_with<'a, T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        voxels: impl Into<VoxelList<'a>>,
+        values: impl Into<DeviceSlice<'a, T>>,
+        options: &VolumeOptions<T>,
+    ) -> Result<Self> {
+        let voxels = voxels.into();
+        let values = checked_values(voxels, values.into())?;
+        from_list(stream, geometry, voxels, options, Fill::Voxels(Some(values)))
+    }
+}
+
+/// Values beside a list, as bytes.
+pub(super) fn checked_values<'a, T: Value>(
+    voxels: VoxelList<'_>,
+    values: DeviceSlice<'a, T>,
+) -> Result<DeviceSlice<'a, u8>> {
+    if matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex) {
+        return Err(Error::invalid(format!("volumes of {} have no values", T::TYPE)));
+    }
+    let (n, wanted) = (values.len(), voxels.len());
+    if n != wanted {
+        return Err(Error::invalid(format!("{n} values for {wanted} voxels")));
+    }
+    values.cast()
+}
+
+fn from_list<T: Value>(
+    stream: &Stream,
+    geometry: &Geometry,
+    list: VoxelList<'_>,
+    options: &VolumeOptions<T>,
+    fill: Fill<'_>,
+) -> Result<Volume> {
+    if let Some(capacity) = options.capacity {
+        let mut volume = Rebuild::volume(stream, geometry, options, capacity)?;
+        volume.rebuild(stream, list, fill)?;
+        return Ok(volume);
+    }
+    let n = list.len();
+    let mut work = Work::new(stream, geometry, options, n, false)?;
+    let listed = Listed { list, map: options.map };
+    work.clear(stream)?;
+    if n != 0 {
+        work.list_keys(stream, listed)?;
+    }
+    finish(stream, geometry, options, work, n, (Some(listed), fill))
+}
+
+/// A volume of entries whose keys are written: sorts them, waits for their numbers, allocates and builds.
+pub(super) fn finish<T: Value>(
+    stream: &Stream,
+    geometry: &Geometry,
+    options: &VolumeOptions<T>,
+    mut work: Work,
+    n: usize,
+    what: (Option<Listed<'_>>, Fill<'_>),
+) -> Result<Volume> {
+    work.sort(stream, n)?;
+    work.find_nodes(stream, n, Shape::new(&work.layout, [0; 3]))?;
+    let room = match n {
+        0 => [0; 3],
+        _ => {
+            let state = work.state(stream)?;
+            [state.leaves, state.lower, state.upper]
+        }
+    };
+    let shape = Shape::new(&work.layout, room);
+    let bytes = shape.memory(&work.layout)?;
+    // Entries may all have been left out.
+    let n = if room[2] == 0 { 0 } else { n };
+    let leaves = match what.1 {
+        Fill::Dense(dense) => dense.lattice_len(),
+        Fill::Tiles | Fill::Voxels(_) => usize::MAX,
+    };
+    let directory = Directory::behind(bytes, leaves)?;
+    let mut grid = match n {
+        0 => DeviceBuffer::zeroed(stream, directory.memory())?,
+        // SAFETY: the kernels write every byte of every node, of which there are as many as have room.
+        _ => unsafe { scratch::<u8>(stream, directory.memory())? },
+    };
+    if n != 0 {
+        work.reserve(stream, room)?;
+        work.find_nodes(stream, n, shape)?;
+    }
+    work.write(stream, &mut grid, shape, n, what)?;
+    // `Shape::memory` has seen that it fits.
+    Volume::built(stream, geometry, (grid, shape.bytes as usize, directory), options)
+}

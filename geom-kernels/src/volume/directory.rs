@@ -1,0 +1,79 @@
+//! The short way to a volume's leaves, which lies behind the grid: `device/geom/volume/directory.cuh`.
+
+use cuda_safe::{Access, DeviceBuffer, Error, Launch, Result, Stream};
+use nanovdb::ValueType;
+
+use super::build::RawNodes;
+use crate::Geometry;
+use crate::geometry::{Group, Source};
+use crate::part::Part;
+
+/// The size of `geom::volume::Directory`, and what it is aligned to.
+const HEAD: usize = 32;
+
+/// What part of a grid's size the directory may have.
+const SHARE: usize = 8;
+
+/// The most entries: products of sizes stay below 2^32.
+const MOST_ENTRIES: usize = 1 << 30;
+
+/// The most blocks that a launch has: each does what others would do.
+const MOST_BLOCKS: u32 = 1 << 12;
+
+/// Where it is, and how many entries it has room for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Directory {
+    pub(super) at: usize,
+    room: u32,
+}
+
+impl Directory {
+    /// For a grid of so many bytes, whose box has at most `leaves` leaves. If that is more than an eighth of the
+    /// grid has room for, it gets that room, in case that the box is smaller.
+    pub(super) fn behind(grid: usize, leaves: usize) -> Result<Self> {
+        let most = (grid / SHARE / size_of::<u32>()).min(MOST_ENTRIES);
+        // At least one, at which those who look elsewhere look.
+        let room = leaves.min(most).max(1) as u32;
+        let too_long = || Error::invalid(format!("a grid of {grid} bytes"));
+        let at = grid.checked_next_multiple_of(HEAD).ok_or_else(too_long)?;
+        let directory = Self { at, room };
+        directory.end().ok_or_else(too_long)?;
+        Ok(directory)
+    }
+
+    fn end(self) -> Option<usize> {
+        self.at.checked_add(HEAD + size_of::<u32>() * self.room as usize)
+    }
+
+    /// The bytes of the grid and the directory.
+    pub(super) fn memory(self) -> usize {
+        // `behind` has seen that there are as many.
+        self.end().unwrap_or(usize::MAX)
+    }
+
+    /// Writes it, for the tree that is there now.
+    pub(super) fn write(
+        self,
+        stream: &Stream,
+        geometry: &Geometry,
+        value_type: ValueType,
+        memory: &DeviceBuffer<u8>,
+        root: usize,
+    ) -> Result<()> {
+        // The geometry keeps the module; a kernel more is no work.
+        let group = Group::<1>::default();
+        let [kernel] =
+            group.get(geometry, Source::VolumeDirectory, || ["volume_directory".to_owned()])?;
+        let launch = Launch::new(self.room.div_ceil(256).min(MOST_BLOCKS), 256);
+        let part = |range, access| Part::of(memory, range, access);
+        let args = (
+            RawNodes::of(value_type),
+            part(0..self.at, Access::Read),
+            part(root..self.at, Access::Read),
+            self.room,
+            part(self.at..self.memory(), Access::Write),
+        );
+        // SAFETY: reads the tree, whose distances all lead to nodes; writes the head and at most `room` entries.
+        unsafe { kernel.launch(stream, launch, args) }
+    }
+}

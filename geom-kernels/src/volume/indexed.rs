@@ -1,0 +1,193 @@
+//! Grids of indices, whose values are in arrays elsewhere.
+
+use cuda_safe::{
+    ArgType, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream,
+    UseVisitor, WriteView,
+};
+use nanovdb::ValueType;
+
+use super::sample::no_gradient;
+use super::samples::{Samples, same_length};
+use super::{Index, Interpolated, Interpolation, OnIndex, Value, Volume};
+use crate::hash_grid::Real;
+use crate::part::{read, read_part};
+
+/// The values of the voxels of an index grid: that of index i is `values[i - 1]`, and index 0 has the
+/// background. To kernels it is a `geom::IndexedValues<V>` by value.
+///
+/// (Arrays that NanoVDB's own functions are given have one element more, the first, which is the
+/// background's.)
+#[derive(Debug, Clone, Copy)]
+pub struct IndexedValues<'a, V: Interpolated> {
+    values: DeviceSlice<'a, V>,
+    background: V,
+}
+
+impl<'a, V: Interpolated> IndexedValues<'a, V> {
+    /// An array, and the value where nothing is stored.
+    #[must_use]
+    pub fn new(values: impl Into<DeviceSlice<'a, V>>, background: V) -> Self {
+        Self { values: values.into(), background }
+    }
+
+    /// How many values there are in the array.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether the array is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// `geom::IndexedValues`.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub struct RawIndexedValues<V> {
+    pub(crate) data: u64,
+    pub(crate) count: u64,
+    pub(crate) background: V,
+}
+
+// SAFETY: repr(C); LAYOUTS has it as geom::IndexedValues, of each of these.
+unsafe impl<V: Interpolated> DeviceRepr for RawIndexedValues<V> {}
+
+// SAFETY: kernels read the elements that there are.
+unsafe impl<V: Interpolated> KernelArg for IndexedValues<'_, V> {
+    type Abi = RawIndexedValues<V>;
+    const TYPE: ArgType = ArgType::value::<RawIndexedValues<V>>();
+
+    fn abi(&self) -> RawIndexedValues<V> {
+        RawIndexedValues {
+            data: self.values.as_raw(),
+            count: self.values.len() as u64,
+            background: self.background,
+        }
+    }
+
+    fn uses<U: UseVisitor>(&self, visitor: &mut U) -> Result<()> {
+        read(visitor, &self.values)
+    }
+}
+
+impl Volume {
+    /// As [`sample`](Self::sample), of an index grid ([`Index`] or [`OnIndex`]) whose values are in an array.
+    ///
+    /// The array has an element for each index from 1 on. Of a volume that was made on the device only the
+    /// device knows how many these are ([`counts`](Self::counts)): there any array is taken, and an index
+    /// beyond its end has the background.
+    ///
+    /// # Errors
+    /// The volume has values of its own; it came from the host and `values` has not as many elements as it has
+    /// indices, which is [`value_count`](Self::value_count) less one; `out` has another length than there are
+    /// positions; otherwise what the driver answered.
+    pub fn sample_indexed<'b, P: Real, V: Interpolated>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        values: &IndexedValues<'_, V>,
+        out: impl WriteView<'b, V>,
+    ) -> Result<()> {
+        self.indexed(stream, samples, interpolation, values, out.write_view(), None)
+    }
+
+    /// As [`sample_with_gradient`](Self::sample_with_gradient), of an index grid whose values are in an array.
+    ///
+    /// # Errors
+    /// As [`sample_indexed`](Self::sample_indexed), of `gradients` too; the nearest value has no gradient.
+    pub fn sample_indexed_with_gradient<'b, 'c, P: Real, V: Interpolated>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        values: &IndexedValues<'_, V>,
+        out: impl WriteView<'b, V>,
+        gradients: impl WriteView<'c, V::Gradient>,
+    ) -> Result<()> {
+        let gradients = gradients.write_view();
+        same_length("gradients", gradients.len(), samples.len())?;
+        if interpolation == Interpolation::Nearest {
+            return Err(no_gradient());
+        }
+        self.indexed(stream, samples, interpolation, values, out.write_view(), Some(gradients))
+    }
+
+    fn indexed<P: Real, V: Interpolated>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        values: &IndexedValues<'_, V>,
+        out: DeviceSliceMut<'_, V>,
+        gradients: Option<DeviceSliceMut<'_, V::Gradient>>,
+    ) -> Result<()> {
+        let there = self.value_type();
+        if !there.is_index() {
+            let name = there.name();
+            return Err(Error::invalid(format!("a volume of {name} has its own values")));
+        }
+        // Those of a volume that was made on the device are not known here; no kernel reads beyond the array.
+        let count = values.len() as u64;
+        if let Some(wanted) = self.value_count().map(|count| count.saturating_sub(1))
+            && count != wanted
+        {
+            let what = format!("{count} values for a volume of {wanted} indices, from 1 on");
+            return Err(Error::invalid(what));
+        }
+        same_length("values", out.len(), samples.len())?;
+        let [nearest, trilinear, tricubic] = self.indexing(V::TYPE, Samples::<P>::WIDE)?;
+        let kernel = match interpolation {
+            Interpolation::Nearest => Ask::Nearest(nearest),
+            Interpolation::Trilinear => Ask::Between(trilinear),
+            Interpolation::Tricubic => Ask::Between(tricubic),
+        };
+        match there {
+            ValueType::Index => {
+                self.ask::<Index, P, V>(stream, samples, &kernel, values, out, gradients)
+            }
+            _ => self.ask::<OnIndex, P, V>(stream, samples, &kernel, values, out, gradients),
+        }
+    }
+
+    fn ask<T: Value, P: Real, V: Interpolated>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        kernel: &Ask<'_>,
+        values: &IndexedValues<'_, V>,
+        mut out: DeviceSliceMut<'_, V>,
+        mut gradients: Option<DeviceSliceMut<'_, V::Gradient>>,
+    ) -> Result<()> {
+        let (view, values) = (self.view::<T>()?, *values);
+        samples.in_parts(|part, launch, range| {
+            let out = out.slice_mut(range.clone())?;
+            match (kernel, &mut gradients) {
+                (Ask::Nearest(kernel), _) => {
+                    // SAFETY: writes one value for each position.
+                    unsafe { kernel.launch(stream, launch, (view, part, values, out)) }
+                }
+                (Ask::Between(kernel), Some(gradients)) => {
+                    let args = (view, part, values, out, gradients.slice_mut(range)?);
+                    // SAFETY: writes one value and one gradient for each position.
+                    unsafe { kernel.launch(stream, launch, args) }
+                }
+                (Ask::Between(kernel), None) => {
+                    let args = (view, part, values, out, read_part::<u8>(None));
+                    // SAFETY: writes one value for each position, and nothing through the null pointer.
+                    unsafe { kernel.launch(stream, launch, args) }
+                }
+            }
+        })
+    }
+}
+
+/// A kernel, and whether it knows of gradients.
+enum Ask<'a> {
+    Nearest(&'a Kernel),
+    Between(&'a Kernel),
+}

@@ -1,0 +1,132 @@
+//! Rays through volumes: where the field first crosses a value, and its integral.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::{
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, Result, Stream, WriteView,
+};
+use nanovdb::ValueType;
+
+use super::samples::{in_parts, same_length};
+use super::{Value, Volume};
+use crate::Ray;
+use crate::geometry::Source;
+
+/// Where a ray first crosses a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct VolumeHit {
+    /// Where on the ray; infinite if it does not cross, and then all else is 0.
+    pub t: f32,
+    /// 1 if the ray comes from where the field is not less than the value, else 0.
+    pub enters: u32,
+    /// The least corner of the cell that this is in. The position in index space is `cell + place`.
+    pub cell: [i32; 3],
+    /// Where in the cell: from 0 to 1.
+    pub place: [f32; 3],
+    /// The field's gradient in the world, of length 1: it points to greater values. 0 if it is 0 there.
+    pub normal: [f32; 3],
+}
+
+// SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::VolumeHit.
+unsafe impl DeviceRepr for VolumeHit {}
+
+impl Volume {
+    /// Where each ray of the world first crosses `iso`: the first t at which the field changes between less
+    /// than `iso` and not less. Of level sets, with 0, that is the surface.
+    ///
+    /// The field is the trilinear interpolation of the voxels, also of inactive ones, and of the background
+    /// where nothing is stored. Crossings are roots of the cubics that it is along a ray, in f64, and no cell
+    /// is left out: tiles and empty space are skipped as far as they are constant (K. Museth, "Hierarchical
+    /// Digital Differential Analyzer for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks). What may
+    /// be missed is a pair of crossings between which the field differs from `iso` by no more than rounding.
+    /// Rays that begin where the field is less find where they leave. Nothing is found in cells in which a
+    /// corner is not finite and corners are on both sides, nor beyond ±2^30 voxels. Answers are the same bits
+    /// on every device.
+    ///
+    /// # Errors
+    /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise what
+    /// the driver answered.
+    pub fn first_crossings<'a, 'b>(
+        &self,
+        stream: &Stream,
+        rays: impl Into<DeviceSlice<'a, Ray>>,
+        iso: f64,
+        hits: impl WriteView<'b, VolumeHit>,
+    ) -> Result<()> {
+        let (rays, hits) = (rays.into(), hits.write_view());
+        same_length("hits", hits.len(), rays.len())?;
+        match self.value_type() {
+            ValueType::F32 => self.cross::<f32>(stream, rays, iso, hits),
+            ValueType::F64 => self.cross::<f64>(stream, rays, iso, hits),
+            other => Err(not_a_number(other)),
+        }
+    }
+
+    /// The integral of the field along each ray of the world, over its t from `t_min` to `t_max`; times the
+    /// length of the direction, it is that over length.
+    ///
+    /// The field is that of [`first_crossings`](Self::first_crossings); the integral of the cubic in each
+    /// cell is exact but for rounding, in f64. What lies beyond ±2^30 voxels counts as 0, so integrals over
+    /// rays without an end are finite. A ray that is not valid ([`Ray`]) has 0.
+    ///
+    /// # Errors
+    /// Values that are neither `f32` nor `f64`; `integrals` has another length than there are rays; otherwise
+    /// what the driver answered.
+    pub fn integrals<'a, 'b>(
+        &self,
+        stream: &Stream,
+        rays: impl Into<DeviceSlice<'a, Ray>>,
+        integrals: impl WriteView<'b, f32>,
+    ) -> Result<()> {
+        let (rays, integrals) = (rays.into(), integrals.write_view());
+        same_length("integrals", integrals.len(), rays.len())?;
+        match self.value_type() {
+            ValueType::F32 => self.add_up::<f32>(stream, rays, integrals),
+            ValueType::F64 => self.add_up::<f64>(stream, rays, integrals),
+            other => Err(not_a_number(other)),
+        }
+    }
+
+    fn cross<T: Value>(
+        &self,
+        stream: &Stream,
+        rays: DeviceSlice<'_, Ray>,
+        iso: f64,
+        mut hits: DeviceSliceMut<'_, VolumeHit>,
+    ) -> Result<()> {
+        let [kernel, _] = self.march_kernels::<T>()?;
+        in_parts(rays.len(), |range, launch| {
+            let (part, n) = (rays.slice(range.clone())?, range.len() as u32);
+            let args = (self.view::<T>()?, part, n, iso, hits.slice_mut(range)?);
+            // SAFETY: thread i reads ray i and writes hit i, if there are as many.
+            unsafe { kernel.launch(stream, launch, args) }
+        })
+    }
+
+    fn add_up<T: Value>(
+        &self,
+        stream: &Stream,
+        rays: DeviceSlice<'_, Ray>,
+        mut integrals: DeviceSliceMut<'_, f32>,
+    ) -> Result<()> {
+        let [_, kernel] = self.march_kernels::<T>()?;
+        in_parts(rays.len(), |range, launch| {
+            let (part, n) = (rays.slice(range.clone())?, range.len() as u32);
+            let args = (self.view::<T>()?, part, n, integrals.slice_mut(range)?);
+            // SAFETY: thread i reads ray i and writes integral i, if there are as many.
+            unsafe { kernel.launch(stream, launch, args) }
+        })
+    }
+
+    /// For values of the volume's type `T`.
+    fn march_kernels<T: Value>(&self) -> Result<&[Kernel; 2]> {
+        let names =
+            || ["first_crossings", "integrals"].map(|what| format!("volume_{what}_{}", T::SUFFIX));
+        self.kernels.march.get(self.geometry(), Source::VolumeMarch, names)
+    }
+}
+
+fn not_a_number(there: ValueType) -> Error {
+    let there = there.name();
+    Error::invalid(format!("rays go through volumes of f32 or f64, and this one is of {there}"))
+}

@@ -1,0 +1,125 @@
+//! Positions that volumes are sampled at.
+
+use std::ops::Range;
+
+use cuda_safe::{ArgType, DeviceRepr, DeviceSlice, Error, KernelArg, Launch, Result, UseVisitor};
+
+use crate::hash_grid::Real;
+use crate::part::read;
+
+/// Threads in a block.
+pub(super) const BLOCK: u32 = 128;
+
+/// How many queries are launched at once.
+const CHUNK: usize = 1 << 28;
+
+/// Positions in device memory, in index space or in the world, of `f32` or `f64`.
+///
+/// A position that is not finite, or has a coordinate beyond 2^30 in size in index space, has the background
+/// and a gradient of zeros. Neighbours in the array are fastest if they are neighbours in space; they are never
+/// sorted, as that costs more than it saves.
+#[derive(Debug, Clone, Copy)]
+pub struct Samples<'a, P: Real> {
+    points: DeviceSlice<'a, [P; 3]>,
+    in_world: bool,
+}
+
+impl<'a, P: Real> Samples<'a, P> {
+    /// At positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
+    #[must_use]
+    pub fn index(points: impl Into<DeviceSlice<'a, [P; 3]>>) -> Self {
+        Self { points: points.into(), in_world: false }
+    }
+
+    /// At positions in the world, which the volume's map takes to index space: the one of f32 those of `f32`,
+    /// unless values are of f64. Gradients are those in the world.
+    #[must_use]
+    pub fn world(points: impl Into<DeviceSlice<'a, [P; 3]>>) -> Self {
+        Self { points: points.into(), in_world: true }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Whether positions are of f64.
+    pub(super) const WIDE: bool = size_of::<P>() == 8;
+
+    /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
+    pub(super) fn in_parts(
+        &self,
+        mut run: impl FnMut(Part<'a, P>, Launch, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        in_parts(self.len(), |range, launch| {
+            let points = self.points.slice(range.clone())?;
+            run(Part { points, in_world: self.in_world }, launch, range)
+        })
+    }
+}
+
+/// Calls `run` with ranges that are less than 2^32 long, and launches of a thread for each of their places.
+pub(super) fn in_parts(
+    len: usize,
+    mut run: impl FnMut(Range<usize>, Launch) -> Result<()>,
+) -> Result<()> {
+    for start in (0..len).step_by(CHUNK) {
+        let end = len.min(start.saturating_add(CHUNK));
+        run(start..end, Launch::cover(end - start, BLOCK))?;
+    }
+    Ok(())
+}
+
+pub(super) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
+    if len == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("room for {len} {name}, and {wanted} are written")))
+}
+
+/// `geom::volume::Samples`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawSamples {
+    pub(crate) points: u64,
+    pub(crate) length: u32,
+    pub(crate) of_f64: u16,
+    pub(crate) maps: u16,
+}
+
+// SAFETY: repr(C); LAYOUTS has it as geom::volume::Samples.
+unsafe impl DeviceRepr for RawSamples {}
+
+/// Less than 2^32 of them: `geom::volume::Samples` to a kernel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a, P: Real> {
+    points: DeviceSlice<'a, [P; 3]>,
+    in_world: bool,
+}
+
+// SAFETY: the kernels read three numbers of the type that is told for each below `length`.
+unsafe impl<P: Real> KernelArg for Part<'_, P> {
+    type Abi = RawSamples;
+    const TYPE: ArgType = ArgType::value::<RawSamples>();
+
+    fn abi(&self) -> RawSamples {
+        RawSamples {
+            points: self.points.as_raw(),
+            // `in_parts` makes them at most 2^28 long.
+            length: self.points.len() as u32,
+            of_f64: u16::from(Samples::<P>::WIDE),
+            maps: u16::from(self.in_world),
+        }
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        read(visitor, &self.points)
+    }
+}

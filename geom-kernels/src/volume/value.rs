@@ -1,0 +1,154 @@
+//! The types that values of a volume may have.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::DeviceRepr;
+use nanovdb::ValueType;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A value of a volume as it is looked up, sampled and stored.
+///
+/// | type | [`ValueType`] | in kernels |
+/// |---|---|---|
+/// | `f32`, `f64` | `F32`, `F64` | `float`, `double` |
+/// | `i16`, `i32`, `i64`, `u8`, `u32` | `I16`, `I32`, `I64`, `U8`, `U32` | `short`, `int`, `long long`, `unsigned char`, `unsigned` |
+/// | `[f32; 3]`, `[f64; 3]`, `[f32; 4]`, `[f64; 4]` | `Vec3F`, `Vec3D`, `Vec4F`, `Vec4D` | `geom::vec3<float>` and the like |
+/// | [`Rgba8`] | `Rgba8` | `geom::VolumeRgba` |
+/// | [`Bool`], [`Mask`] | `Bool`, `Mask` | `geom::VolumeBool`, `geom::VolumeMask`: one bit |
+/// | [`Index`], [`OnIndex`] | `Index`, `OnIndex` | `geom::VolumeIndex`, `geom::VolumeOnIndex`: the number of a voxel |
+pub trait Value: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
+    /// Its type in a grid.
+    const TYPE: ValueType;
+    /// How the names of its kernels end.
+    #[doc(hidden)]
+    const SUFFIX: &'static str;
+
+    /// Whether one of its numbers is farther from that of the other than this: as kernels tell it
+    /// (`value_differs` in device/geom/volume/build_values.cuh).
+    #[doc(hidden)]
+    fn differs(&self, other: &Self, tolerance: f64) -> bool;
+
+    /// The number that it is, if it is one real number.
+    #[doc(hidden)]
+    fn real(&self) -> f64 {
+        f64::NAN
+    }
+}
+
+/// Numbers that values consist of.
+trait Number: Copy {
+    fn is_apart(self, other: Self, tolerance: f64) -> bool;
+    fn wide(self) -> f64 {
+        f64::NAN
+    }
+}
+
+macro_rules! reals {
+    ($($real:ty),+) => {$(
+        impl Number for $real {
+            fn is_apart(self, other: Self, tolerance: f64) -> bool {
+                let distance = (f64::from(self) - f64::from(other)).abs();
+                // A NaN is.
+                !matches!(distance.partial_cmp(&tolerance), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
+            }
+            fn wide(self) -> f64 {
+                self.into()
+            }
+        }
+    )+};
+}
+reals!(f32, f64);
+
+macro_rules! wholes {
+    ($($whole:ty),+) => {$(
+        impl Number for $whole {
+            fn is_apart(self, other: Self, tolerance: f64) -> bool {
+                // The cast rounds down and saturates.
+                u64::from(self.abs_diff(other)) > tolerance as u64
+            }
+        }
+    )+};
+}
+wholes!(u8, i16, i32, u32, i64, u64);
+
+/// Four times 8 bits: red, green, blue, opacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C, align(4))]
+pub struct Rgba8(pub [u8; 4]);
+
+/// A bit: 0 or 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Bool(pub u8);
+
+/// Whether a voxel is active, which is all that volumes of this type tell: 0 or 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Mask(pub u8);
+
+/// The number of a voxel, from 1 on; 0 where nothing is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Index(pub u64);
+
+/// The number of an active voxel, from 1 on; 0 elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct OnIndex(pub u64);
+
+// SAFETY: four bytes, which kernels load and store as an `unsigned`, aligned as that is.
+unsafe impl DeviceRepr for Rgba8 {}
+// SAFETY: transparent: as the number, which kernels write as `unsigned char`.
+unsafe impl DeviceRepr for Bool {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Mask {}
+// SAFETY: transparent: as the number, which kernels write as `unsigned long long`.
+unsafe impl DeviceRepr for Index {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for OnIndex {}
+
+macro_rules! values {
+    ($($rust:ty: $kind:ident, $suffix:literal, [$number:ty];)+) => {
+        $(
+            impl sealed::Sealed for $rust {}
+            impl Value for $rust {
+                const TYPE: ValueType = ValueType::$kind;
+                const SUFFIX: &'static str = $suffix;
+                fn differs(&self, other: &Self, tolerance: f64) -> bool {
+                    let numbers: fn(&Self) -> &[$number] =
+                        |value| bytemuck::cast_slice(std::slice::from_ref(value));
+                    let mut pairs = numbers(self).iter().zip(numbers(other));
+                    pairs.any(|(a, b)| a.is_apart(*b, tolerance))
+                }
+                fn real(&self) -> f64 {
+                    let numbers: &[$number] = bytemuck::cast_slice(std::slice::from_ref(self));
+                    match numbers {
+                        [number] => number.wide(),
+                        _ => f64::NAN,
+                    }
+                }
+            }
+        )+
+    };
+}
+
+values! {
+    f32: F32, "f32", [f32];
+    f64: F64, "f64", [f64];
+    i16: I16, "i16", [i16];
+    i32: I32, "i32", [i32];
+    i64: I64, "i64", [i64];
+    u8: U8, "u8", [u8];
+    u32: U32, "u32", [u32];
+    [f32; 3]: Vec3F, "vec3f", [f32];
+    [f64; 3]: Vec3D, "vec3d", [f64];
+    [f32; 4]: Vec4F, "vec4f", [f32];
+    [f64; 4]: Vec4D, "vec4d", [f64];
+    Rgba8: Rgba8, "rgba8", [u8];
+    Bool: Bool, "bool", [u8];
+    Mask: Mask, "mask", [u8];
+    Index: Index, "index", [u64];
+    OnIndex: OnIndex, "on_index", [u64];
+}

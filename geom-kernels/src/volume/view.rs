@@ -1,0 +1,94 @@
+//! What kernels are given of a volume.
+
+use std::marker::PhantomData;
+
+use cuda_safe::{Access, ArgType, Error, KernelArg, Result, UseVisitor};
+
+use super::layout::RawVolume;
+use super::{Value, Volume};
+
+/// A volume with values `T` as an argument of a kernel, whose parameter is a `geom::Volume<T>` by value.
+///
+/// It borrows the volume, which so can't be built again before the launch is enqueued.
+#[derive(Debug, Clone, Copy)]
+pub struct VolumeView<'a, T> {
+    volume: &'a Volume,
+    values: PhantomData<T>,
+}
+
+/// A volume as an argument of a kernel that stores values in it: as [`VolumeView`], and alone.
+#[derive(Debug)]
+pub struct VolumeViewMut<'a, T> {
+    volume: &'a mut Volume,
+    values: PhantomData<T>,
+}
+
+impl Volume {
+    /// The volume as an argument of a kernel of your own that reads it.
+    ///
+    /// # Errors
+    /// Its values are of another type.
+    pub fn view<T: Value>(&self) -> Result<VolumeView<'_, T>> {
+        self.check_type(T::TYPE)?;
+        Ok(VolumeView { volume: self, values: PhantomData })
+    }
+
+    /// The volume as an argument of a kernel of your own that also stores values.
+    ///
+    /// # Errors
+    /// Its values are of another type.
+    pub fn view_mut<T: Value>(&mut self) -> Result<VolumeViewMut<'_, T>> {
+        self.check_type(T::TYPE)?;
+        Ok(VolumeViewMut { volume: self, values: PhantomData })
+    }
+
+    /// For kernels that are chosen by the type that the values have.
+    pub(super) fn any_view(&self) -> VolumeView<'_, u8> {
+        VolumeView { volume: self, values: PhantomData }
+    }
+
+    pub(super) fn check_type(&self, wanted: nanovdb::ValueType) -> Result<()> {
+        let there = self.value_type();
+        if there == wanted {
+            return Ok(());
+        }
+        let (there, wanted) = (there.name(), wanted.name());
+        Err(Error::invalid(format!("a volume of {there} was asked for values of {wanted}")))
+    }
+}
+
+impl Volume {
+    fn uses<V: UseVisitor>(&self, visitor: &mut V, access: Access) -> Result<()> {
+        let memory = self.memory()?.as_slice();
+        visitor.visit(memory.allocation(), memory.byte_range(), access)
+    }
+}
+
+// SAFETY: the pointers lead into the volume's memory, which is reported; what lies there was checked by
+// `nanovdb::Grid` or written by a build, so that whoever follows it stays inside.
+unsafe impl<T: Value> KernelArg for VolumeView<'_, T> {
+    type Abi = RawVolume;
+    const TYPE: ArgType = ArgType::value::<RawVolume>();
+
+    fn abi(&self) -> RawVolume {
+        self.volume.raw()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.volume.uses(visitor, Access::Read)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: Value> KernelArg for VolumeViewMut<'_, T> {
+    type Abi = RawVolume;
+    const TYPE: ArgType = ArgType::value::<RawVolume>();
+
+    fn abi(&self) -> RawVolume {
+        self.volume.raw()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.volume.uses(visitor, Access::Write)
+    }
+}

@@ -1,0 +1,275 @@
+//! A volume on the device: where it comes from and where it goes.
+
+use std::path::Path;
+
+use cuda_safe::{Access, DeviceBuffer, Error, Result, Stream};
+use nanovdb::{Grid, IndexBox, ValueType};
+
+use super::build::{Rebuild, VolumeOptions};
+use super::directory::Directory;
+use super::kernels::Kernels;
+use super::layout::{TREE, TREE_END};
+use super::{RawMap, RawVolume, Value};
+use crate::Geometry;
+use crate::part::Part;
+
+/// Where the part that tells of the tree says how far from it the root is.
+const ROOT: std::ops::Range<usize> = TREE + 24..TREE + 32;
+
+/// Where the map lies in a grid's first bytes.
+const MAP: std::ops::Range<usize> = 296..296 + size_of::<RawMap>();
+
+/// How many leaves the box of active voxels touches.
+fn leaves_of(active: IndexBox) -> usize {
+    let sizes =
+        active.min.into_iter().zip(active.max).map(|(a, b)| (b >> 3).abs_diff(a >> 3) as usize + 1);
+    sizes.fold(1, usize::saturating_mul)
+}
+
+/// A sparse volume on the device: a NanoVDB grid. See the [module](super).
+#[derive(Debug)]
+pub struct Volume {
+    geometry: Geometry,
+    memory: DeviceBuffer<u8>,
+    /// How many bytes of it are the grid.
+    length: usize,
+    directory: Directory,
+    value_type: ValueType,
+    /// The distance from a grid's beginning to its root.
+    root: usize,
+    map: RawMap,
+    name: String,
+    /// Of a grid of indices that came from the host.
+    value_count: Option<u64>,
+    pub(super) kernels: Kernels,
+    /// Of one that is built in place.
+    rebuild: Option<Box<Rebuild>>,
+    /// The last build has failed half way.
+    broken: bool,
+}
+
+/// Why a volume could not be read from a file, or written to one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// What is wrong with the file or the grid.
+    Format(nanovdb::Error),
+    /// What the device or the driver refused.
+    Device(Error),
+}
+
+impl std::fmt::Display for VolumeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Format(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for VolumeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Format(error) => Some(error),
+            Self::Device(error) => Some(error),
+        }
+    }
+}
+
+impl From<nanovdb::Error> for VolumeError {
+    fn from(error: nanovdb::Error) -> Self {
+        Self::Format(error)
+    }
+}
+
+impl From<Error> for VolumeError {
+    fn from(error: Error) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl Volume {
+    /// A grid that was read or made on the host.
+    ///
+    /// # Errors
+    /// What allocating and copying answered.
+    pub fn upload(stream: &Stream, geometry: &Geometry, grid: &Grid) -> Result<Self> {
+        // Kernels take tiles of one bit as they are stored.
+        let (bytes, info) = (grid.normalized_bytes(), grid.info());
+        let (Some(map), Some(root)) = (bytes.get(MAP), bytes.get(ROOT)) else {
+            return Err(Error::invalid("a grid without a head"));
+        };
+        let root = TREE + bytemuck::pod_read_unaligned::<u64>(root) as usize;
+        let layout = info.value_type.layout();
+        let tiles = root + layout.root_size + layout.tile_size;
+        // Kernels read a tile also where there is none.
+        let leaves = info.index_box.map_or(0, leaves_of);
+        let directory = Directory::behind(bytes.len().max(tiles), leaves)?;
+        let mut memory = DeviceBuffer::zeroed(stream, directory.memory())?;
+        memory.slice_mut(..bytes.len())?.upload(stream, &bytes)?;
+        directory.write(stream, geometry, info.value_type, &memory, root)?;
+        Ok(Self {
+            geometry: geometry.clone(),
+            memory,
+            length: bytes.len(),
+            directory,
+            value_type: info.value_type,
+            root,
+            map: bytemuck::pod_read_unaligned(map),
+            name: info.name,
+            value_count: info.value_type.is_index().then(|| grid.value_count()),
+            kernels: Kernels::default(),
+            rebuild: None,
+            broken: false,
+        })
+    }
+
+    /// The grids of a `.nvdb` file, in its order.
+    ///
+    /// # Errors
+    /// What is wrong with the file; what allocating and copying answered.
+    pub fn read_file(
+        stream: &Stream,
+        geometry: &Geometry,
+        path: impl AsRef<Path>,
+    ) -> std::result::Result<Vec<Self>, VolumeError> {
+        let grids = nanovdb::read_file(path)?;
+        grids.iter().map(|grid| Ok(Self::upload(stream, geometry, grid)?)).collect()
+    }
+
+    /// The grids of a `.nvdb` file that is in memory, or of a grid as it lies in memory.
+    ///
+    /// # Errors
+    /// As [`read_file`](Self::read_file).
+    pub fn read(
+        stream: &Stream,
+        geometry: &Geometry,
+        bytes: &[u8],
+    ) -> std::result::Result<Vec<Self>, VolumeError> {
+        let grids = nanovdb::read(bytes)?;
+        grids.iter().map(|grid| Ok(Self::upload(stream, geometry, grid)?)).collect()
+    }
+
+    /// The grid in host memory, to be looked at and saved ([`nanovdb::write_file`]). Waits.
+    ///
+    /// The number of active voxels, the statistics and the checksum are computed again, since values may have
+    /// been [stored](Self::store): the checksum is of the kind that the grid had, also if that was wrong. Room
+    /// for more nodes ([`VolumeOptions::capacity`](super::VolumeOptions::capacity)) is left out. See
+    /// [`Grid::from_changed_bytes`].
+    ///
+    /// # Errors
+    /// A stream that records; what the driver answered; no memory.
+    pub fn download(&self, stream: &Stream) -> std::result::Result<Grid, VolumeError> {
+        Ok(Grid::from_changed_bytes(&self.download_bytes(stream)?)?)
+    }
+
+    /// The type of its values.
+    #[must_use]
+    pub fn value_type(&self) -> ValueType {
+        self.value_type
+    }
+
+    /// Its name, as the grid has it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many values the indices of an index grid are for, that of the background (0) among them. Of volumes
+    /// that were made on the device only the device knows ([`counts`](Self::counts)); others have none.
+    #[must_use]
+    pub fn value_count(&self) -> Option<u64> {
+        self.value_count
+    }
+
+    /// Where voxel (i, j, k) lies in the world: rows . (i, j, k, 1), as the grid says.
+    #[must_use]
+    pub fn index_to_world_rows(&self) -> [[f64; 4]; 3] {
+        let RawMap { m64: [a, b, c, d, e, f, g, h, i], v64: [x, y, z], .. } = self.map;
+        [[a, b, c, x], [d, e, f, y], [g, h, i, z]]
+    }
+
+    /// The bytes of device memory that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// One that was made on the device: the first `length` bytes of `memory`, with the root behind the head,
+    /// and room for the directory, which is written.
+    pub(super) fn built<T: Value>(
+        stream: &Stream,
+        geometry: &Geometry,
+        (memory, length, directory): (DeviceBuffer<u8>, usize, Directory),
+        options: &VolumeOptions<T>,
+    ) -> Result<Self> {
+        directory.write(stream, geometry, T::TYPE, &memory, TREE_END)?;
+        Ok(Self {
+            geometry: geometry.clone(),
+            memory,
+            length,
+            directory,
+            value_type: T::TYPE,
+            root: TREE_END,
+            map: RawMap::from(&options.map),
+            name: options.name.clone(),
+            value_count: None,
+            kernels: Kernels::default(),
+            rebuild: None,
+            broken: false,
+        })
+    }
+
+    pub(super) fn set_rebuild(&mut self, rebuild: Rebuild) {
+        self.rebuild = Some(Box::new(rebuild));
+    }
+
+    pub(super) fn rebuild_state(&self) -> Option<&Rebuild> {
+        self.rebuild.as_deref()
+    }
+
+    /// Writes the short way to the leaves for the tree that is there now.
+    pub(super) fn write_directory(&self, stream: &Stream) -> Result<()> {
+        self.directory.write(stream, &self.geometry, self.value_type, &self.memory, self.root)
+    }
+
+    pub(super) fn memory_and_rebuild(&mut self) -> (&mut DeviceBuffer<u8>, Option<&mut Rebuild>) {
+        (&mut self.memory, self.rebuild.as_deref_mut())
+    }
+
+    /// How many bytes of its memory are the grid.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The grid from its root on, to be read.
+    pub(super) fn root_part(&self) -> Result<Part<'_>> {
+        let memory = self.memory()?;
+        Ok(Part::of(memory, self.root..memory.len(), Access::Read))
+    }
+
+    /// Unless the last build has failed: then the tree is partly the one and partly another.
+    pub(super) fn memory(&self) -> Result<&DeviceBuffer<u8>> {
+        if self.broken {
+            return Err(Error::invalid("the last build of the volume has failed")
+                .with_hint("a build that succeeds makes it usable again"));
+        }
+        Ok(&self.memory)
+    }
+
+    /// Notes how a build came out.
+    pub(super) fn set_built(&mut self, built: Result<()>) -> Result<()> {
+        self.broken = built.is_err();
+        built
+    }
+
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(super) fn raw(&self) -> RawVolume {
+        let grid = self.memory.as_raw();
+        let at = |offset: usize| grid + offset as u64;
+        RawVolume { grid, root: at(self.root), directory: at(self.directory.at), map: self.map }
+    }
+}
