@@ -3,6 +3,7 @@
 mod compile;
 mod device;
 mod fault;
+mod files;
 mod geometry;
 mod golden;
 mod harness;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     }
     let mut cases = host::cases();
     cases.extend(compile::cases());
+    cases.extend(files::cases());
     cases.extend(device::cases());
     cases.extend(geometry::cases());
     cases.extend(fault::cases());

@@ -7,7 +7,7 @@ use geom_kernels::{headers, layouts, program};
 use nvrtc::{Arch, Cache, Image, Options, Program};
 
 use super::flags::flags;
-use super::{boxes, bvh_queries, exact, maths, mesh, triangle};
+use super::{boxes, bvh_queries, exact, maths, mesh, triangle, volume};
 use crate::harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -99,6 +99,7 @@ fn stays_exact(compiler: &Compiler) -> TestResult {
         bvh_queries::SOURCE,
         mesh::SOURCE,
         mesh::BRUTE_SOURCE,
+        volume::SOURCE,
     ];
     for source in sources {
         let ptx = compiled(compiler, program(source), fast.clone())?.ptx.unwrap_or_default();

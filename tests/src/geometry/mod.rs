@@ -7,6 +7,7 @@ mod exact;
 mod flags;
 mod hash_grid;
 mod headers;
+mod isosurface;
 mod maths;
 mod mesh;
 mod mesh_topology;
@@ -14,6 +15,9 @@ mod oracle;
 mod refused;
 mod sort;
 mod triangle;
+mod volume;
+mod volume_build;
+mod volume_decode;
 mod winding;
 
 use crate::harness::Case;
@@ -32,6 +36,9 @@ pub(crate) fn cases() -> Vec<Case> {
         winding::cases(),
         bvh_queries::cases(),
         mesh::cases(),
+        volume_build::cases(),
+        isosurface::cases(),
+        volume::cases(),
         refused::cases(),
     ]
     .concat()

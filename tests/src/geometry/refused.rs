@@ -11,6 +11,7 @@ use cuda_sys::{CUfunction, CUresult, CUstream, DriverFns};
 use geom_kernels::Geometry;
 use geom_kernels::bvh::{Builder, Bvh, Queries};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, shapes};
+use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
@@ -18,6 +19,8 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::device("mesh::a_build_that_fails_at_any_launch_leaves_no_answers", meshes).serial(),
         Case::device("bvh::a_build_that_fails_at_any_launch_leaves_no_answers", hierarchies)
+            .serial(),
+        Case::device("volume::a_build_that_fails_at_any_launch_leaves_no_answers", volumes)
             .serial(),
     ]
 }
@@ -135,5 +138,38 @@ fn hierarchies(_: &TestDevice) -> TestResult {
         bvh.count_overlaps(stream, Queries::boxes(&boxes), &mut counts)?;
         ensure_eq!(counts.to_vec(stream)?, vec![33; 33]);
     }
+    Ok(())
+}
+
+fn volumes(_: &TestDevice) -> TestResult {
+    let device = device()?;
+    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let stream: &Stream = &stream;
+    let capacity = Capacity { entries: 40, leaves: 40, lower: 40, upper: 8 };
+    let options = VolumeOptions::new(0.0f32).capacity(capacity);
+    let lists = [[[1, 2, 3], [-70, 9, 4000]], [[9000, -1, 0], [5, 5, 5]]];
+    let lists = lists.map(|list| DeviceBuffer::<[i32; 3]>::from_slice(stream, &list));
+    let [here, there] = lists;
+    let (here, there) = (here?, there?);
+    let values = DeviceBuffer::from_slice(stream, &[7.0f32, 8.0])?;
+    let mut volume = Volume::from_voxels_with(stream, &geometry, &here, &values, &options)?;
+    let look = |volume: &Volume, at: &DeviceBuffer<[i32; 3]>| {
+        let mut found = DeviceBuffer::<f32>::zeroed(stream, 2)?;
+        volume.lookup(stream, at, &mut found)?;
+        found.to_vec(stream)
+    };
+    ensure_eq!(look(&volume, &here)?, [7.0, 8.0]);
+    let rebuild = |volume: &mut Volume| volume.rebuild_from_voxels_with(stream, &there, &values);
+    let ask = |volume: &Volume| {
+        let looked = look(volume, &there).map(drop);
+        let all = [volume.build_status(stream).map(drop), volume.counts(stream).map(drop)];
+        let saved = volume.download_bytes(stream).map(drop);
+        // Either all answer or none.
+        let same = all.iter().chain([&saved]).all(|other| other.is_ok() == looked.is_ok());
+        if same { looked } else { Err(cuda_safe::Error::invalid("some answer")) }
+    };
+    ensure!(refused(&mut volume, 0, rebuild, ask, rebuild)? > 5, "a build of a few launches");
+    ensure_eq!(look(&volume, &there)?, [7.0, 8.0]);
+    ensure_eq!(look(&volume, &here)?, [0.0; 2]);
     Ok(())
 }

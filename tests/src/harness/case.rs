@@ -26,6 +26,8 @@ pub(crate) enum Run {
     Host(fn() -> TestResult),
     /// Once with each NVRTC.
     Compile(fn(&Compiler) -> TestResult),
+    /// With the tools of NanoVDB.
+    Tools(fn() -> TestResult),
     /// On each device tier.
     Device(fn(&TestDevice) -> TestResult),
     /// On each device tier in a process of its own: it loses the device, or provokes errors of the
@@ -46,6 +48,10 @@ impl Case {
 
     pub(crate) const fn compile(name: &'static str, run: fn(&Compiler) -> TestResult) -> Self {
         Self::new(name, Run::Compile(run))
+    }
+
+    pub(crate) const fn tools(name: &'static str, run: fn() -> TestResult) -> Self {
+        Self::new(name, Run::Tools(run))
     }
 
     pub(crate) const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {

@@ -1,7 +1,7 @@
 //! The harness: what a test is, and where and how it is run.
 //!
-//! A tier is a place where tests run: `host` (pure Rust), `compile` (real NVRTC libraries, no GPU),
-//! and one for each kind of device. A device test is written once and run on every device tier.
+//! A tier is a place where tests run: `host` (pure Rust), `compile` (real NVRTC libraries, no GPU), `tools`
+//! (programs of others that read what is written here), and one for each kind of device. A device test is written once and run on every device tier.
 //! A tier that can't run here says why, and never counts as passed.
 
 mod case;
@@ -13,6 +13,7 @@ mod failure;
 mod report;
 mod rng;
 mod run;
+mod tools;
 
 pub(crate) use case::{Case, Open, Run};
 pub(crate) use child::{Outcome, limited, spawn_self};
@@ -22,3 +23,4 @@ pub(crate) use failure::{Failure, TestResult, ensure, ensure_eq, first_differenc
 pub(crate) use report::count_launches;
 pub(crate) use rng::Rng;
 pub(crate) use run::main;
+pub(crate) use tools::nanovdb_validate;

@@ -12,6 +12,7 @@ use super::command::{Command, Faults};
 use super::compiler::compilers;
 use super::device::why_not;
 use super::report::{self, Tally, TierReport};
+use super::tools;
 use super::{Case, Failure, Run, TestDevice, TestResult};
 
 /// The tiers of devices.
@@ -46,6 +47,9 @@ pub(crate) fn main(cases: &[Case]) -> ExitCode {
     }
     if command.wants_tier("compile") {
         reports.push(compile(cases, &command));
+    }
+    if command.wants_tier("tools") {
+        reports.push(tools(cases, &command));
     }
     for tier in DEVICE_TIERS {
         if command.wants_tier(tier) {
@@ -115,10 +119,14 @@ impl<'a> Tier<'a> {
     }
 
     fn add(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
-        let name = format!("{}::{name}", self.name);
-        if !self.command.wants(&name) {
-            return;
+        if self.command.wants(&format!("{}::{name}", self.name)) {
+            self.add_always(name, run);
         }
+    }
+
+    /// Adds one that no filter leaves out.
+    fn add_always(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
+        let name = format!("{}::{name}", self.name);
         let tally = self.tally.clone();
         self.trials.push(Trial::test(name, move || {
             let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
@@ -161,6 +169,20 @@ fn host(cases: &[Case], command: &Command) -> TierReport {
     let mut tier = Tier::new("host", command);
     for case in cases {
         if let Run::Host(run) = case.run {
+            tier.add(case.name, run);
+        }
+    }
+    tier.run(false);
+    tier.report(None)
+}
+
+fn tools(cases: &[Case], command: &Command) -> TierReport {
+    let mut tier = Tier::new("tools", command);
+    if let Some(reason) = tools::why_not().filter(|_| !command.arguments.list) {
+        return tier.report(Some(reason));
+    }
+    for case in cases {
+        if let Run::Tools(run) = case.run {
             tier.add(case.name, run);
         }
     }
@@ -221,7 +243,8 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
     }
     tier.run(true);
     if let Some(Ok(device)) = device {
-        tier.add("close", move || match Arc::try_unwrap(device) {
+        // Also of a few: what they leaked is found only by this.
+        tier.add_always("close", move || match Arc::try_unwrap(device) {
             Ok(device) => device.close(),
             Err(_) => Err(Failure::new("a test still holds the device")),
         });
