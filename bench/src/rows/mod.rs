@@ -6,12 +6,14 @@ mod dem;
 mod emu;
 mod graphs;
 mod hash_grid;
+mod isosurface;
 mod launch;
 mod load;
 mod memory;
 mod mesh;
 mod noop;
 mod saxpy;
+mod volume;
 
 use std::cell::OnceCell;
 
@@ -44,6 +46,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         hash_grid::WORKS,
         dem::WORKS,
         mesh::WORKS,
+        volume::WORKS,
+        isosurface::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]
