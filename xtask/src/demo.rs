@@ -22,7 +22,8 @@ pub(crate) fn demo() -> Result<bool, Error> {
     setup::setup(Major::choose(None))?;
     let mut run = process::cargo();
     run.args(["build", "--release"]);
-    for package in ["saxpy", "hello", "hashgrid", "dem", "mesh", "project"] {
+    for package in ["saxpy", "hello", "hashgrid", "dem", "mesh", "project", "volume", "isosurface"]
+    {
         run.args(["--package", package]);
     }
     if !process::succeeds(&mut run)? {
@@ -64,6 +65,8 @@ pub(crate) fn demo() -> Result<bool, Error> {
             "a picture of a triangle mesh by rays, a slice of its signed distance, and how fast",
         ),
         ("project", "points moved onto the surface of a mesh, by a kernel of one's own"),
+        ("volume", "a picture of a sparse volume by rays, and how fast it is sampled"),
+        ("isosurface", "the surface in a sparse volume as a mesh, checked, saved and drawn"),
     ] {
         println!("\n{name}: {what}");
         let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));

@@ -108,7 +108,10 @@ fn command_line() -> Command {
                 .arg(check.clone()),
         )
         .subcommand(Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check))
-        .subcommand(Command::new("demo").about("Compile and launch saxpy"))
+        .subcommand(
+            Command::new("demo")
+                .about("Set up, and run the examples, on a GPU or else on the software device"),
+        )
         .subcommand(
             Command::new("test")
                 .about("Run all tests that can run on this machine")
