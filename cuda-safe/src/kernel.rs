@@ -11,8 +11,8 @@ use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter, call_name,
-    check, explain, issue, names, not_resident, special, within,
+    ArgType, Begin, BeginAny, Class, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
+    call_name, check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
 use crate::module::{Module, ModuleInner};
@@ -68,6 +68,16 @@ pub struct KernelAttributes {
     pub ptx_version: u32,
     /// The architecture of its machine code, as 10 × major + minor.
     pub binary_version: u32,
+}
+
+/// What is known of a kernel's parameter; see [`Kernel::parameters`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelParameter {
+    /// Its size in bytes.
+    pub size: usize,
+    /// How it is passed, if the image has PTX that tells. A pointer is an integer here.
+    pub class: Option<Class>,
 }
 
 impl Kernel {
@@ -134,6 +144,32 @@ impl Kernel {
         self.inner.raw
     }
 
+    /// The parameters, in order: for who launches kernels that are only known when the program runs.
+    /// `None` if neither the driver nor the image tells.
+    #[must_use]
+    pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
+        let known = self.inner.parameters.as_ref()?;
+        let class = |class: ptx::Class| match class {
+            ptx::Class::Int => Some(Class::Int),
+            ptx::Class::Float => Some(Class::Float),
+            ptx::Class::Bytes => Some(Class::Bytes),
+            ptx::Class::Bits => None,
+        };
+        let each = known
+            .iter()
+            .map(|known| KernelParameter { size: known.size, class: known.class.and_then(class) });
+        Some(each.collect())
+    }
+
+    /// Compares types of arguments with the parameters, as each [`launch`](Self::launch) does once for each
+    /// tuple of them: for who launches another kernel with these arguments, and a few of its own.
+    ///
+    /// # Errors
+    /// [`Argument`](crate::ErrorKind::Argument) names the first that does not fit.
+    pub fn check_types(&self, types: &'static [ArgType]) -> Result<()> {
+        self.inner.check_types(types)
+    }
+
     /// Enqueues the kernel on `stream`.
     ///
     /// `args` is a tuple: scalars, `#[repr(C)]` structures that are [`DeviceRepr`], and device
@@ -173,7 +209,7 @@ impl Kernel {
             return unsafe { kernel.record(stream, &launch, &args) };
         }
         queue.state().usable()?;
-        if !kernel.may_launch(stream, &launch, A::TYPES)? {
+        if !kernel.may_launch(stream, &launch, A::TYPED.then_some(A::TYPES))? {
             return Ok(());
         }
         let mut ordering = memory::Ordering::on(stream);
@@ -297,9 +333,11 @@ impl KernelInner {
         &self,
         stream: &Stream,
         launch: &Launch,
-        types: &'static [ArgType],
+        types: Option<&'static [ArgType]>,
     ) -> Result<bool> {
-        if self.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr() {
+        if let Some(types) = types
+            && self.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr()
+        {
             self.check_types(types)?;
         }
         let context = &stream.inner().context;
@@ -323,7 +361,7 @@ impl KernelInner {
         args: &A,
     ) -> Result<()> {
         let mut enqueuing = Enqueuing::on(stream)?;
-        if !self.may_launch(stream, launch, A::TYPES)? {
+        if !self.may_launch(stream, launch, A::TYPED.then_some(A::TYPES))? {
             return Ok(());
         }
         let queue = stream.inner();

@@ -100,10 +100,10 @@ pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
 pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured};
-pub use kernel::{Kernel, KernelAttributes};
+pub use kernel::{Kernel, KernelAttributes, KernelParameter};
 pub use launch::{
-    ArgKind, ArgType, Class, DeviceRepr, Dim3, IntoLaunch, KernelArg, KernelArgs, Launch, ReadView,
-    UseVisitor, WriteView,
+    ArgKind, ArgType, ArgVisitor, Class, DeviceRepr, Dim3, EachArg, IntoLaunch, KernelArg,
+    KernelArgs, Launch, ReadView, UseVisitor, WriteView,
 };
 pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,

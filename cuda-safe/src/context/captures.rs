@@ -37,6 +37,11 @@ impl Captures {
         now.captures = now.captures.saturating_sub(1);
     }
 
+    /// Whether something is captured now.
+    pub(crate) fn any(&self) -> bool {
+        self.lock().captures > 0
+    }
+
     /// Waits for the context by `call`, unless something is captured in it.
     ///
     /// # Errors

@@ -190,6 +190,12 @@ impl Context {
         Stream::new(self)
     }
 
+    /// Whether a graph is being captured in the context, by whichever thread.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        self.inner.captures.any()
+    }
+
     /// Waits until all work of this context, on every stream, is done.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::template::Template;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::launch::names;
-use crate::memory::Enqueuing;
+use crate::memory::{Enqueuing, number_writes};
 use crate::stream::Stream;
 use crate::trace::event;
 
@@ -132,8 +132,8 @@ impl<'env, S> GraphExec<'env, S> {
         if !self.template.uses.is_empty() {
             enqueuing.take_turn();
         }
-        for (allocation, range, access) in self.template.uses.iter() {
-            enqueuing.begin_use(allocation, range, access)?;
+        for used in self.template.uses.iter() {
+            enqueuing.begin_use(used.allocation, used.range, used.access)?;
         }
         // SAFETY: graph and stream are live and of one context; all memory and code that the graph
         // uses is kept by it. Two launches of one graph never overlap: the driver orders them.
@@ -142,8 +142,11 @@ impl<'env, S> GraphExec<'env, S> {
         // Recorded even if the call failed: part of it may have been enqueued.
         let sequence = enqueuing.number();
         inner.remember(self.name, sequence);
-        for (allocation, range, access) in self.template.uses.iter() {
-            enqueuing.end_use(allocation, range, access, sequence);
+        // The numbers of writes are in the order of the recording, and the uses are not.
+        let first = number_writes(self.template.uses.last() + 1);
+        for used in self.template.uses.iter() {
+            let version = first + used.order;
+            used.allocation.end_numbered_use(stream, used.range, used.access, sequence, version);
         }
         drop(enqueuing);
         event!(TRACE, stream = inner.id, sequence, "graph launch");
@@ -155,8 +158,8 @@ impl<'env, S> GraphExec<'env, S> {
         if let Some(recording) = enqueuing.recording() {
             recording.captures()?;
         }
-        for (allocation, range, access) in shape.uses.iter() {
-            enqueuing.begin_use(allocation, range, access)?;
+        for used in shape.uses.iter() {
+            enqueuing.begin_use(used.allocation, used.range, used.access)?;
         }
         let context = &shape.context;
         let (graph, tail) = driver::capturing(context, stream.inner().raw)?;
@@ -164,8 +167,8 @@ impl<'env, S> GraphExec<'env, S> {
         // The child is in the graph, so what it needs is noted whatever comes.
         let followed = driver::continue_at(context, stream.inner().raw, node);
         let sequence = enqueuing.number();
-        for (allocation, range, access) in shape.uses.iter() {
-            enqueuing.end_use(allocation, range, access, sequence);
+        for used in shape.uses.in_order() {
+            enqueuing.end_use(used.allocation, used.range, used.access, sequence);
         }
         if let Some(recording) = enqueuing.recording() {
             recording.kept.extend(shape.kept.iter().cloned());

@@ -28,6 +28,8 @@ pub(crate) struct KernelNode {
     pub(super) node: RawNode,
     /// What it uses, as counted.
     pub(super) keys: Vec<Key>,
+    /// The place of that among the uses of the graph.
+    pub(super) order: u64,
     /// Keeps the kernel's code.
     module: Arc<ModuleInner>,
     /// The launch, whose attributes a change has to keep.
@@ -36,7 +38,8 @@ pub(crate) struct KernelNode {
 
 impl KernelNode {
     pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
-        Self { node: RawNode::NULL, keys: Vec::new(), module: module.clone(), shape: *launch }
+        let (node, module) = (RawNode::NULL, module.clone());
+        Self { node, keys: Vec::new(), order: 0, module, shape: *launch }
     }
 }
 
@@ -156,7 +159,8 @@ impl Update {
         let old = std::mem::take(&mut self.node.keys);
         for (allocation, range, access) in self.uses.drain(..) {
             allocation.note_captured();
-            self.node.keys.push(uses.add(&allocation, &range, access));
+            let key = uses.add_at(self.node.order, &allocation, &range, access);
+            self.node.keys.push(key);
             // The last handle of what is in use here is never this one: the count holds it.
             drop(allocation);
         }

@@ -330,6 +330,10 @@ impl Recording {
         let Ok(lane) = self.lane(stream.id) else { return };
         let lane = &mut self.lanes[lane];
         let mark = Mark { lane: stream.id, sequence, nodes: lane.tail.clone() };
+        if access == Access::Write {
+            // For who has computed something from the memory in the same recording.
+            allocation.note_write(range.clone());
+        }
         if allocation.is_of_graph() {
             // Kept by nobody: it goes when its owner drops it, in the capture.
         } else {
@@ -337,6 +341,7 @@ impl Recording {
             let key = self.uses.add(allocation, &range, access);
             if let Some(last) = &mut lane.last {
                 last.keys.push(key);
+                last.order = self.uses.last();
             }
         }
         let order = self
@@ -373,8 +378,8 @@ impl Recording {
         sequence: u64,
     ) -> Result<()> {
         let mut before: Vec<RawNode> = Vec::new();
-        for (allocation, range, access) in body.uses.iter() {
-            for mark in self.conflicts(allocation, range, access) {
+        for used in body.uses.iter() {
+            for mark in self.conflicts(used.allocation, used.range, used.access) {
                 if mark.lane != stream.id {
                     before.extend(mark.nodes.iter().copied());
                 }
@@ -383,8 +388,8 @@ impl Recording {
         before.sort_unstable();
         before.dedup();
         driver::add_edges(&stream.context, graph, &before, node)?;
-        for (allocation, range, access) in body.uses.iter() {
-            self.end_use(stream, allocation, range, access, sequence);
+        for used in body.uses.in_order() {
+            self.end_use(stream, used.allocation, used.range, used.access, sequence);
         }
         self.kept.append(&mut body.kept);
         self.branches |= body.branches;

@@ -1,4 +1,5 @@
-//! Which memory a graph uses, counted: a node whose arguments change lets go of what it used.
+//! Which memory a graph uses, counted: a node whose arguments change lets go of what it used. And in
+//! which order, for the versions of what a launch writes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,47 +48,80 @@ impl Key {
 struct Entry {
     allocation: Arc<Allocation>,
     count: usize,
+    /// Which of all uses its last one was.
+    order: u64,
+}
+
+/// One use, to be told to others.
+pub(crate) struct Use<'a> {
+    pub(crate) allocation: &'a Arc<Allocation>,
+    pub(crate) range: Range<usize>,
+    pub(crate) access: Access,
+    /// Its place among the uses as they were recorded: at most [`Uses::last`].
+    pub(crate) order: u64,
 }
 
 /// All uses of a graph.
 #[derive(Clone, Default)]
-pub(crate) struct Uses(BTreeMap<Key, Entry>);
+pub(crate) struct Uses {
+    entries: BTreeMap<Key, Entry>,
+    last: u64,
+}
 
 impl Uses {
-    /// Counts a use.
+    /// Counts a use, which comes after all others.
     pub(crate) fn add(
         &mut self,
         allocation: &Arc<Allocation>,
         range: &Range<usize>,
         access: Access,
     ) -> Key {
+        self.last += 1;
+        self.add_at(self.last, allocation, range, access)
+    }
+
+    /// Counts a use by something that has its place among the others.
+    pub(crate) fn add_at(
+        &mut self,
+        order: u64,
+        allocation: &Arc<Allocation>,
+        range: &Range<usize>,
+        access: Access,
+    ) -> Key {
         let key = Key::new(allocation, range, access);
-        self.0
-            .entry(key)
-            .or_insert_with(|| Entry { allocation: allocation.clone(), count: 0 })
-            .count += 1;
+        self.count(key, allocation, 1, order);
         key
+    }
+
+    fn count(&mut self, key: Key, allocation: &Arc<Allocation>, count: usize, order: u64) {
+        let none = || Entry { allocation: allocation.clone(), count: 0, order };
+        let entry = self.entries.entry(key).or_insert_with(none);
+        entry.count += count;
+        entry.order = entry.order.max(order);
+    }
+
+    /// The place of the newest use.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// Takes a use back. The last one's allocation is given back, to be dropped where no lock is
     /// held.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Allocation>> {
-        let entry = self.0.get_mut(key)?;
+        let entry = self.entries.get_mut(key)?;
         entry.count -= 1;
         if entry.count > 0 {
             return None;
         }
-        self.0.remove(key).map(|entry| entry.allocation)
+        self.entries.remove(key).map(|entry| entry.allocation)
     }
 
     /// Adds all of another graph's.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (key, entry) in &other.0 {
-            self.0
-                .entry(*key)
-                .or_insert_with(|| Entry { allocation: entry.allocation.clone(), count: 0 })
-                .count += entry.count;
+        for (key, entry) in &other.entries {
+            self.count(*key, &entry.allocation, entry.count, self.last + entry.order);
         }
+        self.last += other.last;
     }
 
     /// Whether a use would conflict with one that is counted, other than those of `own`. What `own`
@@ -104,7 +138,7 @@ impl Uses {
             return false;
         }
         let all = Key { start: 0, end: 0, writes: false, ..key };
-        self.0
+        self.entries
             .range(all..)
             .take_while(|(other, _)| other.allocation == key.allocation)
             .filter(|(other, _)| other.conflicts_with(&key))
@@ -112,13 +146,22 @@ impl Uses {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<Allocation>, Range<usize>, Access)> {
-        self.0.iter().map(|(key, entry)| {
-            let access = if key.writes { Access::Write } else { Access::Read };
-            (&entry.allocation, key.start..key.end, access)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Use<'_>> {
+        self.entries.iter().map(|(key, entry)| Use {
+            allocation: &entry.allocation,
+            range: key.start..key.end,
+            access: if key.writes { Access::Write } else { Access::Read },
+            order: entry.order,
         })
+    }
+
+    /// As they were recorded: for another recording.
+    pub(crate) fn in_order(&self) -> Vec<Use<'_>> {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_unstable_by_key(|used| used.order);
+        all
     }
 }

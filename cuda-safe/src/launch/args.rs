@@ -63,8 +63,10 @@ pub struct ArgType {
     pub size: usize,
     /// Value or address.
     pub kind: ArgKind,
-    /// The Rust type's name, for messages.
+    /// The Rust type's name: the argument's in [`KernelArgs::TYPES`].
     pub name: fn() -> &'static str,
+    /// The type that the kernel gets: [`KernelArg::Abi`], or the elements that are pointed to.
+    pub id: fn() -> TypeId,
 }
 
 /// Whether an argument is a value or the address of elements.
@@ -93,7 +95,8 @@ impl ArgType {
     /// A value of type `T`.
     #[must_use]
     pub const fn value<T: DeviceRepr>() -> Self {
-        Self { size: size_of::<T>(), kind: ArgKind::Value(T::CLASS), name: type_name::<T> }
+        let kind = ArgKind::Value(T::CLASS);
+        Self { size: size_of::<T>(), kind, name: type_name::<T>, id: TypeId::of::<T> }
     }
 
     /// The address of elements of type `T`; `A` is the argument's type.
@@ -106,6 +109,7 @@ impl ArgType {
                 element_size: size_of::<T>(),
                 writable,
             },
+            id: TypeId::of::<T>,
             name: type_name::<A>,
         }
     }
@@ -127,6 +131,10 @@ pub unsafe trait KernelArg {
     type Abi: Copy;
     /// What is known of the type.
     const TYPE: ArgType;
+    /// Whether it is a number passed by value, and the memory that it reports is never reached but says
+    /// which one it is: the tape's `Variable`.
+    #[doc(hidden)]
+    const IS_VARIABLE: bool = false;
 
     /// The value that the kernel is given.
     fn abi(&self) -> Self::Abi;
@@ -296,6 +304,11 @@ pub unsafe trait KernelArgs {
     /// The arguments' types.
     const TYPES: &'static [ArgType];
 
+    /// Whether `TYPES` says what the arguments are. Without, launches compare nothing with the kernel's
+    /// parameters: who implements that has done so, as for arguments whose number is not known before
+    /// the program runs.
+    const TYPED: bool = true;
+
     /// Reports the memory that the kernel can reach.
     ///
     /// # Errors
@@ -306,12 +319,39 @@ pub unsafe trait KernelArgs {
     fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out;
 }
 
+/// Who is shown each argument of a launch; see [`EachArg`].
+pub trait ArgVisitor {
+    /// The argument at this place.
+    ///
+    /// # Errors
+    /// Whatever ends the visit.
+    fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()>;
+}
+
+/// Arguments that can be looked at one by one before they are launched: every tuple of
+/// [`KernelArg`]s. For crates on top of this one, which remember launches.
+pub trait EachArg: KernelArgs {
+    /// Shows each argument, in order.
+    ///
+    /// # Errors
+    /// Whatever the visitor answers.
+    fn each<V: ArgVisitor>(&self, visitor: &mut V) -> Result<()>;
+}
+
 macro_rules! tuples {
     ($($name:ident $index:tt),*) => {
+        impl<$($name: KernelArg),*> EachArg for ($($name,)*) {
+            #[inline]
+            fn each<V1: ArgVisitor>(&self, _visitor: &mut V1) -> Result<()> {
+                $(_visitor.visit($index, &self.$index)?;)*
+                Ok(())
+            }
+        }
+
         // SAFETY: one pointer per element, to its ABI value, which lives on this stack frame
         // until `f` has returned.
         unsafe impl<$($name: KernelArg),*> KernelArgs for ($($name,)*) {
-            const TYPES: &'static [ArgType] = &[$($name::TYPE),*];
+            const TYPES: &'static [ArgType] = &[$(ArgType { name: type_name::<$name>, ..$name::TYPE }),*];
 
             #[inline]
             fn uses<V: UseVisitor>(&self, _visitor: &mut V) -> Result<()> {

@@ -10,7 +10,9 @@ mod views;
 
 use std::fmt;
 
-pub use args::{ArgKind, ArgType, Class, DeviceRepr, KernelArg, KernelArgs, UseVisitor};
+pub use args::{
+    ArgKind, ArgType, ArgVisitor, Class, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
+};
 pub(crate) use args::{Begin, BeginAny, End, EndAny};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};

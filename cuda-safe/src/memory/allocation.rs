@@ -11,6 +11,7 @@ use cuda_sys::CUdeviceptr;
 use super::host::Visible;
 use super::ranges::Ranges;
 use super::shared::Shared;
+use super::slice::DeviceSlice;
 use super::uses::Uses;
 use super::versions::Versions;
 use crate::context::{Garbage, NO_STREAM};
@@ -142,11 +143,50 @@ impl Allocation {
         &self.home
     }
 
-    /// How often any byte of `range` has been written through this crate: it grows with every
-    /// launch, copy and fill that may write there.
+    /// The number of the newest write of any byte of `range` through this crate: it grows with every
+    /// launch, copy, fill and guard of the host's that may write there, when it is recorded in a graph,
+    /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is told.
+    ///
+    /// One clock numbers the writes of all allocations: what was made from some memory is older than that
+    /// if its version is smaller. Writes of one launch of a graph have numbers in the order in which they
+    /// were recorded, whether or not a conditional body runs.
     #[must_use]
     pub fn version(&self, range: Range<usize>) -> u64 {
         self.versions.of(range)
+    }
+
+    /// Numbers a write of the bytes in `range`: for who has written by raw calls.
+    pub fn note_write(&self, range: Range<usize>) {
+        self.versions.bump(range.start..range.end.min(self.bytes), self.bytes);
+    }
+
+    /// The bytes in `range` as elements, for who has kept a handle to the memory and not a buffer: such
+    /// as a copy of what a recorded launch has read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end, is no whole number
+    /// of elements, or is not aligned for them.
+    ///
+    /// # Safety
+    /// What is read of it as a `T` was written as one, or any bits are one.
+    pub unsafe fn view<T: Copy + 'static>(
+        self: &Arc<Self>,
+        range: Range<usize>,
+    ) -> Result<DeviceSlice<'_, T>> {
+        let (bytes, size) = (range.len(), size_of::<T>());
+        let start = self.start.wrapping_add(range.start as u64);
+        let fits = range.start <= range.end && range.end <= self.bytes;
+        let whole = size > 0 && bytes % size == 0 && start.is_multiple_of(align_of::<T>() as u64);
+        if !fits || !whole {
+            return Err(Error::invalid(format!(
+                "bytes {}..{} of {} are no {}",
+                range.start,
+                range.end,
+                self.bytes,
+                std::any::type_name::<T>()
+            )));
+        }
+        Ok(DeviceSlice::new(self, range.start, bytes / size))
     }
 
     /// Fails for memory that only exists while a graph runs.

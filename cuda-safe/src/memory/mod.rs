@@ -35,3 +35,4 @@ pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;
 pub(crate) use staging::Staging;
+pub(crate) use versions::number_writes;

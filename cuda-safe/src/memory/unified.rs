@@ -205,6 +205,9 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             return Err(Error::invalid("the host does not see this memory"));
         };
         let look = self.allocation.wait_for_host(visible, access)?;
+        if access == Access::Write {
+            self.allocation.note_write(0..self.bytes());
+        }
         let start = match self.bytes() {
             0 => NonNull::dangling(),
             _ => visible.start().cast(),

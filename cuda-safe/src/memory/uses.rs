@@ -63,10 +63,29 @@ impl Allocation {
         if access == Access::Write {
             self.versions.bump(range.clone(), self.bytes());
         }
-        if self.is_alone_on(stream) {
-            return;
+        self.keep_order(stream, range, access, sequence);
+    }
+
+    /// As [`end_use`](Self::end_use) of a part of a graph's launch, where writes have numbers already.
+    pub(crate) fn end_numbered_use(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        access: Access,
+        sequence: u64,
+        version: u64,
+    ) {
+        if access == Access::Write && !range.is_empty() {
+            self.versions.raise(range.clone(), self.bytes(), version);
         }
-        self.end_shared_use(stream, range, access, sequence);
+        self.keep_order(stream, range, access, sequence);
+    }
+
+    #[inline]
+    fn keep_order(&self, stream: &Stream, range: Range<usize>, access: Access, sequence: u64) {
+        if !self.is_alone_on(stream) {
+            self.end_shared_use(stream, range, access, sequence);
+        }
     }
 
     #[cold]

@@ -1,5 +1,5 @@
-//! A counter of writes for each range of an allocation, so that whoever saved something computed
-//! from it can tell whether it still holds.
+//! The number of the newest write for each range of an allocation, so that whoever saved something
+//! computed from it can tell whether it still holds.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,44 +7,62 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ranges::Ranges;
 
-/// Write counters. While all writes covered the whole allocation one atomic counter says it all;
+/// Numbers all writes of the process: of two writes, of the same memory or not, the later one has
+/// the greater number.
+///
+/// Relaxed is enough: who knows that one write came before another has synchronized with it, and one
+/// atomic's values never go back.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Takes the numbers of `writes` writes, and says the first.
+#[inline]
+pub(crate) fn number_writes(writes: u64) -> u64 {
+    CLOCK.fetch_add(writes, Ordering::Relaxed) + 1
+}
+
+/// Numbers of writes. While all writes covered the whole allocation one atomic number says it all;
 /// the first partial write starts a map of ranges.
 ///
-/// A whole write and the first partial one are never concurrent: both borrow the same bytes
-/// exclusively.
+/// A whole write and another one are never concurrent: both borrow the same bytes exclusively, or take
+/// the context's turn.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
-    clock: AtomicU64,
+    newest: AtomicU64,
     ranges: OnceLock<Box<Mutex<Ranges<u64>>>>,
 }
 
 impl Versions {
-    /// Counts a write of `range`, of an allocation of `bytes` bytes.
+    /// Numbers a write of `range`, of an allocation of `bytes` bytes.
     #[inline]
     pub(super) fn bump(&self, range: Range<usize>, bytes: usize) {
-        if range.is_empty() {
-            return;
+        if !range.is_empty() {
+            self.raise(range, bytes, number_writes(1));
         }
+    }
+
+    /// Notes a write that has a number.
+    #[inline]
+    pub(super) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {
         if range.start == 0 && range.end == bytes && self.ranges.get().is_none() {
-            self.clock.fetch_add(1, Ordering::AcqRel);
+            self.newest.store(version, Ordering::Release);
         } else {
-            self.bump_partial(range, bytes);
+            self.raise_partial(range, bytes, version);
         }
     }
 
     #[cold]
-    fn bump_partial(&self, range: Range<usize>, bytes: usize) {
+    fn raise_partial(&self, range: Range<usize>, bytes: usize, version: u64) {
         let ranges = self.ranges.get_or_init(|| {
-            Box::new(Mutex::new(Ranges::new(bytes, self.clock.load(Ordering::Acquire))))
+            Box::new(Mutex::new(Ranges::new(bytes, self.newest.load(Ordering::Acquire))))
         });
         let mut ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
-        ranges.update(range, |old| *old = version);
+        // Those of a graph's launch come in any order.
+        ranges.update(range, |old| *old = version.max(*old));
     }
 
-    /// The newest version of any byte in `range`: it grows with each write that touches it.
+    /// The number of the newest write of any byte in `range`; 0 before the first.
     pub(super) fn of(&self, range: Range<usize>) -> u64 {
-        let Some(ranges) = self.ranges.get() else { return self.clock.load(Ordering::Acquire) };
+        let Some(ranges) = self.ranges.get() else { return self.newest.load(Ordering::Acquire) };
         let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = 0;
         let _ = ranges.for_each(range, |version| {
@@ -58,6 +76,34 @@ impl Versions {
 #[cfg(test)]
 mod tests {
     use super::Versions;
+
+    #[test]
+    fn later_writes_have_greater_numbers_in_any_allocation() {
+        let (one, other) = (Versions::default(), Versions::default());
+        assert_eq!(one.of(0..100), 0);
+        let mut last = 0;
+        for range in [0..100, 0..100, 3..5, 0..100, 99..100] {
+            one.bump(range.clone(), 100);
+            assert!(one.of(range.clone()) > last);
+            other.bump(range.clone(), 100);
+            assert!(other.of(range.clone()) > one.of(range.clone()));
+            last = other.of(range);
+        }
+        one.bump(7..7, 100);
+        assert!(one.of(0..100) < last, "nothing was written");
+    }
+
+    #[test]
+    fn writes_of_one_launch_come_in_any_order() {
+        let versions = Versions::default();
+        let first = super::number_writes(2);
+        versions.raise(0..60, 100, first + 1);
+        versions.raise(40..100, 100, first);
+        assert_eq!(
+            [0..40, 40..60, 60..100].map(|range| versions.of(range)),
+            [first + 1, first + 1, first]
+        );
+    }
 
     #[test]
     fn only_ranges_that_a_write_touches_change() {

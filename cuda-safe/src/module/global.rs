@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use cuda_sys::CUdeviceptr;
+use cuda_sys::{CUdeviceptr, CUresult};
 
 use super::{Module, ModuleInner};
 use crate::context::Context;
@@ -79,6 +79,19 @@ impl Drop for Owner {
 }
 
 impl Module {
+    /// Whether there is a variable `name`.
+    ///
+    /// # Errors
+    /// What the driver answered, other than that there is none.
+    #[doc(alias = "cuModuleGetGlobal")]
+    pub fn has_global(&self, name: &str) -> Result<bool> {
+        match find(&self.inner, name) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(CUresult::CUDA_ERROR_NOT_FOUND) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The variable `name` as elements of `T`. `stream` is where it is at home: the natural one is
     /// the stream that its kernels run on.
     ///

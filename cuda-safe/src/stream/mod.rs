@@ -301,6 +301,13 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether what is enqueued becomes part of a graph instead of running: see
+    /// [`Context::capture`](crate::Context::capture).
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        self.inner.capture.is_some()
+    }
+
     /// A number that names this stream in the process and is never used again; the events of the
     /// feature `tracing` call it `stream`.
     #[must_use]
