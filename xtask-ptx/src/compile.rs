@@ -18,14 +18,14 @@ pub(crate) const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FL
 /// What stands at the head of every text. In two parts, lest this file claims to be generated.
 const MARK: &str = concat!("// @gene", "rated by `cargo xtask ptx` from device/kernels/");
 
-/// The text for `kernels/<name>.cu` below the current folder, which is the includes' root: so no path
-/// of a machine comes into it.
-pub(crate) fn one(library: &str, name: &str) -> Result<String, Failure> {
+/// The text for `kernels/<name>.cu` below the current folder, a relative path: so no path of a machine
+/// comes into it.
+pub(crate) fn one(library: &str, name: &str, headers: &str) -> Result<String, Failure> {
     let file = format!("kernels/{name}.cu");
     let source = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
     let image = Program::new(source)
         .name(file)
-        .include_path(".")
+        .include_path(headers)
         .cuda_headers(false)
         .library(&Nvrtc::at(library)?)
         .cache(&Cache::off())

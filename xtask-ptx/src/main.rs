@@ -1,4 +1,5 @@
-//! `cargo xtask ptx [--check]`: compiles geom-kernels/device/kernels/*.cu to geom-kernels/ptx.
+//! `cargo xtask ptx [--check]`: compiles the device/kernels/*.cu of each package that has kernels to its
+//! folder ptx. All of them include the headers in geom-kernels/device.
 //!
 //! `--check` writes nothing and fails if what is checked in differs from what would be written. Either
 //! way it fails if a kernel's floating-point results would depend on who compiles its PTX: see `exact`.
@@ -17,8 +18,15 @@ use xtask::wheels::{NVRTC_12_0, fetch};
 /// The error of every step; main prints it.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The first argument of a child, which compiles one file: the library and the file's name follow.
+/// The first argument of a child, which compiles one file: the library, the file's name and the headers'
+/// folder follow.
 const CHILD: &str = "--one";
+
+/// The packages that have kernels.
+const PACKAGES: [&str; 2] = ["geom-kernels", "tape"];
+
+/// Below the root: where `#include <geom/...>` is looked for.
+const HEADERS: &str = "geom-kernels/device";
 
 const USAGE: &str = "usage: cargo xtask ptx [--check]";
 
@@ -28,7 +36,9 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         [] => all(false),
         ["--check"] => all(true),
-        [CHILD, library, name] => compile::one(library, name).map(|text| print!("{text}")),
+        [CHILD, library, name, headers] => {
+            compile::one(library, name, headers).map(|text| print!("{text}"))
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -47,13 +57,21 @@ fn main() -> ExitCode {
 fn all(check: bool) -> Result<(), Failure> {
     fetch(&NVRTC_12_0)?;
     let library = NVRTC_12_0.content_path().canonicalize()?;
-    let package = xtask::root().join("geom-kernels");
+    let mut wrong = Vec::new();
+    for package in PACKAGES {
+        wrong.extend(of_package(&library, &xtask::root().join(package), check)?);
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n       ").into()) }
+}
+
+/// As [`all`], for one package; what is wrong there.
+fn of_package(library: &Path, package: &Path, check: bool) -> Result<Vec<String>, Failure> {
     let (sources, outputs) = (package.join("device/kernels"), package.join("ptx"));
     let names = stems(&sources, "cu")?;
     let mut wrong = Vec::new();
     for name in &names {
         let source = read(&sources.join(format!("{name}.cu")))?;
-        let text = compiled(&library, &package.join("device"), name)?;
+        let text = compiled(library, &package.join("device"), name)?;
         let offences = exact::offences(&text, &exact::exceptions(&source)?)
             .map_err(|error| format!("{name}.ptx: {error}"))?;
         wrong.extend(offences.into_iter().map(|offence| format!("{name}.cu: {offence}")));
@@ -71,7 +89,7 @@ fn all(check: bool) -> Result<(), Failure> {
     for name in stems(&outputs, "ptx")?.iter().filter(|name| !names.contains(name)) {
         wrong.push(format!("{name}.ptx has no source: delete it"));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n       ").into()) }
+    Ok(wrong)
 }
 
 /// The names of a folder's files with this extension, without it, in order.
@@ -93,7 +111,8 @@ fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, Failure> {
 /// process compiles in one sequence, and its texts have these numbers in them.
 fn compiled(library: &Path, device: &Path, name: &str) -> Result<String, Failure> {
     let mut child = Command::new(env::current_exe()?);
-    child.arg(CHILD).arg(library).arg(name).current_dir(device);
+    let headers = xtask::root().join(HEADERS);
+    child.arg(CHILD).arg(library).arg(name).arg(headers).current_dir(device);
     for variable in compile::VARIABLES {
         child.env_remove(variable);
     }

@@ -1,0 +1,317 @@
+//! Launching the adjoint of a recorded launch.
+
+use std::ffi::c_void;
+
+use cuda_safe::{Access, Kernel, Launch, Result};
+
+use super::plan::Place;
+use super::run::Pass;
+use crate::frame::{DETERMINISTIC, Frame, RESUME};
+use crate::record::{Chunk, Kind, NONE, Recording, Target, Use, write_address};
+use crate::spec::{Op, Slot, Value};
+use crate::store::Work;
+use crate::untyped::Tell;
+
+/// What the plan has decided of an adjoint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Masks {
+    pub(super) assign: u64,
+    pub(super) drop: u64,
+    pub(super) sums: u64,
+}
+
+/// Partial sums are that far apart.
+const PARTIAL: usize = 128;
+/// At most 2 to this many of them.
+const MOST_PARTIALS_LOG2: u32 = 10;
+
+impl Pass<'_> {
+    pub(super) fn adjoint(
+        &mut self,
+        number: usize,
+        step: u32,
+        masks: Masks,
+        first: u32,
+        resume: bool,
+    ) -> Result<()> {
+        let Some(known) = self.recording.steps.get(step as usize) else { return Ok(()) };
+        let Kind::Launch { op, launch, bytes, primal } = &known.kind else { return Ok(()) };
+        let (op, launch, base, primal) = (op.clone(), *launch, *bytes, *primal);
+        let Some(kernel) = &op.inner.kernels.adjoint else { return Ok(()) };
+        let uses = known.uses.start as usize..known.uses.end as usize;
+        let shape = op.shape(&launch);
+        if !resume {
+            self.private_values(uses.clone())?;
+        }
+        let mut frame = Frame::of(&launch);
+        (frame.assign, frame.drop) = (masks.assign, masks.drop);
+        frame.status = self.status()?.address();
+        if let Some(primal) = self.recording.copies.get(primal as usize) {
+            (frame.tape, frame.tape_bytes) = (primal.address(), primal.buffer.bytes() as u64);
+        }
+        if op.inner.settings.scratch.is_some() {
+            self.prepare_scratch(&op, &launch, &shape, resume, &mut frame)?;
+        }
+        if resume {
+            frame.flags |= RESUME;
+        }
+        let logs = self.recording.deterministic;
+        if logs {
+            frame.flags |= DETERMINISTIC;
+            self.prepare_log(log_adds(&op, &launch, &shape), &mut frame)?;
+        }
+        let scalars = op.inner.scalars.len();
+        if scalars > 0 {
+            frame.partials_log2 = partials_log2(&shape);
+        }
+        self.gradients(&op, uses.clone(), base, first);
+        self.launch_adjoint(&op, kernel, shape, uses.clone(), base, first, &mut frame)?;
+        if op.inner.settings.scratch.is_some() {
+            self.note(number)?;
+        }
+        if logs && frame.log_bytes > 0 {
+            self.sum_log(&frame)?;
+        }
+        for scalar in 0..scalars {
+            let stores = masks.sums >> scalar & 1 == 1;
+            self.sum_partials(&op, scalar, uses.clone(), first, &frame, stores)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the gradient parameters' values together, in `work.gradients`.
+    fn gradients(&mut self, op: &Op, uses: std::ops::Range<usize>, base: u32, first: u32) {
+        let chunks = &mut self.work.gradients;
+        chunks.clear();
+        let uses = self.recording.uses.get(uses).unwrap_or_default();
+        let places = self.plan.places.get(first as usize..).unwrap_or_default();
+        let buffers = &self.plan.buffers;
+        let address = |place: &Place| {
+            let buffer = buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
+            buffer.map_or(0, |buffer| buffer.as_raw() + place.offset as u64)
+        };
+        let of_pointer = |pointer: usize| {
+            let target = Target::Pointer(pointer as u16);
+            uses.iter()
+                .zip(places)
+                .find(|(used, _)| used.target == target)
+                .map_or(0, |(_, p)| address(p))
+        };
+        let partials = self.store.known_work(Work::Partials).map_or(0, |work| work.as_raw());
+        for slot in &op.inner.slots {
+            let at = chunks.len() * 16;
+            match slot {
+                Slot::Pointer(pointer) => {
+                    chunks.push(EMPTY);
+                    write_address(chunks, at, of_pointer(*pointer));
+                }
+                Slot::Partials(scalar) => {
+                    let target = Target::Scalar(*scalar as u16);
+                    let mut found = uses.iter().zip(places);
+                    let wanted =
+                        found.any(|(used, place)| used.target == target && place.buffer != NONE);
+                    let offset = (*scalar * PARTIAL) << MOST_PARTIALS_LOG2;
+                    chunks.push(EMPTY);
+                    write_address(chunks, at, if wanted { partials + offset as u64 } else { 0 });
+                }
+                Slot::Structure(param) => {
+                    let Some(param) = op.inner.params.get(*param) else { continue };
+                    let from = base as usize + param.at / 16;
+                    let until = from + param.size.div_ceil(16);
+                    chunks.extend_from_slice(
+                        self.recording.bytes.get(from..until).unwrap_or_default(),
+                    );
+                    for pointer in param.pointers.clone() {
+                        let Some(known) = op.inner.pointers.get(pointer) else { continue };
+                        write_address(chunks, at + known.offset, of_pointer(pointer));
+                    }
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a launch consists of")]
+    fn launch_adjoint(
+        &mut self,
+        op: &Op,
+        kernel: &Kernel,
+        shape: Launch,
+        uses: std::ops::Range<usize>,
+        base: u32,
+        first: u32,
+        frame: &mut Frame,
+    ) -> Result<()> {
+        let bytes = self.recording.bytes.as_mut_ptr().cast::<u8>();
+        let bytes = bytes.wrapping_add(base as usize * 16);
+        let gradients = self.work.gradients.as_mut_ptr();
+        let pointers = &mut self.work.pointers;
+        pointers.clear();
+        pointers.extend(
+            op.inner.params.iter().map(|param| bytes.wrapping_add(param.at).cast::<c_void>()),
+        );
+        let mut chunk = 0;
+        for slot in &op.inner.slots {
+            pointers.push(gradients.wrapping_add(chunk).cast());
+            chunk += match slot {
+                Slot::Structure(param) => {
+                    op.inner.params.get(*param).map_or(1, |param| param.size.div_ceil(16))
+                }
+                Slot::Pointer(_) | Slot::Partials(_) => 1,
+            };
+        }
+        pointers.push(std::ptr::from_mut(frame).cast());
+        let (recording, plan, store) = (&*self.recording, &*self.plan, &*self.store);
+        let frame = *frame;
+        let tells = |tell: Tell<'_>| {
+            let used = recording.uses.get(uses.clone()).unwrap_or_default();
+            let places = plan.places.get(first as usize..).unwrap_or_default();
+            for (at, (used, place)) in used.iter().zip(places).enumerate() {
+                tell_value(recording, plan, uses.start + at, used, tell)?;
+                if let Some(buffer) = plan.buffers.get(place.buffer as usize) {
+                    let range = place.offset..place.offset + place.bytes;
+                    tell(buffer.allocation(), range, Access::Write)?;
+                }
+            }
+            tell_frame(store, &frame, tell)?;
+            let primal = recording.copies.iter().find(|copy| frame.tape == copy.address());
+            match primal.filter(|_| frame.tape != 0) {
+                Some(copy) => {
+                    tell(copy.buffer.allocation(), copy.buffer.byte_range(), Access::Read)
+                }
+                None => Ok(()),
+            }
+        };
+        // SAFETY: parameters, gradients and frame have the sizes that `OpSpec::register` has compared, and
+        // stay where they are until the launch was made; the rest is what was promised there.
+        unsafe { Self::launch_untyped(self.stream, kernel, shape, pointers, tells) }
+    }
+
+    /// Copies values that the adjoint may write.
+    fn private_values(&mut self, uses: std::ops::Range<usize>) -> Result<()> {
+        if self.plan.private.is_empty() {
+            return Ok(());
+        }
+        for number in uses {
+            let found = self.plan.private.iter_mut().find(|(of, _)| *of as usize == number);
+            let Some((_, private)) = found else { continue };
+            let Some(used) = self.recording.uses.get(number).copied() else { continue };
+            let source = self.recording.value_view(&used)?;
+            let part = private.offset..private.offset + used.range().len();
+            private.buffer.slice_mut(part)?.copy_from(self.stream, source)?;
+            write_address(&mut self.recording.bytes, used.patch, private.address());
+        }
+        Ok(())
+    }
+
+    /// Sums the partial gradients of a number, in fixed order, and clears them.
+    fn sum_partials(
+        &mut self,
+        op: &Op,
+        scalar: usize,
+        uses: std::ops::Range<usize>,
+        first: u32,
+        frame: &Frame,
+        stores: bool,
+    ) -> Result<()> {
+        let Some(known) = op.inner.scalars.get(scalar) else { return Ok(()) };
+        let used = self.recording.uses.get(uses).unwrap_or_default();
+        let places = self.plan.places.get(first as usize..).unwrap_or_default();
+        let target = Target::Scalar(scalar as u16);
+        let Some((_, place)) = used.iter().zip(places).find(|(used, _)| used.target == target)
+        else {
+            return Ok(());
+        };
+        let Some(work) = self.store.known_work(Work::Partials).filter(|_| place.buffer != NONE)
+        else {
+            return Ok(());
+        };
+        let bytes = PARTIAL << MOST_PARTIALS_LOG2;
+        let partials = super::run::PlaceArg {
+            buffer: Some(work),
+            place: Place { buffer: 0, offset: scalar * bytes, bytes },
+            access: Access::Write,
+        };
+        let to = self.arg(*place, Access::Write);
+        let args =
+            (partials, frame.partials_log2, known.members, to, u32::from(stores), self.status()?);
+        let launch = Launch::new(known.members.count, crate::kernels::BLOCK);
+        // SAFETY: 2^partials_log2 sums lie in the working memory; the members lie in the gradient.
+        unsafe { self.kernels.sum_partials.launch(self.stream, launch, args) }
+    }
+}
+
+const EMPTY: Chunk = Chunk([std::mem::MaybeUninit::new(0); 16]);
+
+/// Tells of the memory that a value lies in.
+fn tell_value(
+    recording: &Recording,
+    plan: &super::plan::Plan,
+    number: usize,
+    used: &Use,
+    tell: Tell<'_>,
+) -> Result<()> {
+    if matches!(used.value, Value::None) {
+        return Ok(());
+    }
+    if matches!(used.value, Value::EntryPrivate) {
+        let found = plan.private.iter().find(|(of, _)| *of as usize == number);
+        return match found {
+            Some((_, private)) => {
+                tell(private.buffer.allocation(), private.buffer.byte_range(), Access::Write)
+            }
+            None => Ok(()),
+        };
+    }
+    match recording.copies.get(used.copy as usize) {
+        Some(copy) => tell(copy.buffer.allocation(), copy.buffer.byte_range(), Access::Read),
+        None => match recording.memories.get(used.memory) {
+            Some(memory) => tell(&memory.allocation, used.range(), Access::Read),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Tells of the memory that a frame leads to.
+pub(super) fn tell_frame(store: &crate::store::Store, frame: &Frame, tell: Tell<'_>) -> Result<()> {
+    if frame.status != 0 {
+        let status = store.known_status()?;
+        // Adjoints that may raise it are ordered by what they raise it for; the others only read.
+        let raises = frame.scratch_bytes > 0 || frame.log_bytes > 0;
+        let access = if raises { Access::Write } else { Access::Read };
+        tell(status.allocation(), status.byte_range(), access)?;
+    }
+    for which in [Work::Scratch, Work::Partials, Work::Log] {
+        let Some(work) = store.known_work(which) else { continue };
+        let address = match which {
+            Work::Scratch => frame.scratch_bytes > 0,
+            Work::Log => frame.log_bytes > 0,
+            Work::Partials | Work::Sums => frame.partials_log2 > 0,
+        };
+        if address {
+            tell(work.allocation(), work.byte_range(), Access::Write)?;
+        }
+    }
+    Ok(())
+}
+
+/// Two to this many partial sums: about one for each block.
+fn partials_log2(shape: &Launch) -> u32 {
+    let blocks = shape.grid.count().max(2);
+    (u64::BITS - (blocks - 1).leading_zeros()).min(MOST_PARTIALS_LOG2)
+}
+
+/// Bytes of the partial sums of all numbers.
+pub(super) fn partials_bytes(op: &Op) -> usize {
+    (op.inner.scalars.len() * PARTIAL) << MOST_PARTIALS_LOG2
+}
+
+/// How many numbers go to the log at most, by themselves or by way of partial sums.
+pub(super) fn log_adds(op: &Op, launch: &Launch, shape: &Launch) -> usize {
+    let members: u64 = op.inner.scalars.iter().map(|scalar| u64::from(scalar.members.count)).sum();
+    // One of each block; of each thread, where it may take several runs until all have added theirs.
+    let each =
+        if op.inner.settings.scratch.is_some() { shape.threads() } else { shape.grid.count() };
+    let partial = usize::try_from(members.saturating_mul(each));
+    let most = op.inner.settings.log.map_or(0, |most| most(launch));
+    most.saturating_add(partial.unwrap_or(usize::MAX))
+}

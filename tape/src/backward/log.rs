@@ -1,0 +1,113 @@
+//! Sums whose bits do not depend on the order of their summands: see device/kernels/tape.cu.
+
+use cuda_safe::{Access, Error, Result};
+
+use super::run::{Pass, PlaceArg, cover, whole};
+use crate::frame::Frame;
+use crate::store::Work;
+
+/// `geom::tape::LogHeader` and `geom::tape::LogEntry`.
+const HEADER: usize = 16;
+const ENTRY: usize = 16;
+/// `Sum` of tape.cu.
+pub(super) const SUM: usize = 32;
+
+impl Pass<'_> {
+    /// Bytes of a log for so many summands, and the places of its table.
+    pub(super) fn log_size(&self, most: usize) -> Result<Option<(usize, usize)>> {
+        if most == 0 {
+            return Ok(None);
+        }
+        let needed = most.saturating_mul(ENTRY).saturating_add(HEADER);
+        let bytes = self.log_bytes.map_or(needed, |set| set.max(HEADER + ENTRY));
+        let places = places((bytes - HEADER) / ENTRY)
+            .filter(|places| places.checked_mul(SUM).is_some())
+            .ok_or_else(|| Error::invalid("an adjoint's log is larger than memory can be"))?;
+        Ok(Some((bytes, places)))
+    }
+
+    /// Room for so many summands.
+    pub(crate) fn prepare_log(&mut self, most: usize, frame: &mut Frame) -> Result<()> {
+        let Some((bytes, places)) = self.log_size(most)? else { return Ok(()) };
+        let log = self.store.work(Work::Log, bytes)?;
+        (frame.log, frame.log_bytes) = (log.as_raw(), bytes as u64);
+        self.store.work(Work::Sums, places * SUM).map(drop)
+    }
+
+    /// Adds what lies in the log to the gradients, and empties it.
+    pub(crate) fn sum_log(&mut self, frame: &Frame) -> Result<()> {
+        let entries = (frame.log_bytes as usize).saturating_sub(HEADER) / ENTRY;
+        let (Some(places), Some(log), Some(sums)) =
+            (places(entries), self.store.known_work(Work::Log), self.store.known_work(Work::Sums))
+        else {
+            return Ok(());
+        };
+        let launch = cover(entries);
+        let frame = FrameArg { frame: *frame, log: whole(log), status: self.status()? };
+        let Self { kernels, stream, plan, .. } = &*self;
+        // SAFETY: the log has as many entries as the frame says; the table has at least twice as many
+        // places, a power of two; entries lead into gradients, which are uses here.
+        unsafe {
+            kernels.log_insert.launch(stream, launch, (frame, whole(sums), places as u64 - 1))?;
+            kernels.log_add.launch(stream, launch, (frame, whole(sums)))?;
+            let partials = self.store.known_work(Work::Partials);
+            let gradients = Gradients { frame, buffers: &plan.buffers, partials };
+            kernels.log_apply.launch(stream, launch, (gradients, whole(sums)))?;
+        }
+        self.clear(Work::Log, HEADER)
+    }
+}
+
+/// At least twice as many places as entries, a power of two.
+fn places(entries: usize) -> Option<usize> {
+    entries.checked_mul(2)?.max(2).checked_next_power_of_two()
+}
+
+/// A frame as an argument, with the memory that it leads to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FrameArg<'a> {
+    pub(crate) frame: Frame,
+    pub(crate) log: PlaceArg<'a>,
+    pub(crate) status: PlaceArg<'a>,
+}
+
+// SAFETY: the log and the status are reported; there is nothing else in these frames.
+unsafe impl cuda_safe::KernelArg for FrameArg<'_> {
+    type Abi = Frame;
+    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<Frame>();
+
+    fn abi(&self) -> Frame {
+        self.frame
+    }
+
+    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.log.uses(visitor)?;
+        self.status.uses(visitor)
+    }
+}
+
+/// As [`FrameArg`], with all gradients and partial sums, which the log leads to.
+#[derive(Clone, Copy)]
+struct Gradients<'a> {
+    frame: FrameArg<'a>,
+    buffers: &'a [cuda_safe::DeviceBuffer<u8>],
+    partials: Option<&'a cuda_safe::DeviceBuffer<u8>>,
+}
+
+// SAFETY: as for `FrameArg`; every gradient of the plan is reported, and the partial sums are.
+unsafe impl cuda_safe::KernelArg for Gradients<'_> {
+    type Abi = Frame;
+    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<Frame>();
+
+    fn abi(&self) -> Frame {
+        self.frame.frame
+    }
+
+    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.frame.uses(visitor)?;
+        for buffer in self.buffers.iter().chain(self.partials) {
+            visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)?;
+        }
+        Ok(())
+    }
+}

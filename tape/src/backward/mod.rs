@@ -1,0 +1,12 @@
+//! Running a recording backwards.
+
+mod adjoint;
+mod log;
+mod plan;
+mod run;
+mod scratch;
+
+pub(crate) use log::FrameArg;
+pub(crate) use plan::{Place, Plan};
+pub(crate) use run::{NO_ARG, Pass, Workplace, whole};
+pub(crate) use scratch::failed;

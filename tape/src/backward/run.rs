@@ -1,0 +1,204 @@
+//! Enqueuing a pass.
+
+use cuda_safe::{Access, Error, KernelArg, Launch, Result, Stream};
+
+use super::plan::{Action, Place, Plan};
+use crate::kernels::{BLOCK, Kernels};
+use crate::record::{Chunk, Kind, NONE, Recording};
+use crate::store::Store;
+use crate::untyped::{Tell, Untyped};
+
+/// Vectors that launches of adjoints are put together in.
+#[derive(Default)]
+pub(crate) struct Workplace {
+    pub(super) pointers: Vec<*mut std::ffi::c_void>,
+    pub(super) gradients: Vec<Chunk>,
+}
+
+// SAFETY: the pointers are only used while a launch is made, in which they were written.
+unsafe impl Send for Workplace {}
+// SAFETY: as above; nothing is done with them through `&`.
+unsafe impl Sync for Workplace {}
+
+/// A pass that is being enqueued.
+pub(crate) struct Pass<'a> {
+    pub(crate) recording: &'a mut Recording,
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) store: &'a mut Store,
+    pub(crate) kernels: &'a Kernels,
+    pub(crate) stream: &'a Stream,
+    pub(crate) work: &'a mut Workplace,
+    /// What adjoints first get of scratch memory, and of the log; if it was set.
+    pub(crate) scratch_bytes: Option<usize>,
+    pub(crate) log_bytes: Option<usize>,
+}
+
+/// Blocks of the tape's own kernels, whose threads go on to the next element.
+const MOST_BLOCKS: usize = 4096;
+
+pub(super) fn cover(n: usize) -> Launch {
+    Launch::new(n.div_ceil(BLOCK as usize).clamp(1, MOST_BLOCKS) as u32, BLOCK)
+}
+
+impl Pass<'_> {
+    /// Fails if a value is gone that some adjoint needs: before anything is enqueued.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        for action in &self.plan.actions {
+            if let Action::Adjoint { step, .. } | Action::Custom { step, .. } = action
+                && let Some(message) = self.recording.missing_value(*step as usize)
+            {
+                return Err(Error::invalid(message).with_hint(
+                    "what a recorded launch has read must stay until the backward pass, unless it is \
+                     overwritten by what is recorded too",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Enqueues all actions from one on.
+    pub(crate) fn run(&mut self, from: usize) -> Result<()> {
+        for number in from..self.plan.actions.len() {
+            self.act(number, false)?;
+        }
+        Ok(())
+    }
+
+    /// One action; `resume`: an adjoint some of whose threads have finished.
+    pub(super) fn act(&mut self, number: usize, resume: bool) -> Result<()> {
+        let Some(action) = self.plan.actions.get(number).copied() else { return Ok(()) };
+        match action {
+            Action::Zero(place) => self.zero(place),
+            Action::Copy { from, to } => self.copy(from, to),
+            Action::Add { from, to, double } => self.add(from, to, double),
+            Action::Adjoint { step, assign, drop, sums, first } => {
+                let masks = super::adjoint::Masks { assign, drop, sums };
+                self.adjoint(number, step, masks, first, resume)
+            }
+            Action::Custom { step, first } => self.custom(step, first),
+        }
+    }
+
+    /// Whether an earlier step may have failed, so that nothing must be touched behind it.
+    pub(super) fn guarded(&self) -> bool {
+        self.plan.raises
+    }
+
+    pub(crate) fn zero(&mut self, place: Place) -> Result<()> {
+        if self.guarded() {
+            let kernel = &self.kernels.zero;
+            let words = (place.bytes / 4) as u64;
+            let args = (self.arg(place, Access::Write), words, self.status()?);
+            // SAFETY: writes the words of the place, which lies in its buffer.
+            return unsafe { kernel.launch(self.stream, cover(place.bytes / 4), args) };
+        }
+        let Some(buffer) = self.plan.buffers.get_mut(place.buffer as usize) else { return Ok(()) };
+        buffer.slice_mut(place.offset..place.offset + place.bytes)?.fill(self.stream, 0)
+    }
+
+    fn copy(&mut self, from: Place, to: Place) -> Result<()> {
+        let words = to.bytes / 4;
+        let from = self.arg(from, Access::Read);
+        let to = self.arg(to, Access::Write);
+        let args = (to, from, words as u64, self.status()?);
+        // SAFETY: as many words as both places have; they are of two buffers.
+        unsafe { self.kernels.copy.launch(self.stream, cover(words), args) }
+    }
+
+    fn add(&mut self, from: Place, to: Place, double: bool) -> Result<()> {
+        let (kernel, size) = match double {
+            true => (&self.kernels.add_f64, 8),
+            false => (&self.kernels.add_f32, 4),
+        };
+        let n = to.bytes / size;
+        let from = self.arg(from, Access::Read);
+        let to = self.arg(to, Access::Write);
+        // SAFETY: as many numbers as both places have, which overlap in none.
+        unsafe { kernel.launch(self.stream, cover(n), (to, from, n as u64, self.status()?)) }
+    }
+
+    /// A place as a pointer; null for none.
+    pub(super) fn arg(&self, place: Place, access: Access) -> PlaceArg<'_> {
+        let buffer = self.plan.buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
+        PlaceArg { buffer, place, access }
+    }
+
+    /// The status, or null where nothing can raise it: then it costs no load.
+    pub(super) fn status(&self) -> Result<PlaceArg<'_>> {
+        if self.guarded() { self.store.known_status().map(whole) } else { Ok(NO_ARG) }
+    }
+
+    /// A step in Rust.
+    fn custom(&mut self, step: u32, first: u32) -> Result<()> {
+        if self.guarded() && !self.stream.is_recording() {
+            // It can't be made to do nothing on the device.
+            self.settle_before(step)?;
+        }
+        let Some(known) = self.recording.steps.get_mut(step as usize) else { return Ok(()) };
+        let Kind::Custom(id, op) = &mut known.kind else { return Ok(()) };
+        let id = *id;
+        let Some(mut op) = op.take() else {
+            return Err(Error::invalid("the adjoint of a custom operation has panicked before"));
+        };
+        let done = self.run_custom(&mut *op, id, step, first);
+        if let Some(known) = self.recording.steps.get_mut(step as usize) {
+            known.kind = Kind::Custom(id, Some(op));
+        }
+        done
+    }
+
+    /// Launches one of the tape's own kernels whose parameters are known by their addresses.
+    ///
+    /// # Safety
+    /// As [`cuda_safe::Kernel::launch`], and [`Untyped::new`].
+    pub(super) unsafe fn launch_untyped(
+        stream: &Stream,
+        kernel: &cuda_safe::Kernel,
+        launch: Launch,
+        pointers: &mut [*mut std::ffi::c_void],
+        uses: impl Fn(Tell<'_>) -> Result<()>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch(stream, launch, Untyped::new(pointers, uses)) }
+    }
+}
+
+/// A part of a buffer of the tape's, as a pointer parameter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceArg<'a> {
+    pub(crate) buffer: Option<&'a cuda_safe::DeviceBuffer<u8>>,
+    pub(crate) place: Place,
+    pub(crate) access: Access,
+}
+
+/// A null pointer.
+pub(crate) const NO_ARG: PlaceArg<'static> =
+    PlaceArg { buffer: None, place: super::plan::NOWHERE, access: Access::Read };
+
+/// All of a buffer, to be written.
+pub(crate) fn whole(buffer: &cuda_safe::DeviceBuffer<u8>) -> PlaceArg<'_> {
+    let place = Place { buffer: 0, offset: 0, bytes: buffer.bytes() };
+    PlaceArg { buffer: Some(buffer), place, access: Access::Write }
+}
+
+impl PlaceArg<'_> {
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.place.offset as u64)
+    }
+}
+
+// SAFETY: the kernel reaches the place, which is reported; nothing through a null pointer.
+unsafe impl KernelArg for PlaceArg<'_> {
+    type Abi = u64;
+    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.address()
+    }
+
+    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let Some(buffer) = self.buffer else { return Ok(()) };
+        let Place { offset, bytes, .. } = self.place;
+        visitor.visit(buffer.allocation(), offset..offset + bytes, self.access)
+    }
+}

@@ -1,0 +1,215 @@
+//! Memory that lives as long as an adjoint's launch; and what happens if it was too little.
+
+use cuda_safe::{Access, Error, Launch, Result};
+
+use super::adjoint::{log_adds, partials_bytes};
+use super::log::SUM;
+use super::plan::{Action, Place};
+use super::run::{Pass, PlaceArg, cover};
+use crate::frame::{FINE, Frame, LOG_OVERFLOW, OTHER_ABI, SCRATCH_OVERFLOW, Status, TAPE_OVERFLOW};
+use crate::record::Kind;
+use crate::spec::Op;
+use crate::store::Work;
+
+/// `geom::tape::ScratchHeader`.
+const HEADER: usize = 32;
+
+/// What lies before the memory that is handed out: a mark for each thread.
+fn marks(shape: &Launch) -> Result<usize> {
+    usize::try_from(shape.threads())
+        .ok()
+        .and_then(|threads| threads.checked_add(HEADER + 15))
+        .map(|bytes| bytes / 16 * 16)
+        .ok_or_else(|| Error::invalid("an adjoint has more threads than there are addresses"))
+}
+
+impl Pass<'_> {
+    /// Scratch memory for a launch: what the operation guesses, or has needed before.
+    pub(super) fn prepare_scratch(
+        &mut self,
+        op: &Op,
+        launch: &Launch,
+        shape: &Launch,
+        resume: bool,
+        frame: &mut Frame,
+    ) -> Result<()> {
+        let start = marks(shape)?;
+        let work = self.store.work(Work::Scratch, self.scratch_size(op, launch, shape)?)?;
+        (frame.scratch, frame.scratch_bytes) = (work.as_raw(), work.bytes() as u64);
+        if !resume {
+            self.clear(Work::Scratch, start)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of scratch memory that a launch gets first.
+    fn scratch_size(&self, op: &Op, launch: &Launch, shape: &Launch) -> Result<usize> {
+        let guess = op.inner.settings.scratch.map_or(0, |guess| guess(launch));
+        Ok(marks(shape)?.saturating_add(self.scratch_bytes.unwrap_or(guess)))
+    }
+
+    /// Makes working memory large enough for all steps. An adjoint that has had too little scratch memory
+    /// is run again after those behind it were enqueued; they must not have replaced what it has left there.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        let mut most = [0usize; 4];
+        let mut needs = |which: Work, bytes: usize| {
+            if let Some(most) = most.get_mut(which as usize) {
+                *most = bytes.max(*most);
+            }
+        };
+        for action in &self.plan.actions {
+            let (Action::Adjoint { step, .. } | Action::Custom { step, .. }) = action else {
+                continue;
+            };
+            let known = self.recording.steps.get(*step as usize).map(|step| &step.kind);
+            let adds = match known {
+                Some(Kind::Launch { op, launch, .. }) => {
+                    let shape = op.shape(launch);
+                    if op.inner.settings.scratch.is_some() {
+                        needs(Work::Scratch, self.scratch_size(op, launch, &shape)?);
+                    }
+                    needs(Work::Partials, partials_bytes(op));
+                    log_adds(op, launch, &shape)
+                }
+                Some(Kind::Custom(_, Some(op))) => op.log().unwrap_or(0),
+                _ => 0,
+            };
+            if self.recording.deterministic
+                && let Some((log, places)) = self.log_size(adds)?
+            {
+                needs(Work::Log, log);
+                needs(Work::Sums, places * SUM);
+            }
+        }
+        for (which, bytes) in
+            [Work::Scratch, Work::Partials, Work::Log, Work::Sums].into_iter().zip(most)
+        {
+            if bytes > 0 {
+                self.store.work(which, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Zeros the first bytes of working memory, unless something has gone wrong before.
+    pub(super) fn clear(&mut self, which: Work, bytes: usize) -> Result<()> {
+        let Some(work) = self.store.known_work(which) else { return Ok(()) };
+        let place = Place { buffer: 0, offset: 0, bytes };
+        let to = PlaceArg { buffer: Some(work), place, access: Access::Write };
+        let words = bytes / 4;
+        // SAFETY: the first words of memory that has at least as many.
+        unsafe {
+            self.kernels.zero.launch(self.stream, cover(words), (to, words as u64, self.status()?))
+        }
+    }
+
+    /// Behind an adjoint that may have raised the status: which one it was.
+    pub(super) fn note(&mut self, action: usize) -> Result<()> {
+        let step = u32::try_from(action).unwrap_or(u32::MAX).saturating_add(1);
+        // SAFETY: one thread writes the status.
+        unsafe { self.kernels.note.launch(self.stream, Launch::new(1, 1), (self.status()?, step)) }
+    }
+
+    /// Waits, and repeats what had too little memory, until all is done.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        self.settle_until(self.plan.actions.len())
+    }
+
+    /// As [`settle`](Self::settle), for the actions before a step.
+    pub(super) fn settle_before(&mut self, step: u32) -> Result<()> {
+        let custom =
+            |action: &Action| matches!(action, Action::Custom { step: of, .. } if *of == step);
+        match self.plan.actions.iter().position(custom) {
+            Some(end) => self.settle_until(end),
+            None => Ok(()),
+        }
+    }
+
+    fn settle_until(&mut self, end: usize) -> Result<()> {
+        // What the threads of one launch have asked for, over all its runs.
+        let (mut last, mut asked, mut most) = (None, 0usize, 0usize);
+        loop {
+            let status = self.store.take_status(self.stream)?;
+            if status.code == FINE {
+                // The next pass has enough at once.
+                return self.store.work(Work::Scratch, most).map(drop);
+            }
+            let Some(action) = overflowed(status) else {
+                self.recording.heard(status);
+                return Err(failed(status));
+            };
+            if last.replace(action) != Some(action) {
+                asked = 0;
+            }
+            asked = asked.saturating_add(self.asked()?);
+            self.grow(action, status)?;
+            // Those that are still to run ask for no more than there is now, or all of this comes again.
+            let now = self.store.known_work(Work::Scratch).map_or(0, |work| work.bytes());
+            most = most.max(asked.saturating_add(now));
+            self.act(action, true)?;
+            for next in action + 1..end {
+                self.act(next, false)?;
+            }
+        }
+    }
+
+    /// What was asked for of scratch memory by the launch that used it last. Waits.
+    fn asked(&self) -> Result<usize> {
+        let Some(work) = self.store.known_work(Work::Scratch) else { return Ok(0) };
+        let mut used = [0u8; 8];
+        work.slice(..used.len())?.download(self.stream, &mut used)?;
+        Ok(usize::try_from(u64::from_ne_bytes(used)).unwrap_or(usize::MAX))
+    }
+
+    /// Makes scratch memory larger; marks of threads that have finished are kept.
+    fn grow(&mut self, action: usize, status: Status) -> Result<()> {
+        let Some(Action::Adjoint { step, .. }) = self.plan.actions.get(action) else {
+            return Err(failed(status));
+        };
+        let known = self.recording.steps.get(*step as usize).map(|step| &step.kind);
+        let Some(Kind::Launch { op, launch, .. }) = known else { return Err(failed(status)) };
+        let start = marks(&op.shape(launch))?;
+        let old = self.store.work.get_mut(Work::Scratch as usize).and_then(Option::take);
+        let Some(old) = old else { return Err(failed(status)) };
+        // Threads that came late have not even said what they need.
+        let need = (status.need as usize).saturating_mul(1024).max(old.bytes().saturating_mul(2));
+        let new = self.store.work(Work::Scratch, need);
+        let copied = new.map(drop).and_then(|()| {
+            let new = self.store.work.get_mut(Work::Scratch as usize).and_then(Option::as_mut);
+            let Some(new) = new else { return Ok(()) };
+            // What was handed out is handed out anew.
+            new.slice_mut(..HEADER)?.fill(self.stream, 0)?;
+            new.slice_mut(HEADER..start)?.copy_from(self.stream, old.slice(HEADER..start)?)
+        });
+        self.store.retire(old);
+        copied
+    }
+}
+
+/// The action that had too little scratch memory, if that is what has happened.
+fn overflowed(status: Status) -> Option<usize> {
+    let action = (status.step as usize).checked_sub(1);
+    action.filter(|_| status.code == SCRATCH_OVERFLOW)
+}
+
+/// The error for a status that nothing can be done about.
+pub(crate) fn failed(status: Status) -> Error {
+    let need = u64::from(status.need) * 1024;
+    match status.code {
+        SCRATCH_OVERFLOW => Error::invalid(format!(
+            "an adjoint needs {need} bytes of scratch memory, more than the captured pass has"
+        ))
+        .with_hint("run the pass once before it is captured, or set `Tape::set_scratch_bytes`"),
+        LOG_OVERFLOW => Error::invalid(format!(
+            "an adjoint has added more often than its `OpSpec::log` says: {need} bytes of log are needed"
+        ))
+        .with_hint("`Tape::set_log_bytes` makes room"),
+        TAPE_OVERFLOW => Error::invalid(format!(
+            "a primal needs {need} bytes of tape memory, more than its `OpSpec::primal` says"
+        )),
+        OTHER_ABI => Error::invalid(
+            "an adjoint was compiled with another version of geom/tape.cuh than the tape's",
+        ),
+        code => Error::invalid(format!("an adjoint has raised the status {code} ({need} bytes)")),
+    }
+}

@@ -1,0 +1,249 @@
+//! Gradients against differences: helpers for tests of operations and of programs.
+//!
+//! Adjoints of `double` are held against central differences; those of `float`, whose differences say
+//! little, against those of `double`. All errors are relative to the largest entry.
+
+use std::fmt;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+
+use crate::element::{Differentiable, Real};
+use crate::record::Recorder;
+use crate::seeds::Seeds;
+use crate::tape::Tape;
+
+/// Derivatives of outputs (rows) by inputs (columns), in double precision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Jacobian {
+    columns: usize,
+    entries: Vec<f64>,
+}
+
+/// How two Jacobians compare.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The largest difference of two entries, relative to the largest entry.
+    pub error: f64,
+    /// Where: row and column.
+    pub at: (usize, usize),
+    /// How many entries were compared.
+    pub compared: usize,
+    /// How many were left out: the function is not smooth around them.
+    pub skipped: usize,
+}
+
+impl Jacobian {
+    /// Of `rows`, each with a derivative by every input.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if rows differ in length.
+    pub fn from_rows(rows: &[Vec<f64>]) -> Result<Self> {
+        let columns = rows.first().map_or(0, Vec::len);
+        if rows.iter().any(|row| row.len() != columns) {
+            return Err(Error::invalid("rows of a Jacobian have the same length"));
+        }
+        Ok(Self { columns, entries: rows.concat() })
+    }
+
+    /// The number of inputs.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The derivatives of each output.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.entries.chunks_exact(self.columns.max(1))
+    }
+
+    /// Compares with another; entries whose row and column `skip` says are left out, and counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if their shapes differ.
+    pub fn compare(
+        &self,
+        other: &Self,
+        mut skip: impl FnMut(usize, usize) -> bool,
+    ) -> Result<Comparison> {
+        if self.columns != other.columns || self.entries.len() != other.entries.len() {
+            return Err(Error::invalid("the Jacobians are of different shapes"));
+        }
+        let largest = other.entries.iter().fold(0.0f64, |most, entry| most.max(entry.abs()));
+        let mut comparison = Comparison { error: 0.0, at: (0, 0), compared: 0, skipped: 0 };
+        for (number, (one, other)) in self.entries.iter().zip(&other.entries).enumerate() {
+            let at = (number / self.columns.max(1), number % self.columns.max(1));
+            if skip(at.0, at.1) {
+                comparison.skipped += 1;
+                continue;
+            }
+            comparison.compared += 1;
+            let difference = (one - other).abs();
+            let error = if difference == 0.0 { 0.0 } else { difference / largest };
+            // A NaN is an error, too.
+            if error > comparison.error || error.is_nan() {
+                (comparison.error, comparison.at) = (error, at);
+            }
+        }
+        Ok(comparison)
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { error, at: (row, column), compared, skipped } = self;
+        write!(f, "error {error:.1e} at ({row}, {column}) of {compared} entries, {skipped} skipped")
+    }
+}
+
+/// The Jacobian that a tape gives: one backward pass for each number in `output`. `input` is watched.
+///
+/// # Errors
+/// As [`Tape::backward_with`] and [`Tape::gradient`].
+pub fn jacobian<T, U>(
+    tape: &mut Tape,
+    stream: &Stream,
+    input: &DeviceBuffer<T>,
+    output: &DeviceBuffer<U>,
+) -> Result<Jacobian>
+where
+    T: Differentiable,
+    U: Differentiable,
+{
+    let real = U::ELEMENT.real.map_or(Real::F32, Real::gradient);
+    let widened = output.bytes() * U::ELEMENT.real.map_or(1, Real::widening);
+    let mut rows = Vec::new();
+    for number in 0..widened / real.size() {
+        let mut seed = vec![0u8; widened];
+        let at = number * real.size();
+        let one: &[u8] = match real {
+            Real::F64 => &1.0f64.to_ne_bytes(),
+            _ => &1.0f32.to_ne_bytes(),
+        };
+        if let Some(place) = seed.get_mut(at..at + real.size()) {
+            place.copy_from_slice(one);
+        }
+        let seed = DeviceBuffer::from_slice(stream, &seed)?;
+        let seeds = Seeds::new().with(output, seed.as_slice().cast::<U::Gradient>()?)?;
+        tape.backward_with(stream, &seeds)?;
+        rows.push(numbers(stream, tape.gradient(input)?, T::ELEMENT.real)?);
+    }
+    Jacobian::from_rows(&rows)
+}
+
+/// The Jacobian by central differences: each number of `input` is moved by `step` to both sides.
+/// `evaluate` computes the outputs. `input` is as before afterwards.
+///
+/// # Errors
+/// Those of `evaluate`, and of the driver.
+pub fn differences<T>(
+    stream: &Stream,
+    input: &mut DeviceBuffer<T>,
+    step: f64,
+    mut evaluate: impl FnMut(&DeviceBuffer<T>) -> Result<Vec<f64>>,
+) -> Result<Jacobian>
+where
+    T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
+{
+    let host: Vec<T> = input.to_vec(stream)?;
+    let real = T::ELEMENT.real.unwrap_or(Real::F32);
+    let count = size_of_val(host.as_slice()) / real.size();
+    let mut columns = Vec::with_capacity(count);
+    for number in 0..count {
+        let mut side = |way: f64| -> Result<(f64, Vec<f64>)> {
+            let mut moved = host.clone();
+            let moved_to = shift(bytemuck::cast_slice_mut::<T, u8>(&mut moved), real, number, way);
+            input.upload(stream, &moved)?;
+            Ok((moved_to, evaluate(input)?))
+        };
+        let (right, left) = (side(step)?, side(-step)?);
+        // What was rounded away is not part of the step.
+        let width = right.0 - left.0;
+        let column = right.1.iter().zip(&left.1).map(|(right, left)| (right - left) / width);
+        columns.push(column.collect::<Vec<f64>>());
+    }
+    input.upload(stream, &host)?;
+    let rows = columns.first().map_or(0, Vec::len);
+    let of = |row: usize| columns.iter().filter_map(|column| column.get(row).copied()).collect();
+    Jacobian::from_rows(&(0..rows).map(of).collect::<Vec<Vec<f64>>>())
+}
+
+/// Records `function` of `input`, and holds the Jacobian that the tape gives against central differences
+/// with this `step`.
+///
+/// `function` gives its outputs in a buffer of its own; entries that `skip` names (by output and input) are
+/// left out, such as those where the function has a kink within the step.
+///
+/// # Errors
+/// Those of `function`, and of [`jacobian`].
+pub fn gradcheck<T, U>(
+    stream: &Stream,
+    input: &mut DeviceBuffer<T>,
+    step: f64,
+    mut function: impl FnMut(&mut Recorder<'_>, &DeviceBuffer<T>) -> Result<DeviceBuffer<U>>,
+    skip: impl FnMut(usize, usize) -> bool,
+) -> Result<Comparison>
+where
+    T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
+    U: Differentiable<Gradient = U> + AnyBitPattern,
+{
+    let mut tape = Tape::new(stream)?;
+    let mut output = None;
+    tape.record_again(stream, |t| {
+        t.watch(&*input)?;
+        output = Some(function(t, input)?);
+        Ok(())
+    })?;
+    let Some(output) = output else { return Err(Error::invalid("nothing was recorded")) };
+    let given = jacobian(&mut tape, stream, input, &output)?;
+    let mut plain = Tape::new(stream)?;
+    let wanted = differences(stream, input, step, |input| {
+        let mut values = Vec::new();
+        plain.record_again(stream, |t| {
+            let output = function(t, input)?;
+            values = numbers(stream, output.as_slice(), U::ELEMENT.real)?;
+            Ok(())
+        })?;
+        Ok(values)
+    })?;
+    given.compare(&wanted, skip)
+}
+
+/// The numbers in a view of gradients, or of elements with their own type of gradients.
+fn numbers<T: AnyBitPattern>(
+    stream: &Stream,
+    view: DeviceSlice<'_, T>,
+    real: Option<Real>,
+) -> Result<Vec<f64>> {
+    let size = real.map_or(Real::F32, Real::gradient);
+    let allocation = view.allocation();
+    // SAFETY: any bits are bytes.
+    let bytes = unsafe { allocation.view::<u8>(view.byte_range()) }?.to_vec(stream)?;
+    Ok(bytes.chunks_exact(size.size()).map(|number| value(number, size)).collect())
+}
+
+fn value(bytes: &[u8], real: Real) -> f64 {
+    match real {
+        Real::F64 => bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes),
+        _ => bytes.try_into().map_or(f64::NAN, |bytes| f32::from_ne_bytes(bytes).into()),
+    }
+}
+
+/// Moves a number among bytes, and says where it is then.
+fn shift(bytes: &mut [u8], real: Real, number: usize, by: f64) -> f64 {
+    let at = number * real.size();
+    let Some(place) = bytes.get_mut(at..at + real.size()) else { return f64::NAN };
+    let moved = value(place, real) + by;
+    match real {
+        Real::F64 => {
+            place.copy_from_slice(&moved.to_ne_bytes());
+            moved
+        }
+        _ => {
+            let moved = moved as f32;
+            place.copy_from_slice(&moved.to_ne_bytes());
+            moved.into()
+        }
+    }
+}

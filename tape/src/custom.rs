@@ -1,0 +1,526 @@
+//! Operations with a forward and an adjoint in Rust: several launches, or calls of other crates.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cuda_safe::{
+    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg,
+    Result, Stream, UseVisitor,
+};
+
+use crate::backward::{FrameArg, NO_ARG, Pass, Place, whole};
+use crate::element::{Differentiable, Element};
+use crate::frame::{DETERMINISTIC, Frame};
+use crate::record::{NONE, Recording, Target, Use};
+use crate::spec::{Effect, Value};
+use crate::store::Store;
+use crate::variable::{Watched, memory_of};
+
+/// An operation whose adjoint is Rust.
+pub trait CustomOp: Send + 'static {
+    /// What it is called in messages.
+    fn name(&self) -> &str;
+
+    /// Enqueues the adjoint on [`Adjoint::stream`]: adds to the gradients of what was read, from those of
+    /// what was written. What was overwritten needs no zeros afterwards: the tape takes it that its
+    /// gradient was used up (unless it lies in memory that was read, too).
+    ///
+    /// # Errors
+    /// Whatever ends the pass.
+    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()>;
+
+    /// For deterministic tapes: how often kernels of the adjoint call `grad_add` at most. `None`, if the
+    /// adjoint does not give the same bits each time; such a tape refuses it then.
+    fn log(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// What tells handles of one operation from those of another.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Memory that a custom operation uses, named when it is recorded, to be asked for in its adjoint.
+pub struct Handle<T> {
+    at: usize,
+    of: u64,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("at", &self.at).finish()
+    }
+}
+
+/// Records a custom operation: says which memory it uses, then runs its forward.
+///
+/// ```no_run
+/// # use cuda_safe::{DeviceBuffer, Result};
+/// # use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+/// struct Negate { x: Handle<f32>, y: Handle<f32> }
+/// # fn negate(_: &cuda_safe::Stream, _: &DeviceBuffer<f32>, _: &mut DeviceBuffer<f32>) -> Result<()> { Ok(()) }
+/// # fn subtract(_: &cuda_safe::Stream, _: tape::Gradient<'_, f32>, _: tape::Gradient<'_, f32>) -> Result<()> { Ok(()) }
+/// impl CustomOp for Negate {
+///     fn name(&self) -> &str { "negate" }
+///     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
+///         subtract(pass.stream(), pass.gradient(self.y)?, pass.gradient(self.x)?)
+///     }
+/// }
+/// # fn run(t: &mut Recorder<'_>, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> Result<()> {
+/// let mut custom = t.custom();
+/// let op = Negate { x: custom.reads(x, Value::None)?, y: custom.overwrites(&*y)? };
+/// custom.run(op, |stream| negate(stream, x, y))
+/// # }
+/// ```
+pub struct CustomBuilder<'a> {
+    id: u64,
+    recording: &'a mut Recording,
+    store: &'a mut Store,
+    stream: &'a Stream,
+    scope: u32,
+    uses: Vec<Use>,
+}
+
+impl<'a> CustomBuilder<'a> {
+    pub(crate) fn new(
+        recording: &'a mut Recording,
+        store: &'a mut Store,
+        stream: &'a Stream,
+        scope: u32,
+    ) -> Self {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, recording, store, stream, scope, uses: Vec::new() }
+    }
+
+    /// The forward reads this, and its gradient may be wanted. `value`: what the adjoint looks at.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recording is too long.
+    pub fn reads<'v, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'v, T>,
+        value: Value,
+    ) -> Result<Handle<T>> {
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Reads, value, true)
+    }
+
+    /// The forward reads this, which has no gradient, and the adjoint looks at it: indices, flags. If
+    /// something watched comes into it, that is an error.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn keeps<'v, T: Copy + 'static>(
+        &mut self,
+        what: impl Into<DeviceSlice<'v, T>>,
+    ) -> Result<Handle<T>> {
+        let element = Element::bytes(size_of::<T>());
+        self.named(what.into(), element, Effect::Reads, Value::Entry, false)
+    }
+
+    /// The forward reads this, which has no gradient, and the adjoint does not look at it. If something
+    /// watched comes into it, that is an error.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn reads_constant<'v, T: Copy + 'static>(
+        &mut self,
+        what: impl Into<DeviceSlice<'v, T>>,
+    ) -> Result<()> {
+        let element = Element::bytes(size_of::<T>());
+        self.named(what.into(), element, Effect::Reads, Value::None, false).map(drop)
+    }
+
+    /// As [`keeps`](Self::keeps), of memory that is known by its allocation: such as that of a structure
+    /// which the adjoint is to find as it was. A copy can't be kept of it: if it is overwritten before the
+    /// pass, that is an error.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn keeps_memory(&mut self, memory: &Arc<Allocation>, range: Range<usize>) -> Result<()> {
+        let param = u16::try_from(self.uses.len()).unwrap_or(u16::MAX);
+        let mut used = self.recording.own_use(memory, range, Element::bytes(1), Effect::Reads)?;
+        (used.target, used.value) = (Target::Opaque(param), Value::Entry);
+        used.active = false;
+        self.uses.push(used);
+        Ok(())
+    }
+
+    /// The forward overwrites all of this.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn overwrites<'v, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'v, T>,
+    ) -> Result<Handle<T>> {
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Value::None, true)
+    }
+
+    /// The forward overwrites all of this, and the adjoint looks at what was written.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn overwrites_and_keeps<'v, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'v, T>,
+    ) -> Result<Handle<T>> {
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Value::Exit, true)
+    }
+
+    /// The forward overwrites all of this, which has no gradient: indices, flags. The adjoint does not look
+    /// at it.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn writes<'v, T: Copy + 'static>(
+        &mut self,
+        what: impl Into<DeviceSlice<'v, T>>,
+    ) -> Result<()> {
+        let element = Element::bytes(size_of::<T>());
+        self.named(what.into(), element, Effect::Overwrites, Value::None, false).map(drop)
+    }
+
+    /// The forward overwrites all of this, which has no gradient, and the adjoint looks at what was written.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn writes_and_keeps<'v, T: Copy + 'static>(
+        &mut self,
+        what: impl Into<DeviceSlice<'v, T>>,
+    ) -> Result<Handle<T>> {
+        let element = Element::bytes(size_of::<T>());
+        self.named(what.into(), element, Effect::Overwrites, Value::Exit, false)
+    }
+
+    /// The forward computes this from what was there before: the adjoint replaces its gradient.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn updates<'v, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'v, T>,
+        value: Value,
+    ) -> Result<Handle<T>> {
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Updates, value, true)
+    }
+
+    /// The forward adds to this: the adjoint reads its gradient, and leaves it alone.
+    ///
+    /// # Errors
+    /// As [`reads`](Self::reads).
+    pub fn accumulates<'v, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'v, T>,
+    ) -> Result<Handle<T>> {
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Accumulates, Value::None, true)
+    }
+
+    /// Where the forward will be enqueued.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.stream
+    }
+
+    fn named<T: Copy + 'static>(
+        &mut self,
+        view: DeviceSlice<'_, T>,
+        element: Element,
+        effect: Effect,
+        value: Value,
+        active: bool,
+    ) -> Result<Handle<T>> {
+        let mut used =
+            self.recording.own_use(view.allocation(), view.byte_range(), element, effect)?;
+        used.active = active;
+        // The adjoint asks for a copy itself where it wants to write.
+        used.value = if matches!(value, Value::EntryPrivate) { Value::Entry } else { value };
+        self.uses.push(used);
+        Ok(Handle { at: self.uses.len() - 1, of: self.id, marker: PhantomData })
+    }
+
+    /// Runs the forward, and remembers the operation if gradients come through it.
+    ///
+    /// # Errors
+    /// What depends on something watched goes where there is no gradient; a deterministic tape refuses
+    /// the operation; those of the forward.
+    pub fn run(self, op: impl CustomOp, forward: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
+        self.run_with(|stream, _| forward(stream).map(|()| op))
+    }
+
+    /// As [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
+    /// writes what the adjoint is to find. It is told whether gradients come through it; if not, what it
+    /// returns is dropped.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with<C: CustomOp>(
+        self,
+        forward: impl FnOnce(&Stream, bool) -> Result<C>,
+    ) -> Result<()> {
+        let Self { id, recording, store, stream, scope, uses } = self;
+        recording.custom(stream, store, (id, uses), scope, forward)
+    }
+}
+
+impl fmt::Debug for CustomBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomBuilder").field("uses", &self.uses.len()).finish()
+    }
+}
+
+/// What the adjoint of a custom operation is given.
+pub struct Adjoint<'a> {
+    id: u64,
+    recording: &'a Recording,
+    buffers: &'a mut [DeviceBuffer<u8>],
+    uses: &'a [Use],
+    places: &'a [Place],
+    stream: &'a Stream,
+    frame: FrameArg<'a>,
+}
+
+impl Adjoint<'_> {
+    /// Where to enqueue.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.stream
+    }
+
+    /// Whether the gradient of what was read is wanted; or whether one has come to what was written.
+    #[must_use]
+    pub fn wants<T>(&self, what: Handle<T>) -> bool {
+        self.place(what).is_ok_and(|place| place.buffer != NONE)
+    }
+
+    /// What some memory held before the forward, or behind it, as was asked for when it was recorded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was asked for.
+    pub fn value<T: Copy + 'static>(&self, what: Handle<T>) -> Result<DeviceSlice<'_, T>> {
+        self.place(what)?;
+        let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Value::None));
+        let Some(used) = used else {
+            return Err(Error::invalid("the value was not asked for when it was recorded"));
+        };
+        let bytes = self.recording.value_view(used)?;
+        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them.
+        unsafe { bytes.allocation().view(bytes.byte_range()) }
+    }
+
+    /// A gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
+    /// may read it and write it. What was recorded twice has one gradient: another handle's may be the same
+    /// memory, and kernels that add to both do so by atomics.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the handle is another operation's.
+    pub fn gradient<T: Differentiable>(&self, what: Handle<T>) -> Result<Gradient<'_, T>> {
+        let place = self.place(what)?;
+        let buffer = self.buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
+        Ok(Gradient { buffer, place, marker: PhantomData })
+    }
+
+    /// A gradient to be written to by copies and the like; `None` if it is not wanted, or zero.
+    ///
+    /// # Errors
+    /// As [`gradient`](Self::gradient).
+    pub fn gradient_mut<T: Differentiable>(
+        &mut self,
+        what: Handle<T>,
+    ) -> Result<Option<DeviceSliceMut<'_, T::Gradient>>> {
+        let place = self.place(what)?;
+        if place.buffer == NONE {
+            return Ok(None);
+        }
+        let Some(buffer) = self.buffers.get_mut(place.buffer as usize) else { return Ok(None) };
+        buffer.slice_mut(place.offset..place.offset + place.bytes)?.cast_mut().map(Some)
+    }
+
+    fn place<T>(&self, what: Handle<T>) -> Result<Place> {
+        let known = self.places.get(what.at).copied().filter(|_| what.of == self.id);
+        known.ok_or_else(|| Error::invalid("the handle is of another operation"))
+    }
+
+    /// The frame, for kernels that use `geom/tape.cuh`: without grid and block, with the log of a
+    /// deterministic tape.
+    #[must_use]
+    pub fn frame(&self) -> impl KernelArg<Abi = Frame> + Copy + fmt::Debug {
+        self.frame
+    }
+}
+
+impl fmt::Debug for Adjoint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adjoint").field("uses", &self.uses.len()).finish()
+    }
+}
+
+/// The gradient of some memory, as an argument of kernels: a pointer, which may be null.
+pub struct Gradient<'a, T> {
+    buffer: Option<&'a DeviceBuffer<u8>>,
+    place: Place,
+    marker: PhantomData<T>,
+}
+
+impl<T> Clone for Gradient<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+// Recorded launches are refused two of the same memory.
+impl<T> Copy for Gradient<'_, T> {}
+
+impl<'a, T: Differentiable> Gradient<'a, T> {
+    /// Whether there is none: it is not wanted, or zero.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.buffer.is_none()
+    }
+
+    /// The elements, to be read; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recorded memory was no whole number of
+    /// elements.
+    pub fn as_slice(&self) -> Result<Option<DeviceSlice<'a, T::Gradient>>> {
+        let Some(buffer) = self.buffer else { return Ok(None) };
+        let range = self.place.offset..self.place.offset + self.place.bytes;
+        // SAFETY: any bits are a `T::Gradient`, which is Pod.
+        unsafe { buffer.allocation().view(range) }.map(Some)
+    }
+}
+
+impl<T> fmt::Debug for Gradient<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gradient").field("place", &self.place).finish()
+    }
+}
+
+// SAFETY: the kernel reaches the gradient, which is reported; nothing through a null pointer.
+unsafe impl<T> KernelArg for Gradient<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.place.offset as u64)
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let Some(buffer) = self.buffer else { return Ok(()) };
+        let range = self.place.offset..self.place.offset + self.place.bytes;
+        visitor.visit(buffer.allocation(), range, Access::Write)
+    }
+}
+
+impl Pass<'_> {
+    /// Runs the adjoint of a custom operation.
+    pub(crate) fn run_custom(
+        &mut self,
+        op: &mut dyn CustomOp,
+        id: u64,
+        step: u32,
+        first: u32,
+    ) -> Result<()> {
+        let mut frame = Frame::of(&cuda_safe::Launch::new(0, 0));
+        let logs = self.recording.deterministic;
+        if logs {
+            frame.flags |= DETERMINISTIC;
+            self.prepare_log(op.log().unwrap_or(0), &mut frame)?;
+        }
+        let Some(known) = self.recording.steps.get(step as usize) else { return Ok(()) };
+        let uses = self.recording.uses_of(known);
+        let places = self.plan.places.get(first as usize..).unwrap_or_default();
+        let log = self.store.known_work(crate::store::Work::Log).filter(|_| frame.log_bytes > 0);
+        let status = if self.plan.raises { whole(self.store.known_status()?) } else { NO_ARG };
+        frame.status = status.address();
+        let log = log.map_or(NO_ARG, whole);
+        let mut adjoint = Adjoint {
+            id,
+            recording: self.recording,
+            buffers: &mut self.plan.buffers,
+            uses,
+            places: places.get(..uses.len()).unwrap_or_default(),
+            stream: self.stream,
+            frame: FrameArg { frame, log, status },
+        };
+        op.backward(&mut adjoint)?;
+        if frame.log_bytes > 0 {
+            self.sum_log(&frame)?;
+        }
+        Ok(())
+    }
+}
+
+impl Recording {
+    /// Runs a custom operation's forward, and remembers it if gradients come through it.
+    fn custom<C: CustomOp>(
+        &mut self,
+        stream: &Stream,
+        store: &mut Store,
+        (id, mut uses): (u64, Vec<Use>),
+        scope: u32,
+        forward: impl FnOnce(&Stream, bool) -> Result<C>,
+    ) -> Result<()> {
+        let through = self.comes_through_custom(&mut uses)?;
+        let first = self.uses.len();
+        if through {
+            for used in &uses {
+                self.uses.push(*used);
+                if used.active {
+                    self.memories.holds(used.memory, used.element.real)?;
+                }
+                if matches!(used.value, Value::Entry | Value::EntryPrivate) {
+                    self.pend(self.uses.len() - 1)?;
+                }
+            }
+        }
+        for used in uses.iter().filter(|used| used.effect != Effect::Reads) {
+            self.rescue(stream, store, used.memory, &used.range())?;
+        }
+        let op = forward(stream, through)?;
+        if through && self.deterministic && op.log().is_none() {
+            return Err(Error::invalid(format!(
+                "`{}` is not made for deterministic tapes",
+                op.name()
+            ))
+            .with_hint("`CustomOp::log` says that its adjoint gives the same bits each time"));
+        }
+        self.custom_done(uses, first, (id, Box::new(op)), scope, through)
+    }
+
+    /// Whether gradients come through what uses this memory so.
+    fn comes_through_custom(&self, uses: &mut [Use]) -> Result<bool> {
+        let mut through = false;
+        for used in uses {
+            let active = self.memories.is_active(used.memory, used.range());
+            if used.effect != Effect::Overwrites
+                && self.memories.is_stale(used.memory, used.range())
+            {
+                return Err(self.written_elsewhere("memory of a custom operation"));
+            }
+            if active && !used.active && used.effect == Effect::Reads {
+                return Err(Error::invalid(
+                    "a custom operation reads what depends on something watched as if it were constant",
+                )
+                .with_hint("if that is meant: `stop_gradient` before it"));
+            }
+            if used.effect == Effect::Reads {
+                used.active &= active;
+            }
+            through |=
+                used.active && active && matches!(used.effect, Effect::Reads | Effect::Updates);
+        }
+        Ok(through)
+    }
+}

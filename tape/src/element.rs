@@ -1,0 +1,144 @@
+//! What the elements of memory are to a gradient.
+
+use bytemuck::Pod;
+use cuda_safe::vector;
+
+/// A type of real numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Real {
+    /// `float`; its gradient too.
+    F32,
+    /// `double`; its gradient too.
+    F64,
+    /// `__half`; its gradient is a `float`.
+    F16,
+    /// `__nv_bfloat16`; its gradient is a `float`.
+    Bf16,
+}
+
+impl Real {
+    /// The size of a number in bytes.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The type of its gradient.
+    #[must_use]
+    pub const fn gradient(self) -> Self {
+        match self {
+            Self::F64 => Self::F64,
+            Self::F32 | Self::F16 | Self::Bf16 => Self::F32,
+        }
+    }
+
+    /// How many times the size of a number its gradient has.
+    pub(crate) const fn widening(self) -> usize {
+        self.gradient().size() / self.size()
+    }
+}
+
+/// What the elements behind a pointer are: how large, and of which type the real numbers in them.
+///
+/// The gradient of an element has its layout, with `float` for 16-bit floats. What is not real in it
+/// (indices, flags) has bytes there too, which stay zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Element {
+    pub(crate) size: usize,
+    pub(crate) real: Option<Real>,
+}
+
+impl Element {
+    /// `float`.
+    pub const F32: Self = Self::vector(Real::F32, 1);
+    /// `double`.
+    pub const F64: Self = Self::vector(Real::F64, 1);
+    /// `__half`.
+    pub const F16: Self = Self::vector(Real::F16, 1);
+    /// `__nv_bfloat16`.
+    pub const BF16: Self = Self::vector(Real::Bf16, 1);
+
+    /// `count` numbers one after the other, such as `float3`.
+    #[must_use]
+    pub const fn vector(real: Real, count: usize) -> Self {
+        Self { size: real.size() * count, real: Some(real) }
+    }
+
+    /// A structure of `size` bytes whose real members all are of one type; other members may lie
+    /// between them. Structures with 16-bit floats consist of nothing else.
+    #[must_use]
+    pub const fn structure(size: usize, real: Real) -> Self {
+        Self { size, real: Some(real) }
+    }
+
+    /// Elements of `size` bytes without a gradient: integers, flags.
+    #[must_use]
+    pub const fn bytes(size: usize) -> Self {
+        Self { size, real: None }
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        self.size
+    }
+
+    /// The type of the real numbers in it.
+    #[must_use]
+    pub const fn real(self) -> Option<Real> {
+        self.real
+    }
+}
+
+/// A type of elements that gradients can be taken with respect to.
+///
+/// # Safety
+/// `ELEMENT` describes the type, and `Gradient` has its layout with `f32` in the place of 16-bit floats.
+#[diagnostic::on_unimplemented(
+    message = "there are no gradients of `{Self}`",
+    note = "for a `#[repr(C)]` structure of your own, `unsafe impl tape::Differentiable`"
+)]
+pub unsafe trait Differentiable: Copy + 'static {
+    /// The type of an element's gradient.
+    type Gradient: Pod;
+    /// What the type is.
+    const ELEMENT: Element;
+}
+
+macro_rules! differentiable {
+    ($($type:ty => $gradient:ty, $element:expr;)+) => {$(
+        // SAFETY: numbers one after the other, and as many of the gradient's type.
+        unsafe impl Differentiable for $type {
+            type Gradient = $gradient;
+            const ELEMENT: Element = $element;
+        }
+    )+};
+}
+
+differentiable! {
+    f32 => f32, Element::F32;
+    f64 => f64, Element::F64;
+    vector::Float2 => vector::Float2, Element::vector(Real::F32, 2);
+    vector::Float3 => vector::Float3, Element::vector(Real::F32, 3);
+    vector::Float4 => vector::Float4, Element::vector(Real::F32, 4);
+    vector::Double2 => vector::Double2, Element::vector(Real::F64, 2);
+}
+
+#[cfg(feature = "half")]
+differentiable! {
+    half::f16 => f32, Element::F16;
+    half::bf16 => f32, Element::BF16;
+}
+
+// SAFETY: an array is its elements, one after the other.
+unsafe impl<T: Differentiable, const N: usize> Differentiable for [T; N]
+where
+    [T::Gradient; N]: Pod,
+{
+    type Gradient = [T::Gradient; N];
+    const ELEMENT: Element = Element { size: T::ELEMENT.size * N, real: T::ELEMENT.real };
+}

@@ -1,0 +1,105 @@
+//! What adjoints are given besides parameters and gradients: `geom::tape::Frame`.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::{DeviceRepr, Dim3, Launch};
+
+/// The version of the binary interface between the tape and adjoints.
+pub const ABI: u32 = 1;
+
+/// A primal stores nothing, and only tells what it needs.
+pub const COUNT: u32 = 1;
+/// Threads of the adjoint that have finished are marked.
+pub const RESUME: u32 = 2;
+/// Sums go to the log.
+pub const DETERMINISTIC: u32 = 4;
+
+/// The last parameter of every adjoint: `geom::tape::Frame` of `geom/tape.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Frame {
+    /// [`ABI`].
+    pub abi: u32,
+    /// [`COUNT`], [`RESUME`], [`DETERMINISTIC`].
+    pub flags: u32,
+    /// The grid of the forward launch.
+    pub fwd_grid: [u32; 3],
+    /// Its block.
+    pub fwd_block: [u32; 3],
+    /// Its dynamic shared memory.
+    pub fwd_shared: u32,
+    /// The gradient of a number passed by value has 2 to this many partial sums.
+    pub partials_log2: u32,
+    /// What the primal has written.
+    pub tape: u64,
+    /// Its size.
+    pub tape_bytes: u64,
+    /// Memory that lives as long as the launch.
+    pub scratch: u64,
+    /// Its size.
+    pub scratch_bytes: u64,
+    /// Where a deterministic tape's summands go.
+    pub log: u64,
+    /// Its size.
+    pub log_bytes: u64,
+    /// The status of the pass; null if nothing in it can raise one.
+    pub status: u64,
+    /// Gradient parameters to be stored to, not added to.
+    pub assign: u64,
+    /// Gradient parameters that need not be cleared.
+    pub drop: u64,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
+const _: () = {
+    assert!(size_of::<Frame>() == 128 && align_of::<Frame>() == 8);
+    assert!(std::mem::offset_of!(Frame, partials_log2) == 36);
+    assert!(std::mem::offset_of!(Frame, status) == 88);
+    assert!(std::mem::offset_of!(Frame, reserved) == 112);
+};
+
+// SAFETY: repr(C), and the fields of geom::tape::Frame; its addresses are the tape's, or null.
+unsafe impl DeviceRepr for Frame {}
+
+impl Frame {
+    /// Of a forward launch; everything else is zero.
+    pub(crate) fn of(launch: &Launch) -> Self {
+        let of = |extent: Dim3| [extent.x, extent.y, extent.z];
+        Self {
+            abi: ABI,
+            fwd_grid: of(launch.grid),
+            fwd_block: of(launch.block),
+            fwd_shared: launch.shared,
+            ..Self::zeroed()
+        }
+    }
+}
+
+/// What may be wrong after a pass: `geom::tape::Status`, and what `tape_note` adds to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Status {
+    pub(crate) code: u32,
+    /// In KiB.
+    pub(crate) need: u32,
+    /// Which action of the plan has raised it, from 1.
+    pub(crate) step: u32,
+    pub(crate) unused: u32,
+}
+
+pub(crate) const FINE: u32 = 0;
+pub(crate) const SCRATCH_OVERFLOW: u32 = 1;
+pub(crate) const LOG_OVERFLOW: u32 = 2;
+pub(crate) const OTHER_ABI: u32 = 3;
+pub(crate) const TAPE_OVERFLOW: u32 = 4;
+
+/// Which numbers of a structure have partial sums: `Members` of tape.cu.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Members {
+    pub(crate) count: u32,
+    pub(crate) at: [u32; 31],
+}
+
+// SAFETY: repr(C), and the fields of Members in tape.cu.
+unsafe impl DeviceRepr for Members {}

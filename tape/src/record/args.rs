@@ -1,0 +1,230 @@
+//! Looking at the arguments of a launch: their bytes, and which memory each pointer leads to.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_safe::{Access, Allocation, ArgVisitor, Error, KernelArg, Result, UseVisitor};
+
+use super::{Chunk, NONE, Recording, Target, Use};
+use crate::spec::{Effect, Op, OpPointer, Value};
+
+/// Memory that an argument reaches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) memory: u32,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) writes: bool,
+    pub(crate) param: u16,
+    /// Whether a pointer of the specification leads there.
+    pub(crate) known: bool,
+}
+
+impl Found {
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+/// Collects the arguments of a launch of `op` whose bytes begin with chunk `base`.
+pub(super) struct Collect<'a> {
+    pub(super) recording: &'a mut Recording,
+    pub(super) op: &'a Op,
+    pub(super) base: usize,
+}
+
+/// Collects what one argument reaches.
+struct Reached<'a> {
+    recording: &'a mut Recording,
+    param: u16,
+}
+
+impl UseVisitor for Reached<'_> {
+    #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let memory = self.recording.memories.number(allocation)?;
+        self.recording.found.push(Found {
+            memory,
+            start: range.start,
+            end: range.end,
+            writes: access == Access::Write,
+            param: self.param,
+            known: false,
+        });
+        Ok(())
+    }
+}
+
+impl ArgVisitor for Collect<'_> {
+    #[inline]
+    fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
+        // As many as parameters: `Op::check`.
+        let Some(param) = self.op.inner.params.get(index) else { return Ok(()) };
+        let at = self.base * 16 + param.at;
+        let abi = arg.abi();
+        let size = size_of::<A::Abi>().min(param.size);
+        // SAFETY: the bytes of a value, some of which may be padding, which these types allow.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const abi).cast::<MaybeUninit<u8>>(), size) };
+        write(&mut self.recording.bytes, at, bytes);
+        let first = self.recording.found.len();
+        // At most 24 arguments.
+        let number = index as u16;
+        arg.uses(&mut Reached { recording: self.recording, param: number })?;
+        if first == self.recording.found.len() && param.pointers.is_empty() {
+            return Ok(());
+        }
+        for place in param.pointers.clone() {
+            if let Some(pointer) = self.op.inner.pointers.get(place) {
+                self.pointer(place, pointer, at + pointer.offset, first)?;
+            }
+        }
+        if let Some(place) = param.scalar.filter(|_| A::IS_VARIABLE) {
+            self.scalar(place, param.size, first);
+        }
+        Ok(())
+    }
+}
+
+impl Collect<'_> {
+    /// A pointer leads to what the argument has reported, or nowhere.
+    fn pointer(
+        &mut self,
+        place: usize,
+        pointer: &OpPointer,
+        patch: usize,
+        first: usize,
+    ) -> Result<()> {
+        let address = read(&self.recording.bytes, patch, 8);
+        if address == 0 {
+            // `Recording::measure` sees whether elements are used.
+            return Ok(());
+        }
+        let recording = &mut *self.recording;
+        let (found, memories) = (&mut recording.found, &recording.memories);
+        let lies_in = |found: &&mut Found| {
+            let start = memories.get(found.memory).map_or(0, |memory| memory.allocation.address());
+            (start + found.start as u64..start + found.end as u64).contains(&address)
+        };
+        let Some(found) = found.iter_mut().skip(first).find(lies_in) else {
+            // An empty view has an address and no bytes, as has a number in its place: as above.
+            return Ok(());
+        };
+        found.known = true;
+        if pointer.effect != Effect::Reads && !found.writes {
+            return Err(self.written(pointer));
+        }
+        let start = memories.get(found.memory).map_or(0, |memory| memory.allocation.address());
+        let detached = self.op.inner.detached.pointers >> place & 1 == 1;
+        recording.uses.push(Use {
+            target: Target::Pointer(place as u16),
+            memory: found.memory,
+            // Not beyond the end of what was found.
+            start: (address - start) as usize,
+            end: found.end,
+            element: pointer.element,
+            effect: pointer.effect,
+            value: pointer.value,
+            covers: pointer.covers,
+            active: pointer.slot.is_some() && !detached,
+            slot: pointer.slot.unwrap_or(u8::MAX),
+            alone: pointer.alone,
+            version: 0,
+            copy: NONE,
+            patch,
+        });
+        Ok(())
+    }
+
+    #[cold]
+    fn written(&self, pointer: &OpPointer) -> Error {
+        let inner = &self.op.inner;
+        let name = inner.params.get(pointer.param).map_or("", |param| &param.name);
+        Error::invalid(format!(
+            "`{name}` of `{}` is written, and its argument reports that it is read",
+            inner.name
+        ))
+    }
+
+    /// A variable has a gradient, where the memory that it reports stands for it.
+    fn scalar(&mut self, place: usize, size: usize, first: usize) {
+        let Some(scalar) = self.op.inner.scalars.get(place) else { return };
+        let recording = &mut *self.recording;
+        let Some(found) = recording.found.get_mut(first).filter(|found| !found.known) else {
+            return;
+        };
+        found.known = true;
+        recording.uses.push(Use {
+            target: Target::Scalar(place as u16),
+            memory: found.memory,
+            start: 0,
+            end: size,
+            element: scalar.element,
+            effect: Effect::Reads,
+            value: Value::None,
+            covers: scalar.covers,
+            active: self.op.inner.detached.scalars >> place & 1 == 0,
+            slot: u8::MAX,
+            alone: false,
+            version: 0,
+            copy: NONE,
+            patch: 0,
+        });
+    }
+}
+
+/// Writes bytes into those of launches, if they lie there.
+fn write(chunks: &mut [Chunk], at: usize, bytes: &[MaybeUninit<u8>]) {
+    let room = chunks.len() * 16;
+    if at.checked_add(bytes.len()).is_none_or(|end| end > room) {
+        return;
+    }
+    // SAFETY: the target lies in the chunks, which are bytes without gaps; and it is not the source,
+    // which is borrowed.
+    unsafe {
+        let to = chunks.as_mut_ptr().cast::<MaybeUninit<u8>>().add(at);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+    }
+}
+
+/// Writes an address into the bytes of launches.
+pub(crate) fn write_address(chunks: &mut [Chunk], at: usize, address: u64) {
+    write(chunks, at, &address.to_ne_bytes().map(MaybeUninit::new));
+}
+
+/// An unsigned number of up to 8 bytes among those of launches; 0 if it does not lie there. Of padding, any number.
+pub(crate) fn read(chunks: &[Chunk], at: usize, size: usize) -> u64 {
+    let mut number = [MaybeUninit::new(0u8); 8];
+    for (i, byte) in number.iter_mut().enumerate().take(size) {
+        let Some(chunk) = chunks.get((at + i) / 16) else { return 0 };
+        let Some(found) = chunk.0.get((at + i) % 16) else { return 0 };
+        *byte = *found;
+    }
+    freeze(&mut number);
+    // SAFETY: `freeze` has made numbers of what was none.
+    u64::from_le_bytes(number.map(|byte| unsafe { byte.assume_init() }))
+}
+
+/// Makes bytes that may be padding some bytes: those that are there.
+fn freeze(bytes: &mut [MaybeUninit<u8>; 8]) {
+    let at = bytes.as_mut_ptr();
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: no instruction. The compiler must take it that some wrote to the bytes, whose address they are given.
+    unsafe {
+        std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    for i in 0..bytes.len() {
+        // SAFETY: a byte of the array, as it was.
+        unsafe { at.add(i).write_volatile(at.add(i).read_volatile()) };
+    }
+}

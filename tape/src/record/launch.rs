@@ -1,0 +1,453 @@
+//! Recording a launch.
+
+use cuda_safe::{ArgKind, ArgType, EachArg, Error, Launch, Result, Stream};
+
+use super::args::{Collect, Found};
+use super::{Chunk, Kind, NONE, Recording, Step, Target, Use, index};
+use crate::custom::CustomOp;
+use crate::element::Element;
+use crate::spec::{Effect, Op, Value};
+use crate::store::Store;
+
+/// Where a recording stood before a launch that may fail.
+pub(super) struct Before {
+    pub(super) uses: usize,
+    pub(super) bytes: usize,
+    pub(super) counted: usize,
+}
+
+impl Recording {
+    /// Launches, and remembers what the adjoint needs; nothing is remembered if the launch fails.
+    pub(super) fn launch<A: EachArg>(
+        &mut self,
+        stream: &Stream,
+        store: &mut Store,
+        op: &Op,
+        launch: Launch,
+        args: A,
+        scope: u32,
+    ) -> Result<()> {
+        op.check(&launch, A::TYPES)?;
+        let (uses, bytes) = (self.uses.len(), self.bytes.len());
+        let before = Before { uses, bytes, counted: self.counted };
+        let done = self.launch_or_fail(stream, store, op, launch, args, scope, &before);
+        if !matches!(done, Ok(true)) {
+            self.roll_back(&before);
+        }
+        if done.is_err() {
+            self.fails(&before);
+        }
+        done.map(drop)
+    }
+
+    fn roll_back(&mut self, before: &Before) {
+        for used in self.uses.drain(before.uses..) {
+            if let Some(memory) = self.memories.get_mut(used.memory) {
+                memory.pending.retain(|number| (*number as usize) < before.uses);
+            }
+        }
+        self.bytes.truncate(before.bytes);
+        self.refreshed.clear();
+    }
+
+    /// What a launch that failed has said of its memory's type does not hold.
+    fn fails(&mut self, before: &Before) {
+        self.counted = before.counted;
+        for memory in self.typed.drain(..) {
+            if let Some(memory) = self.memories.get_mut(memory) {
+                memory.real = None;
+            }
+        }
+    }
+
+    /// Whether gradients come through the launch, so that it is remembered.
+    #[allow(clippy::too_many_arguments, reason = "what a launch consists of, and where it goes")]
+    fn launch_or_fail<A: EachArg>(
+        &mut self,
+        stream: &Stream,
+        store: &mut Store,
+        op: &Op,
+        launch: Launch,
+        args: A,
+        scope: u32,
+        before: &Before,
+    ) -> Result<bool> {
+        let room = before.bytes + op.inner.bytes / 16;
+        self.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
+        self.found.clear();
+        self.typed.clear();
+        args.each(&mut Collect { recording: self, op, base: before.bytes })?;
+        self.no_two_write(op, A::TYPES)?;
+        self.measure(op, before, &launch)?;
+        self.covers(op, before.uses, &launch)?;
+        for used in self.uses.iter_mut().skip(before.uses) {
+            // What was there counts as constant; what is there afterwards may depend on something watched.
+            if op.inner.cuts(used) {
+                used.active = used.slot != u8::MAX;
+            }
+        }
+        if launch.threads() == 0 {
+            // Nothing is done, so there is nothing to go back through.
+            // SAFETY: no thread runs.
+            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+            return Ok(false);
+        }
+        let through = self.comes_through(op, before.uses)?;
+        if through == Through::Gradients {
+            self.may_be_recorded(op)?;
+            self.reach_opaque(before.uses)?;
+            for number in before.uses..self.uses.len() {
+                let Some(used) = self.uses.get_mut(number) else { break };
+                if used.effect == Effect::Reads {
+                    // Of what depends on nothing watched, no gradient is wanted.
+                    used.active &= self.memories.is_active(used.memory, used.range());
+                }
+                if used.active {
+                    let (memory, real) = (used.memory, used.element.real);
+                    if self.memories.holds(memory, real)? {
+                        self.typed.push(memory);
+                    }
+                }
+                if matches!(used.value, Value::Entry | Value::EntryPrivate) {
+                    self.pend(number)?;
+                }
+            }
+        }
+        self.before_writes(stream, store, before.uses)?;
+        let mut primal = NONE;
+        if through == Through::Gradients && op.inner.tape_bytes.is_some() {
+            self.raises = true;
+            primal = self.run_primal(stream, store, op, &launch, &args)?;
+        } else {
+            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks.
+            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+        }
+        self.refresh_bystanders();
+        for found in self.found.iter().filter(|found| found.writes) {
+            self.memories.note_recorded(found.memory, found.range());
+        }
+        self.after(
+            through,
+            before.uses,
+            scope,
+            Kind::Launch { op: op.clone(), launch, bytes: index(before.bytes)?, primal },
+        )
+    }
+
+    /// What one argument writes, no other writes. One may read it if the writer is a view: Rust allows no
+    /// second one but by an `unsafe` promise. Of other arguments there may be two.
+    fn no_two_write(&self, op: &Op, types: &[ArgType]) -> Result<()> {
+        for (at, one) in self.found.iter().enumerate().filter(|(_, found)| found.writes) {
+            let known = types.get(usize::from(one.param));
+            let is_view = known.is_some_and(|arg| matches!(arg.kind, ArgKind::Pointer { .. }));
+            let shares = |(place, other): &(usize, &Found)| {
+                *place != at
+                    && (other.memory, other.param != one.param) == (one.memory, true)
+                    && (other.writes || !is_view)
+                    && other.start < one.end
+                    && one.start < other.end
+            };
+            if let Some((_, other)) = self.found.iter().enumerate().find(shares) {
+                return Err(Error::invalid(format!(
+                    "`{}` of `{}` is written, and shares memory with `{}`",
+                    op.inner.name_of(Target::Opaque(one.param)),
+                    op.name(),
+                    op.inner.name_of(Target::Opaque(other.param)),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether gradients can come through the launch: it reads what depends on something watched.
+    fn comes_through(&self, op: &Op, first: usize) -> Result<Through> {
+        let (mut depends, mut hides, mut scatters) = (false, false, false);
+        let uses = self.uses.get(first..).unwrap_or_default();
+        for used in uses {
+            if !self.memories.is_active(used.memory, used.range()) {
+                continue;
+            }
+            let overwritten = used.effect == Effect::Overwrites && used.covers;
+            if !overwritten && self.memories.is_stale(used.memory, used.range()) {
+                return Err(self.written_elsewhere(&format!(
+                    "`{}` of `{}`",
+                    op.inner.name_of(used.target),
+                    op.name()
+                )));
+            }
+            match used.effect {
+                Effect::Overwrites if used.covers => hides = true,
+                // The adjoint clears the gradients of those that were overwritten.
+                Effect::Overwrites if used.active => scatters = true,
+                Effect::Overwrites => return Err(self.unknown_part(op, used)),
+                _ if op.inner.cuts(used) => {
+                    hides = true;
+                    self.may_be_cut(op, used, uses)?;
+                }
+                Effect::Reads | Effect::Updates if used.active => depends = true,
+                Effect::Accumulates if used.active => {}
+                Effect::Reads if used.element.real.is_none() => {}
+                _ if op.inner.is_detached(used) => {}
+                _ => return Err(self.no_gradient(op, used)),
+            }
+        }
+        if depends {
+            // What comes to depend on something watched has a gradient, or is said to have none.
+            let lost = |used: &&Use| {
+                let written = used.effect != Effect::Reads && !used.range().is_empty();
+                let real = written && used.element.real.is_some() && !used.active;
+                real && !op.inner.is_detached(used)
+            };
+            if let Some(used) = uses.iter().find(lost) {
+                return Err(self.no_gradient(op, used));
+            }
+        }
+        for found in self.found.iter().filter(|found| !found.known) {
+            if self.memories.is_active(found.memory, found.range()) {
+                return Err(self.unknown_pointer(op, found.param));
+            }
+        }
+        // Else something without a gradient takes the place of something that has one: parts that the adjoint
+        // knows, or all of it.
+        Ok(match (depends || scatters, hides) {
+            (true, _) => Through::Gradients,
+            (false, true) => Through::Hides,
+            (false, false) => Through::Nothing,
+        })
+    }
+
+    #[cold]
+    fn no_gradient(&self, op: &Op, used: &Use) -> Error {
+        Error::invalid(format!(
+            "`{}` of `{}` depends on something watched, but the operation has no gradient by it",
+            op.inner.name_of(used.target),
+            op.name()
+        ))
+        .with_hint("if none is meant to come through: `Op::detach`, or `stop_gradient`")
+    }
+
+    #[cold]
+    fn unknown_part(&self, op: &Op, used: &Use) -> Error {
+        Error::invalid(format!(
+            "`{}` of `{}` overwrites some elements of what depends on something watched, and has no gradient to \
+             tell which",
+            op.inner.name_of(used.target),
+            op.name()
+        ))
+        .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
+    }
+
+    /// A gradient that ends at one argument must not be that of another, which goes on.
+    fn may_be_cut(&self, op: &Op, used: &Use, uses: &[Use]) -> Result<()> {
+        let other = |it: &Use| {
+            it.target != used.target && it.active && it.overlaps(used.memory, &used.range())
+        };
+        if !uses.iter().any(other) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "`{}` of `{}` is detached, and another argument leads to the same memory",
+            op.inner.name_of(used.target),
+            op.name()
+        ))
+        .with_hint("`Recorder::stop_gradient` before the launch"))
+    }
+
+    #[cold]
+    fn unknown_pointer(&self, op: &Op, param: u16) -> Error {
+        let name = op.inner.params.get(usize::from(param)).map_or("", |param| &param.name);
+        Error::invalid(format!(
+            "`{name}` of `{}` leads to memory that depends on something watched, by a pointer that the \
+             specification does not tell of",
+            op.name()
+        ))
+    }
+
+    fn may_be_recorded(&self, op: &Op) -> Result<()> {
+        if op.inner.kernels.adjoint.is_none() {
+            return Err(Error::invalid(format!(
+                "`{}` has no adjoint, and its arguments depend on something watched",
+                op.name()
+            ))
+            .with_hint(
+                "if no gradient is meant to come through: `stop_gradient` on what it reads",
+            ));
+        }
+        if self.deterministic && op.inner.settings.log.is_none() {
+            return Err(Error::invalid(format!(
+                "`{}` is not made for deterministic tapes: its adjoint may add by atomics of its own, \
+                 in an order that is left to chance",
+                op.name()
+            ))
+            .with_hint("`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone"));
+        }
+        Ok(())
+    }
+
+    /// Memory behind pointers that the specification does not tell of must stay as it is.
+    fn reach_opaque(&mut self, _first: usize) -> Result<()> {
+        for at in 0..self.found.len() {
+            let Some(found) = self.found.get(at).copied().filter(|found| !found.known) else {
+                continue;
+            };
+            self.uses.push(Use {
+                target: Target::Opaque(found.param),
+                memory: found.memory,
+                start: found.start,
+                end: found.end,
+                element: Element::bytes(1),
+                effect: if found.writes { Effect::Overwrites } else { Effect::Reads },
+                value: if found.writes { Value::Exit } else { Value::Entry },
+                covers: false,
+                active: false,
+                slot: u8::MAX,
+                alone: false,
+                version: 0,
+                copy: NONE,
+                patch: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps values that the launch will overwrite.
+    fn before_writes(&mut self, stream: &Stream, store: &mut Store, first: usize) -> Result<()> {
+        for number in first..self.uses.len() {
+            let Some(used) = self.uses.get(number).copied() else { break };
+            if used.effect != Effect::Reads {
+                self.rescue(stream, store, used.memory, &used.range())?;
+            }
+        }
+        for at in 0..self.found.len() {
+            let Some(found) = self.found.get(at).copied().filter(|found| found.writes) else {
+                continue;
+            };
+            if !found.known {
+                self.rescue(stream, store, found.memory, &found.range())?;
+            }
+            self.memories.note_stale(found.memory, found.range());
+            self.note_bystanders(found.memory, &found.range());
+        }
+        Ok(())
+    }
+
+    /// After the launch: its values at exit, what carries gradients now, and the step itself.
+    fn after(&mut self, through: Through, first: usize, scope: u32, kind: Kind) -> Result<bool> {
+        let gradients = through == Through::Gradients;
+        let cuts = |used: &Use| match &kind {
+            Kind::Launch { op, .. } => op.inner.cuts(used),
+            _ => false,
+        };
+        for number in first..self.uses.len() {
+            let Some(used) = self.uses.get(number).copied() else { break };
+            if gradients && matches!(used.value, Value::Exit) {
+                self.pend(number)?;
+            }
+            match used.effect {
+                Effect::Overwrites | Effect::Updates | Effect::Accumulates
+                    if gradients && used.active =>
+                {
+                    self.memories.set_active(used.memory, used.range(), true);
+                }
+                Effect::Overwrites if used.covers => {
+                    self.memories.set_active(used.memory, used.range(), false);
+                }
+                _ if cuts(&used) => self.memories.set_active(used.memory, used.range(), false),
+                _ => {}
+            }
+        }
+        match through {
+            Through::Gradients => {
+                let step = index(self.steps.len())?;
+                for used in self.uses.get(first..).unwrap_or_default() {
+                    if used.active {
+                        self.memories.used_at(used.memory, step);
+                    }
+                }
+                self.steps.push(Step { kind, uses: index(first)?..index(self.uses.len())?, scope });
+                Ok(true)
+            }
+            Through::Hides => {
+                self.inactive += 1;
+                let hides = |used: &Use| used.effect == Effect::Overwrites || cuts(used);
+                let hidden: Vec<Use> = self.uses.drain(first..).filter(hides).collect();
+                self.hide(&hidden, scope)?;
+                Ok(true)
+            }
+            Through::Nothing => {
+                self.inactive += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    /// After the forward of a custom operation.
+    pub(crate) fn custom_done(
+        &mut self,
+        uses: Vec<Use>,
+        first: usize,
+        op: (u64, Box<dyn CustomOp>),
+        scope: u32,
+        through: bool,
+    ) -> Result<()> {
+        if through {
+            let kind = Kind::Custom(op.0, Some(op.1));
+            return self.after(Through::Gradients, first, scope, kind).map(drop);
+        }
+        let hides = |used: &Use| {
+            used.effect == Effect::Overwrites && self.memories.is_active(used.memory, used.range())
+        };
+        let hidden: Vec<Use> = uses.into_iter().filter(hides).collect();
+        self.inactive += 1;
+        for used in hidden {
+            self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..used }], scope)?;
+            self.memories.set_active(used.memory, used.range(), false);
+        }
+        Ok(())
+    }
+
+    /// What was overwritten has no gradient before the launch.
+    fn hide(&mut self, hidden: &[Use], scope: u32) -> Result<()> {
+        for used in hidden {
+            self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..*used }], scope)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a launch does to gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    /// Nothing.
+    Nothing,
+    /// It overwrites what has some.
+    Hides,
+    /// They come through it.
+    Gradients,
+}
+
+impl crate::spec::OpInner {
+    /// Whether gradients end at what memory was before the launch, which it does not overwrite.
+    pub(crate) fn cuts(&self, used: &Use) -> bool {
+        matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
+    }
+
+    /// The name of the parameter that a use is of.
+    pub(crate) fn name_of(&self, target: Target) -> &str {
+        let param = match target {
+            Target::Pointer(at) => self.pointers.get(usize::from(at)).map(|p| p.param),
+            Target::Scalar(at) => self.scalars.get(usize::from(at)).map(|s| s.param),
+            Target::Opaque(at) => Some(usize::from(at)),
+            Target::Own => None,
+        };
+        param.and_then(|at| self.params.get(at)).map_or("", |param| &param.name)
+    }
+
+    fn is_detached(&self, used: &Use) -> bool {
+        match used.target {
+            Target::Pointer(place) => self.detached.pointers >> place & 1 == 1,
+            Target::Scalar(place) => self.detached.scalars >> place & 1 == 1,
+            Target::Opaque(_) | Target::Own => false,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether what a launch is given is as long as its kernels take it to be, and has threads enough.
+
+use cuda_safe::{Error, Launch, Result};
+
+use super::args::read;
+use super::launch::Before;
+use super::{Recording, Target, Use};
+use crate::spec::{Effect, Op};
+
+impl Recording {
+    /// Cuts each use to the elements that the kernels touch.
+    pub(super) fn measure(&mut self, op: &Op, before: &Before, launch: &Launch) -> Result<()> {
+        let base = before.bytes * 16;
+        for used in self.uses.iter_mut().skip(before.uses) {
+            let Target::Pointer(place) = used.target else { continue };
+            let Some(pointer) = op.inner.pointers.get(usize::from(place)) else { continue };
+            let Some((factor, param, constant)) = pointer.length else { continue };
+            let count = param
+                .and_then(|param| op.inner.params.get(param))
+                .map_or(0, |param| read(&self.bytes, base + param.at, param.size));
+            let bytes = u128::from(count)
+                .saturating_mul(factor as u128)
+                .saturating_add(constant as u128)
+                .saturating_mul(used.element.size as u128);
+            let room = used.end - used.start;
+            if bytes > room as u128 {
+                let name = op.inner.params.get(pointer.param).map_or("", |param| &param.name);
+                return Err(Error::invalid(format!(
+                    "`{name}` of `{}` has {} elements, and {} are used",
+                    op.inner.name,
+                    room / used.element.size.max(1),
+                    bytes / used.element.size.max(1) as u128,
+                )));
+            }
+            // Not beyond the end, which is a `usize`.
+            used.end = used.start + bytes as usize;
+        }
+        self.no_pointer_is_missing(op, before, launch)
+    }
+
+    /// What has no memory has no elements to be used: an empty view, null, or a number in place of an address.
+    fn no_pointer_is_missing(&self, op: &Op, before: &Before, launch: &Launch) -> Result<()> {
+        let given = self.uses.get(before.uses..).unwrap_or_default();
+        let is_pointer = |used: &&Use| matches!(used.target, Target::Pointer(_));
+        if given.iter().filter(is_pointer).count() >= op.inner.pointers.len() {
+            return Ok(());
+        }
+        let threads = launch.grid.count().saturating_mul(launch.block.count());
+        let base = before.bytes * 16;
+        for (place, pointer) in op.inner.pointers.iter().enumerate() {
+            let target = Target::Pointer(place as u16);
+            if given.iter().any(|used| used.target == target) {
+                continue;
+            }
+            let used = pointer.length.map_or(threads > 0, |(factor, param, constant)| {
+                let param = param.and_then(|param| op.inner.params.get(param));
+                let count = param.map_or(0, |param| read(&self.bytes, base + param.at, param.size));
+                constant > 0 || (factor > 0 && count > 0)
+            });
+            if used {
+                let name = op.inner.params.get(pointer.param).map_or("", |param| &param.name);
+                let param = op.inner.params.get(pointer.param).map_or(0, |param| param.at);
+                let address = read(&self.bytes, base + param + pointer.offset, 8);
+                // The argument has reported something, and this pointer does not lead there.
+                let reports =
+                    self.found.iter().any(|found| usize::from(found.param) == pointer.param);
+                let what = match address != 0 && reports {
+                    true => "points to memory that its argument does not report",
+                    false => "has no elements, and some are used",
+                };
+                return Err(Error::invalid(format!("`{name}` of `{}` {what}", op.name())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are threads for all elements that the kernel overwrites, or that its adjoint adds to:
+    /// of others the gradients would be whatever lies in their memory.
+    pub(super) fn covers(&self, op: &Op, first: usize, launch: &Launch) -> Result<()> {
+        let threads = launch.threads();
+        let adjoint = op.inner.kernels.adjoint.as_ref().map(|_| op.shape(launch).threads());
+        if adjoint == Some(0) && threads > 0 {
+            return Err(Error::invalid(format!("the adjoint of `{}` has no threads", op.name()))
+                .with_hint("`OpSpec::shape` says how it is launched"));
+        }
+        for used in self.uses.get(first..).unwrap_or_default() {
+            let Target::Pointer(place) = used.target else { continue };
+            let bytes = used.end - used.start;
+            let Some(pointer) = op.inner.pointers.get(usize::from(place)) else { continue };
+            if bytes == 0 || !used.covers {
+                continue;
+            }
+            let each = match pointer.length {
+                Some((factor, Some(_), _)) => used.element.size.saturating_mul(factor),
+                // Their number does not depend on the launch's.
+                Some((_, None, _)) => bytes,
+                None => used.element.size,
+            };
+            let elements = (bytes / each.max(1)) as u64;
+            let there = match used.effect {
+                Effect::Reads => adjoint.unwrap_or(u64::MAX),
+                _ => threads.min(adjoint.unwrap_or(u64::MAX)),
+            };
+            let needed = if op.inner.settings.grid_stride { 1 } else { elements };
+            if there < needed {
+                return Err(self.not_covered(op, pointer.param, elements, there));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn not_covered(&self, op: &Op, param: usize, elements: u64, threads: u64) -> Error {
+        let name = op.inner.params.get(param).map_or("", |param| &param.name);
+        let has = match threads {
+            0 => "no threads".to_owned(),
+            _ => format!("{threads} threads"),
+        };
+        let plural = if elements == 1 { "" } else { "s" };
+        Error::invalid(format!(
+            "`{name}` of `{}` has {elements} element{plural} to be covered, and the launch, or its \
+             adjoint's, has {has}",
+            op.name()
+        ))
+        .with_hint(
+            "each has a thread of its own, unless `OpSpec::grid_stride` says that threads go on to others",
+        )
+    }
+}

@@ -1,0 +1,278 @@
+//! What a tape remembers of what was launched.
+
+mod args;
+mod copies;
+mod launch;
+mod lengths;
+mod memory;
+mod primal;
+mod recorder;
+mod values;
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use cuda_safe::{DeviceBuffer, Error, Launch, Result, Stream};
+
+pub use recorder::Recorder;
+
+pub(crate) use args::write_address;
+pub(crate) use memory::Memories;
+
+use crate::custom::CustomOp;
+use crate::element::Element;
+use crate::frame::{Status, TAPE_OVERFLOW};
+use crate::marker::Marker;
+use crate::spec::{Effect, Op, Value};
+use crate::store::Store;
+
+/// In place of an index: there is none.
+pub(crate) const NONE: u32 = u32::MAX;
+/// In place of a copy's index: what was to be copied was overwritten before.
+pub(crate) const LOST: u32 = u32::MAX - 1;
+
+/// Sixteen bytes of parameters, some of which may be padding.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub(crate) struct Chunk(pub(crate) [MaybeUninit<u8>; 16]);
+
+/// All that was recorded. Its vectors keep their room from one recording to the next.
+#[derive(Default)]
+pub(crate) struct Recording {
+    pub(crate) memories: Memories,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) uses: Vec<Use>,
+    /// The parameters of launches.
+    pub(crate) bytes: Vec<Chunk>,
+    pub(crate) copies: Vec<Copied>,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) scopes: Vec<Scope>,
+    /// Of the launch that is being recorded.
+    found: Vec<args::Found>,
+    refreshed: Vec<u32>,
+    /// Memory whose type it is the first to tell.
+    typed: Vec<u32>,
+    /// Whether the tape is deterministic.
+    pub(crate) deterministic: bool,
+    /// Whether some of it was recorded in a graph, which goes on using the memory.
+    pub(crate) captured: bool,
+    /// Of the graph that it was recorded in.
+    pub(crate) marker: Option<Marker>,
+    /// Whether a primal may have raised the status, and nobody has looked since.
+    pub(crate) raises: bool,
+    /// What a primal has raised: there is nothing to go back through.
+    pub(crate) failed: Option<Status>,
+    /// What primals have counted: of this recording, and behind that of the last one.
+    counts: Vec<usize>,
+    counted: usize,
+    /// Launches that were made and need not be remembered: no gradient comes through them.
+    pub(crate) inactive: usize,
+}
+
+/// Something that gradients come through.
+pub(crate) struct Step {
+    pub(crate) kind: Kind,
+    /// In `Recording::uses`.
+    pub(crate) uses: Range<u32>,
+    pub(crate) scope: u32,
+}
+
+pub(crate) enum Kind {
+    Launch {
+        op: Op,
+        launch: Launch,
+        /// In `Recording::bytes`.
+        bytes: u32,
+        /// What the primal has written: in `Recording::copies`.
+        primal: u32,
+    },
+    /// The first use is copied to the second.
+    Copy,
+    /// What was there before does not matter any more.
+    Fill,
+    Stop,
+    Watch(u32),
+    /// With what its handles know it by. Taken out while it runs.
+    Custom(u64, Option<Box<dyn CustomOp>>),
+}
+
+/// What a use is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A pointer or the numbers of an operation's parameter.
+    Pointer(u16),
+    Scalar(u16),
+    /// Memory that a parameter reaches in ways that the specification does not tell of.
+    Opaque(u16),
+    /// Of a step that is no launch.
+    Own,
+}
+
+/// Memory that a step uses, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) target: Target,
+    pub(crate) memory: u32,
+    /// Bytes of the allocation. A pointer points to the first.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) element: Element,
+    pub(crate) effect: Effect,
+    pub(crate) value: Value,
+    pub(crate) covers: bool,
+    /// Whether its gradient is wanted, or taken.
+    pub(crate) active: bool,
+    /// The bit of its gradient parameter in the frame's masks; whether that may be set.
+    pub(crate) slot: u8,
+    pub(crate) alone: bool,
+    /// The memory's version when the value was there.
+    pub(crate) version: u64,
+    /// A copy of the value: in `Recording::copies`.
+    pub(crate) copy: u32,
+    /// Where the pointer lies in `Recording::bytes`, in bytes.
+    pub(crate) patch: usize,
+}
+
+impl Use {
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    pub(crate) fn overlaps(&self, memory: u32, range: &Range<usize>) -> bool {
+        self.memory == memory && self.start < range.end && range.start < self.end
+    }
+}
+
+/// Memory of the tape's with what some launch needs, or a primal has written.
+pub(crate) struct Copied {
+    pub(crate) buffer: DeviceBuffer<u8>,
+    /// Where the bytes begin: congruent to the original modulo 16.
+    pub(crate) offset: usize,
+}
+
+impl Copied {
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.as_raw() + self.offset as u64
+    }
+}
+
+/// Memory whose gradient is wanted, as it was at some step.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    pub(crate) memory: u32,
+    pub(crate) range: Range<usize>,
+    pub(crate) step: u32,
+}
+
+/// A part of a recording that has a name.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) name: String,
+}
+
+impl Recording {
+    /// Forgets everything, and gives the memory back.
+    pub(crate) fn clear(&mut self, store: &mut Store) {
+        for copied in self.copies.drain(..) {
+            store.give(copied.buffer, self.captured);
+        }
+        if let Some(marker) = self.marker.take() {
+            marker.forget(store);
+        }
+        store.stale |= self.raises;
+        (self.raises, self.failed) = (false, None);
+        self.memories.clear();
+        self.steps.clear();
+        self.uses.clear();
+        self.bytes.clear();
+        self.watches.clear();
+        self.scopes.clear();
+        self.captured = false;
+        self.counted = 0;
+        self.inactive = 0;
+    }
+
+    /// Notes a status, which may be that of its primals.
+    pub(crate) fn heard(&mut self, status: Status) {
+        if self.raises && status.code == TAPE_OVERFLOW {
+            self.failed = Some(status);
+        }
+    }
+
+    /// Whether it was recorded in a graph that was never launched.
+    pub(crate) fn never_ran(&self) -> bool {
+        self.marker.as_ref().is_some_and(Marker::never_ran)
+    }
+
+    /// At the end of a recording in a graph: something that each launch of it writes.
+    pub(crate) fn mark(&mut self, stream: &Stream, store: &mut Store) -> Result<()> {
+        self.marker = Some(Marker::record(stream, store)?);
+        Ok(())
+    }
+
+    pub(crate) fn uses_of(&self, step: &Step) -> &[Use] {
+        self.uses.get(step.uses.start as usize..step.uses.end as usize).unwrap_or_default()
+    }
+
+    /// What a step is called in messages.
+    pub(crate) fn name_of(&self, index: usize) -> String {
+        let Some(step) = self.steps.get(index) else { return format!("step {index}") };
+        let name = match &step.kind {
+            Kind::Launch { op, .. } => op.name(),
+            Kind::Copy => "copy",
+            Kind::Fill => "overwritten",
+            Kind::Stop => "stop_gradient",
+            Kind::Watch(_) => "watch",
+            Kind::Custom(_, Some(op)) => op.name(),
+            Kind::Custom(_, None) => "custom",
+        };
+        match self.scopes.get(step.scope as usize) {
+            Some(scope) => format!("step {index} (`{name}` in {})", scope.name),
+            None => format!("step {index} (`{name}`)"),
+        }
+    }
+
+    /// What a use is called in messages.
+    pub(crate) fn name_of_use(&self, step: usize, used: &Use) -> String {
+        let param = match (self.steps.get(step).map(|step| &step.kind), used.target) {
+            (Some(Kind::Launch { op, .. }), target) => {
+                Some(op.inner.name_of(target)).filter(|name| !name.is_empty())
+            }
+            _ => None,
+        };
+        match param {
+            Some(param) => format!("`{param}` of {}", self.name_of(step)),
+            None => format!("memory of {}", self.name_of(step)),
+        }
+    }
+
+    /// Something that is not recorded has written to memory whose gradients the tape knows.
+    #[cold]
+    pub(crate) fn written_elsewhere(&self, what: &str) -> Error {
+        Error::invalid(format!(
+            "{what} depends on something watched, and was written since by something that is not recorded: \
+             the tape does not know what it depends on now"
+        ))
+        .with_hint("write by `Recorder::fill`, `copy` or `launch`; or `watch` and `stop_gradient` after it")
+    }
+
+    /// Adds a step that is no launch.
+    pub(crate) fn push(&mut self, kind: Kind, uses: &[Use], scope: u32) -> Result<u32> {
+        let first = index(self.uses.len())?;
+        let step = index(self.steps.len())?;
+        for used in uses {
+            self.uses.push(*used);
+            self.memories.used_at(used.memory, step);
+        }
+        self.steps.push(Step { kind, uses: first..index(self.uses.len())?, scope });
+        Ok(step)
+    }
+}
+
+/// An index as it is stored.
+pub(crate) fn index(at: usize) -> Result<u32> {
+    u32::try_from(at)
+        .ok()
+        .filter(|at| *at < LOST)
+        .ok_or_else(|| Error::invalid("a recording has at most 2^32 parts"))
+}

@@ -1,0 +1,144 @@
+//! What the closure of a recording is given.
+
+use std::fmt;
+
+use bytemuck::NoUninit;
+use cuda_safe::{EachArg, IntoLaunch, ReadView, Result, Stream, WriteView};
+
+use super::{NONE, Recording, Scope, index};
+use crate::custom::CustomBuilder;
+use crate::element::Differentiable;
+use crate::spec::Op;
+use crate::store::Store;
+use crate::variable::{Watched, memory_of};
+
+/// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
+/// through it. Given to the closure of [`Tape::record`](crate::Tape::record).
+///
+/// What is enqueued by other means is not recorded. If it overwrites what an adjoint needs,
+/// [`Tape::backward`](crate::Tape::backward) says so; if it overwrites what depends on something watched,
+/// the next step that uses that is refused.
+pub struct Recorder<'a> {
+    pub(crate) recording: &'a mut Recording,
+    pub(crate) store: &'a mut Store,
+    pub(crate) stream: &'a Stream,
+    pub(crate) scope: u32,
+}
+
+impl Recorder<'_> {
+    /// The stream that is recorded, for work that is not to be recorded.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.stream
+    }
+
+    /// The gradient by this memory, as it is at this point of the recording, is wanted: gradients flow
+    /// through what depends on it from here on. A buffer, a view, or a
+    /// [`Variable`](crate::Variable).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
+    /// another type.
+    pub fn watch<'a, T: Differentiable>(&mut self, what: impl Watched<'a, T>) -> Result<()> {
+        self.recording.watch(&memory_of(what)?, self.scope)
+    }
+
+    /// Launches an operation. The arguments are those of [`Kernel::launch`](cuda_safe::Kernel::launch).
+    ///
+    /// # Errors
+    /// Before anything is launched: the arguments do not fit; a buffer is shorter than the elements that
+    /// are used; something that depends on what is watched goes where the operation has no gradient, or
+    /// the operation has no adjoint. Otherwise what the driver answered.
+    #[inline]
+    pub fn launch<A: EachArg>(&mut self, op: &Op, launch: impl IntoLaunch, args: A) -> Result<()> {
+        let launch = launch.into_launch();
+        self.recording.launch(self.stream, self.store, op, launch, args, self.scope)
+    }
+
+    /// Copies on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    pub fn copy<'a, 'b, T: Differentiable>(
+        &mut self,
+        from: impl ReadView<'a, T>,
+        to: impl WriteView<'b, T>,
+    ) -> Result<()> {
+        let (from, mut to) = (from.read_view(), to.write_view());
+        self.recording.copy(self.stream, self.store, from, &mut to, self.scope)
+    }
+
+    /// Writes `value` to every element.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn fill<'b, T: Differentiable + NoUninit>(
+        &mut self,
+        to: impl WriteView<'b, T>,
+        value: T,
+    ) -> Result<()> {
+        let mut to = to.write_view();
+        self.recording.fill(self.stream, self.store, &mut to, value, self.scope)
+    }
+
+    /// No gradient flows from what uses this memory from here on to what has written it before.
+    ///
+    /// # Errors
+    /// If the recording is too long.
+    pub fn stop_gradient<'a, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'a, T>,
+    ) -> Result<()> {
+        self.recording.stop(&memory_of(what)?, self.scope)
+    }
+
+    /// Begins an operation with a forward and an adjoint in Rust: see [`CustomBuilder`].
+    pub fn custom(&mut self) -> CustomBuilder<'_> {
+        CustomBuilder::new(self.recording, self.store, self.stream, self.scope)
+    }
+
+    /// Records with a name, which messages, [`to_dot`](crate::Tape::to_dot) and
+    /// [`memory`](crate::Tape::memory) show.
+    ///
+    /// # Errors
+    /// Those of the closure.
+    pub fn scope<R>(
+        &mut self,
+        name: impl Into<String>,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let number = index(self.recording.scopes.len())?;
+        let name = match self.recording.scopes.get(self.scope as usize) {
+            Some(outer) => format!("{}/{}", outer.name, name.into()),
+            None => name.into(),
+        };
+        self.recording.scopes.push(Scope { name });
+        let mut inner = Recorder {
+            recording: self.recording,
+            store: self.store,
+            stream: self.stream,
+            scope: number,
+        };
+        record(&mut inner)
+    }
+}
+
+impl<'a> Recorder<'a> {
+    pub(crate) fn new(
+        recording: &'a mut Recording,
+        store: &'a mut Store,
+        stream: &'a Stream,
+    ) -> Self {
+        Self { recording, store, stream, scope: NONE }
+    }
+}
+
+impl fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("steps", &self.recording.steps.len())
+            .field("stream", self.stream)
+            .finish()
+    }
+}

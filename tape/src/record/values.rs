@@ -1,0 +1,186 @@
+//! Values that adjoints will look at: where they lie, and copies of those that are about to be
+//! overwritten.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+
+use super::args::write_address;
+use super::{Copied, Kind, LOST, NONE, Recording, Target, Use, index};
+use crate::spec::Value;
+use crate::store::Store;
+
+impl Recording {
+    /// From now on the value of a use is looked after: it is what its memory holds now.
+    pub(crate) fn pend(&mut self, number: usize) -> Result<()> {
+        let Some(used) = self.uses.get_mut(number) else { return Ok(()) };
+        if let Some(memory) = self.memories.get_mut(used.memory) {
+            used.version = memory.allocation.version(used.range());
+            memory.pending.push(index(number)?);
+        }
+        Ok(())
+    }
+
+    /// Copies what lies in a range that is about to be overwritten, and that some adjoint will need.
+    #[inline]
+    pub(crate) fn rescue(
+        &mut self,
+        stream: &Stream,
+        store: &mut Store,
+        memory: u32,
+        range: &Range<usize>,
+    ) -> Result<()> {
+        match self.memories.get(memory) {
+            Some(known) if !known.pending.is_empty() => {
+                self.rescue_some(stream, store, memory, range)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rescue_some(
+        &mut self,
+        stream: &Stream,
+        store: &mut Store,
+        memory: u32,
+        range: &Range<usize>,
+    ) -> Result<()> {
+        let Some(known) = self.memories.get_mut(memory) else { return Ok(()) };
+        let mut pending = std::mem::take(&mut known.pending);
+        let mut at = 0;
+        // Several launches may need the same: one copy will do.
+        let mut copied: Vec<(Range<usize>, u64, u32)> = Vec::new();
+        let mut result = Ok(());
+        while let Some(number) = pending.get(at).copied() {
+            let Some(used) = self.uses.get(number as usize).copied() else { break };
+            if !used.overlaps(memory, range) {
+                at += 1;
+                continue;
+            }
+            let key = (used.range(), used.version);
+            let same =
+                copied.iter().find(|(range, version, _)| (range, version) == (&key.0, &key.1));
+            let copy = match same {
+                Some((.., copy)) => Ok(*copy),
+                None => self.copy_value(stream, store, &used),
+            };
+            match copy {
+                Ok(copy) => {
+                    copied.push((key.0, key.1, copy));
+                    self.use_copy(number, copy);
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            pending.swap_remove(at);
+        }
+        if let Some(known) = self.memories.get_mut(memory) {
+            known.pending = pending;
+        }
+        result
+    }
+
+    /// Makes a copy of what a use has seen; [`LOST`] if that is gone already.
+    fn copy_value(&mut self, stream: &Stream, store: &mut Store, used: &Use) -> Result<u32> {
+        let Some(memory) = self.memories.get(used.memory) else { return Ok(LOST) };
+        let allocation = memory.allocation.clone();
+        if allocation.version(used.range()) != used.version
+            || matches!(used.target, Target::Opaque(_))
+        {
+            return Ok(LOST);
+        }
+        let copied = copy_of(stream, store, &allocation, used.range())?;
+        let number = index(self.copies.len())?;
+        self.copies.push(copied);
+        Ok(number)
+    }
+
+    /// The adjoint finds the value in a copy.
+    fn use_copy(&mut self, number: u32, copy: u32) {
+        let address = self.copies.get(copy as usize).map(Copied::address);
+        let Some(used) = self.uses.get_mut(number as usize) else { return };
+        used.copy = copy;
+        if let (Target::Pointer(_), Some(address)) = (used.target, address) {
+            write_address(&mut self.bytes, used.patch, address);
+        }
+    }
+
+    /// Notes which values lie in memory that a launch is given for writing, in parts that it does not
+    /// write: their versions change without them.
+    pub(super) fn note_bystanders(&mut self, memory: u32, given: &Range<usize>) {
+        let Some(known) = self.memories.get(memory) else { return };
+        for number in &known.pending {
+            let Some(used) = self.uses.get(*number as usize) else { continue };
+            if used.overlaps(memory, given)
+                && known.allocation.version(used.range()) == used.version
+            {
+                self.refreshed.push(*number);
+            }
+        }
+    }
+
+    /// After the launch: what was noted is still there.
+    pub(super) fn refresh_bystanders(&mut self) {
+        for number in self.refreshed.drain(..) {
+            let Some(used) = self.uses.get_mut(number as usize) else { continue };
+            if let Some(memory) = self.memories.get(used.memory) {
+                used.version = memory.allocation.version(used.range());
+            }
+        }
+    }
+
+    /// The bytes of a use's value, where they lie now.
+    pub(crate) fn value_view(&self, used: &Use) -> Result<DeviceSlice<'_, u8>> {
+        let (allocation, start) = match self.copies.get(used.copy as usize) {
+            Some(copy) => (copy.buffer.allocation(), copy.offset),
+            None => match self.memories.get(used.memory) {
+                Some(memory) => (&memory.allocation, used.start),
+                None => return Err(Error::invalid("a value of memory that is not known")),
+            },
+        };
+        // SAFETY: bytes, which are copied or looked at as what they were recorded as.
+        unsafe { allocation.view(start..start + used.range().len()) }
+    }
+
+    /// The first value that an adjoint of a step needs and that is gone, as a message.
+    pub(crate) fn missing_value(&self, step: usize) -> Option<String> {
+        let of = self.steps.get(step)?;
+        let gone = |used: &&Use| {
+            let needed =
+                !matches!(used.value, Value::None) || matches!(used.target, Target::Opaque(_));
+            let there = || {
+                let memory = self.memories.get(used.memory)?;
+                Some(memory.allocation.version(used.range()) == used.version)
+            };
+            needed && (used.copy == LOST || used.copy == NONE && there() != Some(true))
+        };
+        let lost = self.uses_of(of).iter().find(gone)?;
+        let name = self.name_of_use(step, lost);
+        let why = match (&of.kind, lost.target) {
+            (Kind::Launch { .. }, Target::Opaque(_)) => {
+                " (the operation's specification does not say which pointers it has in there, so the tape \
+                 could not keep a copy)"
+            }
+            _ => "",
+        };
+        Some(format!("{name} was overwritten after it was recorded{why}"))
+    }
+}
+
+/// A copy of a range of some memory, congruent to it modulo 16.
+pub(crate) fn copy_of(
+    stream: &Stream,
+    store: &mut Store,
+    allocation: &Arc<cuda_safe::Allocation>,
+    range: Range<usize>,
+) -> Result<Copied> {
+    let offset = ((allocation.address() + range.start as u64) % 16) as usize;
+    let mut buffer: DeviceBuffer<u8> = store.take(offset + range.len())?;
+    // SAFETY: bytes are copied to where they are looked at as what they were.
+    let view = unsafe { allocation.view::<u8>(range.clone()) }?;
+    buffer.slice_mut(offset..offset + range.len())?.copy_from(stream, view)?;
+    Ok(Copied { buffer, offset })
+}

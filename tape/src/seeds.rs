@@ -1,0 +1,71 @@
+//! What a pass begins with: gradients of outputs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cuda_safe::{Allocation, DeviceSlice, Error, Result};
+
+use crate::element::{Differentiable, Real};
+use crate::variable::{Watched, memory_of};
+
+/// Outputs with given gradients, for [`Tape::backward_with`](crate::Tape::backward_with). They are borrowed: a
+/// gradient of the same tape is no seed for its next pass, which takes that memory again.
+///
+/// ```compile_fail,E0502
+/// # fn twice(tape: &mut tape::Tape, stream: &cuda_safe::Stream, x: &cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
+/// let seeds = tape::Seeds::new().with(x, tape.gradient(x)?)?;
+/// tape.backward_with(stream, &seeds)
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct Seeds<'a> {
+    pub(crate) seeds: Vec<Seed<'a>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Seed<'a> {
+    pub(crate) output: Arc<Allocation>,
+    pub(crate) range: Range<usize>,
+    pub(crate) real: Option<Real>,
+    pub(crate) gradient: DeviceSlice<'a, u8>,
+}
+
+impl<'a> Seeds<'a> {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The gradient of this output is `gradient`, of as many elements.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ.
+    pub fn with<'b, T: Differentiable>(
+        mut self,
+        output: impl Watched<'b, T>,
+        gradient: impl Into<DeviceSlice<'a, T::Gradient>>,
+    ) -> Result<Self> {
+        let (output, gradient) = (memory_of(output)?, gradient.into());
+        if output.len() != gradient.len() {
+            return Err(Error::invalid(format!(
+                "{} gradients for {} elements",
+                gradient.len(),
+                output.len()
+            )));
+        }
+        self.seeds.push(Seed {
+            output: output.allocation().clone(),
+            range: output.byte_range(),
+            real: T::ELEMENT.real,
+            gradient: gradient.cast()?,
+        });
+        Ok(self)
+    }
+}
+
+/// What the given gradients are.
+pub(crate) enum Given<'a> {
+    One(Real),
+    Seeds(&'a [Seed<'a>]),
+}

@@ -1,0 +1,194 @@
+//! What the tape is told of an operation: its kernels, and what they do with each parameter.
+
+mod op;
+mod param;
+mod register;
+
+use std::borrow::Cow;
+
+use cuda_safe::{Kernel, Launch, Module, Result};
+
+pub(crate) use op::Inner as OpInner;
+pub use op::Op;
+pub(crate) use op::{OpPointer, Slot};
+pub use param::{Effect, Param, Value};
+
+/// What a primal's tape memory is sized by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TapeBytes {
+    /// As many bytes for this launch.
+    Of(fn(&Launch) -> usize),
+    /// As many as the primal itself says in a launch with `COUNT`.
+    Counted,
+}
+
+/// An operation: a kernel, its adjoint, and what they do with their parameters.
+///
+/// The adjoint of `name` is the kernel `name_adjoint(P…, G…, geom::tape::Frame)`: P are the parameters of
+/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer's is
+/// a pointer to the gradients, null if nobody wants them (or, of what was overwritten, if they are all
+/// zero); a number's points to partial sums; a structure's is the same structure with pointers to
+/// gradients, followed by partial sums if numbers in it are active. See `geom/tape.cuh` and the crate's
+/// documentation.
+///
+/// ```no_run
+/// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
+/// use tape::{Element, OpSpec, Param, Value};
+/// let spec = OpSpec::new("saxpy")
+///     .param(Param::scalar("a", Element::F32).active())
+///     .param(Param::buffer("x", Element::F32).reads(Value::Entry).len("n").covers_all().active())
+///     .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
+///     .param(Param::value("n"));
+/// // SAFETY: thread i touches element i of each buffer, in both kernels, and only if i < n; the adjoint
+/// // follows the binary interface.
+/// let saxpy = unsafe { spec.register(module) }?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct OpSpec {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) adjoint: Option<Cow<'static, str>>,
+    pub(crate) primal: Option<(Cow<'static, str>, TapeBytes)>,
+    pub(crate) params: Vec<Param>,
+    pub(crate) settings: Settings,
+}
+
+/// What an [`Op`] takes over as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) shape: Option<fn(&Launch) -> Launch>,
+    pub(crate) scratch: Option<fn(&Launch) -> usize>,
+    pub(crate) log: Option<fn(&Launch) -> usize>,
+    pub(crate) dimensions: u32,
+    /// Whether threads go on to further elements.
+    pub(crate) grid_stride: bool,
+}
+
+impl OpSpec {
+    /// An operation whose kernel has this name, and whose adjoint this name with `_adjoint`.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+        let name = name.into();
+        let adjoint = Some(Cow::Owned(format!("{name}_adjoint")));
+        let settings =
+            Settings { shape: None, scratch: None, log: None, dimensions: 1, grid_stride: false };
+        Self { name, adjoint, primal: None, params: Vec::new(), settings }
+    }
+
+    /// The next parameter.
+    #[must_use]
+    pub fn param(mut self, param: Param) -> Self {
+        self.params.push(param);
+        self
+    }
+
+    /// The adjoint's name, if it is another.
+    #[must_use]
+    pub fn adjoint(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.adjoint = Some(name.into());
+        self
+    }
+
+    /// There is no adjoint: recording the operation is an error where a gradient would come through it.
+    #[must_use]
+    pub fn without_adjoint(mut self) -> Self {
+        self.adjoint = None;
+        self
+    }
+
+    /// When recorded, `name(P…, Frame)` runs in place of the kernel; it does the same, and leaves what the
+    /// adjoint needs in `Frame::tape`, of as many bytes as `bytes` says for the launch.
+    #[must_use]
+    pub fn primal(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        bytes: fn(&Launch) -> usize,
+    ) -> Self {
+        self.primal = Some((name.into(), TapeBytes::Of(bytes)));
+        self
+    }
+
+    /// As [`primal`](Self::primal), where only the primal itself knows how much it needs: it is launched
+    /// with `COUNT` first, which the recording waits for.
+    #[must_use]
+    pub fn counted_primal(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.primal = Some((name.into(), TapeBytes::Counted));
+        self
+    }
+
+    /// The adjoint's grid, block and shared memory, from those of the kernel; without, they are the same.
+    #[must_use]
+    pub fn shape(mut self, shape: fn(&Launch) -> Launch) -> Self {
+        self.settings.shape = Some(shape);
+        self
+    }
+
+    /// The adjoint takes scratch memory (`geom::tape::Scratch`), for a launch of the kernel about as many
+    /// bytes as `guess` says. If that is too little, it is run again with more.
+    ///
+    /// Adjoints that use `Scratch` or `BlockScratch` need this said, with any guess. Without, they are given no
+    /// such memory, and nowhere to say that it is too little (unless another step of the pass may raise the
+    /// status: then the pass fails): the kernel traps, which the context does not survive.
+    #[must_use]
+    pub fn scratch(mut self, guess: fn(&Launch) -> usize) -> Self {
+        self.settings.scratch = Some(guess);
+        self
+    }
+
+    /// The adjoint fits deterministic tapes: it adds with the functions of `geom/tape.cuh` alone, in one
+    /// launch at most `most` numbers with `grad_add` (three for a `float3`); those of `partial_add` are not
+    /// counted.
+    #[must_use]
+    pub fn log(mut self, most: fn(&Launch) -> usize) -> Self {
+        self.settings.log = Some(most);
+        self
+    }
+
+    /// The kernels take their index from this many dimensions, 1 if nothing is said: a launch that is
+    /// larger than 1 in another is refused, since its threads would do the same work and race.
+    #[must_use]
+    pub fn dimensions(mut self, dimensions: u32) -> Self {
+        self.settings.dimensions = dimensions;
+        self
+    }
+
+    /// The kernels' threads go on to further elements until all are done, so that a launch of any size
+    /// covers what [`Param::covers_all`] is said of.
+    ///
+    /// Without, a launch is refused that has fewer threads than there are such elements (counted as
+    /// [`Param::len`] counts them: a thread for each of its `count`): those that no thread reaches would be
+    /// left with whatever lies in their gradient's memory.
+    #[must_use]
+    pub fn grid_stride(mut self) -> Self {
+        self.settings.grid_stride = true;
+        self
+    }
+
+    /// Finds the kernels in `module` and compares their parameters with what was said of them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) names what does not fit.
+    ///
+    /// # Safety
+    /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the
+    /// kernel, its primal and its adjoint stay inside the memory that they are given, write through what
+    /// is passed as `&mut`, to gradients and to the frame's memory alone, and don't race with themselves;
+    /// and the adjoint does with gradients what this specification says.
+    pub unsafe fn register(self, module: &Module) -> Result<Op> {
+        if self.adjoint.is_some() || self.primal.is_some() {
+            register::same_abi(module)?;
+        }
+        let forward = module.kernel(&self.name)?;
+        let adjoint = self.adjoint.as_ref().map(|name| module.kernel(name)).transpose()?;
+        let primal = self.primal.as_ref().map(|(name, _)| module.kernel(name)).transpose()?;
+        register::compile(self, Kernels { forward, adjoint, primal })
+    }
+}
+
+/// The kernels of an operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernels {
+    pub(crate) forward: Kernel,
+    pub(crate) adjoint: Option<Kernel>,
+    pub(crate) primal: Option<Kernel>,
+}

@@ -1,0 +1,249 @@
+//! An operation, ready to be launched.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use cuda_safe::{ArgKind, ArgType, Class, Error, Kernel, Launch, Result};
+
+use super::param::Argument;
+use super::{Effect, Kernels, Settings, TapeBytes, Value};
+use crate::element::Element;
+use crate::frame::Members;
+use crate::record::{Target, Use};
+
+/// An operation that can be launched on a tape; made by [`OpSpec::register`](crate::OpSpec::register). A
+/// clone is another handle to the same.
+#[derive(Clone)]
+pub struct Op {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Detached {
+    /// Masks of pointers and scalars that get no gradient.
+    pub(crate) pointers: u64,
+    pub(crate) scalars: u64,
+}
+
+pub(crate) struct Inner {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kernels: Kernels,
+    pub(crate) tape_bytes: Option<TapeBytes>,
+    pub(crate) params: Vec<OpParam>,
+    /// Of all parameters; those of each are contiguous.
+    pub(crate) pointers: Vec<OpPointer>,
+    pub(crate) scalars: Vec<OpScalar>,
+    /// The adjoint's gradient parameters.
+    pub(crate) slots: Vec<Slot>,
+    /// Of all parameters together, each at a multiple of 16.
+    pub(crate) bytes: usize,
+    pub(crate) settings: Settings,
+    pub(crate) detached: Detached,
+    /// The argument types that were checked last, by the address of their list.
+    pub(crate) checked: AtomicPtr<ArgType>,
+}
+
+#[derive(Clone)]
+pub(crate) struct OpParam {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) size: usize,
+    /// Where its bytes lie in those of a launch.
+    pub(crate) at: usize,
+    pub(crate) is_buffer: bool,
+    pub(crate) argument: Option<Argument>,
+    pub(crate) pointers: std::ops::Range<usize>,
+    pub(crate) scalar: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct OpPointer {
+    pub(crate) param: usize,
+    pub(crate) offset: usize,
+    pub(crate) element: Element,
+    pub(crate) value: Value,
+    pub(crate) effect: Effect,
+    /// Factor, parameter and constant.
+    pub(crate) length: Option<(usize, Option<usize>, usize)>,
+    pub(crate) covers: bool,
+    /// The bit of its gradient parameter in the frame's masks, if it has one.
+    pub(crate) slot: Option<u8>,
+    /// Whether that parameter is its own: no structure's.
+    pub(crate) alone: bool,
+}
+
+/// The numbers of a parameter that have gradients.
+#[derive(Clone, Copy)]
+pub(crate) struct OpScalar {
+    pub(crate) param: usize,
+    pub(crate) element: Element,
+    pub(crate) members: Members,
+    /// The members with gradients are all of it.
+    pub(crate) covers: bool,
+}
+
+/// A gradient parameter of the adjoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Slot {
+    Pointer(usize),
+    /// A parameter, as the structure that it is.
+    Structure(usize),
+    Partials(usize),
+}
+
+impl Op {
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.inner.kernels.forward
+    }
+
+    /// The same operation with a parameter that gets no gradient: what is passed for it counts as
+    /// constant. Of memory that the kernel updates or adds to, that is what was there before; what it
+    /// overwrites counts as constant afterwards.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there is no such parameter.
+    pub fn detach(&self, param: &str) -> Result<Self> {
+        let inner = &*self.inner;
+        let Some(found) = inner.params.iter().find(|found| found.name == param) else {
+            return Err(Error::invalid(format!("`{}` has no parameter `{param}`", inner.name)));
+        };
+        let mut detached = inner.detached;
+        for pointer in found.pointers.clone() {
+            detached.pointers |= 1 << pointer;
+        }
+        if let Some(scalar) = found.scalar {
+            detached.scalars |= 1 << scalar;
+        }
+        Ok(Self { inner: Arc::new(inner.with_detached(detached)) })
+    }
+
+    /// Whether arguments of these types fit, and a launch of this shape.
+    #[inline]
+    pub(crate) fn check(&self, launch: &Launch, types: &'static [ArgType]) -> Result<()> {
+        let inner = &*self.inner;
+        if inner.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr() {
+            inner.check_types(types)?;
+        }
+        let beyond = |(grid, block): (u32, u32)| grid > 1 || block > 1;
+        let dimensions = inner.settings.dimensions;
+        if (dimensions < 2 && beyond((launch.grid.y, launch.block.y)))
+            || (dimensions < 3 && beyond((launch.grid.z, launch.block.z)))
+        {
+            return Err(Error::invalid(format!(
+                "`{}` takes its index from {dimensions} dimensions, the launch has more: {launch}",
+                inner.name
+            ))
+            .with_hint("`OpSpec::dimensions` says from how many"));
+        }
+        Ok(())
+    }
+
+    /// The adjoint's launch.
+    pub(crate) fn shape(&self, launch: &Launch) -> Launch {
+        self.inner.settings.shape.map_or(*launch, |shape| shape(launch))
+    }
+}
+
+impl Inner {
+    fn with_detached(&self, detached: Detached) -> Self {
+        Self {
+            name: self.name.clone(),
+            kernels: self.kernels.clone(),
+            tape_bytes: self.tape_bytes,
+            params: self.params.clone(),
+            pointers: self.pointers.clone(),
+            scalars: self.scalars.clone(),
+            slots: self.slots.clone(),
+            bytes: self.bytes,
+            settings: self.settings,
+            detached,
+            checked: AtomicPtr::default(),
+        }
+    }
+
+    /// Whether the elements of an active parameter that is read are also those of one before it, and of other
+    /// threads: both add to a gradient, and need not do so by atomics.
+    pub(crate) fn meet(&self, uses: &[Use], at: usize) -> bool {
+        let reads = |used: &Use| used.active && used.effect == Effect::Reads;
+        let threads = |used: &Use| match used.target {
+            Target::Pointer(at) if used.covers => {
+                self.pointers.get(usize::from(at)).map(|pointer| (pointer.element, pointer.length))
+            }
+            _ => None,
+        };
+        let is_pointer = |used: &Use| matches!(used.target, Target::Pointer(_));
+        let Some(used) = uses.get(at).filter(|used| reads(used) && is_pointer(used)) else {
+            return false;
+        };
+        uses.iter().take(at).any(|other| {
+            let by_the_same = other.range() == used.range()
+                && threads(used).is_some_and(|by| threads(other) == Some(by));
+            reads(other)
+                && is_pointer(other)
+                && other.overlaps(used.memory, &used.range())
+                && !by_the_same
+        })
+    }
+
+    #[cold]
+    fn check_types(&self, types: &'static [ArgType]) -> Result<()> {
+        let wrong = |message: String| Error::invalid(format!("`{}`: {message}", self.name));
+        if types.len() != self.params.len() {
+            let (takes, given) = (self.params.len(), types.len());
+            return Err(wrong(format!("takes {takes} arguments, {given} given")));
+        }
+        let is_length = |at: usize| {
+            self.pointers.iter().any(|p| p.length.is_some_and(|(_, param, _)| param == Some(at)))
+        };
+        for (at, (param, arg)) in self.params.iter().zip(types).enumerate() {
+            let (name, of) = (&param.name, (arg.name)());
+            let is_integer = arg.size <= 8 && matches!(arg.kind, ArgKind::Value(Class::Int));
+            if is_length(at) && !is_integer {
+                return Err(wrong(format!("`{of}` is no integer, and `{name}` a length")));
+            }
+            if arg.size != param.size {
+                let size = param.size;
+                return Err(wrong(format!("`{of}` has {} bytes, `{name}` {size}", arg.size)));
+            }
+            if let Some(argument) = param.argument.filter(|argument| !argument.is(arg)) {
+                let wanted = (argument.name)();
+                return Err(wrong(format!("`{of}` is given, and `{name}` is a `{wanted}`")));
+            }
+            let ArgKind::Pointer { element_size, writable, .. } = arg.kind else {
+                // An address given as a value is memory that the argument reports.
+                continue;
+            };
+            let Some(pointer) = self.pointers.get(param.pointers.clone()).and_then(<[_]>::first)
+            else {
+                return Err(wrong(format!("`{of}` is device memory, `{name}` is not")));
+            };
+            let number = pointer.element.real.map_or(pointer.element.size, crate::Real::size);
+            if !param.is_buffer || element_size % number.max(1) != 0 {
+                return Err(wrong(format!("the elements of `{of}` are not those of `{name}`")));
+            }
+            if pointer.effect != Effect::Reads && !writable {
+                return Err(wrong(format!("`{name}` is written: pass it as `&mut`")));
+            }
+        }
+        // A primal may be launched in the kernel's place, with the same arguments.
+        self.kernels.forward.check_types(types)?;
+        self.checked.store(types.as_ptr().cast_mut(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: Vec<_> = self.inner.params.iter().map(|param| &param.name).collect();
+        f.debug_struct("Op").field("name", &self.inner.name).field("params", &params).finish()
+    }
+}

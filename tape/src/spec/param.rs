@@ -1,0 +1,257 @@
+//! One parameter of an operation.
+
+use std::any::{TypeId, type_name};
+use std::borrow::Cow;
+
+use cuda_safe::{ArgType, KernelArg};
+
+use crate::element::Element;
+
+/// What the adjoint is given where the forward launch had a pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// Memory with what was there before the launch: the same, or a copy if it was overwritten since.
+    Entry,
+    /// As [`Entry`](Self::Entry), in memory that the adjoint may write.
+    EntryPrivate,
+    /// Memory with what was there after the launch.
+    Exit,
+    /// The address alone, which the adjoint does not read through.
+    None,
+}
+
+/// What the forward launch does with memory, and so the adjoint with its gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It only reads: the adjoint adds to the gradient.
+    Reads,
+    /// It overwrites, whatever was there before: the adjoint takes the gradient, and leaves zero.
+    Overwrites,
+    /// What was there before comes into what is there after: the adjoint replaces the gradient.
+    Updates,
+    /// It only adds: the adjoint reads the gradient and leaves it alone.
+    Accumulates,
+}
+
+/// How many elements the kernels touch behind a pointer: `factor * parameter + constant`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Length {
+    pub(crate) factor: usize,
+    pub(crate) param: Option<Cow<'static, str>>,
+    pub(crate) constant: usize,
+}
+
+/// A pointer: a whole parameter, or a member of a structure.
+#[derive(Debug, Clone)]
+pub(crate) struct Pointer {
+    pub(crate) offset: usize,
+    pub(crate) element: Element,
+    pub(crate) value: Value,
+    pub(crate) effect: Effect,
+    pub(crate) length: Option<Length>,
+    pub(crate) covers: bool,
+    pub(crate) active: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Value,
+    Scalar,
+    Buffer,
+    Structure,
+    Argument,
+}
+
+/// The type of an argument, as [`ArgType`] knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Argument {
+    pub(crate) name: fn() -> &'static str,
+    pub(crate) id: fn() -> TypeId,
+}
+
+impl Argument {
+    pub(crate) fn is(&self, given: &ArgType) -> bool {
+        (self.id)() == (given.id)() && (self.name)() == (given.name)()
+    }
+}
+
+/// A parameter of an operation: how it is passed, and what the kernels do with it.
+///
+/// ```
+/// use tape::{Element, Param, Value};
+/// let n = Param::value("n");
+/// let a = Param::scalar("a", Element::F32).active();
+/// let x = Param::buffer("x", Element::F32).reads(Value::Entry).len("n").covers_all().active();
+/// let out = Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active();
+/// // struct Field { const float* values; int nx, ny; }
+/// let field = Param::structure("field", 16).pointer(0, Element::F32).reads(Value::Entry).active();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Param {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) shape: Shape,
+    /// In bytes; 0 of a value, whose size the kernel tells.
+    pub(crate) size: usize,
+    pub(crate) pointers: Vec<Pointer>,
+    pub(crate) scalars: Vec<(usize, Element)>,
+    pub(crate) active: bool,
+    /// The only type that may be given.
+    pub(crate) argument: Option<Argument>,
+}
+
+impl Param {
+    fn new(name: impl Into<Cow<'static, str>>, shape: Shape, size: usize) -> Self {
+        let (pointers, scalars) = Default::default();
+        Self { name: name.into(), shape, size, pointers, scalars, active: false, argument: None }
+    }
+
+    /// Something passed by value that nothing is differentiated by: a number of elements, a flag, a
+    /// structure without pointers into memory that carries gradients.
+    #[must_use]
+    pub fn value(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(name, Shape::Value, 0)
+    }
+
+    /// A number, or several, passed by value. With [`active`](Self::active) it may be given as a
+    /// [`Variable`](crate::Variable), and has a gradient then.
+    #[must_use]
+    pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
+        let mut this = Self::new(name, Shape::Scalar, element.size);
+        let number = element.real.map_or(element.size.max(1), crate::Real::size);
+        let each = (0..element.size / number)
+            .map(|i| (i * number, Element { size: number, real: element.real }));
+        this.scalars = each.collect();
+        this
+    }
+
+    /// A pointer to elements. It is read, with its values as at entry, unless said otherwise.
+    #[must_use]
+    pub fn buffer(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
+        Self::new(name, Shape::Buffer, 8).pointer(0, element)
+    }
+
+    /// A view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument of type `A` and
+    /// no other, so that kernels can count on what it is. It has no gradient. What it leads to has to stay
+    /// as it was until the adjoint has run.
+    #[must_use]
+    pub fn argument<A: KernelArg>(name: impl Into<Cow<'static, str>>) -> Self {
+        let mut this = Self::new(name, Shape::Argument, A::TYPE.size);
+        this.argument = Some(Argument { name: type_name::<A>, id: A::TYPE.id });
+        this
+    }
+
+    /// A structure of `size` bytes passed by value. Its members that matter follow:
+    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that
+    /// size for it, and see to it that those members lead to memory: kernels must not count on others,
+    /// and not follow pointers that are not told of. See [`argument`](Self::argument).
+    #[must_use]
+    pub fn structure(name: impl Into<Cow<'static, str>>, size: usize) -> Self {
+        Self::new(name, Shape::Structure, size)
+    }
+
+    /// A member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
+    #[must_use]
+    pub fn pointer(mut self, offset: usize, element: Element) -> Self {
+        let (value, effect) = (Value::Entry, Effect::Reads);
+        let (length, covers, active) = (None, false, false);
+        self.pointers.push(Pointer { offset, element, value, effect, length, covers, active });
+        self
+    }
+
+    /// A member that is a number with a gradient, `offset` bytes into the structure.
+    #[must_use]
+    pub fn scalar_at(mut self, offset: usize, element: Element) -> Self {
+        self.scalars.push((offset, element));
+        self.active = true;
+        self
+    }
+
+    /// The kernel reads through the pointer. What the adjoint finds there: `value`.
+    #[must_use]
+    pub fn reads(self, value: Value) -> Self {
+        self.used(Effect::Reads, value)
+    }
+
+    /// The kernel overwrites elements behind the pointer. The adjoint does not look at them; see
+    /// [`with_value`](Self::with_value).
+    #[must_use]
+    pub fn overwrites(self) -> Self {
+        self.used(Effect::Overwrites, Value::None)
+    }
+
+    /// The kernel reads elements and overwrites them by what it has computed from them.
+    #[must_use]
+    pub fn updates(self, value: Value) -> Self {
+        self.used(Effect::Updates, value)
+    }
+
+    /// The kernel adds to elements. The adjoint does not look at them.
+    #[must_use]
+    pub fn accumulates(self) -> Self {
+        self.used(Effect::Accumulates, Value::None)
+    }
+
+    fn used(self, effect: Effect, value: Value) -> Self {
+        self.last(|pointer| (pointer.effect, pointer.value) = (effect, value))
+    }
+
+    /// What the adjoint finds behind the pointer.
+    #[must_use]
+    pub fn with_value(self, value: Value) -> Self {
+        self.last(|pointer| pointer.value = value)
+    }
+
+    /// The kernels touch only as many elements behind the pointer as the parameter `count` says, an
+    /// integer. Each launch is refused whose memory has fewer.
+    #[must_use]
+    pub fn len(self, count: impl Into<Cow<'static, str>>) -> Self {
+        self.len_times(1, count)
+    }
+
+    /// As [`len`](Self::len), for `factor` elements each.
+    #[must_use]
+    pub fn len_times(self, factor: usize, count: impl Into<Cow<'static, str>>) -> Self {
+        let param = Some(count.into());
+        self.last(|pointer| pointer.length = Some(Length { factor, param, constant: 0 }))
+    }
+
+    /// The kernels touch only the first `count` elements behind the pointer.
+    #[must_use]
+    pub fn len_fixed(self, count: usize) -> Self {
+        let length = Length { factor: 0, param: None, constant: count };
+        self.last(|pointer| pointer.length = Some(length))
+    }
+
+    /// Each element, of those that the length says or else of the whole view, is overwritten; or, of one
+    /// that is read, the adjoint adds to the gradient of each, by a thread of its own with one
+    /// `grad_own` (or `grad_add`). That is to be done whatever is given: also where gradients of some of the
+    /// outputs are null, or of all of them but one, and what is added is zero.
+    ///
+    /// So a launch with fewer threads than elements is refused, of the kernel for what it overwrites and of
+    /// the adjoint for all. A thread for each of the `count` of [`len`](Self::len) and
+    /// [`len_times`](Self::len_times) is enough; of [`len_fixed`](Self::len_fixed), any. Kernels with a
+    /// grid-stride loop cover all elements with any number of threads:
+    /// [`OpSpec::grid_stride`](crate::OpSpec::grid_stride) says so, and then there has to be one. If a loop
+    /// may end early, or elements are left out by a condition other than the length, this is not to be said:
+    /// without, gradients are made zero first and added to.
+    #[must_use]
+    pub fn covers_all(self) -> Self {
+        self.last(|pointer| pointer.covers = true)
+    }
+
+    /// The adjoint has a gradient parameter for it.
+    #[must_use]
+    pub fn active(mut self) -> Self {
+        if self.shape == Shape::Scalar {
+            self.active = true;
+        }
+        self.last(|pointer| pointer.active = true)
+    }
+
+    fn last(mut self, change: impl FnOnce(&mut Pointer)) -> Self {
+        if let Some(pointer) = self.pointers.last_mut() {
+            change(pointer);
+        }
+        self
+    }
+}

@@ -1,0 +1,449 @@
+//! The tape: a recording, and passes backwards through it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::NoUninit;
+use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
+
+use crate::backward::{Pass, Plan, Workplace, failed};
+use crate::element::{Differentiable, Real};
+use crate::frame::{FINE, Status, TAPE_OVERFLOW};
+use crate::kernels::Lazy;
+use crate::marker::Marker;
+use crate::record::{NONE, Recorder, Recording};
+use crate::seeds::{Given, Seed, Seeds};
+use crate::store::Store;
+use crate::variable::{Watched, memory_of};
+
+/// A recording of launches, and the gradients that passes backwards through it give.
+///
+/// See the [crate's documentation](crate).
+pub struct Tape {
+    pub(crate) recording: Recording,
+    pub(crate) plan: Plan,
+    pub(crate) store: Store,
+    kernels: Lazy,
+    work: Workplace,
+    deterministic: bool,
+    scratch_bytes: Option<usize>,
+    log_bytes: Option<usize>,
+    /// Whether a recording has come to its end, and there are gradients.
+    recorded: bool,
+    passed: bool,
+    /// Whether a pass has begun and not ended: an adjoint in Rust has panicked.
+    half_done: bool,
+}
+
+impl Tape {
+    /// An empty tape. Its memory (gradients, copies of what is overwritten) is at home on `stream`, which
+    /// best is the one that is recorded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) for a stream that captures: the memory
+    /// outlives the capture.
+    pub fn new(stream: &Stream) -> Result<Self> {
+        if stream.is_recording() {
+            return Err(Error::invalid(
+                "a tape's memory can't be at home on a stream that captures",
+            )
+            .with_hint("make the tape before the capture, in its state"));
+        }
+        Ok(Self {
+            recording: Recording::default(),
+            plan: Plan::default(),
+            store: Store::new(stream),
+            kernels: Lazy::new(stream.context()),
+            work: Workplace::default(),
+            deterministic: false,
+            scratch_bytes: None,
+            log_bytes: None,
+            recorded: false,
+            passed: false,
+            half_done: false,
+        })
+    }
+
+    /// A tape with what `record` has launched on `stream`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new) and [`record_again`](Self::record_again).
+    pub fn record(
+        stream: &Stream,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        let mut tape = Self::new(stream)?;
+        tape.record_again(stream, record)?;
+        Ok(tape)
+    }
+
+    /// Records anew, in place of what was recorded, with the same memory. On a stream that captures, what
+    /// is recorded becomes part of the graph too.
+    ///
+    /// # Errors
+    /// What `record` answered; nothing is recorded then.
+    pub fn record_again(
+        &mut self,
+        stream: &Stream,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.recover()?;
+        self.reset();
+        self.forget_status(stream)?;
+        self.recording.deterministic = self.deterministic;
+        self.recording.captured = stream.is_recording();
+        // It is not recorded before it has come to its end, even if the closure panics.
+        let mut done = record(&mut Recorder::new(&mut self.recording, &mut self.store, stream));
+        if stream.is_recording() {
+            self.store.graphs_raise |= self.recording.raises;
+            self.store.in_graphs |= self.recording.raises;
+            done = done.and_then(|()| self.recording.mark(stream, &mut self.store));
+        }
+        if done.is_err() {
+            self.recording.clear(&mut self.store);
+            return done;
+        }
+        self.recorded = true;
+        Ok(())
+    }
+
+    /// What primals of a recording have raised is nothing to the next one; what graphs have raised is.
+    fn forget_status(&mut self, stream: &Stream) -> Result<()> {
+        if !self.store.stale || self.store.graphs_raise && stream.is_recording() {
+            return Ok(());
+        }
+        self.store.stale = false;
+        if !self.store.graphs_raise {
+            return self.store.clear_status();
+        }
+        let _together = self.store.sequence(stream, &[]);
+        match self.store.take_status(stream)? {
+            Status { code: FINE | TAPE_OVERFLOW, .. } => Ok(()),
+            status => {
+                self.store.clean_work()?;
+                Err(failed(status))
+            }
+        }
+    }
+
+    /// Fails if the status was raised, which is cleared. Waits.
+    fn hear(&mut self, stream: &Stream) -> Result<()> {
+        let _together = self.store.sequence(stream, &[]);
+        let status = self.store.take_status(stream)?;
+        if status.code == FINE {
+            return Ok(());
+        }
+        self.recording.heard(status);
+        self.store.clean_work()?;
+        Err(failed(status))
+    }
+
+    /// Nothing is used again that a pass has left behind which a panic has ended: working memory with sums and
+    /// summands in it, a plan in pieces.
+    fn recover(&mut self) -> Result<()> {
+        if self.half_done {
+            self.store.clear_status()?;
+            self.store.forget_work();
+            self.plan.clear(&mut self.store);
+            self.half_done = false;
+        }
+        Ok(())
+    }
+
+    /// Whether gradients are to have the same bits each time, whatever order threads come in. Holds for
+    /// recordings from now on. Operations that do not say how often they add are refused then.
+    pub fn set_deterministic(&mut self, deterministic: bool) {
+        self.deterministic = deterministic;
+    }
+
+    /// How much scratch memory adjoints get first, in place of what their operations guess.
+    pub fn set_scratch_bytes(&mut self, bytes: impl Into<Option<usize>>) {
+        self.scratch_bytes = bytes.into();
+    }
+
+    /// How large the log of a deterministic tape is, in place of what operations say.
+    pub fn set_log_bytes(&mut self, bytes: impl Into<Option<usize>>) {
+        self.log_bytes = bytes.into();
+    }
+
+    /// Gradients of `loss`, which is one number, by everything that is watched. They are there when the
+    /// work enqueued on `stream` is done; the host does not wait, unless some adjoint takes scratch
+    /// memory or the tape is deterministic.
+    ///
+    /// Each pass begins with gradients that are zero: they do not add up over passes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: nothing was
+    /// recorded; `loss` is not one number, or was recorded as one of another type; no differentiable path leads to it from anything watched;
+    /// something that an adjoint needs was overwritten since. Otherwise what the driver answered.
+    pub fn backward<'a, T: Differentiable>(
+        &mut self,
+        stream: &Stream,
+        loss: impl Watched<'a, T>,
+    ) -> Result<()> {
+        let loss = memory_of(loss)?;
+        let real = T::ELEMENT.real.filter(|real| real.size() == loss.bytes());
+        let Some(real) = real else {
+            return Err(Error::invalid(format!(
+                "a loss is one number, not {} bytes",
+                loss.bytes()
+            ))
+            .with_hint("`backward_with` takes gradients of outputs of any size"));
+        };
+        let outputs = [(loss.allocation(), loss.byte_range(), Some(real))];
+        self.pass(stream, &outputs, &Given::One(real.gradient()))
+    }
+
+    /// As [`backward`](Self::backward), with given gradients of several outputs.
+    ///
+    /// # Errors
+    /// As [`backward`](Self::backward); also if two outputs overlap.
+    pub fn backward_with(&mut self, stream: &Stream, seeds: &Seeds<'_>) -> Result<()> {
+        let of = |seed: &Seed<'_>| seed.range.clone();
+        let outputs: Vec<_> =
+            seeds.seeds.iter().map(|seed| (&seed.output, of(seed), seed.real)).collect();
+        self.pass(stream, &outputs, &Given::Seeds(&seeds.seeds))
+    }
+
+    fn pass(
+        &mut self,
+        stream: &Stream,
+        outputs: &[(&Arc<Allocation>, Range<usize>, Option<Real>)],
+        given: &Given<'_>,
+    ) -> Result<()> {
+        if !self.recorded {
+            return Err(Error::invalid("the tape has no recording to go back through"));
+        }
+        self.passed = false;
+        // From the first look at the status on, so that what is heard at the end is this pass's own.
+        let _together = self.store.sequence(stream, &[]);
+        self.recover()?;
+        if let Some(status) = self.recording.failed {
+            return Err(failed(status));
+        }
+        if !stream.is_recording() {
+            if self.store.graphs_raise {
+                // Nobody may have looked since a graph was launched.
+                self.hear(stream)?;
+            }
+            if self.recording.never_ran() {
+                return Err(Error::invalid(
+                    "what was recorded in a graph was never launched, so there is nothing to go back through",
+                ));
+            }
+        }
+        for (memory, _, real) in outputs {
+            self.is_of_type(self.recording.memories.find(memory), *real)?;
+        }
+        let number = |(memory, range, _): &(&Arc<Allocation>, Range<usize>, Option<Real>)| {
+            let known = self.recording.memories.find(memory);
+            let known =
+                known.filter(|known| self.recording.memories.is_active(*known, range.clone()));
+            known.map(|known| (known, range.clone())).ok_or_else(|| {
+                Error::invalid(
+                    "no differentiable path: what the gradient is taken of does not depend on \
+                     anything watched",
+                )
+                .with_hint(
+                    "`Recorder::watch` comes before the launches that depend on what it watches",
+                )
+            })
+        };
+        let made = self.plan.made
+            && self.plan.outputs.len() == outputs.len()
+            && outputs.iter().zip(&self.plan.outputs).all(|((memory, range, _), known)| {
+                self.recording.memories.find(memory) == Some(known.0) && *range == known.1
+            });
+        if !made {
+            let outputs = outputs.iter().map(number).collect::<Result<Vec<_>>>()?;
+            self.plan.make(&self.recording, &mut self.store, &outputs)?;
+        }
+        let stale = |(memory, range): &(u32, Range<usize>)| {
+            self.recording.memories.is_stale(*memory, range.clone())
+        };
+        if self.plan.outputs.iter().any(stale) {
+            return Err(self.recording.written_elsewhere("what the gradient is taken of"));
+        }
+        // A graph goes on using gradients, and copies of values.
+        self.plan.captured |= stream.is_recording();
+        self.recording.captured |= stream.is_recording();
+        self.store.in_graphs |= stream.is_recording();
+        self.store.graphs_raise |= stream.is_recording() && self.plan.raises;
+        self.store.status()?;
+        // The status need be in no graph; gradients and sums may be.
+        let _all = self.store.sequence(stream, &self.plan.buffers);
+        self.half_done = true;
+        let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
+        self.half_done = false;
+        if done.is_err() {
+            // Whatever was left half done is not used again.
+            if self.plan.raises && !stream.is_recording() {
+                // This error comes first.
+                let _later = self.hear(stream);
+            }
+            self.store.forget_work();
+            self.plan.clear(&mut self.store);
+        }
+        self.passed = done.is_ok();
+        done
+    }
+
+    /// Whether memory was recorded with numbers of this type: its gradient's are of the type for it.
+    fn is_of_type(&self, memory: Option<u32>, real: Option<Real>) -> Result<()> {
+        let known = memory.and_then(|memory| self.recording.memories.get(memory)?.real);
+        match (known, real) {
+            (Some(known), Some(real)) if known != real => Err(Error::invalid(format!(
+                "what was recorded as {known:?} is asked for as {real:?}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn enqueue(&mut self, stream: &Stream, given: &Given<'_>) -> Result<()> {
+        let mut pass = Pass {
+            recording: &mut self.recording,
+            plan: &mut self.plan,
+            store: &mut self.store,
+            kernels: self.kernels.get()?,
+            stream,
+            work: &mut self.work,
+            scratch_bytes: self.scratch_bytes,
+            log_bytes: self.log_bytes,
+        };
+        pass.check_values()?;
+        pass.prepare()?;
+        let seeds = std::mem::take(&mut pass.plan.seeds);
+        let seeded = seeds.iter().enumerate().try_for_each(|(at, place)| {
+            let Some(buffer) = pass.plan.buffers.get_mut(place.buffer as usize) else {
+                return Ok(());
+            };
+            let mut to = buffer.slice_mut(place.offset..place.offset + place.bytes)?;
+            match given {
+                Given::One(Real::F64) => one(stream, to.cast_mut()?, 1.0f64),
+                Given::One(_) => one(stream, to.cast_mut()?, 1.0f32),
+                Given::Seeds(seeds) => match seeds.get(at) {
+                    Some(seed) => to.copy_from(stream, seed.gradient),
+                    None => Ok(()),
+                },
+            }
+        });
+        pass.plan.seeds = seeds;
+        seeded?;
+        pass.run(0)?;
+        if pass.plan.raises && !stream.is_recording() {
+            pass.settle()?;
+            // Primals were fine; those of a graph may be launched again.
+            self.recording.raises &= self.recording.captured;
+        }
+        Ok(())
+    }
+
+    /// Behind a pass: whether it has run, or will when its graph is launched.
+    fn mark(&mut self, stream: &Stream) -> Result<()> {
+        let marker = match stream.is_recording() {
+            true => Some(Marker::record(stream, &mut self.store)?),
+            false => None,
+        };
+        if let Some(old) = std::mem::replace(&mut self.plan.marker, marker) {
+            old.forget(&mut self.store);
+        }
+        Ok(())
+    }
+
+    /// The gradient by something that is watched, as the last pass gave it: as many elements, in memory
+    /// that the tape uses again for the next pass.
+    ///
+    /// If something is watched at several points, it is the last one's.
+    ///
+    /// After a pass that was captured, there are gradients once its graph was launched; they can be named
+    /// before while a graph is captured, that or another one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there was no pass, or it was captured and has
+    /// not run; it is not watched; or no differentiable path leads from it to what the gradient was taken of.
+    pub fn gradient<'a, T: Differentiable>(
+        &self,
+        what: impl Watched<'a, T>,
+    ) -> Result<DeviceSlice<'_, T::Gradient>> {
+        let view = memory_of(what)?;
+        if !self.passed {
+            return Err(Error::invalid("there are no gradients before `backward`"));
+        }
+        if self.plan.marker.as_ref().is_some_and(Marker::never_ran) && !self.store.captures_now() {
+            return Err(Error::invalid(
+                "the pass was captured in a graph that was never launched: there are no gradients yet",
+            ));
+        }
+        let memory = self.recording.memories.find(view.allocation());
+        self.is_of_type(memory, T::ELEMENT.real)?;
+        let range = view.byte_range();
+        let within = |of: &Range<usize>| of.start <= range.start && range.end <= of.end;
+        let mut watches = self.recording.watches.iter().zip(&self.plan.results);
+        let found =
+            watches.rfind(|(watch, _)| Some(watch.memory) == memory && within(&watch.range));
+        let Some((watch, place)) = found else {
+            return Err(Error::invalid("the gradient was not asked for: it is not watched")
+                .with_hint(
+                    "`Recorder::watch` asks for it, before the launches that depend on it",
+                ));
+        };
+        if range.is_empty() {
+            // Of nothing, which is anywhere.
+            // SAFETY: there are no elements.
+            return unsafe { self.store.known_status()?.allocation().view(0..0) };
+        }
+        if place.buffer == NONE {
+            return Err(Error::invalid(format!(
+                "no differentiable path leads from what {} watches to what the gradient is taken of",
+                self.recording.name_of(watch.step as usize)
+            )));
+        }
+        let widening = T::ELEMENT.real.map_or(1, Real::widening);
+        let start = place.offset + (range.start - watch.range.start) * widening;
+        let part = start..start + range.len() * widening;
+        let buffer = self.plan.buffers.get(place.buffer as usize);
+        let buffer = buffer.ok_or_else(|| Error::invalid("the gradient's memory is gone"))?;
+        // SAFETY: any bits are a `T::Gradient`, which is Pod.
+        unsafe { buffer.allocation().view(part) }
+    }
+
+    /// Waits, and says what was wrong in passes that were captured, or in which nothing could be waited
+    /// for: adjoints that had too little memory, or were compiled for another version of the tape.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&mut self, stream: &Stream) -> Result<()> {
+        self.hear(stream)
+    }
+
+    /// Forgets the recording and its gradients. The memory is kept for the next recording.
+    pub fn reset(&mut self) {
+        self.plan.clear(&mut self.store);
+        self.recording.clear(&mut self.store);
+        (self.recorded, self.passed) = (false, false);
+    }
+
+    /// Frees memory that nothing recorded needs.
+    pub fn trim(&mut self) {
+        self.store.trim();
+    }
+}
+
+fn one<T: NoUninit + 'static>(
+    stream: &Stream,
+    mut to: cuda_safe::DeviceSliceMut<'_, T>,
+    value: T,
+) -> Result<()> {
+    to.fill(stream, value)
+}
+
+impl fmt::Debug for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tape")
+            .field("steps", &self.recording.steps.len())
+            .field("deterministic", &self.deterministic)
+            .field("bytes", &self.store.bytes())
+            .finish()
+    }
+}

@@ -1,0 +1,140 @@
+//! Numbers passed by value that have gradients.
+
+use std::fmt;
+
+use cuda_safe::{
+    Access, ArgType, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, KernelArg, Result,
+    Stream, UnifiedBuffer, UseVisitor,
+};
+
+use crate::element::Differentiable;
+
+/// A number, or a structure of numbers, that kernels are given by value and that has a gradient.
+///
+/// It is an argument where the kernel takes a `T` by value. Its gradient is found under it as a buffer's
+/// is: `tape.watch(&a)`, `tape.gradient(&a)`. Launches take the value that it has when they are recorded.
+///
+/// For a structure of one's own, implement [`DeviceRepr`] and [`Differentiable`].
+pub struct Variable<T> {
+    value: T,
+    /// What its gradient is found by. The memory itself is never read.
+    place: DeviceBuffer<u8>,
+}
+
+impl<T: Differentiable + DeviceRepr> Variable<T> {
+    /// A variable with this value. Its place is at home on `stream`, on which it is used best.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn new(stream: &Stream, value: T) -> Result<Self> {
+        Ok(Self { value, place: DeviceBuffer::zeroed(stream, size_of::<T>())? })
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn get(&self) -> T {
+        self.value
+    }
+
+    /// Gives it another value, for launches from now on.
+    pub fn set(&mut self, value: T) {
+        self.value = value;
+    }
+}
+
+impl<T: Differentiable> Variable<T> {
+    fn view(&self) -> Result<DeviceSlice<'_, T>> {
+        // SAFETY: nobody reads elements through it: it says where the gradient is.
+        unsafe { self.place.allocation().view(self.place.byte_range()) }
+    }
+}
+
+/// What has a gradient on a tape: a buffer, a view of one, a [`Variable`].
+///
+/// Only the tape looks at the memory that stands for it: a variable's does not hold its value.
+///
+/// ```compile_fail,E0061
+/// # fn copy(t: &mut tape::Recorder<'_>, a: &tape::Variable<f32>, y: &mut cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
+/// use tape::Watched;
+/// t.copy(a.memory()?, y)
+/// # }
+/// ```
+pub trait Watched<'a, T: Differentiable> {
+    /// The memory that stands for it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory can't hold a `T`.
+    #[doc(hidden)]
+    fn memory(self, key: sealed::Key) -> Result<DeviceSlice<'a, T>>;
+}
+
+mod sealed {
+    /// Nobody else can name it, so nobody else can call what takes it.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Key;
+}
+
+/// The memory that stands for something with a gradient.
+pub(crate) fn memory_of<'a, T: Differentiable>(
+    what: impl Watched<'a, T>,
+) -> Result<DeviceSlice<'a, T>> {
+    what.memory(sealed::Key)
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for &'a Variable<T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        self.view()
+    }
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceBuffer<T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        Ok(self.as_slice())
+    }
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for &'a UnifiedBuffer<T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        Ok(self.into())
+    }
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceSliceMut<'_, T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        Ok(self.as_slice())
+    }
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for DeviceSlice<'a, T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        Ok(self)
+    }
+}
+
+impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceSlice<'_, T> {
+    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+        Ok(*self)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Variable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Variable").field("value", &self.value).finish()
+    }
+}
+
+// SAFETY: the kernel is given the value. The memory is reported so that a tape knows which variable that
+// was; no kernel can reach it.
+unsafe impl<T: Differentiable + DeviceRepr> KernelArg for &Variable<T> {
+    type Abi = T;
+    const TYPE: ArgType = ArgType::value::<T>();
+    const IS_VARIABLE: bool = true;
+
+    fn abi(&self) -> T {
+        self.value
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        visitor.visit(self.place.allocation(), self.place.byte_range(), Access::Read)
+    }
+}
