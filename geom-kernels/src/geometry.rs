@@ -21,6 +21,8 @@ struct Inner {
     context: Context,
     exact_arch: bool,
     modules: [OnceLock<Module>; TEXTS.len()],
+    #[cfg(feature = "tape")]
+    tape: crate::tape::Kernels,
 }
 
 /// What kernels are made from: CUDA C++, the name of its file, and what NVRTC made of it.
@@ -32,14 +34,14 @@ struct Texts {
 
 /// Declares [`Source`], and for each the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx`.
 macro_rules! sources {
-    ($($source:ident = $name:literal,)+) => {
+    ($($(#[$when:meta])? $source:ident = $name:literal,)+) => {
         /// A source of kernels: an index into [`TEXTS`] and `Inner::modules`.
         #[derive(Debug, Clone, Copy)]
         pub(crate) enum Source {
-            $($source,)+
+            $($(#[$when])? $source,)+
         }
 
-        const TEXTS: &[Texts] = &[$(Texts {
+        const TEXTS: &[Texts] = &[$($(#[$when])? Texts {
             cuda: include_str!(concat!("../device/kernels/", $name, ".cu")),
             file: concat!($name, ".cu"),
             ptx: include_str!(concat!("../ptx/", $name, ".ptx")),
@@ -49,7 +51,7 @@ macro_rules! sources {
         #[doc(hidden)]
         #[must_use]
         pub fn sources() -> &'static [(&'static str, &'static str)] {
-            &[$((
+            &[$($(#[$when])? (
                 concat!($name, ".cu"),
                 include_str!(concat!("../device/kernels/", $name, ".cu")),
             ),)+]
@@ -114,6 +116,30 @@ sources! {
     VolumeLists = "volume_lists",
     VolumeMarch = "volume_march",
     VolumeDirectory = "volume_directory",
+    #[cfg(feature = "tape")]
+    TapeMeshPoints = "tape_mesh_points",
+    #[cfg(feature = "tape")]
+    TapeMeshRays = "tape_mesh_rays",
+    #[cfg(feature = "tape")]
+    TapeMeshEvaluate = "tape_mesh_evaluate",
+    #[cfg(feature = "tape")]
+    TapeMeshNormals = "tape_mesh_normals",
+    #[cfg(feature = "tape")]
+    TapeIsosurface = "tape_isosurface",
+    #[cfg(feature = "tape")]
+    TapeReduce = "tape_reduce",
+    #[cfg(feature = "tape")]
+    TapeVolumeF32 = "tape_volume_f32",
+    #[cfg(feature = "tape")]
+    TapeVolumeF64 = "tape_volume_f64",
+    #[cfg(feature = "tape")]
+    TapeVolumeVec3F = "tape_volume_vec3f",
+    #[cfg(feature = "tape")]
+    TapeVolumeVec3D = "tape_volume_vec3d",
+    #[cfg(feature = "tape")]
+    TapeVolumeVec4F = "tape_volume_vec4f",
+    #[cfg(feature = "tape")]
+    TapeVolumeVec4D = "tape_volume_vec4d",
 }
 
 impl Geometry {
@@ -132,7 +158,21 @@ impl Geometry {
 
     fn with(context: &Context, exact_arch: bool) -> Self {
         let modules = [const { OnceLock::new() }; TEXTS.len()];
-        Self { inner: Arc::new(Inner { context: context.clone(), exact_arch, modules }) }
+        Self {
+            inner: Arc::new(Inner {
+                context: context.clone(),
+                exact_arch,
+                modules,
+                #[cfg(feature = "tape")]
+                tape: crate::tape::Kernels::default(),
+            }),
+        }
+    }
+
+    /// The kernels of operations with gradients, which remember what they have loaded.
+    #[cfg(feature = "tape")]
+    pub(crate) fn tape_kernels(&self) -> &crate::tape::Kernels {
+        &self.inner.tape
     }
 
     /// The context that the kernels are loaded in.

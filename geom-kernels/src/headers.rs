@@ -26,6 +26,11 @@
 /// | `geom/volume/iterate.cuh` | the leaves of a `Volume<T>`, for kernels that work on all voxels |
 /// | `geom/isosurface.cuh` | what blocks do to find the surface in a field of numbers: `find_signs`, `count`, `emit`, for fields of one's own too; parts of it in `geom/isosurface/` |
 /// | `geom/sort/*.cuh` | what blocks do to sort, scan, reduce and select: for who writes such kernels |
+/// | `geom/mesh/adjoint.cuh` | gradients through closest points, distances, hits of rays, positions, attributes and normals of a face; parts of it in `geom/mesh/adjoint/` |
+/// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
+/// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
+/// | `geom/math/adjoint.cuh` | what those are written with |
+/// | `geom/tape.cuh` | what adjoints of kernels on a tape need: `grad_take`, `grad_add`, partial sums, scratch memory |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every
@@ -100,6 +105,7 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/hash_grid/row_runs.cuh",
     "geom/hash_grid/types.cuh",
     "geom/isosurface.cuh",
+    "geom/isosurface/adjoint.cuh",
     "geom/isosurface/blocks.cuh",
     "geom/isosurface/cases.cuh",
     "geom/isosurface/cells.cuh",
@@ -112,6 +118,7 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/isosurface/vertices.cuh",
     "geom/isosurface/volume_field.cuh",
     "geom/layout.cuh",
+    "geom/math/adjoint.cuh",
     "geom/math/angle.cuh",
     "geom/math/box.cuh",
     "geom/math/exact.cuh",
@@ -122,6 +129,11 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/math/transform.cuh",
     "geom/math/vec.cuh",
     "geom/mesh.cuh",
+    "geom/mesh/adjoint.cuh",
+    "geom/mesh/adjoint/batch.cuh",
+    "geom/mesh/adjoint/closest.cuh",
+    "geom/mesh/adjoint/rays.cuh",
+    "geom/mesh/adjoint/surface.cuh",
     "geom/mesh/batch.cuh",
     "geom/mesh/build.cuh",
     "geom/mesh/closest.cuh",
@@ -153,8 +165,11 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/sort/reduce.cuh",
     "geom/sort/scan.cuh",
     "geom/sort/words.cuh",
+    "geom/tape.cuh",
     "geom/volume.cuh",
     "geom/volume/access.cuh",
+    "geom/volume/adjoint.cuh",
+    "geom/volume/adjoint_batch.cuh",
     "geom/volume/batch.cuh",
     "geom/volume/build_directory.cuh",
     "geom/volume/build_keys.cuh",

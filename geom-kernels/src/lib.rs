@@ -21,6 +21,7 @@
 //! # Features
 //! - `mesh-files`: meshes from and to OBJ, STL and PLY files.
 //! - `volume-codecs`: NanoVDB files that are compressed, with zip or Blosc; others need no feature.
+//! - `tape`: operations with gradients, to be recorded on a tape: see the module `tape`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
 pub mod bvh;
@@ -33,6 +34,8 @@ pub mod mesh;
 mod part;
 mod ray;
 pub mod sort;
+#[cfg(feature = "tape")]
+pub mod tape;
 pub mod volume;
 
 pub use geometry::{Geometry, sources};

@@ -33,7 +33,8 @@
 //!
 //! # Kernels of your own
 //! `#include <geom/hash_grid.cuh>` ([`program`](crate::program)) and a parameter `geom::HashGrid<float>`,
-//! for which [`HashGrid::view`] is passed.
+//! for which [`HashGrid::view`] is passed. With the feature `tape`, the module `tape` has an example of such a
+//! kernel with an adjoint, for gradients.
 //!
 //! # Arrays
 //! With the feature `ndarray`, an n × 3 array becomes points by `DeviceBuffer::from_array` and

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use cuda_safe::{Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, UseVisitor};
 
+#[cfg(feature = "tape")]
+use super::field::Parts;
 use super::field::{Field, IndexToWorld, MOST_VALUES, Source};
 use super::layout::{RawBlockField, RawIndexMap};
 use super::passes::{Kernels, Passes};
@@ -21,11 +23,11 @@ const BLOCK_WORDS: usize = BLOCK / 32;
 /// not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockField<'a> {
-    values: DeviceSlice<'a, f32>,
-    stride: u32,
-    origins: DeviceSlice<'a, [i32; 3]>,
-    neighbors: DeviceSlice<'a, [u32; 27]>,
-    map: IndexToWorld,
+    pub(crate) values: DeviceSlice<'a, f32>,
+    pub(crate) stride: u32,
+    pub(crate) origins: DeviceSlice<'a, [i32; 3]>,
+    pub(crate) neighbors: DeviceSlice<'a, [u32; 27]>,
+    pub(crate) map: IndexToWorld,
 }
 
 impl<'a> BlockField<'a> {
@@ -79,6 +81,12 @@ impl<'a> BlockField<'a> {
         Self { values, stride: BLOCK as u32, origins, neighbors, map }
     }
 
+    /// The numbers.
+    #[must_use]
+    pub fn values(&self) -> DeviceSlice<'a, f32> {
+        self.values
+    }
+
     /// How many blocks there are.
     #[must_use]
     pub fn blocks(&self) -> usize {
@@ -109,6 +117,11 @@ impl Source for BlockField<'_> {
     fn allocations(&self) -> [Arc<Allocation>; 3] {
         [self.values.allocation(), self.origins.allocation(), self.neighbors.allocation()]
             .map(Arc::clone)
+    }
+
+    #[cfg(feature = "tape")]
+    fn parts(&self) -> Parts<'_> {
+        Parts::Blocks(*self)
     }
 
     fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {

@@ -18,6 +18,11 @@ pub struct MarchingCubes {
 }
 
 impl MarchingCubes {
+    #[cfg(feature = "tape")]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.kernels.geometry()
+    }
+
     /// In the context of `geometry`. Nothing is loaded yet.
     #[must_use]
     pub fn new(geometry: &Geometry) -> Self {
@@ -68,18 +73,30 @@ impl MarchingCubes {
         iso: f32,
         mut output: Output<'_>,
     ) -> Result<()> {
+        self.search_into(stream, stream, field, iso, &mut output).map(drop)
+    }
+
+    /// The search that has found it, whose scratch is made on `home`. None if there is no cell.
+    pub(crate) fn search_into<'a, F: Field>(
+        &'a self,
+        stream: &Stream,
+        home: &Stream,
+        field: &'a F,
+        iso: f32,
+        output: &mut Output<'_>,
+    ) -> Result<Option<Search<'a, F>>> {
         output.check()?;
         // All passes see the same field and write the same surface, also if graphs write to them.
         let _field = field.allocations().map(|allocation| stream.sequence(&allocation));
         let _output = output.sequences(stream);
         let capacities = output.capacities();
-        let search = self.count_for(stream, field, iso, capacities, &mut output.counts)?;
-        if let Some(search) = search
+        let search = self.count_for(stream, home, field, iso, capacities, &mut output.counts)?;
+        if let Some(search) = &search
             && capacities != [0, 0]
         {
-            search.emit(stream, &mut output)?;
+            search.emit(stream, output)?;
         }
-        Ok(())
+        Ok(search)
     }
 
     /// How many vertices and faces [`extract`](Self::extract) would find; `counts` has one element. Nothing is
@@ -100,13 +117,14 @@ impl MarchingCubes {
         }
         let allocation = counts.allocation().clone();
         let _counts = stream.sequence(&allocation);
-        self.count_for(stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
+        self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
     }
 
     /// Counts; what finds the rest, unless there is no cell.
     fn count_for<'a, F: Field>(
         &'a self,
         stream: &Stream,
+        home: &Stream,
         field: &'a F,
         iso: f32,
         capacities: [u32; 2],
@@ -119,7 +137,7 @@ impl MarchingCubes {
             counts.reborrow().cast_mut::<u32>()?.fill(stream, 0)?;
             return Ok(None);
         }
-        let search = Search::new(stream, &self.kernels, field, iso)?;
+        let search = Search::new(home, &self.kernels, field, iso)?;
         search.count(stream, capacities, counts)?;
         Ok(Some(search))
     }
@@ -133,14 +151,9 @@ impl MarchingCubes {
     ) -> Result<TriangleBuffers> {
         let mut on_device = DeviceBuffer::<Counts>::zeroed(stream, 1)?;
         let mut view = on_device.as_slice_mut();
-        let search = self.count_for(stream, field, iso, [u32::MAX; 2], &mut view)?;
+        let search = self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut view)?;
         let counts = on_device.to_vec(stream)?.first().copied().unwrap_or_default();
-        if counts.vertices.max(counts.faces) > u64::from(u32::MAX) {
-            let Counts { vertices, faces, .. } = counts;
-            let message = format!("a surface of {vertices} vertices and {faces} faces");
-            return Err(Error::invalid(message));
-        }
-        let (vertices, faces) = (counts.vertices as usize, counts.faces as usize);
+        let [vertices, faces] = counts.sizes()?;
         // SAFETY: all of it is written: as many were counted, and nobody else has the scratch that says where.
         // (If a graph that another thread launches writes to the field in between, vertices may lie
         // elsewhere on their edges' lines, or be NaN.)

@@ -94,8 +94,20 @@ pub trait Source {
     fn map(&self) -> RawIndexMap;
     /// The memory that it is in.
     fn allocations(&self) -> [Arc<Allocation>; 3];
+    /// The memory that it is in, to be kept for an adjoint.
+    #[cfg(feature = "tape")]
+    fn parts(&self) -> Parts<'_>;
     /// The kernels that take it.
     fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>>;
+}
+
+/// A field of either kind.
+#[cfg(feature = "tape")]
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Parts<'a> {
+    Dense(DenseField<'a>),
+    Blocks(super::BlockField<'a>),
 }
 
 /// Numbers at the points of a lattice, all in memory: that at (x, y, z) is element (x ny + y) nz + z.
@@ -182,6 +194,11 @@ impl Source for DenseField<'_> {
 
     fn allocations(&self) -> [Arc<Allocation>; 3] {
         [(); 3].map(|()| self.values.allocation().clone())
+    }
+
+    #[cfg(feature = "tape")]
+    fn parts(&self) -> Parts<'_> {
+        Parts::Dense(*self)
     }
 
     fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {

@@ -80,6 +80,14 @@ mod volume;
 
 pub use blocks::BlockField;
 pub use extract::MarchingCubes;
+#[cfg(feature = "tape")]
+pub(crate) use field::Parts;
 pub use field::{DenseField, Field, IndexToWorld};
+#[cfg(feature = "tape")]
+pub(crate) use layout::RawIndexMap;
 pub use output::{Counts, Output, TriangleBuffers};
+#[cfg(feature = "tape")]
+pub(crate) use passes::{Found, Search};
 pub use volume::VolumeField;
+#[cfg(feature = "tape")]
+pub(crate) use volume::{MOST_LAUNCHED, is_wide};

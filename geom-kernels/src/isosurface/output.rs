@@ -43,6 +43,16 @@ impl Counts {
     pub fn not_finite(&self) -> bool {
         self.status & Self::NOT_FINITE != 0
     }
+
+    /// How many vertices and faces buffers are to have, if all of them have numbers.
+    pub(crate) fn sizes(&self) -> Result<[usize; 2]> {
+        let Self { vertices, faces, .. } = *self;
+        if vertices.max(faces) > u64::from(u32::MAX) {
+            let message = format!("a surface of {vertices} vertices and {faces} faces");
+            return Err(Error::invalid(message));
+        }
+        Ok([vertices as usize, faces as usize])
+    }
 }
 
 // SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::isosurface::Counts.
@@ -92,10 +102,10 @@ impl TriangleBuffers {
 /// [`MarchingCubes::extract_into`]: super::MarchingCubes::extract_into
 #[derive(Debug)]
 pub struct Output<'a> {
-    vertices: DeviceSliceMut<'a, [f32; 3]>,
-    faces: DeviceSliceMut<'a, [u32; 3]>,
+    pub(crate) vertices: DeviceSliceMut<'a, [f32; 3]>,
+    pub(crate) faces: DeviceSliceMut<'a, [u32; 3]>,
     normals: Option<DeviceSliceMut<'a, [f32; 3]>>,
-    pub(super) counts: DeviceSliceMut<'a, Counts>,
+    pub(crate) counts: DeviceSliceMut<'a, Counts>,
 }
 
 impl<'a> Output<'a> {
@@ -123,7 +133,7 @@ impl<'a> Output<'a> {
         self
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.counts.len() != 1 {
             let message = format!("counts have {} elements, not 1", self.counts.len());
             return Err(Error::invalid(message));
@@ -139,12 +149,12 @@ impl<'a> Output<'a> {
     }
 
     /// How many vertices and faces there is room for. Beyond 2^32 - 1 none has a number.
-    pub(super) fn capacities(&self) -> [u32; 2] {
+    pub(crate) fn capacities(&self) -> [u32; 2] {
         let capacity = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         [capacity(self.vertices.len()), capacity(self.faces.len())]
     }
 
-    pub(super) fn has_normals(&self) -> bool {
+    pub(crate) fn has_normals(&self) -> bool {
         self.normals.is_some()
     }
 

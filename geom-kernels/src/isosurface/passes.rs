@@ -38,6 +38,11 @@ impl Kernels {
         Self { geometry: geometry.clone(), dense: Group::default(), blocks: Group::default() }
     }
 
+    #[cfg(feature = "tape")]
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
     pub(super) fn dense(&self) -> Result<Passes<'_>> {
         self.get(&self.dense, Source::IsosurfaceDense, "dense")
     }
@@ -54,9 +59,26 @@ impl Kernels {
     }
 }
 
+/// Where vertices are: what `count` has left.
+#[cfg(feature = "tape")]
+#[derive(Debug)]
+pub(crate) struct Found {
+    scratch: DeviceBuffer<u8>,
+    edges: Range<usize>,
+    tiles: Range<usize>,
+}
+
+#[cfg(feature = "tape")]
+impl Found {
+    /// Edges and tiles.
+    pub(crate) fn parts(&self) -> [Part<'_>; 2] {
+        [&self.edges, &self.tiles].map(|range| Part::of(&self.scratch, range.clone(), Access::Read))
+    }
+}
+
 /// One search for a surface, with its scratch.
 #[derive(Debug)]
-pub(super) struct Search<'a, F> {
+pub(crate) struct Search<'a, F> {
     field: &'a F,
     iso: f32,
     passes: Passes<'a>,
@@ -104,6 +126,12 @@ impl<'a, F: Field> Search<'a, F> {
 
     fn write(&self, range: &Range<usize>) -> Part<'_> {
         Part::of(&self.scratch, range.clone(), Access::Write)
+    }
+
+    /// What the adjoint needs of it.
+    #[cfg(feature = "tape")]
+    pub(crate) fn into_found(self) -> Found {
+        Found { scratch: self.scratch, edges: self.edges, tiles: self.tiles }
     }
 
     /// Reads the field, and finds how many vertices and faces there are.

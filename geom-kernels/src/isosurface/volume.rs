@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use cuda_safe::{
-    Allocation, DeviceBuffer, DeviceSliceMut, Error, Kernel, Launch, Module, Result, Stream,
+    Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, Launch, Module, Result,
+    Stream,
 };
 use nanovdb::ValueType;
 
 use super::blocks::BlockField;
+#[cfg(feature = "tape")]
+use super::field::Parts;
 use super::field::{Field, IndexToWorld, Source};
 use super::layout::{Findings, RawIndexMap};
 use super::passes::{Kernels, Passes};
@@ -18,7 +21,7 @@ use crate::volume::{Mask, Volume, VolumeOptions};
 const MOST_BLOCKS: usize = 1 << 23;
 
 /// The most blocks of threads that a launch has: each does what others would do.
-const MOST_LAUNCHED: usize = 1 << 16;
+pub(crate) const MOST_LAUNCHED: usize = 1 << 16;
 
 /// Blocks of 256 threads that go through a root, of a few entries in most volumes.
 const ROOT_BLOCKS: u32 = 128;
@@ -40,7 +43,7 @@ pub struct VolumeField {
     geometry: Geometry,
     fills: Group<2>,
     values: DeviceBuffer<f32>,
-    origins: DeviceBuffer<[i32; 3]>,
+    pub(crate) origins: DeviceBuffer<[i32; 3]>,
     neighbors: DeviceBuffer<[u32; 27]>,
     map: IndexToWorld,
     is_complete: bool,
@@ -133,6 +136,12 @@ impl VolumeField {
         self.origins.len()
     }
 
+    /// The numbers of all blocks, as they were last read from a volume.
+    #[must_use]
+    pub fn values(&self) -> DeviceSlice<'_, f32> {
+        self.values.as_slice()
+    }
+
     /// Where it lies in the world.
     #[must_use]
     pub fn map(&self) -> IndexToWorld {
@@ -174,13 +183,18 @@ impl Source for VolumeField {
         self.as_blocks().allocations()
     }
 
+    #[cfg(feature = "tape")]
+    fn parts(&self) -> Parts<'_> {
+        Parts::Blocks(self.as_blocks())
+    }
+
     fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
         kernels.blocks()
     }
 }
 
 /// Whether values are f64.
-fn is_wide(volume: &Volume) -> Result<bool> {
+pub(crate) fn is_wide(volume: &Volume) -> Result<bool> {
     match volume.value_type() {
         ValueType::F32 => Ok(false),
         ValueType::F64 => Ok(true),

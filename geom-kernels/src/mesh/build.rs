@@ -68,6 +68,14 @@ pub(super) struct TopologyMemory {
     pub(super) closed: DeviceBuffer<u32>,
 }
 
+/// What a graph has recorded of the hierarchy: until its first launch that is as before.
+#[cfg(feature = "tape")]
+#[derive(Debug, Clone, Copy)]
+struct Recorded {
+    before: u64,
+    version: u64,
+}
+
 /// A triangle mesh on the device, with a hierarchy over its faces for queries. See the
 /// [module](super).
 ///
@@ -83,6 +91,8 @@ pub struct Mesh<'a> {
     pub(super) topology: Option<TopologyMemory>,
     pub(super) winding: Option<Winding>,
     options: MeshOptions,
+    #[cfg(feature = "tape")]
+    recorded: Option<Recorded>,
 }
 
 impl Mesh<'static> {
@@ -143,8 +153,18 @@ impl<'a> Mesh<'a> {
             true => Some(Winding::new(stream, geometry, &tree)?),
             false => None,
         };
-        let mut mesh =
-            Self { tree, kernels, topology_kernels, points, faces, topology, winding, options };
+        let mut mesh = Self {
+            tree,
+            kernels,
+            topology_kernels,
+            points,
+            faces,
+            topology,
+            winding,
+            options,
+            #[cfg(feature = "tape")]
+            recorded: None,
+        };
         mesh.rebuild(stream)?;
         Ok(mesh)
     }
@@ -159,7 +179,11 @@ impl<'a> Mesh<'a> {
         let allocation = self.tree.tree().memory.buffer().allocation().clone();
         let _sequence = stream.sequence(&allocation);
         let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        #[cfg(feature = "tape")]
+        let before = self.made();
         self.tree.rebuild(stream, surface)?;
+        #[cfg(feature = "tape")]
+        self.note_made(stream, before);
         self.update_parts(stream, true)
     }
 
@@ -173,7 +197,11 @@ impl<'a> Mesh<'a> {
         let allocation = self.tree.tree().memory.buffer().allocation().clone();
         let _sequence = stream.sequence(&allocation);
         let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        #[cfg(feature = "tape")]
+        let before = self.made();
         self.tree.refit(stream, surface)?;
+        #[cfg(feature = "tape")]
+        self.note_made(stream, before);
         self.update_parts(stream, false)
     }
 
@@ -185,6 +213,50 @@ impl<'a> Mesh<'a> {
             self.tree.break_up();
         }
         updated
+    }
+
+    /// The version of the hierarchy, as what is recorded now will find it.
+    #[cfg(feature = "tape")]
+    fn tree_version(&self) -> u64 {
+        let tree = self.tree.tree().memory.buffer();
+        tree.allocation().version(tree.byte_range())
+    }
+
+    /// The version of the hierarchy that there is: not the one that a graph would make which was never
+    /// launched.
+    #[cfg(feature = "tape")]
+    fn made(&self) -> u64 {
+        let version = self.tree_version();
+        match self.recorded {
+            Some(recorded) if recorded.version == version => recorded.before,
+            _ => version,
+        }
+    }
+
+    #[cfg(feature = "tape")]
+    fn note_made(&mut self, stream: &Stream, before: u64) {
+        let version = self.tree_version();
+        self.recorded = stream.is_recording().then_some(Recorded { before, version });
+    }
+
+    /// Fails if the points were changed since the hierarchy was made from them: all that makes it reads them
+    /// before it writes, whether or not a graph does it, so it has the greater version until they change.
+    #[cfg(feature = "tape")]
+    pub(crate) fn check_current(&self, stream: &Stream) -> Result<()> {
+        let points = self.points();
+        let changed = points.allocation().version(points.byte_range());
+        let tree = if stream.is_recording() { self.tree_version() } else { self.made() };
+        // Of no faces nothing is made.
+        if changed > tree && !self.faces().is_empty() {
+            return Err(Error::invalid("the mesh's points were changed since it was built")
+                .with_hint("`Mesh::refit` takes them over"));
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "tape")]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.topology_kernels.geometry()
     }
 
     /// Takes other points, as many as before, and [refits](Self::refit).

@@ -82,11 +82,15 @@ pub use face_tree::FaceTree;
 pub use host::TriangleMesh;
 pub use layout::{ClosestPoint, FacePoint, NO_FACE, RayHit};
 pub use overlaps::Overlap;
+#[cfg(feature = "tape")]
+pub(crate) use points::same_length;
 pub use points::{Order, PointQueries, Sign};
 pub use ray_queries::HitLists;
 pub use report::MeshReport;
 #[doc(hidden)]
 pub use topology::{Surface, Topology};
+#[cfg(feature = "tape")]
+pub(crate) use topology::{cover, has_length};
 pub(crate) use validate::Counts;
 #[doc(hidden)]
 pub use validate::{Fault, Validation};

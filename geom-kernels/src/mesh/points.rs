@@ -87,6 +87,18 @@ impl<'a> PointQueries<'a> {
         self.points.is_empty()
     }
 
+    /// The points.
+    #[cfg(feature = "tape")]
+    pub(crate) fn points(&self) -> DeviceSlice<'a, [f32; 3]> {
+        self.points
+    }
+
+    /// The limits, if each has its own.
+    #[cfg(feature = "tape")]
+    pub(crate) fn distances(&self) -> Option<DeviceSlice<'a, f32>> {
+        self.distances
+    }
+
     fn check(&self) -> Result<()> {
         let n = self.len();
         if let Some(distances) = self.distances
@@ -345,7 +357,7 @@ unsafe impl KernelArg for &Prepared<'_> {
     }
 }
 
-pub(super) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
+pub(crate) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
     if len == wanted {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! The faces across edges, and the normals of vertices: device/geom/mesh/topology.cuh.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result,
-    Stream, UseVisitor,
+    ArgType, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result, Stream,
+    UseVisitor,
 };
 
 use super::layout::RawSurface;
@@ -64,7 +64,7 @@ impl<'a> Surface<'a> {
     }
 
     /// How many corners faces have, and edges. Less than 2^30.
-    fn corners(&self) -> usize {
+    pub(crate) fn corners(&self) -> usize {
         3 * self.faces.len()
     }
 
@@ -124,6 +124,11 @@ impl Topology {
             kernels: Group::default(),
             report: Group::default(),
         }
+    }
+
+    #[cfg(feature = "tape")]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     fn kernels(&self) -> Result<&[Kernel; 5]> {
@@ -232,21 +237,31 @@ impl Topology {
         if n == 0 || normals.is_empty() {
             return Ok(());
         }
-        let [.., corner_keys, kernel] = self.kernels()?;
-        let make = |keys: &mut DeviceBuffer<u32>| {
-            let (points, faces) = (surface.points(), surface.faces());
-            let counts = (surface.point_count(), surface.face_count());
-            let args = (points, faces, counts.0, counts.1, keys);
-            // SAFETY: reads the faces, and of them points that there are, and writes 3 keys for each.
-            unsafe { corner_keys.launch(stream, cover(surface.faces().len()), args) }
-        };
-        let corners = self.sort.kernels().sort_places::<u32>(stream, n, surface.bits(), make)?;
+        let [.., kernel] = self.kernels()?;
+        let corners = self.sorted_corners(stream, surface)?;
         let (points, faces) = (surface.points(), surface.faces());
         let counts = (surface.point_count(), surface.face_count());
         let args = (points, faces, counts.0, counts.1, corners.keys(), corners.places(), normals);
         // SAFETY: reads n keys and n places, which are those of corners; of the faces, points that there are;
         // and writes to the keys that are less than there are points, each by one thread.
         unsafe { kernel.launch(stream, cover(n), args) }
+    }
+
+    /// Corners by their vertices: those of skipped faces at the end.
+    pub(crate) fn sorted_corners(
+        &self,
+        stream: &Stream,
+        surface: Surface<'_>,
+    ) -> Result<SortedPlaces<u32>> {
+        let [.., corner_keys, _] = self.kernels()?;
+        let (n, bits) = (surface.corners(), surface.bits());
+        self.sort.kernels().sort_places::<u32>(stream, n, bits, |keys| {
+            let (points, faces) = (surface.points(), surface.faces());
+            let counts = (surface.point_count(), surface.face_count());
+            let args = (points, faces, counts.0, counts.1, keys);
+            // SAFETY: reads the faces, and of them points that there are, and writes 3 keys for each.
+            unsafe { corner_keys.launch(stream, cover(surface.faces().len()), args) }
+        })
     }
 
     /// Edges by their vertices: the lower index above the higher one, of as many bits as points need.
@@ -272,7 +287,7 @@ pub(crate) fn cover(n: usize) -> Launch {
     Launch::cover(n.max(1), BLOCK)
 }
 
-fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
+pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
     if length == wanted {
         return Ok(());
     }

@@ -42,7 +42,10 @@ impl Directory {
     }
 
     fn end(self) -> Option<usize> {
-        self.at.checked_add(HEAD + size_of::<u32>() * self.room as usize)
+        // Up to a whole number of any numbers.
+        self.at
+            .checked_add(HEAD + size_of::<u32>() * self.room as usize)?
+            .checked_next_multiple_of(HEAD)
     }
 
     /// The bytes of the grid and the directory.

@@ -30,6 +30,12 @@ impl<'a, V: Interpolated> IndexedValues<'a, V> {
         Self { values: values.into(), background }
     }
 
+    /// The array, and the value where nothing is stored.
+    #[cfg(feature = "tape")]
+    pub(crate) fn parts(&self) -> (DeviceSlice<'a, V>, V) {
+        (self.values, self.background)
+    }
+
     /// How many values there are in the array.
     #[must_use]
     pub fn len(&self) -> usize {

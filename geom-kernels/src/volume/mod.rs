@@ -96,6 +96,10 @@ pub use volume::{Volume, VolumeError};
 
 pub(crate) use indexed::RawIndexedValues;
 pub(crate) use layout::{RawMap, RawVolume};
+#[cfg(feature = "tape")]
+pub(crate) use sample::no_gradient;
 pub(crate) use samples::RawSamples;
+#[cfg(feature = "tape")]
+pub(crate) use samples::{in_parts, same_length};
 
 pub use nanovdb;

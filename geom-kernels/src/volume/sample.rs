@@ -122,6 +122,6 @@ impl Volume {
     }
 }
 
-pub(super) fn no_gradient() -> Error {
+pub(crate) fn no_gradient() -> Error {
     Error::invalid("the nearest value has no gradient")
 }

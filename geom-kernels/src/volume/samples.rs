@@ -51,10 +51,16 @@ impl<'a, P: Real> Samples<'a, P> {
     }
 
     /// Whether positions are of f64.
-    pub(super) const WIDE: bool = size_of::<P>() == 8;
+    pub(crate) const WIDE: bool = size_of::<P>() == 8;
+
+    /// The positions, and whether they are in the world.
+    #[cfg(feature = "tape")]
+    pub(crate) fn points(&self) -> (DeviceSlice<'a, [P; 3]>, bool) {
+        (self.points, self.in_world)
+    }
 
     /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
-    pub(super) fn in_parts(
+    pub(crate) fn in_parts(
         &self,
         mut run: impl FnMut(Part<'a, P>, Launch, Range<usize>) -> Result<()>,
     ) -> Result<()> {
@@ -66,7 +72,7 @@ impl<'a, P: Real> Samples<'a, P> {
 }
 
 /// Calls `run` with ranges that are less than 2^32 long, and launches of a thread for each of their places.
-pub(super) fn in_parts(
+pub(crate) fn in_parts(
     len: usize,
     mut run: impl FnMut(Range<usize>, Launch) -> Result<()>,
 ) -> Result<()> {
@@ -77,7 +83,7 @@ pub(super) fn in_parts(
     Ok(())
 }
 
-pub(super) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
+pub(crate) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
     if len == wanted {
         return Ok(());
     }
@@ -99,7 +105,7 @@ unsafe impl DeviceRepr for RawSamples {}
 
 /// Less than 2^32 of them: `geom::volume::Samples` to a kernel.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a, P: Real> {
+pub(crate) struct Part<'a, P: Real> {
     points: DeviceSlice<'a, [P; 3]>,
     in_world: bool,
 }

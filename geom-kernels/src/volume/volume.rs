@@ -249,7 +249,7 @@ impl Volume {
     }
 
     /// Unless the last build has failed: then the tree is partly the one and partly another.
-    pub(super) fn memory(&self) -> Result<&DeviceBuffer<u8>> {
+    pub(crate) fn memory(&self) -> Result<&DeviceBuffer<u8>> {
         if self.broken {
             return Err(Error::invalid("the last build of the volume has failed")
                 .with_hint("a build that succeeds makes it usable again"));
@@ -263,12 +263,16 @@ impl Volume {
         built
     }
 
-    pub(super) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     pub(super) fn raw(&self) -> RawVolume {
-        let grid = self.memory.as_raw();
+        self.raw_at(self.memory.as_raw())
+    }
+
+    /// As if its memory, or a copy of it, lay there: nothing in it is an address.
+    pub(crate) fn raw_at(&self, grid: u64) -> RawVolume {
         let at = |offset: usize| grid + offset as u64;
         RawVolume { grid, root: at(self.root), directory: at(self.directory.at), map: self.map }
     }

@@ -162,12 +162,13 @@ end_of_run(const unsigned* vertices, unsigned slot, unsigned count, unsigned ver
 // A vertex of more corners than this is left to a whole warp.
 constexpr unsigned most_alone = 32;
 
-// Writes the normal of each vertex that has a corner. `vertices` are the sorted keys of corners,
+// Calls `found(vertex, sum)` for each vertex that has a corner. `vertices` are the sorted keys of corners,
 // `places` the corners, ascending for each vertex. They are added in that order; of more than
 // `most_alone`, lane i of 32 adds the i-th, i + 32-th and so on, then lanes i and i + 16, i and i +
 // 8, and so on. By whole warps.
-__device__ __forceinline__ void write_normals(const Surface& surface, const unsigned* vertices,
-                                              const unsigned* places, vec3<float>* normals) {
+template <class Found>
+__device__ __forceinline__ void sum_normals(const Surface& surface, const unsigned* vertices,
+                                            const unsigned* places, Found found) {
     const unsigned slot = thread(), count = 3 * surface.face_count;
     unsigned vertex = no_index, end = slot;
     if (slot < count) {
@@ -180,7 +181,7 @@ __device__ __forceinline__ void write_normals(const Surface& surface, const unsi
     if (alone && end != slot) {
         NormalSum sum;
         for (unsigned i = slot; i < end; ++i) sum.add(surface, places[i]);
-        normals[vertex] = sum.unit();
+        found(vertex, sum);
     }
     for (unsigned left = __ballot_sync(all_lanes, !alone); left != 0; left &= left - 1) {
         const int leader = __ffs(int(left)) - 1;
@@ -190,8 +191,16 @@ __device__ __forceinline__ void write_normals(const Surface& surface, const unsi
         NormalSum sum;
         for (unsigned i = first + threadIdx.x % 32; i < last; i += 32) sum.add(surface, places[i]);
         for (unsigned distance = 16; distance > 0; distance /= 2) sum.add_lane(distance);
-        if (threadIdx.x % 32 == 0) normals[shared] = sum.unit();
+        if (threadIdx.x % 32 == 0) found(shared, sum);
     }
+}
+
+// Writes the normal of each vertex that has a corner: see `sum_normals`.
+__device__ __forceinline__ void write_normals(const Surface& surface, const unsigned* vertices,
+                                              const unsigned* places, vec3<float>* normals) {
+    sum_normals(surface, vertices, places, [&](unsigned vertex, const NormalSum& sum) {
+        normals[vertex] = sum.unit();
+    });
 }
 
 } // namespace mesh

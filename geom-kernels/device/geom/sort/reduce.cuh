@@ -58,10 +58,9 @@ constexpr unsigned REDUCE_THREADS = 256;
 constexpr unsigned REDUCE_CHUNK = 4096;
 
 // Joins chunk blockIdx.x of `in` to out[blockIdx.x]. By a grid of as many blocks as there are chunks of n,
-// which is not 0 and below 2^31.
-template <class Op, class T>
-__device__ __forceinline__ void reduce_chunk(T (&shared)[REDUCE_THREADS], const T* in, T* out,
-                                             unsigned n) {
+// which is not 0 and below 2^31. `in[i]` gives element i.
+template <class Op, class T, class In>
+__device__ __forceinline__ void reduce_chunk(T (&shared)[REDUCE_THREADS], In in, T* out, unsigned n) {
     const unsigned thread = threadIdx.x;
     const unsigned start = blockIdx.x * REDUCE_CHUNK;
     const unsigned valid = n - start < REDUCE_CHUNK ? n - start : REDUCE_CHUNK;

@@ -1,0 +1,55 @@
+// What adjoints are written with: vectors in f64, and the way back to the type that they are of.
+//
+// An adjoint goes from the gradient of a result (of a loss, with respect to it) to the gradients of what the
+// result was made of. Those of geometry are returned, never accumulated: a kernel adds them where they
+// belong. All of them are written in exact arithmetic (exact.cuh): no bit depends on a program's options.
+#pragma once
+
+#include <geom/math/vec.cuh>
+
+namespace geom {
+namespace adjoint {
+
+template <class T>
+__device__ __forceinline__ vec3<double> wide(vec3<T> a) {
+    return vec3<double>(exact::widen(a.x), exact::widen(a.y), exact::widen(a.z));
+}
+
+// To the type of a number that is not used otherwise.
+__device__ __forceinline__ float rounded(double a, float) { return exact::narrow(a); }
+__device__ __forceinline__ double rounded(double a, double) { return a; }
+
+template <class T>
+__device__ __forceinline__ T rounded(double a) {
+    return rounded(a, T(0));
+}
+template <class T>
+__device__ __forceinline__ vec3<T> rounded(vec3<double> a) {
+    return vec3<T>(rounded<T>(a.x), rounded<T>(a.y), rounded<T>(a.z));
+}
+
+// a + s b, rounded once.
+__device__ __forceinline__ vec3<double> plus_times(vec3<double> a, double s, vec3<double> b) {
+    using exact::fma;
+    return vec3<double>(fma(s, b.x, a.x), fma(s, b.y, a.y), fma(s, b.z, a.z));
+}
+
+// The gradient of v, from that of the unit vector v / |v|. Subgradient of the zero vector: 0.
+__device__ __forceinline__ vec3<double> of_unit(vec3<double> v, vec3<double> g) {
+    using namespace exact;
+    const double length = exact::length(v);
+    if (!less(0.0, length)) return vec3<double>(0.0);
+    const double inverse = div(1.0, length);
+    const vec3<double> unit = exact::mul(v, inverse);
+    return exact::mul(plus_times(g, neg(exact::dot(unit, g)), unit), inverse);
+}
+
+} // namespace adjoint
+
+// Three corners, or the gradients of three corners.
+template <class T>
+struct Corners3 {
+    vec3<T> a, b, c;
+};
+
+} // namespace geom

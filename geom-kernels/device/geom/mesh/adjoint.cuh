@@ -1,0 +1,11 @@
+// Adjoints of what is asked of meshes, for one triangle each: the face that an answer names, with the
+// corners that it had when it was asked. Which face and which feature it is does not change within a
+// gradient.
+//
+// They are of float and double; inside, all is f64, rounded once at the end, so that needles do no harm to
+// f32.
+#pragma once
+
+#include <geom/mesh/adjoint/closest.cuh>
+#include <geom/mesh/adjoint/rays.cuh>
+#include <geom/mesh/adjoint/surface.cuh>

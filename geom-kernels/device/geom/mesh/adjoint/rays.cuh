@@ -1,0 +1,47 @@
+// The adjoint of a ray's hit: of t, u and v in origin + t direction = (1 - u - v) a + u b + v c.
+//
+// With l the solution of (direction, -(b - a), -(c - a))^T l = (gradients of t, u and v), the implicit function
+// theorem gives -l for the origin, -t l for the direction, and l times its weight for each corner.
+//
+// That is inside the face: which face is hit, and whether one is, does not change within a gradient. What becomes
+// visible behind an edge that moves has none. A ray that grazes has a gradient as large as the
+// derivative is, without a bound; one along the plane of the face, and any against a face without area, has
+// the subgradient 0. (No forward answer hits those, but by rounding.)
+#pragma once
+
+#include <geom/math/adjoint.cuh>
+
+namespace geom {
+
+template <class T>
+struct RayGradient {
+    vec3<T> origin, direction;
+    Corners3<T> corners;
+};
+
+template <class T>
+__device__ __forceinline__ RayGradient<T> ray_hit_adjoint(const Corners3<T>& corners, vec3<T> origin,
+                                                          vec3<T> direction, T g_t, T g_u, T g_v) {
+    using namespace exact;
+    const vec3<double> a = adjoint::wide(corners.a), d = adjoint::wide(direction);
+    const vec3<double> ab = exact::sub(adjoint::wide(corners.b), a);
+    const vec3<double> ac = exact::sub(adjoint::wide(corners.c), a);
+    const vec3<double> ao = exact::sub(adjoint::wide(origin), a);
+    // The rows of the inverse, times the determinant.
+    const vec3<double> n = exact::cross(ab, ac), nu = exact::cross(ac, d), nv = exact::cross(d, ab);
+    const double determinant = exact::dot(n, d), inverse = div(1.0, determinant);
+    if (!is_finite(inverse)) {
+        const vec3<T> none(T(0));
+        return {none, none, {none, none, none}};
+    }
+    const double t = neg(mul(exact::dot(n, ao), inverse));
+    const double u = mul(exact::dot(nu, ao), inverse), v = mul(exact::dot(nv, ao), inverse);
+    vec3<double> l = exact::mul(n, widen(g_t));
+    l = adjoint::plus_times(l, neg(widen(g_u)), nu);
+    l = adjoint::plus_times(l, neg(widen(g_v)), nv);
+    l = exact::mul(l, inverse);
+    const auto times = [&](double weight) { return adjoint::rounded<T>(exact::mul(l, weight)); };
+    return {times(-1.0), times(neg(t)), {times(sub(sub(1.0, u), v)), times(u), times(v)}};
+}
+
+} // namespace geom

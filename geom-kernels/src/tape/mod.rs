@@ -1,0 +1,213 @@
+//! Operations with gradients: batch calls that are recorded on a [`Tape`](::tape::Tape).
+//!
+//! Each is called `record_` and the name of the batch call, and takes the [recorder](::tape::Recorder) in
+//! place of the stream. Its answers are the same, to the bit.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer};
+//! use geom_kernels::Geometry;
+//! use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, Sign, shapes};
+//! use tape::{Seeds, Tape};
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let sphere = shapes::icosphere(5, 1.0)?;
+//! let mesh = Mesh::upload(&stream, &Geometry::new(&context), &sphere, MeshOptions::default())?;
+//! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.5], [3.0, 0.0, 0.0]])?;
+//! let mut distances = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
+//!
+//! let mut tape = Tape::record(&stream, |t| {
+//!     t.watch(&points)?;
+//!     t.watch(mesh.points())?;
+//!     mesh.record_signed_distances(t, &PointQueries::at(&points), Sign::Normal, &mut distances)
+//! })?;
+//! let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; 2])?;
+//! tape.backward_with(&stream, &Seeds::new().with(&distances, &ones)?)?;
+//! let outwards = tape.gradient(&points)?.to_vec(&stream)?;
+//! assert!((outwards[1][0] - 1.0).abs() < 1e-3);
+//! # Ok::<(), cuda_safe::Error>(())
+//! ```
+//!
+//! | operation | gradients of | with respect to |
+//! |---|---|---|
+//! | [`Mesh::record_closest_points`] | position, squared distance, u, v | points, vertices |
+//! | [`Mesh::record_distances`], [`Mesh::record_signed_distances`] | distance | points, vertices |
+//! | [`Mesh::record_nearest_hits`] | t, u, v | origins, directions, vertices |
+//! | [`Mesh::record_positions_at`] | position | u, v, vertices |
+//! | [`Mesh::record_normals_at`] | unit normal of a face | vertices |
+//! | [`Mesh::record_attributes_at`] | attribute | u, v, attributes of vertices |
+//! | [`Topology::record_vertex_normals`] | unit normal of a vertex | vertices |
+//! | [`MarchingCubes::record_extract`], [`MarchingCubes::record_extract_into`] | vertices | numbers of the field |
+//! | [`VolumeField::record_update`] | numbers of the field | values of voxels |
+//! | [`Geometry::record_sum`], [`Geometry::record_mean`] | sum, mean | elements |
+//! | [`Geometry::record_dot`], [`Geometry::record_squared_norm`] | product, sum of squares | elements |
+//! | [`Geometry::record_norm`], [`Geometry::record_norm_1`], [`Geometry::record_norm_max`] | norm | elements |
+//! | [`Volume::record_sample`] | value | positions, [values of voxels](crate::volume::Volume::variables) |
+//! | [`Volume::record_sample_indexed`] | value | positions, the array of values |
+//!
+//! # Structures
+//! What a mesh's hierarchy looks like, which face or feature is the answer, and which side of a mesh a point
+//! is on, have no gradient. Vertices have theirs in the memory of [`Mesh::points`]: watch that, or write them
+//! by a recorded launch, [refit](crate::mesh::Mesh::refit), and ask. A mesh whose points were changed since
+//! its hierarchy was made is refused. The hierarchy itself is not needed by adjoints: it may be refitted and
+//! built again after the question. Points, vertices and faces are: a tape keeps copies of what recorded
+//! launches overwrite, and names the operation in an error if something else has.
+//!
+//! The memory of a volume is one: values, and the nodes that lead to them. It is not to change before the
+//! pass. The gradient by values lies in memory of the same layout.
+//!
+//! The faces of a surface that [`MarchingCubes`] finds have no gradient, nor has the number of its vertices; its
+//! normals have no adjoint, and recording them is refused. What a mesh makes for itself when it is built and
+//! refitted, such as [`Mesh::vertex_normals`](crate::mesh::Mesh::vertex_normals), is no part of a recording.
+//!
+//! # Where there is no derivative
+//! Functions of geometry have kinks and steps. A pass takes this there:
+//!
+//! | where | what |
+//! |---|---|
+//! | faces, edges or vertices are as near as each other | the gradient of the one that the answer names |
+//! | a distance is 0 | 0; a signed one: the unit normal of the face's plane, 0 without area; the square is smooth |
+//! | a closest point on a face without area | that of the edge or vertex that the answer names; a face no thicker than 2^-23 of its sides is its longest edge |
+//! | nothing is found, or there is no such face | 0 |
+//! | a ray meets an edge of two faces | the gradient of the face that the answer names |
+//! | a ray along a face, or one without area | 0 |
+//! | what becomes visible behind an edge that moves | has no part in it |
+//! | the normal of a face without area; of a vertex where normals cancel, or without faces | 0 |
+//! | a trilinear sample between cells | the gradient of the cell towards greater coordinates |
+//! | a sample that tiles or the background come into | they are constants |
+//! | a position that is not finite, or beyond 2^30 | 0 |
+//! | a number of a field that is the surface's value | the sum over the vertices that are there, all on edges to numbers below it |
+//! | an edge of a field with equal ends | it has no vertex |
+//! | the 2-norm of zeros, the 1-norm of a zero | 0 |
+//! | the maximum norm where numbers are as great | the sign of the first of them; 0 of zeros |
+//!
+//! # Sums over neighbours
+//! What is summed over the neighbours in a [hash grid](crate::hash_grid) is the user's, so its adjoint is, too: a
+//! kernel that goes through the same neighbours. The grid is an argument without a gradient, which has to be as it
+//! was: each step of a simulation that builds a grid needs one of its own, or there is an error. In the adjoint,
+//! each point best gathers what it has part in, in the middle and as a neighbour; so nothing is added by atomics,
+//! and it fits deterministic tapes. As it reads gradients of others' sums, it can't clear them: the kernel *adds*
+//! to sums, which were filled with 0.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer, Launch, Module};
+//! use geom_kernels::Geometry;
+//! use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
+//! use tape::{Element, OpSpec, Param, Real, Tape, Value};
+//!
+//! const SOURCE: &str = r#"
+//!     #include <geom/hash_grid.cuh>
+//!     #include <geom/tape.cuh>
+//!     using namespace geom;
+//!
+//!     // density[i] += sum of (h^2 - d^2)^3 over the neighbours within h.
+//!     extern "C" __global__ void density(
+//!         HashGrid<float> grid, const vec3<float>* x, float h, float* density, unsigned n
+//!     ) {
+//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!         if (i >= n) return;
+//!         float sum = 0;
+//!         for_each_neighbor(grid, x[i], h, [&](const Neighbor<float>& j) {
+//!             float inside = h * h - j.distance_squared;
+//!             sum += inside * inside * inside;
+//!         });
+//!         density[i] += sum;
+//!     }
+//!     extern "C" __global__ void density_adjoint(
+//!         HashGrid<float> grid, const vec3<float>* x, float h, float*, unsigned n,
+//!         vec3<float>* gx, const float* gdensity, tape::Frame frame
+//!     ) {
+//!         using namespace geom::tape;
+//!         if (!begin(frame)) return;
+//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!         if (i >= n || gdensity == nullptr) return;
+//!         vec3<float> sum(0.0f);
+//!         for_each_neighbor(grid, x[i], h, [&](const Neighbor<float>& j) {
+//!             // A launch may be given a grid of more points.
+//!             if (j.index >= n) return;
+//!             float inside = h * h - j.distance_squared;
+//!             // j.delta is x[i] less the neighbour's place: both densities depend on it.
+//!             sum += j.delta * (-6.0f * inside * inside * (gdensity[i] + gdensity[j.index]));
+//!         });
+//!         grad_own(frame, 0, at(gx, i), sum);
+//!     }"#;
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let module = Module::compile(&context, geom_kernels::program(SOURCE))?;
+//! let point = Element::vector(Real::F32, 3);
+//! let spec = OpSpec::new("density")
+//!     .param(Param::argument::<GridView<'_, f32>>("grid"))
+//!     .param(Param::buffer("x", point).reads(Value::Entry).len("n").covers_all().active())
+//!     .param(Param::value("h"))
+//!     .param(Param::buffer("density", Element::F32).accumulates().len("n").active())
+//!     .param(Param::value("n"))
+//!     .log(|_| 0);
+//! // Promised by this `unsafe`: thread i adds to density i and to the gradient of point i, only if i < n, and reads
+//! // gradients below n.
+//! let density = unsafe { spec.register(&module) }?;
+//!
+//! let x = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0]])?;
+//! let mut sums = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
+//! let mut norm = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+//! let geometry = Geometry::new(&context);
+//! let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
+//! grid.build(&stream, &x, 0.5)?;
+//! let mut tape = Tape::record(&stream, |t| {
+//!     t.watch(&x)?;
+//!     t.fill(&mut sums, 0.0)?;
+//!     t.launch(&density, Launch::cover(2, 128), (grid.view(), &x, 0.5f32, &mut sums, 2u32))?;
+//!     geometry.record_norm(t, &sums, &mut norm)
+//! })?;
+//! tape.backward(&stream, &norm)?;
+//! assert!(tape.gradient(&x)?.to_vec(&stream)?[0][0] > 0.0);
+//! # Ok::<(), cuda_safe::Error>(())
+//! ```
+//!
+//! [`Volume::record_sample`]: crate::volume::Volume::record_sample
+//! [`Volume::record_sample_indexed`]: crate::volume::Volume::record_sample_indexed
+//! [`Mesh::record_nearest_hits`]: crate::mesh::Mesh::record_nearest_hits
+//! [`Geometry::record_sum`]: crate::Geometry::record_sum
+//! [`Geometry::record_mean`]: crate::Geometry::record_mean
+//! [`Geometry::record_dot`]: crate::Geometry::record_dot
+//! [`Geometry::record_squared_norm`]: crate::Geometry::record_squared_norm
+//! [`Geometry::record_norm`]: crate::Geometry::record_norm
+//! [`Geometry::record_norm_1`]: crate::Geometry::record_norm_1
+//! [`Geometry::record_norm_max`]: crate::Geometry::record_norm_max
+//! [`Mesh::record_positions_at`]: crate::mesh::Mesh::record_positions_at
+//! [`Mesh::record_normals_at`]: crate::mesh::Mesh::record_normals_at
+//! [`Mesh::record_attributes_at`]: crate::mesh::Mesh::record_attributes_at
+//! [`Topology::record_vertex_normals`]: crate::mesh::Topology::record_vertex_normals
+//! [`MarchingCubes`]: crate::isosurface::MarchingCubes
+//! [`MarchingCubes::record_extract`]: crate::isosurface::MarchingCubes::record_extract
+//! [`MarchingCubes::record_extract_into`]: crate::isosurface::MarchingCubes::record_extract_into
+//! [`VolumeField::record_update`]: crate::isosurface::VolumeField::record_update
+//! [`Mesh::points`]: crate::mesh::Mesh::points
+//! [`Mesh::record_closest_points`]: crate::mesh::Mesh::record_closest_points
+//! [`Mesh::record_distances`]: crate::mesh::Mesh::record_distances
+//! [`Mesh::record_signed_distances`]: crate::mesh::Mesh::record_signed_distances
+
+mod isosurface;
+mod kernels;
+mod mesh_evaluate;
+mod mesh_normals;
+mod mesh_points;
+mod mesh_rays;
+mod norms;
+mod reductions;
+mod volume;
+
+pub use reductions::Summed;
+pub use volume::DifferentiableValue;
+
+pub(crate) use kernels::Kernels;
+
+use cuda_safe::DeviceSlice;
+
+/// Whether two views are of the same memory, where gradients of both may come from several threads.
+fn share_memory<T: Copy + 'static, U: Copy + 'static>(
+    one: &DeviceSlice<'_, T>,
+    other: &DeviceSlice<'_, U>,
+) -> bool {
+    std::sync::Arc::ptr_eq(one.allocation(), other.allocation())
+}
