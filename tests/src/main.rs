@@ -10,6 +10,7 @@ mod harness;
 mod host;
 mod programs;
 mod seeds;
+mod tape;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     cases.extend(files::cases());
     cases.extend(device::cases());
     cases.extend(geometry::cases());
+    cases.extend(tape::cases());
     cases.extend(fault::cases());
     cases.extend(seeds::cases());
     cases.extend(golden::cases());

@@ -1,10 +1,12 @@
 //! Tests of `geom-kernels`.
 
+mod adjoints;
 mod boxes;
 mod bvh;
 mod bvh_queries;
 mod exact;
 mod flags;
+mod gradients;
 mod hash_grid;
 mod headers;
 mod isosurface;
@@ -39,6 +41,8 @@ pub(crate) fn cases() -> Vec<Case> {
         volume_build::cases(),
         isosurface::cases(),
         volume::cases(),
+        adjoints::cases(),
+        gradients::cases(),
         refused::cases(),
     ]
     .concat()

@@ -1,0 +1,64 @@
+//! Operations of a user's own.
+
+use cuda_safe::Launch;
+use geom_kernels::mesh::{ClosestPoint, FacePoint};
+use tape::{Element, Op, OpSpec, Param, Real, Value};
+
+use crate::geometry::flags::module;
+use crate::harness::{Failure, TestDevice};
+
+pub(super) struct User {
+    /// `rows, q, out, n`: an affine map of points.
+    pub(super) transform: Op,
+    /// `x, loss, n`: adds the sum of squares to the loss.
+    pub(super) add_squares: Op,
+    /// `found, out, n`: the face, u and v of closest points.
+    pub(super) face_points: Op,
+    /// `x, n`: adds a tenth of the square of each coordinate, in place.
+    pub(super) bend: Op,
+}
+
+pub(super) fn threads(n: usize) -> Launch {
+    Launch::cover(n, 64)
+}
+
+impl User {
+    pub(super) fn new(device: &TestDevice) -> Result<Self, Failure> {
+        let source = include_str!("../../../kernels/geometry/gradients.cu");
+        let module = module(device, source, nvrtc::Options::new())?;
+        let (one, three) = (Element::F32, Element::vector(Real::F32, 3));
+        let transform = OpSpec::new("transform")
+            .param(Param::buffer("rows", one).reads(Value::Entry).len_fixed(12).active())
+            .param(Param::buffer("q", three).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("out", three).overwrites().len("n").covers_all().active())
+            .param(Param::value("n"))
+            .log(|launch| 12 * (launch.grid.count() * launch.block.count()) as usize);
+        let add_squares = OpSpec::new("add_squares")
+            .param(Param::buffer("x", one).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("loss", one).accumulates().len_fixed(1).active())
+            .param(Param::value("n"))
+            .log(|_| 0);
+        // The adjoint adds to u and v alone, so it does not cover what it reads.
+        let found = Element::structure(size_of::<ClosestPoint>(), Real::F32);
+        let at = Element::structure(size_of::<FacePoint>(), Real::F32);
+        let face_points = OpSpec::new("face_points")
+            .param(Param::buffer("found", found).reads(Value::None).len("n").active())
+            .param(Param::buffer("out", at).overwrites().len("n").active())
+            .param(Param::value("n"))
+            .log(|_| 0);
+        let bend = OpSpec::new("bend")
+            .param(Param::buffer("x", three).updates(Value::Entry).len("n").covers_all().active())
+            .param(Param::value("n"))
+            .log(|_| 0);
+        // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the twelve rows and the
+        // loss.
+        unsafe {
+            Ok(Self {
+                transform: transform.register(&module)?,
+                add_squares: add_squares.register(&module)?,
+                face_points: face_points.register(&module)?,
+                bend: bend.register(&module)?,
+            })
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Tests of the tape: gradients against formulas and central differences, and what it refuses.
+
+mod arguments;
+mod awkward;
+mod basics;
+mod chains;
+mod cost;
+mod custom;
+mod fresh;
+mod graphs;
+mod masks;
+mod ops;
+mod outputs;
+mod primals;
+mod shapes;
+mod specs;
+mod stale;
+mod told;
+mod unfinished;
+mod values;
+
+use crate::harness::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    // Fresh memory is often zero, which would hide gradients that nobody has written.
+    tape::poison_memory();
+    [
+        specs::cases(),
+        cost::cases(),
+        basics::cases(),
+        awkward::cases(),
+        values::cases(),
+        stale::cases(),
+        primals::cases(),
+        arguments::cases(),
+        masks::cases(),
+        fresh::cases(),
+        outputs::cases(),
+        shapes::cases(),
+        told::cases(),
+        unfinished::cases(),
+        custom::cases(),
+        graphs::cases(),
+        chains::cases(),
+    ]
+    .concat()
+}
