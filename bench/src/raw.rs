@@ -125,10 +125,12 @@ impl Launcher {
         unsafe { self.call(parameters.as_mut_ptr()) }
     }
 
+    /// Launches with these parameters.
+    ///
     /// # Safety
     /// `parameters` holds a pointer for each parameter of the kernel; kernel and stream are alive.
     #[inline]
-    unsafe fn call(&self, parameters: *mut *mut c_void) -> Result<(), RawError> {
+    pub(crate) unsafe fn call(&self, parameters: *mut *mut c_void) -> Result<(), RawError> {
         let (grid, block, none) = (self.grid, self.block, std::ptr::null_mut());
         // SAFETY: the caller's promise.
         let code = unsafe {

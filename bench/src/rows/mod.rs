@@ -13,6 +13,7 @@ mod memory;
 mod mesh;
 mod noop;
 mod saxpy;
+mod tape;
 mod volume;
 
 use std::cell::OnceCell;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         mesh::WORKS,
         volume::WORKS,
         isosurface::WORKS,
+        tape::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]

@@ -1,0 +1,115 @@
+//! The tape: launches that are recorded, and passes back through them.
+
+mod host;
+mod oracle;
+mod particles;
+mod saxpy;
+
+use cuda_safe::{Launch, Module};
+use tape::{Element, Op, OpSpec, Param, Real, Value};
+
+use super::Work;
+use crate::gpu::Gpu;
+use crate::stop::Stop;
+
+pub(super) const WORKS: &[Work] = &[
+    Work { names: &particles::NAMES, run: particles::rows },
+    Work { names: &saxpy::NAMES, run: saxpy::rows },
+    Work { names: &host::NAMES, run: host::rows },
+];
+
+/// Steps of a simulation.
+const STEPS: usize = 64;
+/// Threads in a block.
+const BLOCK: u32 = 256;
+/// Blocks that fill a device, a few times.
+const FEW_BLOCKS: u64 = 4096;
+
+/// The operations of tape.cu.
+struct Ops {
+    module: Module,
+    step: Op,
+    /// As `step`, whose specification does not say that its adjoint adds to each element once: gradients
+    /// have to be accumulated.
+    step_accumulating: Op,
+    energy: Op,
+    saxpy: Op,
+}
+
+fn spec(name: &'static str, params: impl IntoIterator<Item = Param>) -> OpSpec {
+    params.into_iter().fold(OpSpec::new(name), OpSpec::param)
+}
+
+impl Ops {
+    fn new(gpu: &Gpu) -> Result<Self, Stop> {
+        let source = geom_kernels::program(include_str!("../../tape.cu")).name("tape.cu");
+        let module = Module::compile(&gpu.context, source)?;
+        let vector = |name| Param::buffer(name, Element::vector(Real::F32, 3)).len("n").active();
+        let number = |name| Param::buffer(name, Element::F32).len("n").covers_all().active();
+        let (x, v) = (vector("x").reads(Value::None), vector("v").reads(Value::Entry));
+        let [x1, v1] = ["x1", "v1"].map(|name| vector(name).overwrites().covers_all());
+        let n = Param::value("n");
+        let step = |x, v| spec("step", [x, v, x1.clone(), v1.clone(), n.clone()]).log(|_| 0);
+        let (each_x, each_v) = (x.clone().covers_all(), v.clone().covers_all());
+        let loss = Param::buffer("loss", Element::F32).accumulates().len_fixed(1).active();
+        let of = vector("x").reads(Value::Entry).covers_all();
+        let energy = spec("energy", [of, loss, n.clone()]).grid_stride().log(|_| 0);
+        let saxpy = [
+            Param::scalar("a", Element::F32).active(),
+            number("x").reads(Value::Entry),
+            number("y").reads(Value::None),
+            number("out").overwrites(),
+            n.clone(),
+        ];
+        // Each thread of the adjoint goes on to further elements.
+        let few = |launch: &Launch| Launch::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK);
+        let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
+        // SAFETY: each element of each buffer below n is touched by one thread of a kernel or adjoint,
+        // others are not; `energy`, by blocks of at most 256 threads, adds to the loss by atomics. Gradients
+        // are taken, and added to, as said.
+        unsafe {
+            Ok(Self {
+                step: step(each_x, each_v).register(&module)?,
+                step_accumulating: step(x, v).register(&module)?,
+                energy: energy.register(&module)?,
+                saxpy: saxpy.register(&module)?,
+                module,
+            })
+        }
+    }
+
+    fn image(&self, gpu: &Gpu) -> Result<String, Stop> {
+        gpu.image_of(&self.module.kernel("step")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_safe::Driver;
+
+    use super::*;
+    use crate::report::Row;
+
+    /// The software device; `None` without a compiler for it.
+    fn software() -> Result<Option<Gpu>, Stop> {
+        if nvrtc::Nvrtc::find().is_err() {
+            eprintln!("not run: there is no NVRTC; `cargo xtask setup` first");
+            return Ok(None);
+        }
+        Ok(Some(Gpu::open(Driver::from_sys(cuda_emu::driver())?, 0)?))
+    }
+
+    /// What rows check about their answers, on few particles.
+    #[test]
+    fn gradients_are_right_on_the_software_device() {
+        let run = || -> Result<(), Stop> {
+            let Some(gpu) = software()? else { return Ok(()) };
+            let names = |rows: &[Row]| rows.iter().map(|row| row.work.clone()).collect::<Vec<_>>();
+            assert_eq!(names(&particles::measure(&gpu, 2, 333)?), particles::NAMES);
+            assert_eq!(names(&saxpy::measure(&gpu, 2, 1000)?), saxpy::NAMES);
+            assert_eq!(names(&host::measure(&gpu, 2, 100)?), host::NAMES);
+            Ok(())
+        };
+        run().unwrap();
+    }
+}
