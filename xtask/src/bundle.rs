@@ -31,7 +31,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 11] = [
     Program { package: INTEGRATION, folder: "tests", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
@@ -46,6 +46,13 @@ const PROGRAMS: [Program; 9] = [
         place: "examples",
         test: false,
     },
+    Program {
+        package: "trajectory",
+        folder: "examples/trajectory",
+        place: "examples",
+        test: false,
+    },
+    Program { package: "fit", folder: "examples/fit", place: "examples", test: false },
 ];
 
 /// Builds and packs `target/gpu-bundle.tar.xz`, and leaves it unpacked beside it.

@@ -22,8 +22,18 @@ pub(crate) fn demo() -> Result<bool, Error> {
     setup::setup(Major::choose(None))?;
     let mut run = process::cargo();
     run.args(["build", "--release"]);
-    for package in ["saxpy", "hello", "hashgrid", "dem", "mesh", "project", "volume", "isosurface"]
-    {
+    for package in [
+        "saxpy",
+        "hello",
+        "hashgrid",
+        "dem",
+        "mesh",
+        "project",
+        "volume",
+        "isosurface",
+        "trajectory",
+        "fit",
+    ] {
         run.args(["--package", package]);
     }
     if !process::succeeds(&mut run)? {
@@ -67,6 +77,8 @@ pub(crate) fn demo() -> Result<bool, Error> {
         ("project", "points moved onto the surface of a mesh, by a kernel of one's own"),
         ("volume", "a picture of a sparse volume by rays, and how fast it is sampled"),
         ("isosurface", "the surface in a sparse volume as a mesh, checked, saved and drawn"),
+        ("trajectory", "how to throw a ball that bounces, by gradients through its flight"),
+        ("fit", "a ball that becomes a bear, by gradients through a volume of distances"),
     ] {
         println!("\n{name}: {what}");
         let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));
