@@ -96,6 +96,11 @@ fn thread_local_captures_forbid_their_own_thread() {
     ok!(cuStreamBeginCapture_v2(one, CUstreamCaptureMode(1)));
     fails!(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuEventQuery(event));
     fails!(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(one, &raw mut graph));
+    // Of an event that is part of the capture that is said first.
+    ok!(cuStreamBeginCapture_v2(one, CUstreamCaptureMode(1)));
+    ok!(cuEventRecord(event, one));
+    fails!(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
+    fails!(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(one, &raw mut graph));
     ok!(cuStreamBeginCapture_v2(one, CUstreamCaptureMode(1)));
     let mut mode = CUstreamCaptureMode(2);
     ok!(cuThreadExchangeStreamCaptureMode(&raw mut mode));
@@ -105,6 +110,22 @@ fn thread_local_captures_forbid_their_own_thread() {
     assert_eq!(mode, CUstreamCaptureMode(2));
     ok!(cuStreamEndCapture(one, &raw mut graph));
     assert_eq!(count(graph), 0);
+}
+
+#[test]
+fn flags_that_exclude_each_other_are_refused() {
+    context();
+    let (mut graph, mut exec) = (ptr::null_mut(), ptr::null_mut());
+    ok!(cuGraphCreate(&raw mut graph, 0));
+    let (free, device) = (1, 4);
+    fails!(
+        CUDA_ERROR_INVALID_VALUE,
+        cuGraphInstantiateWithFlags(&raw mut exec, graph, free | device)
+    );
+    fails!(CUDA_ERROR_NOT_SUPPORTED, cuGraphInstantiateWithFlags(&raw mut exec, graph, device));
+    ok!(cuGraphInstantiateWithFlags(&raw mut exec, graph, free));
+    ok!(cuGraphExecDestroy(exec));
+    ok!(cuGraphDestroy(graph));
 }
 
 #[test]

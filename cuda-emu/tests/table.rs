@@ -1,6 +1,6 @@
 //! Every function has an address, by name and by version, and the documentation lists them.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::ptr;
 
@@ -80,6 +80,40 @@ fn per_thread_variants_use_the_threads_own_stream() {
     assert_ne!(variant, legacy);
 }
 
+/// The address of a function that `cuda.h` does not declare.
+fn of_another_header(name: &CStr) -> *mut c_void {
+    let mut address = ptr::null_mut();
+    ok!(cuGetProcAddress_v2(name.as_ptr(), &raw mut address, 13000, 0, ptr::null_mut()));
+    assert!(!address.is_null(), "{name:?}");
+    address
+}
+
+#[test]
+fn profilers_are_told_nothing() {
+    common::context();
+    type Switch = unsafe extern "C" fn() -> CUresult;
+    for name in [c"cuProfilerStart", c"cuProfilerStop"] {
+        let address = of_another_header(name);
+        assert_eq!(address.cast_const(), cuda_emu::resolve(name));
+        // SAFETY: the address is that of this function.
+        let switch: Switch = unsafe { std::mem::transmute(address) };
+        // SAFETY: it takes nothing.
+        assert_eq!(unsafe { switch() }, CUresult::CUDA_SUCCESS);
+    }
+}
+
+#[test]
+fn there_is_no_opengl() {
+    type Register = unsafe extern "C" fn(*mut c_void, u32, u32) -> CUresult;
+    let address = of_another_header(c"cuGraphicsGLRegisterBuffer");
+    assert_ne!(of_another_header(c"cuGraphicsGLRegisterImage"), address);
+    assert!(!of_another_header(c"cuGLGetDevices").is_null());
+    // SAFETY: the address is that of this function.
+    let register: Register = unsafe { std::mem::transmute(address) };
+    // SAFETY: refused before the place is written.
+    assert_eq!(unsafe { register(ptr::null_mut(), 0, 0) }, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+}
+
 #[test]
 fn what_is_missing_says_so() {
     let mut array = ptr::null_mut();
@@ -93,7 +127,7 @@ fn codes_have_names() {
     let mut text = ptr::null();
     ok!(cuGetErrorName(CUresult::CUDA_ERROR_LAUNCH_FAILED, &raw mut text));
     // SAFETY: the call has answered with a static string.
-    let name = unsafe { std::ffi::CStr::from_ptr(text) };
+    let name = unsafe { CStr::from_ptr(text) };
     assert_eq!(name, c"CUDA_ERROR_LAUNCH_FAILED");
     ok!(cuGetErrorString(CUresult::CUDA_SUCCESS, &raw mut text));
     fails!(CUDA_ERROR_INVALID_VALUE, cuGetErrorName(CUresult(123_456), &raw mut text));

@@ -202,9 +202,23 @@ impl<T> ShowName for &Shown<T> {
     }
 }
 
-/// Defines functions of the driver: `Needs fn name(arguments) { body }`, where the body answers
+/// Defines functions of `cuda.h`: `Needs fn name(arguments) { body }`, where the body answers
 /// with an [`Answer`]. Makes the functions, the symbols that a C program finds, and the `TABLE`.
 macro_rules! functions {
+    ($($needs:ident fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
+        $crate::driver::call::functions_of_other_headers! {
+            $($needs fn $name($($arg: $ty),*) $body)*
+        }
+
+        // The table deals in untyped addresses; this makes the compiler compare the types.
+        const _: fn(&mut cuda_sys::DriverFns) = |fns| {
+            $(fns.$name = Some(implementation::$name);)*
+        };
+    };
+}
+
+/// As `functions`, for those that the driver exports and `cuda.h` does not declare.
+macro_rules! functions_of_other_headers {
     ($($needs:ident fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
         #[allow(non_snake_case, reason = "the driver's names")]
         pub(in crate::driver) mod implementation {
@@ -243,11 +257,6 @@ macro_rules! functions {
             })*
         }
 
-        // The table deals in untyped addresses; this makes the compiler compare the types.
-        const _: fn(&mut cuda_sys::DriverFns) = |fns| {
-            $(fns.$name = Some(implementation::$name);)*
-        };
-
         /// The functions of this file.
         pub(super) static TABLE: &[$crate::driver::call::Entry] = &[
             $($crate::driver::call::Entry {
@@ -259,8 +268,19 @@ macro_rules! functions {
     };
 }
 
-/// Defines functions that only answer `CUDA_ERROR_NOT_SUPPORTED`, with the ABI that they have.
+/// Defines functions of `cuda.h` that only answer `CUDA_ERROR_NOT_SUPPORTED`, with the ABI that they have.
 macro_rules! refused {
+    ($(fn $name:ident($($ty:ty),* $(,)?);)*) => {
+        $crate::driver::call::refused_of_other_headers! { $(fn $name($($ty),*);)* }
+
+        const _: fn(&mut cuda_sys::DriverFns) = |fns| {
+            $(fns.$name = Some(implementation::$name);)*
+        };
+    };
+}
+
+/// As `refused`, for those that the driver exports and `cuda.h` does not declare.
+macro_rules! refused_of_other_headers {
     ($(fn $name:ident($($ty:ty),* $(,)?);)*) => {
         mod implementation {
             #[allow(unused_imports, reason = "not every file uses everything")]
@@ -279,12 +299,8 @@ macro_rules! refused {
         mod exports {
             #[allow(unused_imports, reason = "not every file uses everything")]
             use super::*;
-            $($crate::driver::call::refused!(@export $name ($($ty),*) () (a b c d e f g h i j k l m n o p q r));)*
+            $($crate::driver::call::refused_of_other_headers!(@export $name ($($ty),*) () (a b c d e f g h i j k l m n o p q r));)*
         }
-
-        const _: fn(&mut cuda_sys::DriverFns) = |fns| {
-            $(fns.$name = Some(implementation::$name);)*
-        };
 
         /// The functions of this file.
         pub(super) static TABLE: &[$crate::driver::call::Entry] = &[
@@ -297,7 +313,7 @@ macro_rules! refused {
     };
     // Gives each parameter a name, to pass it on.
     (@export $name:ident ($ty:ty $(, $rest:ty)*) ($($arg:ident: $of:ty),*) ($next:ident $($names:ident)*)) => {
-        $crate::driver::call::refused!(@export $name ($($rest),*) ($($arg: $of,)* $next: $ty) ($($names)*));
+        $crate::driver::call::refused_of_other_headers!(@export $name ($($rest),*) ($($arg: $of,)* $next: $ty) ($($names)*));
     };
     (@export $name:ident () ($($arg:ident: $of:ty),*) ($($names:ident)*)) => {
         #[unsafe(no_mangle)]
@@ -308,7 +324,7 @@ macro_rules! refused {
     };
 }
 
-pub(super) use {functions, refused};
+pub(super) use {functions, functions_of_other_headers, refused, refused_of_other_headers};
 
 /// Writes an answer to where the caller wants it.
 ///

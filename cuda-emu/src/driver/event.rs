@@ -150,13 +150,14 @@ functions! {
     Device fn cuEventQuery(event: CUevent) {
         let process = process()?;
         let mut state = process.lock();
-        state.objects.events.get(number(event))?;
-        state.forbidden_in_capture()?;
         let known = state.objects.events.get(number(event))?;
-        if known.captured.is_some() {
+        let (captured, record) = (known.captured.is_some(), known.record);
+        // Either spoils a capture; what the event is comes before where it is asked.
+        let allowed = state.forbidden_in_capture();
+        if captured {
             return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
         }
-        let record = known.record;
+        allowed?;
         if process.is_done(state, &[record])? {
             process.flush();
             Ok(())
@@ -167,13 +168,14 @@ functions! {
     Device fn cuEventSynchronize(event: CUevent) {
         let process = process()?;
         let mut state = process.lock();
-        state.objects.events.get(number(event))?;
-        state.forbidden_in_capture()?;
         let known = state.objects.events.get(number(event))?;
-        if known.captured.is_some() {
+        let (captured, record) = (known.captured.is_some(), known.record);
+        // Either spoils a capture; what the event is comes before where it is asked.
+        let allowed = state.forbidden_in_capture();
+        if captured {
             return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
         }
-        let record = known.record;
+        allowed?;
         process.wait_for(state, &[record]).map(drop)
     }
     Device fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent) {

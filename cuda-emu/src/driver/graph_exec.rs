@@ -10,7 +10,7 @@ use cuda_sys::{
 
 use super::call::{Answer, functions, process, put, put_if_wanted};
 use super::graph::Step;
-use super::graph_run::find_list;
+use super::graph_run::{AUTO_FREE, find_list};
 use super::objects::{handle, number};
 use super::process::{Process, State};
 use super::work::Work;
@@ -23,6 +23,10 @@ const UPDATED: CUgraphExecUpdateResult = CUgraphExecUpdateResult::CU_GRAPH_EXEC_
 fn check_flags(flags: u64) -> Answer {
     match flags {
         16.. => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        // What the device launches has nobody who could free for it.
+        _ if flags & DEVICE_LAUNCH != 0 && flags & AUTO_FREE != 0 => {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        }
         _ if flags & DEVICE_LAUNCH != 0 => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
         _ => Ok(()),
     }

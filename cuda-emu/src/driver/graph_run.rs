@@ -11,7 +11,7 @@ use super::process::State;
 use super::work::{Begin, Work};
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
-const AUTO_FREE: u64 = 1;
+pub(super) const AUTO_FREE: u64 = 1;
 
 /// Why an executable graph cannot be updated, and because of which node.
 pub(super) type Mismatch = (CUgraphExecUpdateResult, u64);

@@ -17,6 +17,9 @@ use crate::space::Kind;
 /// What allocations of the driver are aligned to.
 pub(super) const ALIGN: u64 = 256;
 const PAGE: u64 = 4096;
+/// From here on allocations begin at a page. Drivers give large ones pages of their own, and there are
+/// programs that count on it.
+const LARGE: u64 = 2 << 20;
 
 impl State {
     /// Allocates memory that belongs to a context.
@@ -32,8 +35,8 @@ impl State {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let device = self.objects.contexts.get(context)?.device;
-        let align = if kind.on_host() { PAGE } else { ALIGN };
         let bytes = bytes as u64;
+        let align = if kind.on_host() || bytes >= LARGE { PAGE } else { ALIGN };
         let taken = process.space.used(device).saturating_add(self.kept(device, 0));
         if kind.on_device() && taken.saturating_add(bytes) > process.config.memory {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);

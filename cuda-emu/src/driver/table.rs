@@ -35,9 +35,21 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Conditional nodes", super::conditional::TABLE),
     ("Executable graphs", super::graph_exec::TABLE),
     ("User objects", super::userobject::TABLE),
+    ("Profilers", super::profiler::TABLE),
     ("Variants for per-thread default streams", super::per_thread::TABLE),
     ("Not supported", super::refused::TABLE),
     ("Not supported (continued)", super::refused_more::TABLE),
+    ("Not supported (of other headers)", super::refused_other::TABLE),
+];
+
+/// Functions that `cuda.h` does not declare, without their versions, and the releases that have them.
+const OTHERS: [(&str, &str, c_int); 6] = [
+    ("cuProfilerInitialize", "cuProfilerInitialize", 4000),
+    ("cuProfilerStart", "cuProfilerStart", 4000),
+    ("cuProfilerStop", "cuProfilerStop", 4000),
+    ("cuGLGetDevices_v2", "cuGLGetDevices", 6050),
+    ("cuGraphicsGLRegisterBuffer", "cuGraphicsGLRegisterBuffer", 3000),
+    ("cuGraphicsGLRegisterImage", "cuGraphicsGLRegisterImage", 3000),
 ];
 
 fn entries() -> &'static HashMap<&'static str, &'static Entry> {
@@ -74,15 +86,16 @@ pub(super) fn by_version(
     version: c_int,
     own_stream: bool,
 ) -> Result<*const c_void, CUdriverProcAddressQueryResult> {
-    let of = DRIVER_SYMBOLS.iter().filter(|known| known.base == symbol);
-    let mut known = of.filter(|known| entries().contains_key(known.name)).peekable();
+    let of = DRIVER_SYMBOLS.iter().map(|known| (known.name, known.base, known.version));
+    let known = of.chain(OTHERS).filter(|(_, base, _)| *base == symbol);
+    let mut known = known.filter(|(name, ..)| entries().contains_key(name)).peekable();
     if known.peek().is_none() {
         return Err(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     }
     known
-        .filter(|known| known.version <= version)
-        .max_by_key(|known| known.version)
-        .map(|known| if own_stream { per_thread(known.name) } else { address(known.name) })
+        .filter(|(.., since)| *since <= version)
+        .max_by_key(|(.., since)| *since)
+        .map(|(name, ..)| if own_stream { per_thread(name) } else { address(name) })
         .ok_or(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
 }
 
@@ -93,7 +106,7 @@ pub fn support() -> String {
         "# What the software device supports\n\n\
          Generated from the table of functions by a test of this crate; `CUDA_EMU_BLESS=1` makes \
          it write this file again.\n\n\
-         Every function of `cuda.h` of CUDA 13.5 has an address. Those under *Not supported* answer \
+         Every function of `cuda.h` of CUDA 13.5 has an address, as have those of `cudaProfiler.h` and the first of `cudaGL.h`. Those under *Not supported* answer \
          `CUDA_ERROR_NOT_SUPPORTED`. What a supported function lacks it refuses in the same way: \
          arrays, textures, clusters larger than a block, device-side launches, sharing with other \
          processes. Machine code is answered with `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",

@@ -1,0 +1,20 @@
+//! Functions of other headers than `cuda.h` that this device does not have: they say so. Programs that load
+//! them with the driver's others do not start where they have no address.
+
+#![allow(non_snake_case, reason = "the driver's names")]
+
+use core::ffi::{c_char, c_int, c_uint};
+
+use cuda_sys::{CUdevice, CUgraphicsResource};
+
+use super::call::refused_of_other_headers;
+
+refused_of_other_headers! {
+    fn cuGLGetDevices_v2(*mut c_uint, *mut CUdevice, c_uint, c_uint);
+    fn cuGraphicsGLRegisterBuffer(*mut CUgraphicsResource, c_uint, c_uint);
+    fn cuGraphicsGLRegisterImage(*mut CUgraphicsResource, c_uint, c_uint, c_uint);
+    // The ABI of before CUDA 3.2: some look for it by this name, and call the newer one.
+    fn cuGraphicsResourceGetMappedPointer(*mut c_uint, *mut c_uint, CUgraphicsResource);
+    // As in drivers from CUDA 12.0 on.
+    fn cuProfilerInitialize(*const c_char, *const c_char, c_int);
+}
