@@ -11,7 +11,7 @@ use xtask::{Error, root};
 const MOST_LINES: usize = 600;
 
 /// The extensions of the files whose length is checked.
-const CODE: [&str; 6] = ["rs", "cu", "cuh", "h", "sh", "py"];
+const CODE: [&str; 7] = ["rs", "cu", "cuh", "c", "h", "sh", "py"];
 
 /// Prints every offender.
 ///

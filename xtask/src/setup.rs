@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use xtask::wheels::{
-    CCCL_13, CRT_13, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0, RUNTIME_13_5, Wheel, fetch,
+    CCCL_13, CRT_13, CUDA_PATHFINDER, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0, RUNTIME_13_5, Wheel,
+    cuda_bindings, fetch, python,
 };
 use xtask::{Error, root};
 
@@ -17,6 +18,10 @@ const NVRTC_VARIABLE: &str = "CUDA_NVRTC";
 /// The environment variable that lists, like `PATH`, every NVRTC library that the compile tests
 /// must exercise.
 const TESTED_VARIABLE: &str = "TEST_NVRTC";
+
+/// The variables that name the Python of foreign programs and, like `PATH`, the folders of its packages.
+const PYTHON_VARIABLE: &str = "TEST_PYTHON";
+const PACKAGES_VARIABLE: &str = "TEST_PYTHONPATH";
 
 /// The first driver branch of CUDA 13.
 const FIRST_BRANCH_OF_13: u32 = 580;
@@ -103,6 +108,25 @@ pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
     }
     command.env(TESTED_VARIABLE, env::join_paths(libraries)?);
     Ok(())
+}
+
+/// Fetches cuda-bindings for this machine's Python and names both to `command`. Answers whether there is a
+/// cuda-bindings for it; if not, says why on standard error.
+///
+/// # Errors
+/// There is no Python with pip, or something could not be downloaded.
+pub(crate) fn name_python(command: &mut Command) -> Result<bool, Error> {
+    let python = python()?;
+    let bindings = match cuda_bindings(&python)? {
+        Ok(wheel) => wheel,
+        Err(reason) => {
+            eprintln!("xtask: no program in Python is tested: {reason}");
+            return Ok(false);
+        }
+    };
+    let folders = [fetch(&bindings)?, fetch(&CUDA_PATHFINDER)?];
+    command.env(PYTHON_VARIABLE, python).env(PACKAGES_VARIABLE, env::join_paths(folders)?);
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ pub(crate) struct Tier {
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.not_run {
-            Some(reason) => write!(f, "{:10} not run: {reason}", self.name),
-            None => write!(f, "{:10} {}", self.name, self.tally),
+            Some(reason) => write!(f, "{:14} not run: {reason}", self.name),
+            None => write!(f, "{:14} {}", self.name, self.tally),
         }
     }
 }
@@ -153,9 +153,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "host       2 passed, 1 failed",
-                "compile    0 passed, 0 failed",
-                "gpu        not run: no GPU"
+                "host           2 passed, 1 failed",
+                "compile        0 passed, 0 failed",
+                "gpu            not run: no GPU"
             ]
         );
         Ok(())

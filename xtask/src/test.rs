@@ -50,10 +50,10 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     tools.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
     let tools = counted(&mut tools, request)?;
 
-    let (tiers, mut problems) = integration(request)?;
+    let (tiers, mut problems, python) = integration(request)?;
 
-    println!("\n{:10} {libraries}", "libraries");
-    println!("{:10} {tools}", "tools");
+    println!("\n{:14} {libraries}", "libraries");
+    println!("{:14} {tools}", "tools");
     let mut sum = libraries;
     sum += tools;
     for tier in &tiers {
@@ -62,7 +62,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     }
     problems.extend(tally::problems(
         &tiers,
-        &required_tiers(machine::has_gpu()),
+        &required_tiers(machine::has_gpu(), python),
         !request.filters.is_empty(),
     ));
     for problem in problems {
@@ -72,9 +72,12 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     Ok(sum)
 }
 
-/// The tiers that can run on a machine.
-fn required_tiers(gpu: bool) -> Vec<&'static str> {
-    let mut tiers = vec!["host", "compile", "emu"];
+/// The tiers that can run on a machine; `python` says whether there are packages for its Python.
+fn required_tiers(gpu: bool, python: bool) -> Vec<&'static str> {
+    let mut tiers = vec!["host", "compile", "foreign-c", "foreign-rust", "emu"];
+    if python {
+        tiers.push("foreign-python");
+    }
     if gpu {
         tiers.push("gpu");
     }
@@ -103,8 +106,9 @@ fn counted(cargo: &mut Command, request: &Request) -> Result<Tally, Error> {
     Ok(tally)
 }
 
-/// Runs the integration tests: each tier's result, and what is wrong beside failed tests.
-fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>), Error> {
+/// Runs the integration tests: each tier's result, what is wrong beside failed tests, and whether programs in
+/// Python could be tested.
+fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>, bool), Error> {
     let folder = root().join("target");
     fs::create_dir_all(&folder)?;
     let report = folder.join(format!("test-report-{}.json", std::process::id()));
@@ -113,6 +117,7 @@ fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>), Error> {
         .args(["--release", "--package", INTEGRATION, "--"])
         .args(&request.filters)
         .env(REPORT_VARIABLE, &report);
+    let python = setup::name_python(&mut cargo)?;
     let status = process::status(&mut cargo)?;
 
     let read = fs::read_to_string(&report)
@@ -122,13 +127,13 @@ fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>), Error> {
     let _ = fs::remove_file(&report);
     let tiers = match read {
         Ok(tiers) => tiers,
-        Err(error) => return Ok((Vec::new(), vec![format!("{error} ({status})")])),
+        Err(error) => return Ok((Vec::new(), vec![format!("{error} ({status})")], python)),
     };
     let mut problems = Vec::new();
     if !status.success() && tiers.iter().all(|tier| tier.tally.failed == 0) {
         problems.push(format!("the integration tests report no failure: {status}"));
     }
-    Ok((tiers, problems))
+    Ok((tiers, problems, python))
 }
 
 #[cfg(test)]
@@ -136,8 +141,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_makes_its_tier_required() {
-        assert_eq!(required_tiers(false), ["host", "compile", "emu"]);
-        assert_eq!(required_tiers(true), ["host", "compile", "emu", "gpu"]);
+    fn what_is_there_makes_its_tier_required() {
+        let always = ["host", "compile", "foreign-c", "foreign-rust", "emu"];
+        assert_eq!(required_tiers(false, false), always);
+        assert_eq!(required_tiers(true, true), [&always[..], &["foreign-python", "gpu"]].concat());
     }
 }

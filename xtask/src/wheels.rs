@@ -14,6 +14,10 @@ use std::process::{Command, Output, Stdio};
 
 use crate::Error;
 
+mod cuda_bindings;
+
+pub use cuda_bindings::{CUDA_BINDINGS, CUDA_PATHFINDER, cuda_bindings};
+
 /// A package on PyPI, pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wheel {
@@ -23,6 +27,8 @@ pub struct Wheel {
     pub version: &'static str,
     /// What it is, for people.
     pub title: &'static str,
+    /// The CPython that it is for, as its files' names say it (`cp311`); empty if any will do.
+    pub python: &'static str,
     /// What is needed of it: a file or folder, relative to the unpacked wheel.
     pub content: &'static str,
     /// The files that may be downloaded: one per architecture of Linux.
@@ -45,6 +51,7 @@ pub const NVRTC_13_0: Wheel = Wheel {
     name: "nvidia-cuda-nvrtc",
     version: "13.0.88",
     title: "NVRTC 13.0",
+    python: "",
     content: "nvidia/cu13/lib/libnvrtc.so.13",
     files: &[
         WheelFile {
@@ -65,6 +72,7 @@ pub const NVRTC_12_0: Wheel = Wheel {
     name: "nvidia-cuda-nvrtc-cu12",
     version: "12.0.140",
     title: "NVRTC 12.0",
+    python: "",
     content: "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
     files: &[WheelFile {
         arch: "x86_64",
@@ -78,6 +86,7 @@ pub const NVRTC_12_9: Wheel = Wheel {
     name: "nvidia-cuda-nvrtc-cu12",
     version: "12.9.86",
     title: "NVRTC 12.9",
+    python: "",
     content: "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
     files: &[
         WheelFile {
@@ -98,6 +107,7 @@ pub const NVRTC_13_5: Wheel = Wheel {
     name: "nvidia-cuda-nvrtc",
     version: "13.5.37",
     title: "NVRTC 13.5",
+    python: "",
     content: "nvidia/cu13/include",
     files: &[
         WheelFile {
@@ -119,6 +129,7 @@ pub const RUNTIME_13_5: Wheel = Wheel {
     name: "nvidia-cuda-runtime",
     version: "13.5.37",
     title: "CUDA headers 13.5",
+    python: "",
     content: "nvidia/cu13/include",
     files: &[
         WheelFile {
@@ -139,6 +150,7 @@ pub const CRT_13: Wheel = Wheel {
     name: "nvidia-cuda-crt",
     version: "13.5.37",
     title: "CUDA compiler headers 13.5",
+    python: "",
     content: "nvidia/cu13/include",
     files: &[
         WheelFile {
@@ -159,6 +171,7 @@ pub const CCCL_13: Wheel = Wheel {
     name: "nvidia-cuda-cccl",
     version: "13.3.5.0.6",
     title: "CCCL headers",
+    python: "",
     content: "nvidia/cu13/include/cccl",
     files: &[
         WheelFile {
@@ -179,6 +192,7 @@ pub const LIBCLANG: Wheel = Wheel {
     name: "libclang",
     version: "18.1.1",
     title: "libclang",
+    python: "",
     content: "libclang-18.1.1.data/platlib/clang/native/libclang.so",
     files: &[
         WheelFile {
@@ -198,7 +212,10 @@ impl Wheel {
     /// The name of the folder that the wheel is unpacked into.
     #[must_use]
     pub fn folder_name(&self) -> String {
-        format!("{}-{}", self.name, self.version)
+        match self.python {
+            "" => format!("{}-{}", self.name, self.version),
+            python => format!("{}-{}-{python}", self.name, self.version),
+        }
     }
 
     /// The folder that [`fetch`] fills; it need not exist yet.
@@ -381,8 +398,12 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const ALL: [Wheel; 8] =
-        [NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13, CCCL_13, LIBCLANG];
+    fn all() -> Vec<Wheel> {
+        let mut all = vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13];
+        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER]);
+        all.extend(CUDA_BINDINGS);
+        all
+    }
 
     #[test]
     fn requirement_pins_version_and_hash() -> Result<(), Error> {
@@ -398,22 +419,24 @@ mod tests {
     #[test]
     fn every_file_belongs_to_its_wheel() {
         let mut hashes = HashSet::new();
-        for wheel in ALL {
+        for wheel in all() {
             let stem = format!("{}-{}-", wheel.name.replace('-', "_"), wheel.version);
             for file in wheel.files {
                 assert!(file.name.starts_with(&stem), "{}", file.name);
-                assert!(file.name.ends_with(&format!("_{}.whl", file.arch)));
+                assert!(file.name.contains(wheel.python), "{}", file.name);
+                let any = file.name.ends_with("-none-any.whl");
+                assert!(any || file.name.ends_with(&format!("_{}.whl", file.arch)));
                 let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
                 assert!(file.sha256.len() == 64 && file.sha256.chars().all(hex));
-                assert!(hashes.insert(file.sha256), "{} has the hash of another", file.name);
+                assert!(hashes.insert(file.sha256) || any, "{} has another's hash", file.name);
             }
         }
     }
 
     #[test]
     fn every_wheel_has_a_folder_of_its_own() {
-        let folders: HashSet<PathBuf> = ALL.iter().map(Wheel::folder).collect();
-        assert_eq!(folders.len(), ALL.len());
+        let folders: HashSet<PathBuf> = all().iter().map(Wheel::folder).collect();
+        assert_eq!(folders.len(), all().len());
         let expected = Path::new("target/cuda/nvidia-cuda-nvrtc-cu12-12.0.140");
         assert!(NVRTC_12_0.folder().ends_with(expected));
     }

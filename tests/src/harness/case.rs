@@ -2,7 +2,7 @@
 
 use cuda_safe::Driver;
 
-use super::{Compiler, TestDevice, TestResult};
+use super::{Compiler, Language, TestDevice, TestResult};
 
 /// A test of some tier.
 #[derive(Clone, Copy)]
@@ -28,6 +28,8 @@ pub(crate) enum Run {
     Compile(fn(&Compiler) -> TestResult),
     /// With the tools of NanoVDB.
     Tools(fn() -> TestResult),
+    /// Programs of others on the software device.
+    Foreign(Language, fn() -> TestResult),
     /// On each device tier.
     Device(fn(&TestDevice) -> TestResult),
     /// On each device tier in a process of its own: it loses the device, or provokes errors of the
@@ -52,6 +54,14 @@ impl Case {
 
     pub(crate) const fn tools(name: &'static str, run: fn() -> TestResult) -> Self {
         Self::new(name, Run::Tools(run))
+    }
+
+    pub(crate) const fn foreign(
+        language: Language,
+        name: &'static str,
+        run: fn() -> TestResult,
+    ) -> Self {
+        Self::new(name, Run::Foreign(language, run))
     }
 
     pub(crate) const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {

@@ -1,7 +1,8 @@
 //! The harness: what a test is, and where and how it is run.
 //!
 //! A tier is a place where tests run: `host` (pure Rust), `compile` (real NVRTC libraries, no GPU), `tools`
-//! (programs of others that read what is written here), and one for each kind of device. A device test is written once and run on every device tier.
+//! (programs of others that read what is written here), one for each language of foreign programs, and one for
+//! each kind of device. A device test is written once and run on every device tier.
 //! A tier that can't run here says why, and never counts as passed.
 
 mod case;
@@ -10,6 +11,7 @@ mod command;
 mod compiler;
 mod device;
 mod failure;
+mod language;
 mod report;
 mod rng;
 mod run;
@@ -20,6 +22,7 @@ pub(crate) use child::{Outcome, limited, spawn_self};
 pub(crate) use compiler::{Compiler, compilers};
 pub(crate) use device::{TestDevice, deep};
 pub(crate) use failure::{Failure, TestResult, ensure, ensure_eq, first_difference};
+pub(crate) use language::{Language, built, cargo, cc, device_library, python, sources};
 pub(crate) use report::count_launches;
 pub(crate) use rng::Rng;
 pub(crate) use run::main;

@@ -13,7 +13,7 @@ use super::compiler::compilers;
 use super::device::why_not;
 use super::report::{self, Tally, TierReport};
 use super::tools;
-use super::{Case, Failure, Run, TestDevice, TestResult};
+use super::{Case, Failure, Language, Run, TestDevice, TestResult};
 
 /// The tiers of devices.
 const DEVICE_TIERS: [&str; 2] = ["emu", "gpu"];
@@ -50,6 +50,11 @@ pub(crate) fn main(cases: &[Case]) -> ExitCode {
     }
     if command.wants_tier("tools") {
         reports.push(tools(cases, &command));
+    }
+    for language in Language::ALL {
+        if command.wants_tier(language.tier()) {
+            reports.push(foreign(cases, &command, language));
+        }
     }
     for tier in DEVICE_TIERS {
         if command.wants_tier(tier) {
@@ -187,6 +192,21 @@ fn tools(cases: &[Case], command: &Command) -> TierReport {
         }
     }
     tier.run(false);
+    tier.report(None)
+}
+
+fn foreign(cases: &[Case], command: &Command, language: Language) -> TierReport {
+    let mut tier = Tier::new(language.tier(), command);
+    if let Some(reason) = language.why_not().filter(|_| !command.arguments.list) {
+        return tier.report(Some(reason));
+    }
+    for case in cases {
+        match case.run {
+            Run::Foreign(of, run) if of == language => tier.add(case.name, run),
+            _ => {}
+        }
+    }
+    tier.run(true);
     tier.report(None)
 }
 
