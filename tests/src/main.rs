@@ -4,6 +4,7 @@ mod compile;
 mod device;
 mod fault;
 mod files;
+mod foreign;
 mod geometry;
 mod golden;
 mod harness;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let mut cases = host::cases();
     cases.extend(compile::cases());
     cases.extend(files::cases());
+    cases.extend(foreign::cases());
     cases.extend(device::cases());
     cases.extend(geometry::cases());
     cases.extend(tape::cases());
