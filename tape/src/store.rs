@@ -118,13 +118,13 @@ impl Store {
     /// What adjoints have said, which is cleared. Waits.
     pub(crate) fn take_status(&mut self, stream: &Stream) -> Result<Status> {
         let Some(buffer) = &mut self.status else { return Ok(Status::zeroed()) };
-        let mut status = [Status::zeroed()];
+        let mut status = Status::zeroed();
         let bytes = buffer.slice(..size_of::<Status>())?;
-        bytes.download(stream, bytemuck::cast_slice_mut(&mut status))?;
-        if status[0] != Status::zeroed() {
+        bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
+        if status != Status::zeroed() {
             buffer.fill(stream, 0)?;
         }
-        Ok(status[0])
+        Ok(status)
     }
 
     /// As [`take_status`](Self::take_status), of a primal that counts. Waits.

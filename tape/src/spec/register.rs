@@ -201,8 +201,11 @@ impl Made {
             None => None,
             Some(length) => {
                 let of = length.param.as_ref().map(|wanted| {
-                    let found = spec.params.iter().position(|other| other.name == *wanted);
-                    let found = found.filter(|at| spec.params[*at].shape == Shape::Value);
+                    let named = spec.params.iter().position(|other| other.name == *wanted);
+                    let is_value = |at: &usize| {
+                        spec.params.get(*at).is_some_and(|param| param.shape == Shape::Value)
+                    };
+                    let found = named.filter(is_value);
                     found.ok_or_else(|| format!("`{name}`: no value `{wanted}` for its length"))
                 });
                 Some((length.factor, of.transpose()?, length.constant))
