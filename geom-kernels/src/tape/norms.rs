@@ -1,9 +1,12 @@
 //! Norms with gradients.
 
-use cuda_safe::{DeviceBuffer, DeviceSliceMut, Kernel, Launch, ReadView, Result, WriteView};
+use cuda_safe::{
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Kernel, Launch, ReadView, Result, WriteView,
+};
 use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
 
 use super::DifferentiableValue;
+use super::kernels::Reduce;
 use super::reductions::{Summed, THREADS, checked, is_wide, join, sum_up};
 use crate::Geometry;
 use crate::part::scratch;
@@ -20,23 +23,8 @@ impl Geometry {
         elements: impl ReadView<'a, V>,
         norm: impl WriteView<'b, V::Number>,
     ) -> Result<()> {
-        let (x, mut norm) = (elements.read_view().cast::<V::Number>()?, norm.write_view());
-        let n = checked(x.len(), &norm)?;
-        let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
-        let mut custom = t.custom();
-        let op = EachOp::<V::Number> {
-            name: "squared norm",
-            kernel: kernels.squares_adjoint.clone(),
-            x: custom.reads(x, Value::Entry)?,
-            out: custom.overwrites(&norm)?,
-            n,
-        };
-        let one = V::Number::of(1.0);
-        custom.run(op, |stream| {
-            sum_up(stream, kernels.sum, n, one, norm.reborrow(), |launch, divisor, out| {
-                // SAFETY: each block reads its chunk of n elements and writes one sum.
-                unsafe { kernels.squares.launch(stream, launch, (x, n, divisor, out)) }
-            })
+        self.record_each(t, elements.read_view(), norm.write_view(), "squared norm", |kernels| {
+            [kernels.squares, kernels.squares_adjoint]
         })
     }
 
@@ -87,23 +75,8 @@ impl Geometry {
         elements: impl ReadView<'a, V>,
         norm: impl WriteView<'b, V::Number>,
     ) -> Result<()> {
-        let (x, mut norm) = (elements.read_view().cast::<V::Number>()?, norm.write_view());
-        let n = checked(x.len(), &norm)?;
-        let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
-        let mut custom = t.custom();
-        let op = EachOp::<V::Number> {
-            name: "1-norm",
-            kernel: kernels.sizes_adjoint.clone(),
-            x: custom.reads(x, Value::Entry)?,
-            out: custom.overwrites(&norm)?,
-            n,
-        };
-        let one = V::Number::of(1.0);
-        custom.run(op, |stream| {
-            sum_up(stream, kernels.sum, n, one, norm.reborrow(), |launch, divisor, out| {
-                // SAFETY: each block reads its chunk of n elements and writes one sum.
-                unsafe { kernels.sizes.launch(stream, launch, (x, n, divisor, out)) }
-            })
+        self.record_each(t, elements.read_view(), norm.write_view(), "1-norm", |kernels| {
+            [kernels.sizes, kernels.sizes_adjoint]
         })
     }
 
@@ -140,6 +113,36 @@ impl Geometry {
             // SAFETY: the adjoint fills it.
             let first = unsafe { scratch::<u32>(&home, usize::from(through))? };
             Ok(GreatestOp { find, kernel, x: known_x, out, n, first })
+        })
+    }
+
+    /// A sum of something of each number: by a kernel and its adjoint.
+    fn record_each<V: DifferentiableValue<Number: Summed>>(
+        &self,
+        t: &mut Recorder<'_>,
+        elements: DeviceSlice<'_, V>,
+        mut out: DeviceSliceMut<'_, V::Number>,
+        name: &'static str,
+        of: impl for<'k> FnOnce(&Reduce<'k>) -> [&'k Kernel; 2],
+    ) -> Result<()> {
+        let x = elements.cast::<V::Number>()?;
+        let n = checked(x.len(), &out)?;
+        let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
+        let [first, adjoint] = of(&kernels);
+        let mut custom = t.custom();
+        let op = EachOp::<V::Number> {
+            name,
+            kernel: adjoint.clone(),
+            x: custom.reads(x, Value::Entry)?,
+            out: custom.overwrites(&out)?,
+            n,
+        };
+        let one = V::Number::of(1.0);
+        custom.run(op, |stream| {
+            sum_up(stream, kernels.sum, n, one, out.reborrow(), |launch, divisor, out| {
+                // SAFETY: each block reads its chunk of n elements and writes one sum.
+                unsafe { first.launch(stream, launch, (x, n, divisor, out)) }
+            })
         })
     }
 }

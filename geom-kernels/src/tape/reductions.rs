@@ -115,6 +115,7 @@ impl Geometry {
     ) -> Result<()> {
         let x = elements.cast::<V::Number>()?;
         let n = checked(x.len(), &out)?;
+        let by_none = divisor == 0;
         let divisor = V::Number::of(divisor as f64);
         let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
         let mut custom = t.custom();
@@ -127,7 +128,7 @@ impl Geometry {
             divisor,
         };
         custom.run(op, |stream| {
-            if n == 0 && name == "mean" {
+            if by_none {
                 return out.fill(stream, V::Number::of(f64::NAN));
             }
             sum_up(stream, kernels.sum, n, divisor, out.reborrow(), |launch, divisor, out| {
