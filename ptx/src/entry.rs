@@ -158,7 +158,7 @@ impl fmt::Display for ParamType {
 /// # Errors
 /// A signature that cannot be read, or a comment or string without an end.
 pub fn entries(text: &str) -> Result<Vec<Signature>, Error> {
-    let mut scanner = Scanner { text: text.as_bytes(), at: 0 };
+    let mut scanner = Scanner { text: text.as_bytes(), at: 0, depth: 0 };
     let mut found: Vec<Signature> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     while scanner.next_entry()? {
@@ -177,6 +177,8 @@ pub fn entries(text: &str) -> Result<Vec<Signature>, Error> {
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+    /// How many braces are open.
+    depth: usize,
 }
 
 fn is_word(byte: u8) -> bool {
@@ -192,7 +194,7 @@ impl<'a> Scanner<'a> {
         Error::at(self.text, self.at, message)
     }
 
-    /// Moves behind the next `.entry`; false at the text's end.
+    /// Moves behind the next `.entry` that is in no function; false at the text's end.
     fn next_entry(&mut self) -> Result<bool, Error> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -203,12 +205,20 @@ impl<'a> Scanner<'a> {
                 }
                 b'"' => self.string()?,
                 b'.' => {
-                    if self.directive() == b".entry" {
+                    if self.directive() == b".entry" && self.depth == 0 {
                         return Ok(true);
                     }
                 }
-                // A whole word at once: a dot inside one (`%tid.x`) begins no directive.
-                _ if is_word(byte) => {
+                b'{' => {
+                    self.depth += 1;
+                    self.at += 1;
+                }
+                b'}' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.at += 1;
+                }
+                // A register at once: a dot inside one (`%tid.x`) begins no directive.
+                b'%' => {
                     while self.peek().is_some_and(|b| is_word(b) || b == b'.') {
                         self.at += 1;
                     }
@@ -219,11 +229,11 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    /// Takes a dot and the letters behind it.
+    /// Takes a dot and the letters behind it; a `%` begins the next word.
     fn directive(&mut self) -> &'a [u8] {
         let start = self.at;
         self.at += 1;
-        while self.peek().is_some_and(is_word) {
+        while self.peek().is_some_and(|byte| is_word(byte) && byte != b'%') {
             self.at += 1;
         }
         &self.text[start..self.at]

@@ -34,6 +34,16 @@ fn linkage_comments_and_strings_do_not_confuse() {
 }
 
 #[test]
+fn kernels_are_found_without_blanks() {
+    for text in [".target sm_75.entry k(.param .u64 p) {}", ".visible.entry k(.param .u64 p) {}"] {
+        assert_eq!((one(text).name.as_str(), one(text).params.len()), ("k", 1), "{text}");
+    }
+    assert_eq!(one(".entry%k() {}").name, "%k");
+    // In a function there is none, whatever is written there.
+    assert_eq!(one(".entry k(.param .u64 p) { { x.entry k() } .entry k() }").params.len(), 1);
+}
+
+#[test]
 fn a_pointers_own_attributes_are_not_the_parameters() {
     let s = one(".entry k(.param .u64 .ptr .global .align 1 p, .param .b32 q)");
     assert_eq!((s.params[0].align, s.params[0].size), (8, 8));
