@@ -95,6 +95,8 @@ fn head(line: &str) -> Option<Diagnostic> {
         from = separator + 1;
         let rest = line[from..].trim_start();
         let Some((severity, after)) = severity(rest) else {
+            // Not once more for each of many blanks.
+            from = line.len() - rest.len();
             continue;
         };
         let place = line[..separator].trim_end_matches([':', ';', ' ']);
@@ -114,7 +116,8 @@ fn severity(text: &str) -> Option<(Severity, CodeAndMessage<'_>)> {
     let (code, rest) = match rest.strip_prefix('#') {
         Some(numbered) => {
             let end = numbered.find([':', ' '])?;
-            (Some(numbered[..end].to_owned()), numbered[end..].trim_start())
+            let (code, rest) = numbered.split_at(end);
+            ((!code.is_empty()).then(|| code.to_owned()), rest.trim_start())
         }
         None => (None, rest),
     };
@@ -125,12 +128,15 @@ type Location = (Option<String>, Option<u32>, Option<u32>);
 
 /// `file(line)`, `file(line:column)`, `file:line:column`, a tool's name or nothing.
 fn location(place: &str) -> Location {
+    // Both count from 1: a 0 stands for none.
+    let from_one = |number: &u32| *number > 0;
+    let named = |file: &str| (!file.is_empty()).then(|| file.to_owned());
     let numbered = |file: &str, numbers: &str| {
         let (line, column) =
             numbers.split_once([':', ',']).map_or((numbers, None), |(l, c)| (l, Some(c)));
         let line: u32 = line.trim().parse().ok()?;
         let column = column.and_then(|c| c.trim().parse().ok());
-        Some(((!file.is_empty()).then(|| file.to_owned()), Some(line), column))
+        Some((named(file), Some(line).filter(from_one), column.filter(from_one)))
     };
     if let Some((file, numbers)) = place.strip_suffix(')').and_then(|p| p.rsplit_once('('))
         && let Some(found) = numbered(file, numbers)
@@ -141,7 +147,7 @@ fn location(place: &str) -> Location {
     if let Some((file, number)) = place.rsplit_once(", line ")
         && let Ok(line) = number.trim().parse()
     {
-        return (Some(file.trim_start_matches("ptxas ").to_owned()), Some(line), None);
+        return (named(file.trim_start_matches("ptxas ")), Some(line).filter(from_one), None);
     }
     match place {
         "" | "ptxas" | "nvrtc" | "nvlink" | "At end of source" => (None, None, None),
@@ -265,6 +271,29 @@ mod tests {
         ];
         assert_eq!(found.iter().map(summary).collect::<Vec<_>>(), want);
         assert_eq!(found[4].to_string(), "a.cu:3:7: error: both");
+    }
+
+    #[test]
+    fn what_is_not_there_is_none() {
+        let log = "a.cu(0): error: one\na.cu(3:0): error: two\n, line 4: error: three\n\
+            ptxas , line 0: error #: four\n";
+        let want = [
+            (Some("a.cu"), None, None, Severity::Error, None, "one"),
+            (Some("a.cu"), Some(3), None, Severity::Error, None, "two"),
+            (None, Some(4), None, Severity::Error, None, "three"),
+            (None, None, None, Severity::Error, None, "four"),
+        ];
+        assert_eq!(parse(log).iter().map(summary).collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn long_lines_take_time_in_proportion() {
+        // A line is looked at from each of its blanks on: a minute and more, if that looks at all the rest.
+        let start = std::time::Instant::now();
+        for piece in [" ", " error ", ":", " error #1", "error  "] {
+            assert_eq!(parse(&format!("a{}", piece.repeat(300_000))), []);
+        }
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 
     proptest! {

@@ -28,6 +28,9 @@ mod codec;
 mod compile;
 mod diagnostic;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod image;
 mod library;

@@ -279,7 +279,7 @@ impl fmt::Debug for Nvrtc {
 }
 
 impl Facts {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u32(self.version.major);
         writer.u32(self.version.minor);
@@ -291,7 +291,7 @@ impl Facts {
         writer.0
     }
 
-    fn decode(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader(payload);
         let version = Version { major: reader.u32()?, minor: reader.u32()? };
         let build = match reader.optional()? {

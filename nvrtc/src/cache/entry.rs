@@ -14,7 +14,7 @@ fn tag(kind: Kind) -> u32 {
     }
 }
 
-pub(super) fn encode(kind: Kind, key: &Hash, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(kind: Kind, key: &Hash, payload: &[u8]) -> Vec<u8> {
     let mut file = Writer::default();
     file.0.reserve(payload.len() + 96);
     file.0.extend(MAGIC);
@@ -27,7 +27,7 @@ pub(super) fn encode(kind: Kind, key: &Hash, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload, if every byte of the file is as it was written and for this key.
-pub(super) fn decode(kind: Kind, key: &Hash, mut file: Vec<u8>) -> Option<Vec<u8>> {
+pub(crate) fn decode(kind: Kind, key: &Hash, mut file: Vec<u8>) -> Option<Vec<u8>> {
     let mut reader = Reader(&file);
     let header = reader.take(MAGIC.len())? == MAGIC
         && reader.u32()? == FORMAT

@@ -3,7 +3,7 @@
 //! Nothing that is wrong with the cache can fail a compile, and nothing read from it is trusted before
 //! its checksum: a file that is cut, altered, of another format or of another user does not exist.
 
-mod entry;
+pub(crate) mod entry;
 mod folder;
 mod lock;
 

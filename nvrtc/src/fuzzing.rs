@@ -1,0 +1,60 @@
+//! What fuzzing calls: the readers of bytes that others may have written, and their writers. No part of the
+//! interface that users rely on.
+
+use crate::cache::{Kind, entry};
+use crate::library::Facts;
+use crate::{Diagnostic, Image};
+
+/// The diagnostics of a compiler's log.
+#[must_use]
+pub fn diagnostics(log: &str) -> Vec<Diagnostic> {
+    crate::diagnostic::parse(log)
+}
+
+/// What a file of the cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// An image.
+    Image,
+    /// What was learned of a compiler.
+    Library,
+}
+
+impl EntryKind {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Image => Kind::Image,
+            Self::Library => Kind::Library,
+        }
+    }
+}
+
+/// The bytes of a cache's file.
+#[must_use]
+pub fn write_entry(kind: EntryKind, key: &[u8; 32], payload: &[u8]) -> Vec<u8> {
+    entry::encode(kind.kind(), key, payload)
+}
+
+/// The payload of a cache's file, if the file is as it was written.
+#[must_use]
+pub fn read_entry(kind: EntryKind, key: &[u8; 32], file: Vec<u8>) -> Option<Vec<u8>> {
+    entry::decode(kind.kind(), key, file)
+}
+
+/// The payload that stands for an image.
+#[must_use]
+pub fn write_image(image: &Image) -> Vec<u8> {
+    image.encode()
+}
+
+/// The image that a payload stands for.
+#[must_use]
+pub fn read_image(payload: &[u8]) -> Option<Image> {
+    Image::decode(payload)
+}
+
+/// Reads what was learned of a compiler, and writes it again.
+#[must_use]
+pub fn rewrite_library(payload: &[u8]) -> Option<Vec<u8>> {
+    Facts::decode(payload).map(|facts| facts.encode())
+}
