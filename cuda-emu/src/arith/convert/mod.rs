@@ -9,7 +9,7 @@ pub(crate) use pack::cvt_pack;
 pub(crate) use runtime::Cvt;
 
 use super::float::{narrow, soft};
-use super::{Bits, F32, Float, Int, ODD, RM, RN, RNA, RP};
+use super::{Bits, F16, F32, Float, Int, ODD, RM, RN, RNA, RP};
 
 /// Clamps an integer, extended to 64 bits, to a type.
 #[inline(always)]
@@ -166,7 +166,7 @@ fn convert_nan(
 }
 
 /// `cvt` between float formats; a wider destination takes any `R`. `FTZ` flushes f32 sources and
-/// f32 results, no other format, and not the source of a conversion to f16.
+/// f32 results, no other format; the H200 does not flush the source of a conversion to f16.
 #[inline(always)]
 pub(crate) fn float_to_float<
     From: Float,
@@ -177,7 +177,8 @@ pub(crate) fn float_to_float<
 >(
     a: From::Bits,
 ) -> To::Bits {
-    let a = if FTZ && From::WIDTH == 32 && To::WIDTH >= 32 { From::flush(a) } else { a };
+    let flushes = FTZ && From::WIDTH == 32 && To::FRACTION != F16::FRACTION;
+    let a = if flushes { From::flush(a) } else { a };
     let bits = if From::FRACTION == To::FRACTION {
         // Of f32 and f64 nothing is converted; an instruction that flushes makes NaN canonical.
         let keep = From::WIDTH > 16 && !FTZ;

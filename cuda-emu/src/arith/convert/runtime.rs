@@ -149,7 +149,13 @@ impl Cvt {
         self.element(a & mask) | self.element(a >> from & mask) << to
     }
 
-    /// Two sources: `a` becomes the upper element, `b` the lower one.
+    /// Whether its result has two elements.
+    pub(crate) fn makes_two(&self) -> bool {
+        self.lanes == 2
+    }
+
+    /// Two sources, of a conversion that [makes two](Self::makes_two): `a` becomes the upper element, `b`
+    /// the lower one.
     #[inline]
     pub(crate) fn apply2(&self, a: u64, b: u64) -> u64 {
         self.element(b) | self.element(a) << self.to.width()
@@ -208,8 +214,8 @@ impl Cvt {
             Kind::F16 => F16::to_f64(a as u16),
             Kind::Bf16 => Bf16::to_f64(a as u16),
             Kind::F32 | Kind::Tf32 => {
-                // A conversion to 16 bits flushes nothing, whatever its modifier says.
-                let flush = self.ftz && !matches!(self.to, Kind::F16 | Kind::Bf16);
+                // A conversion to f16 flushes nothing, whatever its modifier says.
+                let flush = self.ftz && self.to != Kind::F16;
                 F32::to_f64(if flush { F32::flush(a as u32) } else { a as u32 })
             }
             Kind::E4m3 => fp8::e4m3_to_f32(a as u8).into(),

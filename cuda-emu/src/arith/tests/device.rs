@@ -103,3 +103,26 @@ fn ftz_of_a_conversion_to_f16_flushes_nothing() {
     let cvt = Cvt::new(Type::F16, Type::F32, Some(Rounding::Rm), true, false, false, false);
     assert_eq!(cvt.unwrap().apply(0x8000_0001), 0x8001);
 }
+
+/// The manual's `cvt`: `.ftz` "applies only to single-precision (.f32) inputs and results". Programs of
+/// `ptx-gen` have asked the H200 about each rounding: unlike to f16, it does as the manual says.
+#[test]
+fn ftz_of_a_conversion_to_bf16_flushes_the_source() {
+    let cvt = |rounding, ftz| {
+        Cvt::new(Type::Bf16, Type::F32, Some(rounding), ftz, false, false, false).unwrap()
+    };
+    for (rounding, a, kept) in [
+        (Rounding::Rn, 0x8030_2000, 0x8030),
+        (Rounding::Rz, 0x007c_76f3, 0x007c),
+        (Rounding::Rm, 0x8000_0001, 0x8001),
+        (Rounding::Rp, 0x0000_0001, 0x0001),
+        (Rounding::Rn, 0x007f_ffff, 0x0080),
+    ] {
+        assert_eq!(cvt(rounding, true).apply(a), a >> 31 << 15, "{rounding:?} {a:#x}");
+        assert_eq!(cvt(rounding, false).apply(a), kept, "{rounding:?} {a:#x}");
+        // The least normal number stays.
+        assert_eq!(cvt(rounding, true).apply(0x8080_0000), 0x8080, "{rounding:?}");
+    }
+    assert_eq!(float_to_float::<F32, Bf16, RM, true, false>(0x8000_0001), 0x8000);
+    assert_eq!(float_to_float::<F32, Bf16, RM, false, false>(0x8000_0001), 0x8001);
+}

@@ -118,9 +118,11 @@ pub(crate) fn cvt(isa: Isa, spec: &Spec) -> Option<How> {
     Some(How::Closure(Box::new(move |[a, ..]| cvt.apply(a))))
 }
 
+/// Of two sources, which only conversions of f32 to two narrower floats have.
 pub(crate) fn cvt2(spec: &Spec) -> Option<Closure> {
     let Spec { to, from, rounding, ftz, sat, satfinite, relu } = *spec;
     let cvt = convert::Cvt::new(to, from, rounding, ftz, sat, satfinite, relu)?;
+    (from == Type::F32 && cvt.makes_two()).then_some(())?;
     Some(Box::new(move |[a, b, ..]| cvt.apply2(a, b)))
 }
 
