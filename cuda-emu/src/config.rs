@@ -18,6 +18,14 @@ pub struct Failure {
     pub code: CUresult,
 }
 
+impl Failure {
+    /// Whether this call of the function with this exported name is meant.
+    pub(crate) fn fits(&self, name: &str, count: u64) -> bool {
+        let named = self.name == name || self.name == crate::driver::base(name);
+        named && (self.nth == 0 || self.nth == count)
+    }
+}
+
 /// What becomes of a bare float `mul` whose result only a bare `add` or `sub` takes. The PTX manual
 /// leaves it to ptxas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +37,30 @@ pub enum Contraction {
     /// They become one `fma`, where both are in one basic block under one guard. Which pairs ptxas
     /// takes is not documented: a GPU may still differ in the last bit.
     Always,
+}
+
+/// What is checked of kernels and of the program, beyond what always is: nothing unless set.
+///
+/// What a checker finds it writes to standard error and keeps for [`findings`](crate::findings). The calls of
+/// the driver answer as ever.
+///
+/// A race may be missed, but none is invented, and so with the other two. What is not looked at:
+/// - races between launches, and with the host;
+/// - the scopes of fences and atomics: `.cta` orders between blocks, too;
+/// - local memory, parameters, and arrays that the host has registered, pinned or managed: its own writes
+///   are not seen, so those count as written;
+/// - of a word that many use without order, more than the last 16 accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checks {
+    /// Two accesses of shared or device memory by one launch, of which one writes, and that no barrier, fence,
+    /// atomic or wait orders. Relaxed, volatile and atomic accesses don't race with each other, nor do writes of
+    /// one value. Launches then run on one worker.
+    pub race: bool,
+    /// Reads of device or shared memory that nothing has written: by kernels, and by copies to the host.
+    pub init: bool,
+    /// What a context holds when it is destroyed, and the process when it ends: memory, streams, events,
+    /// modules, graphs and contexts that were created, with the calls that made them.
+    pub leak: bool,
 }
 
 /// What the software device is like, and how it behaves.
@@ -48,6 +80,7 @@ pub struct Config {
     pub(crate) heap: u64,
     pub(crate) stack: u32,
     pub(crate) contraction: Contraction,
+    pub(crate) checks: Checks,
 }
 
 static INSTALLED: Mutex<Option<Config>> = Mutex::new(None);
@@ -67,6 +100,7 @@ impl Default for Config {
             heap: 8 << 20,
             stack: 16 << 10,
             contraction: Contraction::Never,
+            checks: Checks::default(),
         }
     }
 }
@@ -80,9 +114,10 @@ impl Config {
 
     /// The defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
     /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
-    /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_MEMORY`, `_HEAP` and
-    /// `_STACK` (bytes; `K`, `M` and `G` multiply by powers of 1024). A value that cannot be read is
-    /// reported on standard error and changes nothing.
+    /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_CHECK` (`race`, `init`,
+    /// `leak`, or several with commas), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
+    /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
+    /// changes nothing.
     #[must_use]
     pub fn from_env() -> Self {
         let mut config = Self::default();
@@ -137,6 +172,10 @@ impl Config {
         });
         read("CUDA_EMU_CONTRACT", &mut |config, text| {
             config.contraction = contraction(text)?;
+            Some(())
+        });
+        read("CUDA_EMU_CHECK", &mut |config, text| {
+            config.checks = checks(text)?;
             Some(())
         });
         config
@@ -237,6 +276,13 @@ impl Config {
         self.contraction = contraction;
         self
     }
+
+    /// What is checked; nothing unless set. [`findings`](crate::findings) tells.
+    #[must_use]
+    pub fn check(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
 }
 
 /// More would have no distinct PCI address.
@@ -249,6 +295,16 @@ fn contraction(text: &str) -> Option<Contraction> {
         "always" => Some(Contraction::Always),
         _ => None,
     }
+}
+
+/// `race`, `init`, `leak`, or several with commas.
+fn checks(text: &str) -> Option<Checks> {
+    text.split(',').try_fold(Checks::default(), |all, word| match word {
+        "race" => Some(Checks { race: true, ..all }),
+        "init" => Some(Checks { init: true, ..all }),
+        "leak" => Some(Checks { leak: true, ..all }),
+        _ => None,
+    })
 }
 
 /// `name:n:code`.
@@ -287,7 +343,9 @@ fn default_memory() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CUresult, Config, Contraction, Failure, bytes, contraction, failure};
+    use super::{
+        CUresult, Checks, Config, Contraction, Failure, bytes, checks, contraction, failure,
+    };
 
     #[test]
     fn sizes_have_units() {
@@ -315,6 +373,17 @@ mod tests {
         assert_eq!(contraction("never"), Some(Contraction::Never));
         assert_eq!(contraction("always"), Some(Contraction::Always));
         assert_eq!(contraction("Always"), None);
+    }
+
+    #[test]
+    fn checks_are_named() {
+        let all = Checks { race: true, init: true, leak: true };
+        assert_eq!(checks("race"), Some(Checks { race: true, ..Checks::default() }));
+        assert_eq!(checks("init,race"), Some(Checks { leak: false, ..all }));
+        assert_eq!(checks("leak,race,init"), Some(all));
+        for wrong in ["", "race,", "leaks", "race init"] {
+            assert_eq!(checks(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

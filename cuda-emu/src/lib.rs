@@ -44,8 +44,12 @@ pub mod space;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-pub use config::{Config, Contraction, Failure};
-pub use driver::{Ledger, fault_report, ledger, reseed, resolve, support};
+pub use config::{Checks, Config, Contraction, Failure};
+pub use driver::{
+    Interleaving, Ledger, Moment, Watch, fault_report, interleaving, ledger, reseed, resolve,
+    support, watch,
+};
+pub use exec::check::finding::{Check, Finding, findings};
 
 /// The software device as a driver for the crates above `cuda-sys`: always the same table.
 #[must_use]

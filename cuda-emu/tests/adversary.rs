@@ -121,6 +121,25 @@ fn asking_again_and_again_comes_to_an_end() {
 }
 
 #[test]
+fn asking_does_not_wait_for_a_host_function_that_waits_for_the_host() {
+    static GATE: Mutex<()> = Mutex::new(());
+    extern "C" fn pass(_: *mut c_void) {
+        drop(GATE.lock());
+    }
+
+    let _alone = start();
+    let stream = stream(1);
+    let closed = GATE.lock();
+    ok!(cuLaunchHostFunc(stream, Some(pass), ptr::null_mut()));
+    for _ in 0..3 {
+        assert_eq!(call!(cuStreamQuery(stream)), cuda_sys::CUresult::CUDA_ERROR_NOT_READY);
+    }
+    drop(closed);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(call!(cuStreamQuery(stream)), common::SUCCESS);
+}
+
+#[test]
 fn a_host_that_waits_in_its_own_way_is_not_left_alone() {
     let _alone = start();
     let stream = stream(1);

@@ -1,7 +1,8 @@
-//! One process, many seeds: graphs among streams in any legal order, and each order again.
+//! One process, many seeds: graphs among streams in any legal order, each order again, and what
+//! tells them apart.
 
 use core::ffi::c_void;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::Mutex;
 
@@ -53,6 +54,7 @@ fn branches_run_in_any_legal_order_and_each_seed_again() {
     context();
     let (one, other) = (stream(1), stream(1));
     let exec = diamond(one, other);
+    assert_eq!(cuda_emu::interleaving(), None, "no seed is set");
     let play = |seed: u64| {
         assert!(cuda_emu::reseed(Some(seed)));
         enqueue(other, 5);
@@ -70,14 +72,23 @@ fn branches_run_in_any_legal_order_and_each_seed_again() {
         assert_eq!(all.len(), 6, "{all:?}");
         assert!(at(1) < at(2) && at(1) < at(3) && at(2) < at(4) && at(3) < at(4), "{all:?}");
         assert!(at(5) < at(6), "{all:?}");
-        all
+        let interleaving = cuda_emu::interleaving().expect("a seed is set");
+        assert_eq!(interleaving.operations, 6, "the host functions");
+        assert!(interleaving.choices > 0);
+        (all, interleaving.order)
     };
-    let orders: Vec<Vec<usize>> = (0..200).map(play).collect();
+    let orders: Vec<(Vec<usize>, u64)> = (0..200).map(play).collect();
     for seed in [0, 7, 199, 63] {
         assert_eq!(play(seed), orders[seed as usize], "seed {seed}");
     }
-    let different: HashSet<&Vec<usize>> = orders.iter().collect();
+    // One fingerprint for each order that the host functions saw, and another one for each other.
+    let prints: HashMap<&Vec<usize>, u64> =
+        orders.iter().map(|(order, print)| (order, *print)).collect();
+    assert!(orders.iter().all(|(order, print)| prints[order] == *print));
+    let different: HashSet<u64> = prints.values().copied().collect();
+    assert_eq!(different.len(), prints.len());
     assert!(different.len() > 10, "{} orders", different.len());
+    let orders: Vec<Vec<usize>> = orders.into_iter().map(|(order, _)| order).collect();
     assert!(
         orders.iter().any(
             |order| order.iter().position(|&of| of == 2) < order.iter().position(|&of| of == 3)
@@ -94,6 +105,7 @@ fn branches_run_in_any_legal_order_and_each_seed_again() {
     assert!(!cuda_emu::reseed(None), "a stream captures");
     ok!(cuGraphDestroy(end(one)));
     assert!(cuda_emu::reseed(None));
+    assert_eq!(cuda_emu::interleaving(), None);
     ok!(cuGraphLaunch(exec, one));
     let begun = std::time::Instant::now();
     while ORDER.lock().expect("nobody panics with it").len() < 4 {

@@ -19,6 +19,7 @@ pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
         cc: (major, minor),
         total_memory: config.memory,
         contract: config.contraction == Contraction::Always,
+        checks: config.checks,
         ..DeviceInfo::default()
     }
 }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cuda_sys::CUresult;
 
 use super::process::{Process, initialised};
+use super::watch::{self, Moment, Planted};
 use crate::config::Config;
 
 /// What a call comes to.
@@ -55,7 +56,22 @@ unsafe impl Sync for Entry {}
 // SAFETY: as above.
 unsafe impl Send for Entry {}
 
+/// A call of the program: the how manieth of its function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Made {
+    name: &'static str,
+    count: u64,
+}
+
+impl core::fmt::Display for Made {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "call {} of {}", self.count, self.name)
+    }
+}
+
 thread_local! {
+    /// The call that is under way.
+    static CURRENT: Cell<Option<Made>> = const { Cell::new(None) };
     /// Whether NULL means this thread's own stream, in the call that is under way.
     static PER_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread runs a host function, which must not call the driver.
@@ -97,6 +113,11 @@ pub(super) fn is_per_thread() -> bool {
     PER_THREAD.get()
 }
 
+/// The call that is under way on this thread, while leaks are looked for.
+pub(super) fn made() -> Option<Made> {
+    if Config::active().checks.leak { CURRENT.get() } else { None }
+}
+
 /// Runs the body of a function.
 pub(super) fn enter(
     call: &Call,
@@ -105,12 +126,18 @@ pub(super) fn enter(
     body: impl FnOnce() -> Answer,
 ) -> CUresult {
     let count = call.count.fetch_add(1, Ordering::Relaxed) + 1;
+    let planted = watch::count(call.name);
+    CURRENT.set(Some(Made { name: call.name, count }));
     let guarded = || {
         if let Some(code) = injected(call.name, count) {
             return Err(code);
         }
-        allowed(needs)?;
-        body()
+        match planted {
+            Some(Planted { code, moment: Moment::Before }) => return Err(code),
+            _ => allowed(needs)?,
+        }
+        body()?;
+        planted.map_or(Ok(()), |planted| Err(planted.code))
     };
     // The body's state is behind locks that are taken over from whoever panicked.
     let result = catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|_| {
@@ -147,11 +174,7 @@ pub(super) fn process() -> Answer<&'static Process> {
 /// Whether the configuration makes this call fail, and how.
 fn injected(name: &str, count: u64) -> Option<CUresult> {
     let failures = &Config::active().failures;
-    let hit = |asked: &str| asked == name || asked == super::table::base(name);
-    failures
-        .iter()
-        .find(|failure| hit(&failure.name) && (failure.nth == 0 || failure.nth == count))
-        .map(|failure| failure.code)
+    failures.iter().find(|failure| failure.fits(name, count)).map(|failure| failure.code)
 }
 
 /// Writes a line to the call log, if there is one.

@@ -131,7 +131,14 @@ impl State {
         if found { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    fn begin_capture(&mut self, stream: u64, mode: u32, graph: u64, tail: Vec<u64>) -> Answer {
+    /// Begins a capture to `graph`, behind the nodes of `tail` if it is the user's.
+    fn begin_capture(
+        &mut self,
+        stream: u64,
+        mode: u32,
+        graph: u64,
+        tail: Option<Vec<u64>>,
+    ) -> Answer {
         let this = self.objects.streams.get(stream)?;
         if mode > RELAXED {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -144,8 +151,10 @@ impl State {
         }
         let id = self.objects.fresh_id();
         let thread = thread::current().id();
-        let capture = Capture { graph, id, mode, origin: stream, thread, invalid: false };
+        let (origin, made) = (stream, tail.is_none());
+        let capture = Capture { graph, made, id, mode, origin, thread, invalid: false };
         let capture = self.objects.captures.insert(capture);
+        let tail = tail.unwrap_or_default();
         self.objects.streams.get_mut(stream)?.capture = Some((capture, tail));
         Ok(())
     }
@@ -161,9 +170,15 @@ impl State {
         if capture.mode != RELAXED && capture.thread != thread::current().id() {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
-        let (graph, invalid) = (capture.graph, capture.invalid);
+        self.finish_capture(number, &tail)
+    }
+
+    /// Forgets a capture whose stream has got to `tail`, and answers its graph.
+    fn finish_capture(&mut self, number: u64, tail: &[u64]) -> Answer<u64> {
+        let capture = self.objects.captures.get(number)?;
+        let (graph, invalid, made) = (capture.graph, capture.invalid, capture.made);
         // Streams that were drawn in must have been joined: all their nodes lie before the tail.
-        let before = self.ancestors(&tail);
+        let before = self.ancestors(tail);
         let mut unjoined = false;
         for other in self.objects.streams.values_mut() {
             if let Some((of, nodes)) = &other.capture
@@ -180,13 +195,27 @@ impl State {
             }
         }
         if invalid || unjoined {
-            self.remove_graph(graph);
+            if made {
+                self.remove_graph(graph);
+            }
             return Err(match invalid {
                 true => CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
                 false => CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
             });
         }
         Ok(graph)
+    }
+
+    /// Ends what a stream that goes has begun to capture: nobody else can.
+    pub(super) fn abandon_capture(&mut self, stream: u64) {
+        let Ok(this) = self.objects.streams.get(stream) else { return };
+        let Some((number, tail)) = this.capture.clone() else { return };
+        match self.objects.captures.get_mut(number) {
+            Ok(capture) if capture.origin == stream => capture.invalid = true,
+            _ => return self.invalidate(number),
+        }
+        // That it fails is known.
+        let _ = self.finish_capture(number, &tail);
     }
 
     /// A stream's capture status and id.
@@ -208,7 +237,7 @@ fn begin(stream: CUstream, mode: u32) -> Answer {
     let mut state = process()?.lock();
     let stream = state.stream(stream)?;
     let graph = state.new_graph();
-    let begun = state.begin_capture(stream, mode, graph, Vec::new());
+    let begun = state.begin_capture(stream, mode, graph, None);
     if begun.is_err() {
         state.remove_graph(graph);
     }
@@ -283,7 +312,7 @@ functions! {
         let mut state = process()?.lock();
         let stream = state.stream(stream)?;
         state.objects.graphs.get(number(graph))?;
-        state.begin_capture(stream, mode.0, number(graph), nodes)
+        state.begin_capture(stream, mode.0, number(graph), Some(nodes))
     }
     Device fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) {
         let mut state = process()?.lock();

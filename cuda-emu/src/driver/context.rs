@@ -99,6 +99,9 @@ impl State {
     /// Takes everything away that lives in a context.
     fn empty_context(&mut self, process: &Process, context: u64) {
         let objects = &mut self.objects;
+        if process.config.checks.leak {
+            objects.report_leaks(context);
+        }
         objects.streams.retain(|_, stream| stream.context != context);
         objects.events.retain(|_, event| event.context != context);
         objects.functions.retain(|_, function| function.context != context);

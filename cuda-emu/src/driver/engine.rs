@@ -16,6 +16,7 @@ use cuda_sys::CUresult;
 
 use super::call::Answer;
 use super::conditional::Conditions;
+use super::interleaving::{Interleaving, Place, Trace};
 use super::process::{Locked, Process, State};
 use super::work::{Outcome, Work, perform};
 use crate::config::Config;
@@ -53,6 +54,8 @@ struct Op {
     /// Dependencies that are not done.
     missing: usize,
     dependents: Vec<u64>,
+    /// Where it is in the [`Trace`], if there is one.
+    place: Place,
 }
 
 /// What is enqueued and not done.
@@ -76,8 +79,12 @@ pub(super) struct Engine {
     asked: bool,
     random: Option<u64>,
     seed: Option<u64>,
+    /// Kept while there is a seed.
+    trace: Trace,
     /// Pieces of work that threads are doing.
     running: usize,
+    /// Whether what the adversary is doing is a function of the host's.
+    calling: bool,
 }
 
 impl Engine {
@@ -95,8 +102,14 @@ impl Engine {
             // A state of zero would stay zero.
             self.random = seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
             (self.seed, self.credits, self.asked) = (seed, 0, false);
+            self.trace = Trace::default();
         }
         idle
+    }
+
+    /// The order since the seed was set, if one is.
+    pub(super) fn interleaving(&self) -> Option<Interleaving> {
+        self.random.map(|_| self.trace.so_far)
     }
 
     /// Enqueues work behind other work, and answers its number. What is done already is no
@@ -124,7 +137,8 @@ impl Engine {
             }
         }
         let (scope, dependents) = (scope.cloned(), Vec::new());
-        let op = Op { work, context, stream, scope, since: None, missing, dependents };
+        let place = if self.random.is_some() { self.trace.place(stream) } else { (0, 0) };
+        let op = Op { work, context, stream, scope, since: None, missing, dependents, place };
         self.ops.insert(number, op);
         if missing == 0 {
             self.ready.insert(number);
@@ -162,6 +176,7 @@ impl Engine {
                 return None;
             }
             Some(random) if idle || wanted => {
+                self.trace.draws(self.ready.len());
                 let choice = next(random) as usize % self.ready.len();
                 *self.ready.iter().nth(choice)?
             }
@@ -170,6 +185,7 @@ impl Engine {
         self.ready.remove(&number);
         let turn = self.turn(number)?;
         self.running += 1;
+        self.calling = matches!(turn.work, Work::Host(..) | Work::Callback(..));
         Some((number, turn))
     }
 
@@ -221,6 +237,9 @@ impl Engine {
         self.credits = self.credits.saturating_sub(1);
         self.retry();
         let Some(op) = self.ops.remove(&number) else { return };
+        if self.random.is_some() {
+            self.trace.ran(op.place, &op.work);
+        }
         for dependent in op.dependents {
             if let Some(op) = self.ops.get_mut(&dependent) {
                 op.missing = op.missing.saturating_sub(1);
@@ -437,7 +456,13 @@ impl Process {
             state.engine.queried.extend(numbers);
             self.work.notify_all();
             while state.engine.credits > 0 && pending(&state) {
-                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let (after, timeout) =
+                    self.done.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                state = after;
+                // A function that waits for whoever asks here would never come to its end.
+                if timeout.timed_out() && state.engine.calling && state.engine.running > 0 {
+                    break;
+                }
             }
             state.engine.credits = 0;
         }

@@ -16,6 +16,8 @@ use super::work::Work;
 /// A capture that is under way.
 pub(super) struct Capture {
     pub(super) graph: u64,
+    /// Whether the graph was made for the capture, and is nobody's if that fails.
+    pub(super) made: bool,
     pub(super) id: u64,
     pub(super) mode: u32,
     /// The stream that it was begun on.

@@ -80,12 +80,17 @@ pub(super) unsafe fn parameters(
         // SAFETY: the list goes on behind a key's value.
         at = unsafe { at.add(2) };
     }
-    if size < bytes || buffer.is_null() && bytes > 0 {
+    // Null alone would do for no parameters; a size of zero is none, as the driver has it.
+    if buffer.is_null() && size > 0 || size == 0 && bytes > 0 {
         return Err(invalid);
     }
-    if bytes > 0 {
-        // SAFETY: the buffer has `size` bytes, which is enough.
-        packed.copy_from_slice(unsafe { core::slice::from_raw_parts(buffer, bytes) });
+    // The driver takes less than the parameters have, and says nothing of the rest: zeroes here.
+    let Some(given) = packed.get_mut(..size) else {
+        return Err(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    };
+    if size > 0 {
+        // SAFETY: the buffer has `size` bytes.
+        given.copy_from_slice(unsafe { core::slice::from_raw_parts(buffer, size) });
     }
     Ok(packed)
 }

@@ -46,18 +46,13 @@ pub fn ledger() -> Ledger {
         let of = objects.allocations.values().filter(|known| kinds.contains(&known.kind));
         of.fold((0, 0), |(count, bytes), known| (count + 1, bytes + known.bytes))
     };
-    let own = |stream: &super::objects::Stream| {
-        stream.legacy || {
-            let context = objects.contexts.get(stream.context);
-            let thread = context.map(|context| context.per_thread.values());
-            thread.is_ok_and(|mut all| {
-                all.any(|&known| objects.streams.get(known).is_ok_and(|it| it.id == stream.id))
-            })
-        }
-    };
     Ledger {
         contexts: objects.contexts.iter().filter(|(_, known)| known.active).count(),
-        streams: objects.streams.iter().filter(|(_, stream)| !own(stream)).count(),
+        streams: objects
+            .streams
+            .iter()
+            .filter(|(_, stream)| !objects.comes_with_context(stream))
+            .count(),
         events: objects.events.len(),
         modules: objects.modules.len(),
         libraries: objects.libraries.len(),

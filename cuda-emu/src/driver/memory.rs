@@ -7,7 +7,7 @@ use cuda_sys::{
     CUflushGPUDirectRDMAWritesTarget, CUmem_advise, CUmemLocation, CUresult, CUstream,
 };
 
-use super::call::{Answer, functions, process, put, put_if_wanted};
+use super::call::{self, Answer, functions, process, put, put_if_wanted};
 use super::objects::{Allocation, number};
 use super::process::{Locked, Process, State};
 use super::stream::submit;
@@ -52,7 +52,8 @@ impl State {
 
 impl Allocation {
     pub(super) fn new(context: u64, kind: Kind, bytes: u64, flags: u32) -> Self {
-        Self { context, kind, bytes, pool: 0, flags, freed: false, sync_memops: false }
+        let (pool, freed, sync_memops, made) = (0, false, false, call::made());
+        Self { context, kind, bytes, pool, flags, freed, sync_memops, made }
     }
 }
 

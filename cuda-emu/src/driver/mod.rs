@@ -22,8 +22,10 @@ mod graph_memory;
 mod graph_nodes;
 mod graph_params;
 mod graph_run;
+mod interleaving;
 mod jit;
 mod launch;
+mod leaks;
 mod ledger;
 mod library;
 mod memory;
@@ -42,9 +44,14 @@ mod refused_other;
 mod stream;
 mod table;
 mod userobject;
+mod watch;
 mod work;
 
+pub(crate) use table::base;
+
+pub use interleaving::{Interleaving, interleaving};
 pub use ledger::{Ledger, fault_report, ledger};
 pub use names::resolve;
 pub use process::reseed;
 pub use table::support;
+pub use watch::{Moment, Watch, watch};

@@ -9,7 +9,7 @@ use std::time::Instant;
 use cuda_sys::CUresult;
 
 use super::bridge::{EntryId, Heap, Program};
-use super::call::Answer;
+use super::call::{self, Answer, Made};
 use super::graph::{Capture, Graph, GraphExec, Node};
 use super::graph_memory::GraphMemory;
 use crate::space::Kind;
@@ -19,18 +19,23 @@ use crate::space::Kind;
 pub(super) struct Handles<T> {
     next: u64,
     map: HashMap<u64, T>,
+    /// The calls that made them, while leaks are looked for.
+    made: HashMap<u64, Made>,
     unknown: CUresult,
 }
 
 impl<T> Handles<T> {
     /// Handles of a kind, whose number makes them differ from those of others.
     fn new(kind: u64, unknown: CUresult) -> Self {
-        Self { next: (0x5e0 + kind) << 32, map: HashMap::new(), unknown }
+        Self { next: (0x5e0 + kind) << 32, map: HashMap::new(), made: HashMap::new(), unknown }
     }
 
     pub(super) fn insert(&mut self, object: T) -> u64 {
         self.next += 16;
         self.map.insert(self.next, object);
+        if let Some(made) = call::made() {
+            self.made.insert(self.next, made);
+        }
         self.next
     }
 
@@ -43,11 +48,18 @@ impl<T> Handles<T> {
     }
 
     pub(super) fn remove(&mut self, handle: u64) -> Answer<T> {
+        self.made.remove(&handle);
         self.map.remove(&handle).ok_or(self.unknown)
     }
 
     pub(super) fn retain(&mut self, mut keep: impl FnMut(u64, &mut T) -> bool) {
         self.map.retain(|&handle, object| keep(handle, object));
+        self.made.retain(|handle, _| self.map.contains_key(handle));
+    }
+
+    /// The call that made one, while leaks are looked for.
+    pub(super) fn made(&self, handle: u64) -> Option<Made> {
+        self.made.get(&handle).copied()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
@@ -213,6 +225,8 @@ pub(super) struct Allocation {
     /// Whether a stream-ordered free is under way.
     pub(super) freed: bool,
     pub(super) sync_memops: bool,
+    /// The call that made it, while leaks are looked for.
+    pub(super) made: Option<Made>,
 }
 
 /// A primary context and how often it is retained.

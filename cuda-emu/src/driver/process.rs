@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use cuda_sys::CUresult;
 
@@ -56,6 +56,9 @@ pub(super) fn initialise() -> Answer {
             static STARTED: OnceLock<Answer> = OnceLock::new();
             *STARTED.get_or_init(|| {
                 watch_fork();
+                if process.config.checks.leak {
+                    super::leaks::watch_exit();
+                }
                 engine::start(process)
             })
         }
@@ -75,6 +78,9 @@ impl Process {
         }
         let space = Space::new().map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         space.set_limit(config.memory);
+        if config.checks.init {
+            space.note_writes();
+        }
         let graph_high = devices.iter().map(|_| AtomicU64::new(0)).collect();
         let state = State { objects: Objects::new(devices.len()), engine: Engine::new(config) };
         Ok(Self {
@@ -93,6 +99,15 @@ impl Process {
 
     pub(super) fn lock(&self) -> Locked<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, unless another thread has it.
+    pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Fails with the fault's code once there was one.
@@ -156,7 +171,8 @@ impl Process {
 }
 
 /// Begins anew with another seed, or as the eager engine: from here on the same calls give the
-/// same order, as in a new process. See [`Config::seed`]. Answers whether it did: only after
+/// same order, as in a new process, and [`interleaving`](crate::interleaving) begins anew. See
+/// [`Config::seed`]. Answers whether it did: only after
 /// `cuInit`, while no work is enqueued and no stream captures, and before a fault.
 pub fn reseed(seed: Option<u64>) -> bool {
     let Some(process) = initialised() else { return false };

@@ -84,9 +84,8 @@ fn destroy(stream: CUstream) -> Answer {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
     let stream = number(stream);
-    if let Some((capture, _)) = state.objects.streams.get(stream)?.capture.clone() {
-        state.invalidate(capture);
-    }
+    state.objects.streams.get(stream)?;
+    state.abandon_capture(stream);
     let this = state.objects.streams.get(stream)?;
     // What the NULL stream does next waits for the work of this one, too.
     let (context, tail, blocking) = (this.context, this.tail, this.blocking());

@@ -66,7 +66,7 @@ pub(super) fn address(name: &str) -> *const c_void {
 }
 
 /// A name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
-pub(super) fn base(name: &str) -> &str {
+pub(crate) fn base(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
         _ => name,

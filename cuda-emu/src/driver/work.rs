@@ -13,6 +13,8 @@ use super::engine::Turn;
 use super::graph_memory::GraphMemory;
 use super::objects::handle;
 use super::process::Process;
+use crate::exec::Report;
+use crate::exec::check::finding::{Check, Finding, note};
 
 /// A pointer of the user's that goes back to the user.
 #[derive(Debug, Clone, Copy)]
@@ -224,6 +226,9 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
         return fault;
     }
     let to = host::<u8>(copy.to);
+    let to_host = || process.space.find(copy.to).is_none_or(|region| region.kind.on_host());
+    let from_device = matches!(copy.from, Source::At(_, true));
+    let reads = (from_device && process.space.written().is_some()).then(to_host);
     for slice in 0..copy.slices {
         for row in 0..copy.rows {
             // SAFETY: device memory was found in the table just now, and host memory is the
@@ -234,9 +239,31 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
                 let to = to.add(slice * copy.to_pitch.1 + row * copy.to_pitch.0);
                 ptr::copy(from, to, copy.width);
             }
+            let to = copy.to + (slice * copy.to_pitch.1 + row * copy.to_pitch.0) as u64;
+            let from = from as u64 + (slice * copy.from_pitch.1 + row * copy.from_pitch.0) as u64;
+            match reads {
+                None => process.space.wrote(to, copy.width as u64),
+                Some(to_host) => moved(process, from, to, copy.width as u64, to_host),
+            }
         }
     }
     Outcome::Done
+}
+
+/// Initcheck of a copy of device memory: what the host gets must have been written; between pieces of
+/// device memory what was not written stays so.
+fn moved(process: &Process, from: u64, to: u64, bytes: u64, to_host: bool) {
+    let Some(written) = process.space.written() else { return };
+    if !to_host {
+        return written.copy(from, to, bytes);
+    }
+    if let Some(first) = written.first_unwritten(from, bytes) {
+        let place = process.space.describe(first);
+        let what = format!("copy to the host of {bytes} bytes that nothing has written: {place}");
+        let access = Report { what, address: Some(first), ..Report::default() };
+        note(Finding { check: Check::Init, access, other: None, count: 1 });
+    }
+    written.mark(to, bytes);
 }
 
 fn run_fill(process: &Process, fill: &Fill) -> Outcome {
@@ -249,6 +276,9 @@ fn run_fill(process: &Process, fill: &Fill) -> Outcome {
     }
     for row in 0..fill.rows {
         let at = host::<u8>(fill.at).wrapping_add(row * fill.pitch);
+        process
+            .space
+            .wrote(fill.at + (row * fill.pitch) as u64, fill.width as u64 * u64::from(fill.size));
         // SAFETY: the row lies in a region of the table; its start was checked to be aligned when
         // the work was enqueued.
         unsafe {
@@ -297,5 +327,6 @@ fn store(process: &Process, address: u64, value: u64, bytes: u8) -> Outcome {
             _ => AtomicU64::from_ptr(host(address)).store(value, Ordering::Release),
         }
     }
+    process.space.wrote(address, u64::from(bytes));
     Outcome::Done
 }

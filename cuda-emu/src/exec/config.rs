@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::builtins::heap::Heap;
 use super::program::EntryId;
+use crate::config::Checks;
 use crate::space::Space;
 
 /// What programs and launches must know of the device.
@@ -30,6 +31,8 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// Whether bare float `mul` and `add` are fused when a program is loaded.
     pub contract: bool,
+    /// What is checked of the kernels that are loaded.
+    pub checks: Checks,
 }
 
 impl Default for DeviceInfo {
@@ -45,6 +48,7 @@ impl Default for DeviceInfo {
             shared_optin: 227 << 10,
             total_memory: 16 << 30,
             contract: false,
+            checks: Checks::default(),
         }
     }
 }

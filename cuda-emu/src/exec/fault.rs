@@ -75,6 +75,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         writeln!(f, "{}", self.what)?;
+        if self.kernel.is_empty() {
+            return Ok(());
+        }
         write!(f, "  in kernel {}", self.kernel)?;
         if let Some(function) = &self.function {
             write!(f, ", function {function}")?;
@@ -94,6 +97,14 @@ impl Machine<'_> {
     /// Ends the launch, because of a lane at the current instruction.
     #[cold]
     pub(crate) fn fail(&mut self, code: Code, lane: usize, what: String) -> Flow {
+        let report = Box::new(self.report(lane, what));
+        self.fault = Some(Fault { code: code.result(), report });
+        Flow::Fault
+    }
+
+    /// What a report says of a lane at the current instruction.
+    #[cold]
+    pub(crate) fn report(&self, lane: usize, what: String) -> Report {
         let program = self.job.program;
         let (ptx_line, loc) = self.code.lines.get(self.pc as usize).copied().unwrap_or_default();
         let entry = program.function_of(self.job.entry);
@@ -101,7 +112,7 @@ impl Machine<'_> {
         let here = self.warp.frame(self.frame).map_or(entry, |f| f.function);
         let tid = self.job.tids.get(self.warp.index as usize);
         let thread = |at: usize| tid.map_or(0, |tid| tid[at][lane & 31]);
-        let report = Report {
+        Report {
             function: (here != entry).then(|| program.code(here).name.clone()),
             kernel,
             block: self.block.index,
@@ -110,9 +121,7 @@ impl Machine<'_> {
             what,
             ptx_line,
             source: loc.and_then(|loc| program.source(here, loc)),
-        };
-        self.fault = Some(Fault { code: code.result(), report: Box::new(report) });
-        Flow::Fault
+        }
     }
 
     /// Ends the launch because of an access of memory.

@@ -18,6 +18,9 @@ use crate::space::Region;
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
+/// How much dearer a poll is while accesses are watched, by one worker.
+const WATCHED_POLLS: i64 = 32;
+
 /// What only the driver knows of a launch.
 pub(crate) struct Around<'a> {
     /// Sets a condition of the graph that the launch is part of; false if there is no such one.
@@ -91,6 +94,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) block: Block,
     pub(crate) job: &'a Job<'a>,
     pub(crate) fault: Option<Fault>,
+    /// What racecheck knows of device memory; `None` while nothing is checked.
+    pub(crate) global: Option<Box<super::check::GlobalCheck>>,
     /// Instructions, counted once for each active lane.
     pub(crate) lane_instructions: u64,
     /// Registers of frames that are not in use, by function.
@@ -144,7 +149,8 @@ impl Machine<'_> {
     /// Takes from the time slice for an access by which a thread may wait for another.
     #[inline]
     pub(crate) fn poll(&mut self, cost: i64) {
-        self.fuel -= cost;
+        // Each poll takes long while it is watched, and there is nobody else who could make it succeed.
+        self.fuel -= if self.global.is_some() { cost * WATCHED_POLLS } else { cost };
         self.polled = true;
     }
 

@@ -8,6 +8,7 @@
 
 mod block;
 mod builtins;
+pub(crate) mod check;
 mod config;
 mod contract;
 mod control;

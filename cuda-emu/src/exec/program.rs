@@ -16,7 +16,7 @@ use super::decode::{self, Code, Context};
 use super::inst::Isa;
 use super::memory::CODE_BASE;
 use crate::space::{Kind, Space};
-use check::{check, check_opcodes};
+use check::{MOST_LOCAL, check, check_opcodes, check_sizes};
 use variables::{SharedVariable, shared_variables, write_initial};
 
 /// A kernel of a program.
@@ -89,6 +89,11 @@ impl Drop for Program {
     }
 }
 
+/// The next multiple of `align`. One that is no number is larger than all shared memory: the launch is refused.
+fn above(end: u32, align: u32) -> u32 {
+    end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
+}
+
 fn error(code: CUresult, log: impl Into<String>) -> LoadError {
     LoadError { code, log: log.into() }
 }
@@ -105,6 +110,7 @@ impl Program {
             ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
         check(&module, device)?;
         check_opcodes(&module)?;
+        check_sizes(&module)?;
         if device.contract {
             for at in 0..module.functions.len() {
                 if let Some(fused) = contract(&module, &module.functions[at]) {
@@ -130,6 +136,7 @@ impl Program {
             isa: Isa::detect(),
             globals: &addresses,
             shared: &shared,
+            watched: device.checks.race || device.checks.init,
             sites: 0,
         };
         for (number, function) in module.functions.iter().enumerate() {
@@ -300,7 +307,7 @@ impl Program {
             let Some(variable) = variables.get(number as usize).filter(|v| !v.dynamic) else {
                 continue;
             };
-            let start = end.next_multiple_of(variable.align.max(1));
+            let start = above(end, variable.align);
             offsets[number as usize] = start;
             end = start.saturating_add(variable.bytes);
         }
@@ -311,7 +318,7 @@ impl Program {
             .filter_map(|&number| variables.get(number as usize))
             .map(|v| v.align)
             .fold(1, u32::max);
-        let start = end.next_multiple_of(align);
+        let start = above(end, align);
         for &number in used.iter().filter(dynamic) {
             offsets[number as usize] = start;
         }
@@ -378,7 +385,8 @@ impl Program {
     pub(crate) fn local_bytes(&self, entry: EntryId, stack: u32) -> u32 {
         let entry = self.get(entry);
         let stack = if entry.calls { stack } else { 0 };
-        entry.local_bytes.saturating_add(stack).next_multiple_of(16)
+        // The kernel's own variables fit. A call that does not is a fault when it is made.
+        entry.local_bytes.saturating_add(stack).min(MOST_LOCAL).next_multiple_of(16)
     }
 
     pub(crate) fn shared_offsets(&self, entry: EntryId) -> &[u32] {

@@ -8,14 +8,16 @@ mod reserve;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use reserve::{PAGE, Reserve};
 use table::Table;
+use written::Written;
 
 /// Bytes between two regions, at the least: an index that is off by one is off every region.
 pub const GAP: u64 = PAGE;
@@ -134,6 +136,8 @@ pub struct Space {
     next_id: AtomicU64,
     /// Bytes of memory of each device.
     limit: AtomicU64,
+    /// Which bytes were ever written, while that is checked.
+    written: OnceLock<Written>,
 }
 
 impl Space {
@@ -149,12 +153,48 @@ impl Space {
             epoch: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             limit: AtomicU64::new(u64::MAX),
+            written: OnceLock::new(),
         }))
     }
 
     /// Sets how much memory each device has, in bytes. What is allocated stays.
     pub fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on takes note of what is written. What is there already counts as written.
+    pub fn note_writes(&self) {
+        let table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.get_or_init(|| {
+            let (start, bytes) = reserve.range();
+            Written::new(start, bytes)
+        });
+        for region in table.all() {
+            written.mark(region.start, region.bytes());
+        }
+    }
+
+    /// Which bytes were written, while that is checked.
+    #[inline]
+    pub(crate) fn written(&self) -> Option<&Written> {
+        self.written.get()
+    }
+
+    /// Bytes were written by other means than a kernel.
+    pub fn wrote(&self, start: u64, bytes: u64) {
+        if let Some(written) = self.written() {
+            written.mark(start, bytes);
+        }
+    }
+
+    /// A region is new. The host writes its own memory unseen, and PTX gives variables a value.
+    fn begin(&self, region: &Region) {
+        let Some(written) = self.written() else { return };
+        match region.kind {
+            Kind::Device | Kind::Pool | Kind::Heap => written.clear(region.start, region.bytes()),
+            _ => written.mark(region.start, region.bytes()),
+        }
     }
 
     /// Allocates `bytes` (at least 1) bytes at a multiple of `align`, a power of two.
@@ -180,7 +220,9 @@ impl Space {
         let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         let start = reserve.take(bytes, align).ok_or(full)?;
         drop(reserve);
-        table.insert(self.region(start, bytes, kind, device));
+        let region = self.region(start, bytes, kind, device);
+        self.begin(&region);
+        table.insert(region);
         Ok(start)
     }
 
@@ -228,6 +270,7 @@ impl Space {
         let away = !table.overlaps(region.start, region.end);
         if away {
             Reserve::poison(region);
+            self.begin(region);
             table.insert(*region);
         }
         away

@@ -82,6 +82,11 @@ impl Reserve {
         Err(error)
     }
 
+    /// Where it begins, and its bytes.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.base, self.end - self.base)
+    }
+
     pub(super) fn contains(&self, address: u64) -> bool {
         (self.base..self.end).contains(&address)
     }

@@ -1,11 +1,14 @@
 //! The executor by itself: kernels in PTX, without the driver around it.
 
 mod approximate;
+mod checks;
 mod control;
 mod data;
 mod deterministic;
 mod device;
 mod faults;
+mod limits;
 mod progress;
 mod strict;
 mod tensor;
+mod untyped;

@@ -110,6 +110,58 @@ fn an_endless_kernel_times_out() {
     }
 }
 
+/// A loop through a barrier, for ever or until `flag` is not 0; `set` sets it, as block 1.
+const MEETINGS: &str = "
+    .version 8.0
+    .target sm_75
+    .address_size 64
+    .visible .entry endless(.param .u64 flag) {
+    again:
+        bar.sync 0;
+        bra again;
+    }
+    .visible .entry signal(.param .u64 flag) {
+        .reg .pred %p<3>;
+        .reg .b32 %r<3>;
+        .reg .b64 %rd<2>;
+        ld.param.u64 %rd1, [flag];
+        mov.u32 %r1, %ctaid.x;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra set;
+    again:
+        bar.sync 0;
+        ld.relaxed.gpu.u32 %r2, [%rd1];
+        setp.eq.u32 %p2, %r2, 0;
+        @%p2 bra again;
+        ret;
+    set:
+        st.relaxed.gpu.u32 [%rd1], 1;
+        ret;
+    }";
+
+#[test]
+fn meeting_at_a_barrier_for_ever_times_out() {
+    for workers in [1, 2] {
+        let mut device = Device::new(workers);
+        device.config.timeout = Some(Duration::from_millis(200));
+        let program = device.load(MEETINGS).unwrap_or_else(|e| panic!("{e}"));
+        let start = Instant::now();
+        let launched = device.launch(&program, "endless", shape(2, 64), &[0]);
+        let fault = launched.expect_err("it has no end");
+        assert_eq!(fault.code, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT, "{fault}");
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn a_block_that_meets_at_barriers_lets_others_begin() {
+    let device = Device::new(1);
+    let program = device.load(MEETINGS).unwrap_or_else(|e| panic!("{e}"));
+    let flag = device.upload(&[0i32]);
+    device.launch(&program, "signal", shape(2, 64), &[flag]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(device.download::<i32>(flag, 1), [1]);
+}
+
 #[test]
 fn a_barrier_that_nobody_completes_is_found() {
     each(|device, program, form| {
@@ -118,4 +170,55 @@ fn a_barrier_that_nobody_completes_is_found() {
         assert_eq!(fault.code, CUresult::CUDA_ERROR_LAUNCH_FAILED, "{form}: {fault}");
         assert!(fault.report.what.contains("40 at a barrier"), "{form}: {fault}");
     });
+}
+
+/// Odd lanes meet among themselves, one after the other, while the even ones wait for all; then the
+/// two halves of the warp, in one instruction with two masks; and all.
+const MASKS: &str = "
+    .version 8.0
+    .target sm_75
+    .address_size 64
+    .visible .entry masks(.param .u64 out) {
+        .reg .pred %p<4>;
+        .reg .b32 %r<10>;
+        .reg .b64 %rd<4>;
+        ld.param.u64 %rd1, [out];
+        mov.u32 %r1, %tid.x;
+        mad.wide.u32 %rd2, %r1, 4, %rd1;
+        and.b32 %r2, %r1, 1;
+        setp.ne.u32 %p1, %r2, 0;
+        vote.sync.ballot.b32 %r3, %p1, 0xffffffff;
+        @!%p1 bra all;
+        mov.u32 %r4, %r1;
+    again:
+        nanosleep.u32 20;
+        sub.u32 %r4, %r4, 1;
+        setp.gt.s32 %p2, %r4, 0;
+        @%p2 bra again;
+        bar.warp.sync %r3;
+    all:
+        bar.warp.sync 0xffffffff;
+        vote.sync.ballot.b32 %r5, %p1, 0xffffffff;
+        setp.lt.u32 %p3, %r1, 16;
+        selp.b32 %r6, 0xffff, 0xffff0000, %p3;
+        setp.lt.u32 %p2, %r1, 8;
+        @%p2 bra some;
+        nanosleep.u32 20;
+    some:
+        bar.warp.sync %r6;
+        vote.sync.ballot.b32 %r7, %p3, 0xffffffff;
+        xor.b32 %r8, %r5, %r7;
+        st.global.u32 [%rd2], %r8;
+        ret;
+    }";
+
+#[test]
+fn barriers_of_a_warp_with_other_masks_are_others() {
+    for workers in [1, 2] {
+        let device = Device::new(workers);
+        let program = device.load(MASKS).unwrap_or_else(|e| panic!("{e}"));
+        let out = device.upload(&[0i32; 32]);
+        device.launch(&program, "masks", shape(1, 32), &[out]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(device.download::<u32>(out, 32), [0xaaaa_5555; 32]);
+    }
 }

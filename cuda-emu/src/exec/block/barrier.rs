@@ -1,5 +1,6 @@
 //! The sixteen barriers of a block.
 
+use crate::exec::check::clock::Clock;
 use crate::exec::control::warp::{Split, State, Warp};
 use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
@@ -25,12 +26,15 @@ pub(crate) struct Barrier {
     yes: u32,
     all: u32,
     waited: bool,
+    /// What those who came had done, while that is checked.
+    published: Clock,
 }
 
 impl Barrier {
     pub(crate) fn reset(&mut self) {
         self.arrived.clear();
         (self.threads, self.yes, self.all, self.waited) = (0, 0, 0, false);
+        self.published = Clock::default();
     }
 
     fn arrive(&mut self, warp: u32, lanes: u32, threads: u32, yes: u32) {
@@ -74,15 +78,19 @@ impl Machine<'_> {
             return;
         }
         let (yes, all) = (barrier.yes, barrier.all);
+        let published = std::mem::take(&mut self.block.barriers[usize::from(id)].published);
         self.block.barriers[usize::from(id)].reset();
         let program = self.job.program;
-        let wake = |warp: &mut Warp| {
+        let mut wake = |warp: &mut Warp| {
             for at in 0..warp.splits.len() {
                 let split = warp.splits[at];
                 if split.state != State::Barrier(id) {
                     continue;
                 }
                 warp.splits[at].state = State::Ready;
+                if let Some(check) = &mut self.block.check {
+                    check.wake(&published, warp.index, split.mask);
+                }
                 let Some(frame) = warp.frame(split.frame) else { continue };
                 let code = program.code(frame.function);
                 let Some(inst) = code.insts.get(split.pc as usize - 1) else { continue };
@@ -161,6 +169,9 @@ impl Lanes for Bar {
         let yes = (set ^ if i.imm & 256 != 0 { u32::MAX } else { 0 }) & mask;
         let index = m.warp.index;
         m.block.barriers[id as usize].arrive(index, mask, threads, yes);
+        if let Some(check) = &mut m.block.check {
+            check.clocks.arrive(&mut m.block.barriers[id as usize].published, index, mask);
+        }
         if i.imm & 255 == mode::ARRIVE {
             m.check_barrier(id as u8);
             return Flow::Next;

@@ -4,6 +4,7 @@ pub(crate) mod barrier;
 
 use barrier::Barrier;
 
+use super::check::BlockCheck;
 use super::control::frame::{Frame, Registers};
 use super::control::warp::{NONE, State, Turn, Warp};
 use super::fault::Code;
@@ -22,6 +23,8 @@ pub(crate) struct Block {
     pub(crate) warps: Vec<Warp>,
     pub(crate) shared: Option<Registers>,
     pub(crate) barriers: Vec<Barrier>,
+    /// What the checkers know; `None` while nothing is checked.
+    pub(crate) check: Option<Box<BlockCheck>>,
     /// The warp whose turn is next.
     next: usize,
 }
@@ -58,10 +61,15 @@ impl Block {
 
     /// Begins anew as the block of this number.
     pub(crate) fn restart(&mut self, job: &Job<'_>, linear: u64) {
-        let [x, y, _] = job.launch.grid.map(u64::from);
         self.linear = linear;
-        self.index = [(linear % x) as u32, (linear / x % y) as u32, (linear / (x * y)) as u32];
+        self.index = job.block_index(linear);
         self.next = 0;
+        self.check = BlockCheck::new(
+            self.check.take(),
+            job.env.device.checks,
+            (linear, job.blocks, job.warps),
+            job.shared_bytes,
+        );
         if let Some(shared) = &self.shared {
             // SAFETY: the memory is this block's alone, and no lane runs yet.
             unsafe { shared.start().write_bytes(UNWRITTEN, shared.bytes()) };
@@ -79,11 +87,11 @@ impl Block {
 }
 
 impl Machine<'_> {
-    /// Runs the current block until it is done or all of its warps have had their slice.
+    /// Runs the current block until it is done or has had its turn: a warp its slice, or all a number of rounds.
     pub(crate) fn run_block(&mut self) -> BlockTurn {
         self.shared = self.block.shared.as_ref().map_or(std::ptr::null_mut(), Registers::start);
         self.polled = false;
-        loop {
+        for _ in 0..ROUNDS {
             let (mut progress, mut expired, mut live) = (false, false, false);
             for turn in 0..self.block.warps.len() {
                 let at = (self.block.next + turn) % self.block.warps.len();
@@ -120,6 +128,9 @@ impl Machine<'_> {
                 return BlockTurn::Expired;
             }
         }
+        // Warps that meet at barriers again and again expire none of their slices. Others must have their turn
+        // all the same, and somebody must look at the clock.
+        BlockTurn::Expired
     }
 
     /// Every thread of the block that lives waits for one that never comes.
@@ -163,6 +174,9 @@ impl Machine<'_> {
 
 /// Branches of a warp in a slice.
 pub(crate) const SLICE: i64 = 1 << 16;
+
+/// Turns of all warps in a block's turn.
+const ROUNDS: u32 = 1 << 12;
 
 /// How a block's turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

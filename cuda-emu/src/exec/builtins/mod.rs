@@ -160,7 +160,13 @@ impl Lanes for Run {
                         None => return Flow::Fault,
                     }
                 }
-                Builtin::Malloc => m.job.env.heap.allocate(m.space, first).unwrap_or(0),
+                Builtin::Malloc => {
+                    let start = m.job.env.heap.allocate(m.space, first);
+                    if let (Some(start), Some(global)) = (start, &mut m.global) {
+                        global.forget(start, first);
+                    }
+                    start.unwrap_or(0)
+                }
                 Builtin::SetConditional => {
                     let value = m.arg(&call.args, 1, lane) as u32;
                     if !(m.job.around.condition)(first, value) {

@@ -97,7 +97,7 @@ impl Machine<'_> {
                 State::Sync(_) => there(&|s| {
                     matches!(s.state, State::Sync(_)) && s.pc == split.pc && s.frame == split.frame
                 }),
-                State::WarpBarrier(_) => there(&|s| matches!(s.state, State::WarpBarrier(_))),
+                State::WarpBarrier(_) => there(&|s| s.state == split.state),
                 _ => continue,
             };
             if need & !there == 0 {
@@ -109,30 +109,38 @@ impl Machine<'_> {
     }
 }
 
-/// `bar.warp.sync` of the lanes in slot a.
+/// `bar.warp.sync` of the lanes in slot a: it waits for each of them to execute one with the same mask,
+/// wherever that stands.
 pub(crate) struct BarWarp;
 impl Lanes for BarWarp {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         // SAFETY: slot a is a 32-bit register.
         let need = unsafe { m.named(i.a, mask) };
-        let live = m.warp.live;
-        let (mut there, mut all) = (mask, need);
-        for split in &m.warp.splits {
-            if let State::WarpBarrier(more) = split.state
-                && (more & live & mask != 0 || need & split.mask != 0)
-            {
-                there |= split.mask;
-                all |= more & live;
-            }
+        if need & !mask == 0 {
+            return m.pass(mask);
         }
-        if all & !there != 0 {
-            return m.wait_as(mask, State::WarpBarrier(need));
+        // SAFETY: as above.
+        let masks = unsafe { m.lanes::<u32>(i.a) };
+        let value = masks[mask.trailing_zeros() as usize];
+        let others = lanes(mask).filter(|&lane| masks[lane] != value);
+        let others = others.fold(0, |all, lane| all | 1 << lane);
+        if others != 0 {
+            // Another mask is another barrier: those come here again.
+            let split = Split { mask: others, ..m.current(m.pc, State::Ready) };
+            m.warp.splits.push(split);
+            m.mask &= !others;
+        }
+        let (mask, state) = (mask & !others, State::WarpBarrier(value));
+        let waiting = m.warp.splits.iter().filter(|split| split.state == state);
+        let there = waiting.fold(mask, |there, split| there | split.mask);
+        if value & m.warp.live & !there != 0 {
+            return m.wait_as(mask, state);
         }
         if there != mask {
             let (pc, frame, join) = (m.pc, m.frame, m.join);
             let mut merged = 0;
             m.warp.splits.retain_mut(|split| {
-                if !matches!(split.state, State::WarpBarrier(_)) || split.mask & !there != 0 {
+                if split.state != state {
                     return true;
                 }
                 if split.join == join && split.frame == frame && split.pc == pc {
@@ -144,6 +152,16 @@ impl Lanes for BarWarp {
                 true
             });
             m.mask |= merged;
+        }
+        m.pass(there)
+    }
+}
+
+impl Machine<'_> {
+    /// These lanes have met at a barrier of the warp.
+    fn pass(&mut self, there: u32) -> Flow {
+        if let Some(check) = &mut self.block.check {
+            check.clocks.meet(&[(self.warp.index, there)]);
         }
         Flow::Next
     }

@@ -17,7 +17,7 @@ pub(crate) enum State {
     Barrier(u8),
     /// For the lanes that a `.sync` instruction names, to execute it together.
     Sync(u32),
-    /// For the lanes that a `bar.warp.sync` names, wherever they are.
+    /// For the lanes that a `bar.warp.sync` with this mask names, wherever they are.
     WarpBarrier(u32),
 }
 
@@ -280,6 +280,9 @@ impl Machine<'_> {
         self.warp.live &= !lanes;
         self.mask &= !lanes;
         self.leave_joins(lanes, NONE);
+        if let Some(check) = &mut self.block.check {
+            check.exit(self.warp.index, lanes);
+        }
         self.recheck_barriers();
         if self.mask != 0 { Flow::Next } else { Flow::Leave }
     }

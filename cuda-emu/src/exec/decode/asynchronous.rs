@@ -5,6 +5,7 @@ use ptx::ir::{Address, Op, Operand, Space};
 use super::data::space_code;
 use super::memory::place_bits;
 use super::{Class, Decoder, Refusal};
+use crate::exec::check::watch::{COMMIT, CopiesArrive, Groups, WAIT_ALL, WatchCopy};
 use crate::exec::control::branch::Nop;
 use crate::exec::inst::{Inst, SLOT_NONE};
 use crate::exec::memory::copy::CpAsync;
@@ -35,19 +36,28 @@ impl Decoder<'_, '_> {
                 ];
                 let e = self.list(&list);
                 let (f, c) = (self.site(), place_bits(crate::exec::memory::SHARED, narrow));
-                let inst = self.inst(self.pick::<CpAsync>());
-                self.emit(Inst { a, c, e, f, imm, ..inst });
-            }
-            Op::CpAsyncCommit | Op::CpAsyncWait { .. } => {
-                let inst = self.inst(self.pick::<Nop>());
+                let inst = Inst { a, c, e, f, imm, ..self.inst(self.pick::<CpAsync>()) };
+                self.watch_by::<WatchCopy>(inst);
                 self.emit(inst);
             }
+            Op::CpAsyncCommit | Op::CpAsyncWait { .. } => {
+                let imm = match op {
+                    Op::CpAsyncWait { pending: Some(pending) } => u64::from(*pending),
+                    Op::CpAsyncWait { pending: None } => WAIT_ALL,
+                    _ => COMMIT,
+                };
+                let inst = Inst { imm, ..self.inst(self.pick::<Nop>()) };
+                self.emit(inst);
+                self.watch_by::<Groups>(inst);
+            }
             // What is counted up before is counted down at once: only `.noinc` changes anything.
-            Op::CpAsyncArrive { noinc: false, .. } => {
+            Op::CpAsyncArrive { noinc: false, addr, space } => {
+                self.copies_arrive(*space, addr)?;
                 let inst = self.inst(self.pick::<Nop>());
                 self.emit(inst);
             }
             Op::CpAsyncArrive { noinc: true, space, addr } => {
+                self.copies_arrive(*space, addr)?;
                 self.mbarrier(*space, addr, action::ARRIVE, (&one, Class::Narrow), SLOT_NONE)?;
             }
             Op::MbarrierInit { space, addr, count } => {
@@ -88,6 +98,15 @@ impl Decoder<'_, '_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Racecheck's part of `cp.async.mbarrier.arrive`.
+    fn copies_arrive(&mut self, space: Space, addr: &Address) -> Result<(), Refusal> {
+        let (a, narrow, imm) = self.address(addr, space)?;
+        let c = place_bits(space_code(space)?, narrow);
+        let inst = self.inst(self.pick::<Nop>());
+        self.watch_by::<CopiesArrive>(Inst { a, c, imm, ..inst });
+        Ok(())
     }
 
     fn mbarrier(

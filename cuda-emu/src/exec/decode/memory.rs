@@ -5,8 +5,9 @@ use ptx::ir::{Access, Address, AtomOp, Base, Dst, Op, Operand, Order, Space, Sym
 use super::data::space_code;
 use super::{Class, Decoder, Place, Refusal};
 use crate::arith::atomics;
+use crate::exec::check::watch::{self, Fenced, READ, STRONG, WRITE, Watch};
 use crate::exec::control::branch::Nop;
-use crate::exec::inst::{Inst, Isa, Run};
+use crate::exec::inst::{Inst, Isa, Lanes, Run};
 use crate::exec::memory::atomic::{Atomic, Fence, native};
 use crate::exec::memory::element::{S8, S16, U8, U16, U32, U64};
 use crate::exec::memory::load::{Load, LoadVector};
@@ -149,7 +150,40 @@ fn flags(access: &Access, store: bool) -> u32 {
     order | if volatile { POLL } else { 0 }
 }
 
+/// What an access is to racecheck: whether others like it don't race with it, and what it orders.
+fn order(access: &Access) -> u32 {
+    match access.order {
+        // Made for memory that others change meanwhile.
+        Order::Weak if access.cache == Some(ptx::ir::Cache::Cv) => STRONG,
+        Order::Weak => 0,
+        Order::Acquire => STRONG | watch::ACQUIRE,
+        Order::Release => STRONG | watch::RELEASE,
+        Order::AcqRel => STRONG | watch::ACQUIRE | watch::RELEASE,
+        _ => STRONG,
+    }
+}
+
 impl Decoder<'_, '_> {
+    /// Has an access watched, if anything is: its operands, its bytes, what it does, and the registers
+    /// that it writes.
+    fn watch(&mut self, (a, c, imm): (u32, u32, u64), bytes: u32, what: u32, slots: &[u32]) {
+        if self.cx.watched {
+            let b = if slots.is_empty() { u32::MAX } else { self.list(slots) };
+            let f = bytes / slots.len().max(1) as u32;
+            let inst = self.inst(self.cx.isa.once::<Watch>());
+            self.emit(Inst { d: what, a, b, c, imm, e: bytes, f, ..inst });
+        }
+    }
+
+    /// Emits an instruction of the checkers, if anything is watched.
+    pub(super) fn watch_by<L: Lanes>(&mut self, operands: Inst) {
+        if self.cx.watched {
+            let inst = self.inst(self.cx.isa.once::<L>());
+            let Inst { a, c, e, imm, .. } = operands;
+            self.emit(Inst { a, c, e, imm, ..inst });
+        }
+    }
+
     /// Decodes memory instructions. False if the instruction is none.
     pub(super) fn memory(&mut self, op: &Op) -> Result<bool, Refusal> {
         match op {
@@ -161,6 +195,7 @@ impl Decoder<'_, '_> {
             Op::Fence { .. } => {
                 let inst = self.inst(self.pick::<Fence>());
                 self.emit(inst);
+                self.watch_by::<Fenced>(inst);
             }
             Op::Prefetch { .. } | Op::Pmevent { .. } | Op::GridDependency { .. } => {
                 let inst = self.inst(self.pick::<Nop>());
@@ -233,6 +268,7 @@ impl Decoder<'_, '_> {
         let space = space_code(access.space)?;
         let f = self.site();
         let c = flags(access, false) | place_bits(space, narrow);
+        self.watch((a, c, imm), bytes * slots.len() as u32, READ | order(access), &[]);
         let isa = self.cx.isa;
         if let [slot] = slots[..] {
             let run = load(isa, kind, space).ok_or_else(refusal)?;
@@ -287,6 +323,7 @@ impl Decoder<'_, '_> {
         let space = space_code(access.space)?;
         let f = self.site();
         let c = flags(access, true) | place_bits(space, narrow);
+        self.watch((at, c, imm), bytes * slots.len() as u32, WRITE | order(access), &slots);
         let isa = self.cx.isa;
         if let [slot] = slots[..] {
             let run = store(isa, kind, space).ok_or_else(refusal)?;
@@ -357,6 +394,7 @@ impl Decoder<'_, '_> {
             let f = self.site();
             let imm = imm.wrapping_add(u64::from(bytes) * at as u64);
             let c = place_bits(space, narrow);
+            self.watch((base, c, imm), bytes, READ | WRITE | STRONG | order(access), &[]);
             // The upper byte of e is the native operation.
             let inst = self.inst(run);
             self.emit(Inst { d, a: base, b, c, imm, f, e: e | u32::from(op) << 24, ..inst });

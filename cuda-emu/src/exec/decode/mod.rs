@@ -139,6 +139,8 @@ pub(crate) struct Context<'a> {
     pub(crate) globals: &'a [u64],
     /// The number of each shared variable: of the module, or of a function.
     pub(crate) shared: &'a HashMap<(Option<u32>, u32), u32>,
+    /// Whether accesses of memory are watched.
+    pub(crate) watched: bool,
     /// Memory instructions so far.
     pub(crate) sites: u32,
 }

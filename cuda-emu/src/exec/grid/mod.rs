@@ -51,7 +51,9 @@ pub(crate) fn run_around(
             found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
         }
     };
-    let workers = (env.config.workers.max(1) as u64).min(job.blocks);
+    // One worker sees the accesses of all blocks, in an order that is the same each time.
+    let workers = if env.device.checks.race { 1 } else { env.config.workers.max(1) as u64 };
+    let workers = workers.min(job.blocks);
     if workers == 1 {
         worker();
     } else {
@@ -151,6 +153,12 @@ impl<'a> Job<'a> {
         })
     }
 
+    /// `%ctaid` of the block of this number.
+    pub(crate) fn block_index(&self, linear: u64) -> [u32; 3] {
+        let [x, y, _] = self.launch.grid.map(u64::from);
+        [(linear % x) as u32, (linear / x % y) as u32, (linear / (x * y)) as u32]
+    }
+
     /// Blocks that one worker keeps resident at most.
     fn resident(&self) -> usize {
         if self.launch.cooperative {
@@ -227,6 +235,7 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
         block: Block::default(),
         job,
         fault: None,
+        global: job.env.device.checks.race.then(Box::default),
         lane_instructions: 0,
         spare: std::iter::repeat_with(Vec::new).take(job.program.functions()).collect(),
     };

@@ -132,6 +132,14 @@ impl Lanes for Mbarrier {
                     unsafe { m.lanes_mut::<u64>(i.d)[lane] = old };
                 }
             }
+            if let Some(check) = &mut m.block.check {
+                let waits = matches!(i.e, action::WAIT | action::WAIT_PARITY);
+                match (waits, done[lane]) {
+                    (true, true) => check.wait(host, m.warp.index, lane),
+                    (true, false) => {}
+                    (false, _) => check.arrive(host, m.warp.index, lane),
+                }
+            }
         }
         if matches!(i.e, action::WAIT | action::WAIT_PARITY) {
             let bits = gather_bits(&done);

@@ -134,6 +134,7 @@ impl Lanes for Fragment {
                             return m.fail_access(code, lane, address, space, want, &why);
                         }
                     };
+                    m.watch_one(space, lane, address, bytes, store);
                     let shift = element as u32 * tile.bits;
                     for byte in 0..bytes {
                         let shift = shift + 8 * byte as u32;
@@ -183,6 +184,7 @@ impl Lanes for Rows {
                         return m.fail_access(code, lane, base[lane & 31], space, want, &why);
                     }
                 };
+                m.watch_one(space, lane, base[lane & 31], 16, store);
                 for (at, byte) in data.iter_mut().enumerate() {
                     // SAFETY: the bytes were checked.
                     unsafe {

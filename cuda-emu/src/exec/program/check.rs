@@ -1,7 +1,7 @@
 //! Whether a text is for this device.
 
 use cuda_sys::CUresult;
-use ptx::ir::Module;
+use ptx::ir::{Formal, Function, FunctionKind, Module, Space as StateSpace};
 
 use super::{LoadError, error};
 use crate::exec::config::DeviceInfo;
@@ -33,6 +33,54 @@ pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<(), LoadErro
         return Err(error(CUresult::CUDA_ERROR_INVALID_PTX, "addresses are not of 64 bits"));
     }
     Ok(())
+}
+
+/// Bytes of local memory of a thread at most, its stack included, as GPUs have it. A multiple of 16.
+pub(super) const MOST_LOCAL: u32 = 512 << 10;
+
+/// Bytes of a kernel's parameters at most, since PTX ISA 8.1.
+const MOST_PARAMS: u64 = 32_764;
+
+/// Checks what functions declare against what a thread has, as ptxas does: all that is calculated with sizes
+/// later stays far from the end of its numbers.
+pub(super) fn check_sizes(module: &Module) -> Result<(), LoadError> {
+    for function in &module.functions {
+        let kernel = function.kind == FunctionKind::Entry;
+        let (_, params) = function.param_layout();
+        let local = local_bytes(function, kernel);
+        let (what, bytes, most) = if kernel && params > MOST_PARAMS {
+            ("parameters", params, MOST_PARAMS)
+        } else if local > u64::from(MOST_LOCAL) {
+            ("local memory", local, MOST_LOCAL.into())
+        } else {
+            continue;
+        };
+        return Err(error(
+            CUresult::CUDA_ERROR_INVALID_PTX,
+            format!("{} uses {bytes} bytes of {what}, where {most} are possible", function.name),
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that a function takes of a thread's local memory; what it passes to others lies there too.
+fn local_bytes(function: &Function, kernel: bool) -> u64 {
+    let mut end = 0u64;
+    for (at, variable) in function.variables.iter().enumerate() {
+        let formal = |formal: &Formal| matches!(formal, Formal::Var(v) if v.index() == at);
+        let counts = match variable.space {
+            StateSpace::Local => true,
+            StateSpace::Param | StateSpace::ParamEntry | StateSpace::ParamFunc => {
+                !(kernel && function.params.iter().any(formal))
+            }
+            _ => false,
+        };
+        if counts {
+            let start = end.checked_next_multiple_of(variable.align.max(1).into());
+            end = start.unwrap_or(u64::MAX).saturating_add(variable.size());
+        }
+    }
+    end
 }
 
 /// First words of the instructions that PTX has and `ptx` does not take apart.

@@ -1,0 +1,103 @@
+//! Leakcheck: what a context still holds when it is destroyed, and the process when it ends.
+
+use super::call::Made;
+use super::objects::{Handles, Objects};
+use super::process::initialised;
+use crate::exec::Report;
+use crate::exec::check::finding::{Check, Finding, note};
+
+/// Things that were not given back: what each is, and the call that made it.
+type Left = Vec<(String, Option<Made>)>;
+
+fn of<T>(left: &mut Left, what: &str, handles: &Handles<T>, wanted: impl Fn(u64, &T) -> bool) {
+    let mut found: Vec<u64> = handles
+        .iter()
+        .filter(|(handle, object)| wanted(*handle, object))
+        .map(|(handle, _)| handle)
+        .collect();
+    found.sort_unstable();
+    left.extend(found.into_iter().map(|handle| (what.to_owned(), handles.made(handle))));
+}
+
+impl Objects {
+    /// Whether a stream comes with its context, and is nobody's to destroy.
+    pub(super) fn comes_with_context(&self, stream: &super::objects::Stream) -> bool {
+        stream.legacy || {
+            let context = self.contexts.get(stream.context);
+            let thread = context.map(|context| context.per_thread.values());
+            thread.is_ok_and(|mut all| {
+                all.any(|&known| self.streams.get(known).is_ok_and(|it| it.id == stream.id))
+            })
+        }
+    }
+
+    /// What lives in one context, or in any; memory of pools is not the context's.
+    fn left(&self, context: Option<u64>) -> Left {
+        let within = |of: u64| context.is_none_or(|context| context == of);
+        let mut left = Left::new();
+        let mut memory: Vec<_> = self
+            .allocations
+            .iter()
+            .filter(|(_, known)| within(known.context) && (context.is_none() || known.pool == 0))
+            .collect();
+        memory.sort_unstable_by_key(|(start, _)| **start);
+        for (start, known) in memory {
+            let text = format!("{} bytes of {} at {start:#x}", known.bytes, known.kind.name());
+            left.push((text, known.made));
+        }
+        of(&mut left, "a stream", &self.streams, |_, stream| {
+            within(stream.context) && !self.comes_with_context(stream)
+        });
+        of(&mut left, "an event", &self.events, |_, event| within(event.context));
+        of(&mut left, "a module", &self.modules, |handle, module| {
+            let mut libraries = self.libraries.iter();
+            within(module.context)
+                && !libraries.any(|(_, library)| library.modules.values().any(|it| *it == handle))
+        });
+        left
+    }
+
+    /// What lives in no context.
+    fn left_at_all(&self) -> Left {
+        let mut left = self.left(None);
+        for memory in self.outstanding.values() {
+            left.push((format!("{} bytes that a graph has allocated", memory.bytes()), None));
+        }
+        of(&mut left, "a library", &self.libraries, |_, _| true);
+        of(&mut left, "a memory pool", &self.pools, |_, pool| !pool.default);
+        of(&mut left, "a graph", &self.graphs, |_, graph| !graph.owned);
+        of(&mut left, "an executable graph", &self.execs, |_, _| true);
+        of(&mut left, "a user object", &self.users, |_, _| true);
+        // Primary contexts are kept by many for as long as the process lives, which harms nobody.
+        of(&mut left, "a context", &self.contexts, |_, context| !context.primary);
+        left
+    }
+
+    /// A context is about to lose whatever it holds.
+    pub(super) fn report_leaks(&self, context: u64) {
+        report(self.left(Some(context)), "is left in a context that is destroyed");
+    }
+}
+
+fn report(left: Left, when: &str) {
+    for (what, made) in left {
+        let by = made.map_or_else(String::new, |made| format!(", of {made}"));
+        let what = format!("leak: {what}{by}, {when}");
+        let access = Report { what, ..Report::default() };
+        note(Finding { check: Check::Leak, access, other: None, count: 1 });
+    }
+}
+
+/// Has what is left at the end of the process reported then.
+pub(super) fn watch_exit() {
+    extern "C" fn at_exit() {
+        // Whoever holds the lock is a thread that goes on while the process ends: nothing can be said
+        // then that would not change meanwhile.
+        if let Some(state) = initialised().and_then(super::process::Process::try_lock) {
+            report(state.objects.left_at_all(), "is left when the process ends");
+        }
+    }
+    // SAFETY: the handler is a function of the process's life. It looks at statics that are never
+    // destroyed, and writes to standard error.
+    unsafe { libc::atexit(at_exit) };
+}

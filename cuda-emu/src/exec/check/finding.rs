@@ -1,0 +1,73 @@
+//! What the checkers have found.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use crate::exec::fault::Report;
+
+/// Which checker has found something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// Two accesses that nothing orders, one of them a write.
+    Race,
+    /// A read of memory that nothing has written.
+    Init,
+    /// Something that was not given back.
+    Leak,
+}
+
+/// What a checker has found. It changes nothing of what the driver answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The checker.
+    pub check: Check,
+    /// The access that showed it; for what no kernel did only `what` and `address` say something.
+    pub access: Report,
+    /// What it races with: the earlier access.
+    pub other: Option<Report>,
+    /// How often these instructions did it.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.access)?;
+        if let Some(other) = &self.other {
+            write!(f, "\n with the earlier {other}")?;
+        }
+        Ok(())
+    }
+}
+
+static FOUND: Mutex<Vec<Finding>> = Mutex::new(Vec::new());
+
+/// Takes what the checkers have found so far.
+#[must_use]
+pub fn findings() -> Vec<Finding> {
+    std::mem::take(&mut *FOUND.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Notes a finding; the same instructions of the same kernel are one.
+pub(crate) fn note(finding: Finding) {
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let line = |report: &Option<Report>| report.as_ref().map(|report| report.ptx_line);
+    let same = |known: &&mut Finding| {
+        let what = !finding.access.kernel.is_empty() || known.access.what == finding.access.what;
+        known.check == finding.check
+            && what
+            && known.access.kernel == finding.access.kernel
+            && known.access.ptx_line == finding.access.ptx_line
+            && line(&known.other) == line(&finding.other)
+    };
+    match found.iter_mut().find(same) {
+        Some(known) => known.count += 1,
+        None => {
+            // Standard error may be closed, in a handler of the process's end for one.
+            let _ = writeln!(std::io::stderr().lock(), "cuda-emu: {finding}");
+            found.push(finding);
+        }
+    }
+}

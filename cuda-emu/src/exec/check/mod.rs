@@ -1,0 +1,146 @@
+//! Checkers of kernels, as `compute-sanitizer` has them.
+//!
+//! Nothing of them is in the instructions themselves: while something is checked the decoder puts an
+//! instruction of its own in front of each access of memory ([`watch::Watch`]) and behind each fence.
+//!
+//! **Racecheck**: two accesses of which one writes, and that nothing orders. An access is stamped with a
+//! counter of its warp ([`shadow::Access`]). A thread knows of others' accesses up to the counters that it
+//! has learned of ([`threads::Clocks`]): at barriers of the block and the warp, at `mbarrier`s, by release and
+//! acquire, or fences, around strong accesses of one address, and by waiting for `cp.async`. What it does
+//! not know of, and conflicts with, it races with. Relaxed, volatile and atomic accesses don't race with
+//! each other. The memory starts empty at each launch: launches of a stream are in order, and races between
+//! streams are not looked for. So that reports are the same each time, a launch then has one worker.
+//!
+//! A race may be missed, but none is invented: scopes are not looked at; a word remembers 16 accesses; a
+//! barrier acquires what strong reads before it have seen, as a fence does; the writes of one value to a
+//! word are harmless; what is found depends on what runs, not on when: the order of blocks and warps decides
+//! only which of two accesses is called the earlier one, except where the program itself asks who is first.
+//!
+//! **Initcheck**: reads of device and shared memory that nothing has written ([`written`]).
+//!
+//! [`written`]: crate::space::written
+
+pub(crate) mod clock;
+pub(crate) mod finding;
+pub(crate) mod shadow;
+pub(crate) mod threads;
+pub(crate) mod watch;
+
+use std::collections::HashMap;
+
+use crate::config::Checks;
+use crate::space::written::Written;
+use clock::Clock;
+use shadow::Word;
+use threads::{Clocks, Published};
+
+/// What the checkers know of a block.
+#[derive(Debug)]
+pub(crate) struct BlockCheck {
+    pub(crate) clocks: Clocks,
+    /// What those have done that have ended: barriers count them in.
+    ended: Clock,
+    /// By address in shared memory, and of `mbarrier`s by that on the host.
+    published: Published,
+    /// The words of shared memory; none without racecheck.
+    words: Vec<Word>,
+    /// The bytes of shared memory; `None` without initcheck.
+    written: Option<Written>,
+}
+
+impl BlockCheck {
+    /// For a new block, if there is anything to check; `last` is of one that is done.
+    pub(crate) fn new(
+        last: Option<Box<Self>>,
+        checks: Checks,
+        (block, blocks, warps): (u64, u64, u32),
+        shared: u32,
+    ) -> Option<Box<Self>> {
+        if !checks.race && !checks.init {
+            return None;
+        }
+        let (mut words, written) =
+            last.map_or_else(Default::default, |last| (last.words, last.written));
+        words.iter_mut().for_each(Word::forget);
+        words.resize(if checks.race { shared.div_ceil(4) as usize } else { 0 }, Word::default());
+        let written = checks.init.then(|| {
+            let written = written.unwrap_or_else(|| Written::new(0, shared.into()));
+            written.clear(0, shared.into());
+            written
+        });
+        Some(Box::new(Self {
+            clocks: Clocks::new((block, blocks), warps),
+            ended: Clock::default(),
+            published: HashMap::new(),
+            words,
+            written,
+        }))
+    }
+
+    /// Lanes end.
+    pub(crate) fn exit(&mut self, warp: u32, mask: u32) {
+        self.clocks.release(&mut self.ended, warp, mask);
+    }
+
+    /// Lanes have waited at a barrier.
+    pub(crate) fn wake(&mut self, published: &Clock, warp: u32, mask: u32) {
+        self.clocks.acquire(published, warp, mask);
+        self.clocks.acquire(&self.ended, warp, mask);
+    }
+
+    /// A lane comes to an `mbarrier`.
+    pub(crate) fn arrive(&mut self, at: u64, warp: u32, lane: usize) {
+        self.clocks.release(self.published.entry(at).or_default(), warp, 1 << lane);
+    }
+
+    /// The asynchronous copies of a lane come to an `mbarrier`.
+    pub(crate) fn arrive_copies(&mut self, at: u64, warp: u32, lane: usize) {
+        self.clocks.publish_copies(self.published.entry(at).or_default(), warp, lane);
+    }
+
+    /// A lane has waited for an `mbarrier`.
+    pub(crate) fn wait(&mut self, at: u64, warp: u32, lane: usize) {
+        if let Some(published) = self.published.get(&at) {
+            self.clocks.acquire(published, warp, 1 << lane);
+        }
+    }
+}
+
+/// Words of a page of [`GlobalCheck`].
+const PAGE: u64 = 1024;
+
+/// What racecheck knows of a launch's device memory.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalCheck {
+    published: Published,
+    pages: Vec<Box<[Word]>>,
+    /// Where the page of a number is.
+    places: HashMap<u64, usize>,
+    /// The page that was used last.
+    last: (u64, usize),
+}
+
+impl GlobalCheck {
+    /// The word of this number: its address divided by 4.
+    fn word(&mut self, number: u64) -> Option<&mut Word> {
+        let page = number / PAGE;
+        if self.pages.is_empty() || self.last.0 != page {
+            let pages = &mut self.pages;
+            let place = *self.places.entry(page).or_insert_with(|| {
+                pages.push(vec![Word::default(); PAGE as usize].into_boxed_slice());
+                pages.len() - 1
+            });
+            self.last = (page, place);
+        }
+        self.pages.get_mut(self.last.1)?.get_mut((number % PAGE) as usize)
+    }
+
+    /// The memory was allocated just now: what was done to it before was to another piece.
+    pub(crate) fn forget(&mut self, start: u64, bytes: u64) {
+        for number in start / 4..start.saturating_add(bytes).div_ceil(4) {
+            if let Some(&place) = self.places.get(&(number / PAGE)) {
+                self.pages[place][(number % PAGE) as usize].forget();
+            }
+        }
+    }
+}
