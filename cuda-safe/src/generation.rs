@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cuda_sys::CUresult;
 
 use crate::driver::DeviceState;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Whether we retain the primary context, so that it has to be alive.
 #[derive(Default)]
@@ -58,32 +58,42 @@ impl DeviceState {
     }
 
     /// Ends the generation if somebody else has destroyed its context and no call has met that yet.
-    pub(crate) fn look_after_primary(&self) {
-        if self.is_usable() && self.primary_is_gone() {
+    ///
+    /// # Errors
+    /// The driver does not tell.
+    pub(crate) fn look_after_primary(&self) -> Result<()> {
+        if self.is_usable() && self.primary_is_gone()? {
             let code = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
             self.lose(Error::driver("cuDevicePrimaryCtxGetState", code));
         }
+        Ok(())
     }
 
     /// Whether this answer, which may be the caller's mistake, is due to stale handles.
     #[cold]
     pub(crate) fn is_stale(&self, code: CUresult) -> bool {
         matches!(code, CUresult::CUDA_ERROR_INVALID_HANDLE | CUresult::CUDA_ERROR_INVALID_VALUE)
-            && self.primary_is_gone()
+            // If the driver does not tell, the answer is what the caller hears of.
+            && matches!(self.primary_is_gone(), Ok(true))
     }
 
     /// Asks whether somebody else has destroyed the primary context that we retain, by a call that
     /// needs no handle. If they have retained it anew since, this doesn't tell.
     #[cold]
-    fn primary_is_gone(&self) -> bool {
+    fn primary_is_gone(&self) -> Result<bool> {
         if !self.watch.0.load(Ordering::Acquire) {
-            return false;
+            return Ok(false);
         }
         let (mut flags, mut active) = (0, 1);
         // SAFETY: both are valid places for an int, and the device comes from the driver.
         let asked = unsafe {
             self.sys.cuDevicePrimaryCtxGetState(self.raw, &raw mut flags, &raw mut active)
         };
-        asked == Ok(CUresult::CUDA_SUCCESS) && active == 0
+        // Not by `answer`, which may come here.
+        match asked {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(active == 0),
+            Ok(code) => Err(Error::driver("cuDevicePrimaryCtxGetState", code)),
+            Err(missing) => Err(missing.into()),
+        }
     }
 }

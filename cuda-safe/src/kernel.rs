@@ -374,11 +374,9 @@ impl KernelInner {
             Some(recording) => unsafe {
                 recording.launch(queue, self.raw, launch, &self.module, pointers)
             },
-            None => Ok(CUresult::CUDA_ERROR_ILLEGAL_STATE),
+            None => Err(Error::invalid("the stream does not record")),
         });
-        if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
-            return Err(self.launch_failed(stream, launch, result));
-        }
+        result.map_err(|error| self.asked(launch, error))?;
         let sequence = enqueuing.number();
         let done = args.uses(&mut EndAny(&mut enqueuing, sequence));
         drop(enqueuing);
@@ -486,9 +484,17 @@ impl KernelInner {
     ) -> Error {
         match stream.inner().answer(call_name(launch), result) {
             Ok(()) => Error::invalid("the launch failed and succeeded"),
-            Err(error) if error.is_fatal() => error,
-            Err(error) => error.with_asked(format!("kernel `{}`, {launch}", self.name)),
+            Err(error) => self.asked(launch, error),
         }
+    }
+
+    /// The error with what the launch was. A fatal one may be an earlier launch's.
+    #[cold]
+    fn asked(&self, launch: &Launch, error: Error) -> Error {
+        if error.is_fatal() {
+            return error;
+        }
+        error.with_asked(format!("kernel `{}`, {launch}", self.name))
     }
 }
 

@@ -69,6 +69,11 @@ impl Bin {
         self.items.len() as u64
     }
 
+    /// Whether an owner of foreign memory lies here, which may itself hold anything.
+    pub(crate) fn holds_tokens(&self) -> bool {
+        self.items.any(|item| matches!(item, Garbage::Token(_)))
+    }
+
     /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
     pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
         let taken = self.items.take(|item| {
@@ -109,7 +114,7 @@ impl Bin {
         }
         let sys = context.state.sys;
         let mut first_error = Ok(());
-        context.with_current(|| {
+        context.while_current(|| {
             let waits = |item: &Garbage| {
                 use Garbage::{Registered, Token, Unordered};
                 matches!(item, Unordered { .. } | Token(_) | Registered(_))

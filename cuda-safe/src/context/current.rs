@@ -10,15 +10,10 @@ impl ContextInner {
     /// current before. Nothing is remembered per thread: another library may change the current
     /// context at any time.
     pub(crate) fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.state.usable()?;
-        let sys = self.state.sys;
-        // SAFETY: `raw` is a live context: this object retains it or its owner token does.
-        self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
-        let guard = Pop { context: self };
-        let result = f();
+        let (result, popped) = self.run_with_current(f)?;
         // What `f` made is the caller's even if popping failed, unless the device is lost: then
         // nothing may be done with it.
-        match guard.pop() {
+        match popped {
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 self.keep_drop_error(error);
@@ -26,6 +21,27 @@ impl ContextInner {
             }
             Ok(()) => result,
         }
+    }
+
+    /// As [`with_current`](Self::with_current), for what makes nothing: the caller is told that
+    /// popping failed. Who closes the context could not ask for a kept error any more.
+    pub(crate) fn while_current(&self, f: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (result, popped) = self.run_with_current(f)?;
+        result.and(popped)
+    }
+
+    /// What `f` and popping have answered.
+    fn run_with_current<R>(
+        &self,
+        f: impl FnOnce() -> Result<R>,
+    ) -> Result<(Result<R>, Result<()>)> {
+        self.state.usable()?;
+        let sys = self.state.sys;
+        // SAFETY: `raw` is a live context: this object retains it or its owner token does.
+        self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
+        let guard = Pop { context: self };
+        let result = f();
+        Ok((result, guard.pop()))
     }
 }
 

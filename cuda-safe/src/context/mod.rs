@@ -93,7 +93,7 @@ impl Context {
 
     /// The primary context of a device; retained at the first call and shared afterwards.
     pub(crate) fn primary(device: Device) -> Result<Self> {
-        device.state().look_after_primary();
+        device.state().look_after_primary()?;
         let state = device.state();
         state.usable()?;
         let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +204,7 @@ impl Context {
     /// context, too.) Otherwise the error of whatever work failed.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        self.inner.with_current(|| self.inner.wait_for_all())
+        self.inner.while_current(|| self.inner.wait_for_all())
     }
 
     /// Whether the context can still be used. One call that needs no handle of ours.
@@ -218,10 +218,11 @@ impl Context {
     ///
     /// # Errors
     /// The fatal error that has lost the device, or
-    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult).
+    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's answer, if it does not
+    /// tell.
     #[doc(alias = "cuDevicePrimaryCtxGetState")]
     pub fn check(&self) -> Result<()> {
-        self.inner.state.look_after_primary();
+        self.inner.state.look_after_primary()?;
         self.inner.state.usable()
     }
 
@@ -301,8 +302,13 @@ impl Context {
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the lock is taken for good: what others have lent may come back here when it is
         // dropped.
-        let alone = self.inner.is_alone(&lock());
-        if let Err(error) = alone.and_then(|()| self.inner.collect()) {
+        let in_use = self.inner.is_alone(&lock()).err();
+        let ready = match in_use {
+            // An owner of lent memory that lies in the bin may be what uses the context.
+            Some(error) if !self.inner.bin.holds_tokens() => Err(error),
+            _ => self.inner.collect(),
+        };
+        if let Err(error) = ready {
             return Err((self, error));
         }
         let mut primary = lock();
@@ -469,7 +475,7 @@ impl ContextInner {
 
     /// Frees all that the context holds for reuse. Waits for the device.
     fn free_everything(&self) -> Result<()> {
-        self.with_current(|| self.wait_for_all())?;
+        self.while_current(|| self.wait_for_all())?;
         if let Some(module) = self.conditional.take() {
             self.bin.put(Garbage::Module(module));
         }

@@ -30,6 +30,11 @@ impl<T> Shelf<T> {
         self.lock().len()
     }
 
+    /// Whether there is an item of a kind.
+    pub(super) fn any(&self, kind: impl Fn(&T) -> bool) -> bool {
+        self.lock().iter().any(kind)
+    }
+
     /// Takes an item that is wanted, if there is one.
     pub(super) fn take(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
         let mut items = self.lock();

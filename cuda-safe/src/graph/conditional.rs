@@ -10,7 +10,7 @@ use cuda_sys::{
 use super::capture::{Emptied, part};
 use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
-use crate::context::ContextInner;
+use crate::context::{ContextInner, Garbage};
 use crate::error::{Error, Result};
 use crate::memory::{Access, DeviceSlice, DeviceSliceMut, Enqueuing};
 use crate::stream::{Stream, StreamInner};
@@ -47,7 +47,9 @@ impl Conditional {
             let result = unsafe {
                 sys.cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
             };
-            context.answer("cuModuleGetFunction", result)
+            context.answer("cuModuleGetFunction", result).inspect_err(|_| {
+                context.bin.put(Garbage::Module(module));
+            })
         })?;
         *loaded = Some(Loaded { module, function });
         Ok(function)
@@ -145,16 +147,20 @@ fn conditional(
         let (graph, _) = driver::capturing(context, inner.raw)?;
         (graph, create_handle(context, graph)?)
     };
-    set(stream, function, handle, flag)?;
-    let (node, inside, sequence) = {
+    let begin = || {
+        set(stream, function, handle, flag)?;
         let mut recording = capture.enter(inner)?;
         let (_, tail) = driver::capturing(context, inner.raw)?;
         let (node, inside) = add_node(context, graph, &tail, handle, kind)?;
         driver::continue_at(context, inner.raw, node)?;
         let sequence = recording.number(inner);
         recording.target = Target::Body;
-        (node, inside, sequence)
+        Ok((node, inside, sequence))
     };
+    // Without its node the handle spoils the graph, which is then no other error's.
+    let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
+        capture.lock().broken.get_or_insert_with(|| error.clone());
+    })?;
     let Emptied(bodys) = &Emptied(Capture::of_body(capture));
     let mut outer = Outer { capture, bodys, context, done: false };
     let made = part(context, bodys, Some(inside), &[], |stream| {
@@ -178,7 +184,8 @@ fn conditional(
     if !matches!(recording.target, Target::Body) {
         // Another thread has let the recording end meanwhile, and left its graph to this one.
         drop(recording);
-        let error = Error::invalid("the recording ended while the body was recorded");
+        let ended = || Error::invalid("the recording ended while the body was recorded");
+        let error = made.and_then(|part| part.outcome).err().unwrap_or_else(ended);
         capture.give_up_body(context, error.clone());
         return Err(error);
     }

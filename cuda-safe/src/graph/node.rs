@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec, CUresult, MissingSymbol};
+use cuda_sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec};
 
 use super::driver::RawNode;
 use super::uses::{Key, Uses};
@@ -111,7 +111,7 @@ impl Update {
         launch: &Launch,
         module: &Arc<ModuleInner>,
         pointers: &mut [*mut c_void],
-    ) -> Result<CUresult, MissingSymbol> {
+    ) -> Result<()> {
         let (grid, block) = (launch.grid, launch.block);
         let params = CUDA_KERNEL_NODE_PARAMS {
             func: function,
@@ -130,25 +130,19 @@ impl Update {
         let (sys, node) = (context.state.sys, self.node.node.raw());
         // The driver takes the kernel's context from what is current (measured: it crashes where
         // there is none).
-        let mut result = Ok(CUresult::CUDA_ERROR_INVALID_CONTEXT);
-        let pushed = context.with_current(|| {
+        context.with_current(|| {
             // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies
             // the parameters and what they point to before it returns; the rest is the caller's
             // promise.
-            result = unsafe {
+            let result = unsafe {
                 sys.cuGraphExecKernelNodeSetParams_v2(self.exec, node, &raw const params)
             };
-            Ok(())
-        });
-        if let Some(code) = pushed.err().and_then(|error| error.code()) {
-            return Ok(code);
-        }
-        if let Ok(CUresult::CUDA_SUCCESS) = result {
-            self.done = true;
-            self.node.module = module.clone();
-            self.node.shape = *launch;
-        }
-        result
+            context.answer("cuGraphExecKernelNodeSetParams", result)
+        })?;
+        self.done = true;
+        self.node.module = module.clone();
+        self.node.shape = *launch;
+        Ok(())
     }
 
     /// Counts what the node uses now instead of what it used.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUresult, CUstream, MissingSymbol};
+use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
 use super::driver::{self, RawNode};
 use super::lanes::{Lane, Mark, Order};
@@ -16,7 +16,7 @@ use super::node::{KernelNode, Update};
 use super::uses::Uses;
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::launch::{Launch, issue};
+use crate::launch::{Launch, call_name, issue};
 use crate::memory::{Access, Allocation, Ranges};
 use crate::module::ModuleInner;
 use crate::stream::StreamInner;
@@ -147,6 +147,10 @@ impl Capture {
     /// The recording, to enqueue something on `stream`.
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let recording = self.lock();
+        if let Some(error) = &recording.broken {
+            // What follows would fail for reasons that come of this one.
+            return Err(error.clone());
+        }
         match recording.target {
             // A stream of an earlier part does not capture any more: the driver would run the work.
             Target::Capture => {
@@ -407,7 +411,7 @@ impl Recording {
         launch: &Launch,
         module: &Arc<ModuleInner>,
         pointers: &mut [*mut c_void],
-    ) -> Result<CUresult, MissingSymbol> {
+    ) -> Result<()> {
         match &mut self.target {
             Target::Update(update) => {
                 // SAFETY: the caller's promise.
@@ -418,11 +422,10 @@ impl Recording {
                 // SAFETY: the caller's promise.
                 let result =
                     unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) };
+                let result = stream.answer(call_name(launch), result);
                 if let Ok(lane) = self.lane(stream.id) {
-                    self.lanes[lane].last = match result {
-                        Ok(CUresult::CUDA_SUCCESS) => Some(KernelNode::new(launch, module)),
-                        _ => None,
-                    };
+                    let node = result.is_ok().then(|| KernelNode::new(launch, module));
+                    self.lanes[lane].last = node;
                 }
                 result
             }

@@ -229,9 +229,14 @@ impl Allocation {
     }
 
     /// Gives the memory away: nothing is freed when this is dropped. Waits for nothing, but makes
-    /// the home stream wait for uses on other streams. Comes back if it is not ours to give.
+    /// the home stream wait for uses on other streams. Comes back if it is not ours to give, or if that
+    /// could not be enqueued, whose error is kept.
     pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, Arc<Self>> {
-        if !matches!(self.kind, Kind::Pooled | Kind::Empty) || self.join_home().is_err() {
+        if !matches!(self.kind, Kind::Pooled | Kind::Empty) {
+            return Err(self);
+        }
+        if let Err(error) = self.join_home() {
+            self.home().inner().context.keep_drop_error(error);
             return Err(self);
         }
         match Arc::get_mut(&mut self) {

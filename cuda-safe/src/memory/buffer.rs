@@ -126,7 +126,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     ///
     /// # Errors
     /// The buffer comes back if the memory is not ours to give: it is borrowed, it did not come
-    /// from stream-ordered allocation, or somebody holds the [`Allocation`].
+    /// from stream-ordered allocation, or somebody holds the [`Allocation`]. Also if the driver does not
+    /// take a wait for its uses on other streams:
+    /// [`Context::take_drop_errors`](crate::Context::take_drop_errors) has the error then.
     pub fn into_raw(self) -> Result<CUdeviceptr, Self> {
         let len = self.len;
         if self.home().inner().state().usable().is_err() {

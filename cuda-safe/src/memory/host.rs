@@ -250,7 +250,7 @@ impl Allocation {
         if visible.is_managed() {
             // Managed memory goes with its context, and if there is nothing to wait for, nothing
             // below would tell that somebody else has destroyed it.
-            state.look_after_primary();
+            state.look_after_primary()?;
         }
         state.usable()?;
         let look = {

@@ -148,11 +148,10 @@ impl Pool {
     /// Destroys the pool: called when nothing allocated from it is left.
     pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
         let Some(pool) = self.take() else { return Ok(()) };
-        // SAFETY: the handle is live and is taken by this call alone.
+        // SAFETY: the handle is live and is taken by this call alone. If it fails, nobody knows
+        // whether the handle still is, so it is not used again: allocations do without a pool.
         let result = unsafe { context.state.sys.cuMemPoolDestroy(pool) };
-        context.answer("cuMemPoolDestroy", result).inspect_err(|_| {
-            self.raw.store(pool, Ordering::Relaxed);
-        })
+        context.answer("cuMemPoolDestroy", result)
     }
 
     /// Lets go of the pool without waiting: the driver destroys it when its last free is done.

@@ -215,10 +215,13 @@ fn explain(
             driver % 1000 / 10,
         ));
     }
-    match (kind, image::ptx_target(bytes), context.device.compute_capability()) {
-        (ImageKind::Ptx, Some(target), Ok((major, minor))) => error.with_hint(format!(
+    // Nothing is asked of the driver for machine code: there is no hint, and PTX may be tried next.
+    let target = if kind == ImageKind::Ptx { image::ptx_target(bytes) } else { None };
+    let Some(target) = target else { return error };
+    match context.device.compute_capability() {
+        Ok((major, minor)) => error.with_hint(format!(
             "the PTX is for {target} and newer; the device is sm_{major}{minor}"
         )),
-        _ => error,
+        Err(_) => error,
     }
 }
