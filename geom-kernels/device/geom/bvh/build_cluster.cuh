@@ -140,6 +140,8 @@ __device__ __forceinline__ Cluster join_lists(
         length = join_nearest(mine, length, nodes);
     if (lane >= length)
         mine.head = no_index;
+    // Shuffles order no memory: what is written now, others of these lanes have read.
+    __syncwarp();
     if (lane < list_size && first + lane <= last)
         lists.store(first + lane, mine);
     return mine.cluster;
