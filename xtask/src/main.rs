@@ -4,6 +4,7 @@ mod bundle;
 mod checks;
 mod ci;
 mod demo;
+mod fuzz;
 mod machine;
 mod process;
 mod setup;
@@ -57,6 +58,16 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             bundle::bundle()?;
             Ok(true)
         }
+        Some(("fuzz", given)) => {
+            let number = |name| given.get_one::<u32>(name).copied().unwrap_or(1);
+            fuzz::fuzz(&fuzz::Request {
+                minutes: number("minutes"),
+                jobs: number("jobs"),
+                targets: strings(given, "target"),
+                keep: given.get_flag("keep"),
+                bundle: given.get_one::<String>("bundle").map(Into::into),
+            })
+        }
         // clap refuses a command line without one of the above.
         _ => Ok(false),
     }
@@ -93,6 +104,10 @@ fn command_line() -> Command {
         .trailing_var_arg(true)
         .allow_hyphen_values(true)
         .help("Passed on to the benchmark binary");
+    let number = |name: &'static str, help: &'static str| {
+        let number = Arg::new(name).long(name).value_name("N").default_value("1").help(help);
+        number.value_parser(clap::value_parser!(u32).range(1..))
+    };
     Command::new("cargo xtask")
         .about("The project's commands")
         .subcommand_required(true)
@@ -127,6 +142,21 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("gpu-bundle")
                 .about("Pack tests, examples and benchmarks for a GPU machine without Rust"),
+        )
+        .subcommand(
+            Command::new("fuzz")
+                .about("Build and run the fuzzers; needs a C++ compiler")
+                .arg(Arg::new("target").num_args(0..).help("Run only these [default: all]"))
+                .arg(number("minutes", "How long, all targets together"))
+                .arg(number("jobs", "Processes at a time"))
+                .arg(
+                    Arg::new("keep").long("keep").action(ArgAction::SetTrue).help(
+                        "Then put the inputs that reach most for their bytes into fuzz/corpus",
+                    ),
+                )
+                .arg(Arg::new("bundle").long("bundle").value_name("FOLDER").help(
+                    "Run nothing: put programs, inputs and run.sh there, for another machine",
+                )),
         )
 }
 
@@ -187,6 +217,7 @@ mod tests {
     fn what_is_not_known_is_refused() {
         assert!(parse(&["setup", "--driver", "11"]).is_err());
         assert!(parse(&["tset"]).is_err());
+        assert!(parse(&["fuzz", "--jobs", "0"]).is_err());
         assert!(parse(&[]).is_err());
     }
 }

@@ -1,0 +1,62 @@
+//! Texts of PTX.
+
+use ptx::ir::{FunctionKind, Module};
+use ptx::{Error, Signature};
+
+use crate::within;
+
+/// Whatever the bytes, an answer; what can be read prints and reads as the same module, and what is scanned of
+/// its kernels agrees with it.
+///
+/// # Panics
+/// That does not hold.
+pub fn ptx(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    // An instruction takes some 200 bytes and may be written in four; vectors grow by doubling.
+    within((1 << 20) + 512 * text.len(), || check(&text));
+}
+
+fn check(text: &str) {
+    let scanned = ptx::entries(text);
+    for signature in scanned.iter().flatten() {
+        let types = ptx::mangled::parameters(&signature.name);
+        assert!(types.len() <= signature.name.len());
+        assert!(signature.params.iter().all(|param| param.align.is_power_of_two()));
+    }
+    let mut module = match ptx::parse(text) {
+        Ok(module) => module,
+        Err(error) => {
+            assert!(error.line >= 1 && error.line <= text.lines().count() + 1, "{error}");
+            assert!(error.to_string().starts_with("PTX line "));
+            return;
+        }
+    };
+    for function in &module.functions {
+        let graph = ptx::cfg::Cfg::new(&module, function);
+        assert_eq!(graph.block_of.len(), function.instrs().len());
+        assert_eq!(graph.ipdom.len(), graph.blocks.len());
+    }
+    let printed = module.to_string();
+    compare(&module, scanned);
+    compare(&module, ptx::entries(&printed));
+    let mut again = match ptx::parse(&printed) {
+        Ok(again) => again,
+        Err(error) => panic!("{error}\nread from\n{text}\nprinted as\n{printed}"),
+    };
+    module.forget_lines();
+    again.forget_lines();
+    assert!(again == module, "read from\n{text}\nprinted as\n{printed}");
+}
+
+/// The scanner, which looks at nothing but signatures, may refuse what the parser takes, or see a kernel in what
+/// the parser knows as a section's text. But it finds every kernel, with the parameters that it has.
+fn compare(module: &Module, scanned: Result<Vec<Signature>, Error>) {
+    let Ok(signatures) = scanned else { return };
+    for kernel in module.functions.iter().filter(|f| f.kind == FunctionKind::Entry) {
+        let signature = signatures.iter().find(|signature| signature.name == kernel.name);
+        let Some(signature) = signature else { panic!("{} is not found", kernel.name) };
+        let offsets = signature.params.iter().map(|param| param.offset as u64).collect();
+        let layout = (offsets, signature.param_bytes() as u64);
+        assert_eq!(layout, kernel.param_layout(), "parameters of {}", kernel.name);
+    }
+}
