@@ -1,0 +1,85 @@
+//! Calls whose failure nobody is told of, each with its reason. Everything else about such a run is judged
+//! as always: no panic, nothing left, no touch of freed memory.
+
+use super::fault::Fault;
+
+/// The codes that an entry is about.
+#[derive(PartialEq, Eq)]
+enum Codes {
+    All,
+    OutOfMemory,
+}
+use Codes::{All, OutOfMemory};
+
+/// Reasons that several entries have.
+const PANIC: &str = "a closure has panicked, and that is what its caller hears of";
+const RAW: &str = "the test calls it itself, in a drop";
+
+/// The calls, the codes, how the names of the tests begin, and why.
+const ABSORBED: [(&[&str], Codes, &str, &str); 9] = [
+    (&["cuMemAllocFromPoolAsync"], OutOfMemory, "", "the pool is trimmed and asked again"),
+    (
+        &["cuEventQuery"],
+        All,
+        "futures::",
+        "the thread that asks for tasks wakes this one, which asks itself",
+    ),
+    (
+        &["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"],
+        All,
+        "order::more_readers_than_are_kept",
+        "the list of readers stays one longer: nothing is lost",
+    ),
+    (
+        &["cuStreamGetCaptureInfo_v3", "cuStreamEndCapture", "cuGraphDestroy"],
+        All,
+        "graphs::panics",
+        PANIC,
+    ),
+    (&["cuStreamEndCapture"], All, "soundness::a_body_that_panics", PANIC),
+    (
+        &["cuEventRecord", "cuEventSynchronize", "cuMemcpyDtoHAsync_v2"],
+        All,
+        "tape::specs::another_abi_is_told",
+        "the pass has failed before, and that is what its caller hears of",
+    ),
+    (
+        &["cuMemPoolDestroy", "cuCtxPopCurrent_v2"],
+        All,
+        "foreign::context_dropped",
+        "it is kept for who asks the context, whose last handle is gone",
+    ),
+    (&["cuCtxDestroy_v2"], All, "", RAW),
+    (&["cuStreamDestroy_v2"], All, "foreign::", RAW),
+];
+
+/// How the names of tests end that can't be swept, and why.
+const NOT_SWEPT: [(&str, &str); 2] = [
+    (
+        "foreign::streams_given_away",
+        "what is given away retains its context, and that its pool, for ever: each run leaves one",
+    ),
+    (
+        "::a_build_that_fails_at_any_launch_leaves_no_answers",
+        "they have a driver of their own, whose launches fail one by one, and its context is kept",
+    ),
+];
+
+/// Whether a test can be swept.
+pub(super) fn can_be_swept(test: &str) -> bool {
+    NOT_SWEPT.iter().all(|(name, _)| !test.ends_with(name))
+}
+
+/// How many calls of tests may fail without a word.
+pub(super) fn entries() -> usize {
+    ABSORBED.iter().map(|(calls, ..)| calls.len()).sum()
+}
+
+/// Whether nobody need be told.
+pub(super) fn absorbed(test: &str, fault: &Fault) -> bool {
+    ABSORBED.iter().any(|(calls, codes, tests, _)| {
+        calls.contains(&fault.name)
+            && (*codes == All || fault.out_of_memory)
+            && test.starts_with(tests)
+    })
+}

@@ -1,0 +1,83 @@
+//! Every fault: each device test again on the software device, with one of its driver calls failing.
+//!
+//! A process of its own runs the test once, and counts its calls; then once for each of them, on a
+//! device that is opened for that run, with that call failing. Afterwards there must have been no
+//! panic, nothing of the run may be alive, the device must be well, and somebody must have been told
+//! which call it was: the test, whoever asks for errors of drops, or who closes the context. See `judge`.
+//!
+//! The first three calls of each name fail, and all of them with `TEST_DEEP`. Of a slow test as many
+//! as its time allows, in an order that is drawn from the names alone: one of each function first.
+//!
+//! Not here: opening the context, which `host/faults.rs` sweeps, as it does fatal codes; and tests
+//! with a process of their own (`Case::fault`, `Case::process`), which are about faults already.
+
+mod absorbed;
+mod child;
+mod contracts;
+mod fault;
+mod judge;
+mod keeper;
+mod parent;
+mod planted;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::harness::{Case, Run, TestResult, deep, ensure};
+
+pub(crate) use child::{CHILD, child_main};
+
+/// The fewest faults that a whole sweep tries.
+const FEWEST: u64 = 5000;
+
+/// How many calls of each name fail.
+fn occurrences() -> u64 {
+    if deep() { u64::MAX } else { 3 }
+}
+
+/// What the sweeps of this process have found, for the count at the end.
+struct Totals {
+    cases: AtomicU64,
+    clean_ms: AtomicU64,
+    possible: AtomicU64,
+    named: AtomicU64,
+    absorbed: AtomicU64,
+    missed: AtomicU64,
+}
+
+static TOTALS: Totals = Totals {
+    cases: AtomicU64::new(0),
+    clean_ms: AtomicU64::new(0),
+    possible: AtomicU64::new(0),
+    named: AtomicU64::new(0),
+    absorbed: AtomicU64::new(0),
+    missed: AtomicU64::new(0),
+};
+
+pub(crate) fn cases(all: &[Case]) -> Vec<Case> {
+    let swept = all
+        .iter()
+        .filter(|case| matches!(case.run, Run::Device(_)) && absorbed::can_be_swept(case.name));
+    let mut cases: Vec<_> = swept.map(|case| Case::sweep(case.name, parent::sweep)).collect();
+    cases.extend(planted::sweeps());
+    cases.push(Case::sweep("contracts", |_| contracts::contracts()));
+    cases.push(Case::sweep_end("enough_faults", count));
+    cases
+}
+
+/// How many faults were tried.
+fn count() -> TestResult {
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (named, absorbed) = (of(&TOTALS.named), of(&TOTALS.absorbed));
+    let tried = named + absorbed;
+    println!(
+        "sweep: {tried} faults of {} in {} tests: {named} named by an error, {absorbed} absorbed (a list \
+         of {}); {} calls were not made again; without a fault the tests take {} ms",
+        of(&TOTALS.possible),
+        of(&TOTALS.cases),
+        absorbed::entries(),
+        of(&TOTALS.missed),
+        of(&TOTALS.clean_ms),
+    );
+    ensure!(tried >= FEWEST, "{tried} faults are too few");
+    Ok(())
+}
