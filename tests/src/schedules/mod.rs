@@ -1,0 +1,259 @@
+//! Every schedule: device tests on the software device again, each under many seeds of its
+//! scheduler, and how many interleavings that has made of them.
+//!
+//! The tests are those of `cuda-safe`, of the tape and of geometry, unchanged, and judge as ever.
+//! Which of them are in question is measured: one whose work was never left to the seed has one
+//! interleaving, and runs no more. `schedules::every_seed` gives each of 1,000 seeds to one of the
+//! rest in turn, and with `TEST_DEEP` to each of them. What numbers of the tape are compared within
+//! a tolerance must be the same bits under every seed, but where atomics add them in any order.
+//!
+//! A failure says how to run it again: `--schedule NAME SEED` runs one test under one seed.
+
+mod child;
+mod parent;
+mod planted;
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::harness::{Case, Run, TestDevice, TestResult, deep, ensure, ensure_eq};
+use crate::seeds::Plant;
+use parent::{Ran, Unit, run_all};
+
+pub(crate) use child::{COMMAND, command};
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::software("schedules::every_seed", every_seed),
+        Case::host("schedules::numbers_that_change_are_told", changed_numbers),
+    ];
+    cases.extend(planted::cases());
+    cases
+}
+
+const SEEDS: u64 = 1000;
+
+/// So many seeds say in a deep run that a test has one interleaving.
+const PROBES: u64 = 20;
+
+/// A test with more work than this runs under the first seed alone, but for deep runs.
+const MANY: u64 = 50_000;
+
+/// The seeds that one process runs a test under, at most: so that many can share a slow one.
+const CHUNK: usize = 100;
+
+/// Tests whose claim is about time or progress, which a seed decides here; and why.
+const APART: [(&str, &str); 2] = [
+    ("events::time_is_plausible", "measures how long a kernel takes"),
+    ("unified::others_are_not_waited_for", "wants a long kernel to be under way still"),
+];
+
+/// Tests whose numbers are sums that atomics add in any order: those of passes that were not asked
+/// to be deterministic.
+const ANY_ORDER: [&str; 5] = [
+    "tape::graphs::backward_of_what_ran",
+    "tape::graphs::forward_and_backward_in_one",
+    "tape::graphs::forward_and_backward_in_two",
+    "tape::graphs::gradients_of_a_pass_that_never_ran",
+    "tape::unfinished::graphs_of_another_thread",
+];
+
+type Test = fn(&TestDevice) -> TestResult;
+
+/// A test of a device.
+struct Candidate {
+    name: &'static str,
+    test: Test,
+    /// Whether it is one of geometry's, which are slow and mostly on one stream.
+    geometry: bool,
+}
+
+/// All tests of a device.
+fn tests() -> impl Iterator<Item = Candidate> {
+    let of = |cases: Vec<Case>, geometry| {
+        cases.into_iter().filter_map(move |case| match case.run {
+            Run::Device(test) => Some(Candidate { name: case.name, test, geometry }),
+            _ => None,
+        })
+    };
+    of(crate::device::cases(), false)
+        .chain(of(crate::tape::cases(), false))
+        .chain(of(crate::geometry::cases(), true))
+}
+
+fn find(name: &str) -> Option<Test> {
+    tests().find(|candidate| candidate.name == name).map(|candidate| candidate.test)
+}
+
+/// Does a deep run in parts: from `0/8`, the first of eight, to `7/8`.
+const PART: &str = "TEST_SCHEDULES";
+
+/// Which part of how many is asked for.
+fn part() -> (usize, usize) {
+    let asked = std::env::var(PART).ok().filter(|_| deep());
+    let parsed = asked.as_ref().and_then(|text| text.split_once('/'));
+    parsed
+        .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)))
+        .filter(|(_, of)| *of > 0)
+        .unwrap_or((0, 1))
+}
+
+/// Those that may be in question; of geometry in a short run only those about graphs or streams.
+fn candidates() -> Vec<Candidate> {
+    let (part, of) = part();
+    let of_order = |name: &str| name.contains("graph") || name.contains("stream");
+    tests()
+        .filter(|Candidate { name, geometry, .. }| deep() || !geometry || of_order(name))
+        .filter(|candidate| !APART.iter().any(|(name, _)| *name == candidate.name))
+        .skip(part)
+        .step_by(of)
+        .collect()
+}
+
+/// What the runs of one test have come to.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    orders: HashSet<u64>,
+    /// The orders under the seed 0: more than one if threads of the host decide, too.
+    first: HashSet<u64>,
+    /// The most work that there was to order.
+    operations: u64,
+    choices: u64,
+    numbers: HashSet<u64>,
+}
+
+impl Sum {
+    fn add(&mut self, ran: &Ran) {
+        self.runs += 1;
+        self.orders.insert(ran.order);
+        if ran.seed == 0 {
+            self.first.insert(ran.order);
+        }
+        self.operations = self.operations.max(ran.operations);
+        self.choices = self.choices.max(ran.choices);
+        self.numbers.insert(ran.numbers);
+    }
+
+    /// Whether there is no other order: nothing was left to the seed, or it made no difference.
+    fn is_alone(&self) -> bool {
+        self.choices == 0 || self.runs >= PROBES && self.orders.len() == 1
+    }
+}
+
+type Sums = BTreeMap<&'static str, Sum>;
+
+/// Runs tests under seeds and adds what they come to.
+fn play(
+    tests: impl Iterator<Item = (&'static str, Vec<u64>)>,
+    sums: &mut Sums,
+    wrong: &mut Vec<String>,
+) {
+    let units = tests.flat_map(|(case, seeds)| {
+        let chunks: Vec<Vec<u64>> = seeds.chunks(CHUNK).map(<[u64]>::to_vec).collect();
+        chunks.into_iter().map(move |seeds| Unit { case, plant: Plant::Nothing, seeds })
+    });
+    for (unit, outcome) in run_all(units.collect()) {
+        outcome.ran.iter().for_each(|ran| sums.entry(unit.case).or_default().add(ran));
+        wrong.extend(outcome.wrong);
+    }
+}
+
+fn every_seed() -> TestResult {
+    let (mut sums, mut wrong) = (Sums::new(), Vec::new());
+    let candidates = candidates();
+    let probes = |test: &Candidate| match (deep(), test.geometry) {
+        (true, false) => PROBES,
+        _ => 1,
+    };
+    let first = candidates.iter().map(|test| {
+        let mut seeds: Vec<u64> = (0..probes(test)).collect();
+        if deep() {
+            // Twice, to see whether it is the seed alone that decides.
+            seeds.push(0);
+        }
+        (test.name, seeds)
+    });
+    play(first, &mut sums, &mut wrong);
+
+    let several = |test: &&Candidate| {
+        let short = |sum: &Sum| deep() || sum.operations <= MANY;
+        sums.get(test.name).is_some_and(|sum| !sum.is_alone() && short(sum))
+    };
+    let rest: Vec<&Candidate> = candidates.iter().filter(several).collect();
+    ensure!(!rest.is_empty() || deep(), "no test leaves anything to the seed");
+    let later: Vec<_> = rest
+        .iter()
+        .enumerate()
+        .map(|(place, test)| {
+            let seeds: Vec<u64> = if deep() {
+                (probes(test)..SEEDS).collect()
+            } else {
+                (place as u64..SEEDS).step_by(rest.len()).collect()
+            };
+            (test.name, seeds)
+        })
+        .collect();
+    play(later.into_iter(), &mut sums, &mut wrong);
+    report(&sums);
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    same_numbers(&sums)
+}
+
+/// Prints what ran.
+fn report(sums: &Sums) {
+    let (mut several, mut runs, mut orders, mut threads) = (0, 0, 0, Vec::new());
+    for (name, sum) in sums.iter().filter(|(_, sum)| !sum.is_alone()) {
+        several += 1;
+        runs += sum.runs;
+        orders += sum.orders.len();
+        if sum.first.len() > 1 {
+            threads.push(*name);
+        }
+        println!(
+            "schedules: {name}: {} runs, {} interleavings of up to {} operations",
+            sum.runs,
+            sum.orders.len(),
+            sum.operations,
+        );
+    }
+    let alone: Vec<&str> =
+        sums.iter().filter(|(_, sum)| sum.is_alone()).map(|(name, _)| *name).collect();
+    if deep() {
+        println!("schedules: with one interleaving: {}", alone.join(" "));
+        println!("schedules: threads of the host decide, too: {}", threads.join(" "));
+    }
+    for (name, why) in APART {
+        println!("schedules: left out: {name}: {why}");
+    }
+    println!(
+        "schedules: {several} tests, {runs} runs, {orders} distinct interleavings; \
+         {} tests with one interleaving",
+        alone.len(),
+    );
+}
+
+/// Wants each test's numbers to be the same under every seed.
+fn same_numbers(sums: &Sums) -> TestResult {
+    let differ: Vec<String> = sums
+        .iter()
+        .filter(|(name, sum)| sum.numbers.len() > 1 && !ANY_ORDER.contains(name))
+        .map(|(name, sum)| format!("{name}: {} results", sum.numbers.len()))
+        .collect();
+    ensure!(differ.is_empty(), "the seed changes numbers:\n{}", differ.join("\n"));
+    Ok(())
+}
+
+/// One bit that another seed changes is found.
+fn changed_numbers() -> TestResult {
+    let mut sums = Sums::new();
+    let ran = |seed, numbers| Ran { seed, order: seed, operations: 3, choices: 1, numbers };
+    sums.entry("a").or_default().add(&ran(0, 7));
+    sums.entry("a").or_default().add(&ran(1, 7));
+    sums.entry("b").or_default().add(&ran(0, 8));
+    same_numbers(&sums)?;
+    sums.entry("b").or_default().add(&ran(1, 9));
+    let told = same_numbers(&sums).err().map(|failure| failure.to_string());
+    ensure!(told.as_ref().is_some_and(|told| told.contains("b: 2 results")), "{told:?}");
+    ensure_eq!(sums.get("a").map(|sum| sum.orders.len()), Some(2));
+    Ok(())
+}
