@@ -1,28 +1,45 @@
 //! The integration tests: one program, whose tiers are places where tests run. See `harness`.
 
+mod checkers;
 mod compile;
 mod device;
 mod fault;
 mod files;
 mod foreign;
+mod generated;
 mod geometry;
 mod golden;
 mod harness;
 mod host;
 mod programs;
+mod schedules;
 mod seeds;
+mod sweep;
 mod tape;
 
 use std::process::ExitCode;
 
+use harness::Case;
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some(compile::CHILD) {
-        return compile::child_main(arguments);
+    match arguments.next().as_deref() {
+        Some(compile::CHILD) => return compile::child_main(arguments),
+        Some(schedules::COMMAND) => return schedules::command(arguments),
+        Some(sweep::CHILD) => return sweep::child_main(&cases(), arguments),
+        _ => {}
     }
-    if let Some(code) = golden::command() {
+    let command = golden::command().or_else(generated::command).or_else(checkers::command);
+    if let Some(code) = command {
         return code;
     }
+    let mut cases = cases();
+    cases.extend(sweep::cases(&cases));
+    harness::main(&cases)
+}
+
+/// All cases but the sweep, which is made of them.
+fn cases() -> Vec<Case> {
     let mut cases = host::cases();
     cases.extend(compile::cases());
     cases.extend(files::cases());
@@ -32,6 +49,9 @@ fn main() -> ExitCode {
     cases.extend(tape::cases());
     cases.extend(fault::cases());
     cases.extend(seeds::cases());
+    cases.extend(schedules::cases());
     cases.extend(golden::cases());
-    harness::main(&cases)
+    cases.extend(generated::cases());
+    cases.extend(checkers::cases());
+    cases
 }

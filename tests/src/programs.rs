@@ -48,6 +48,14 @@ programs! {
     FAULTS: "faults.cu";
 }
 
+/// The same kernels, which let no time pass: where a seed decides what is done when, slow work is
+/// like any other.
+pub(crate) const NO_DELAY: Program = Program {
+    name: "no_delay.cu",
+    source: concat!("#define NO_DELAY\n", include_str!("../kernels/delay.cu")),
+    expressions: &[],
+};
+
 /// Not among those that every device runs: older ones lack its instructions.
 pub(crate) const CLUSTERS: Program = Program {
     name: "clusters.cu",
@@ -108,5 +116,14 @@ macro_rules! shared {
 shared! {
     Saxpy of SAXPY;
     Basic of BASIC;
-    Delay of DELAY;
+}
+
+impl Delay {
+    pub(crate) fn of(device: &TestDevice) -> Result<Self, Failure> {
+        let program = if device.is_seeded() { &NO_DELAY } else { &DELAY };
+        let module = device.module(program)?;
+        // SAFETY: the module is made of the source that the declaration names, where `pass` perhaps
+        // does nothing.
+        Ok(unsafe { Self::from_module(&module) }?)
+    }
 }

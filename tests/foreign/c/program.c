@@ -2,6 +2,7 @@
    It checks all that it computes, and says what is wrong. */
 #include "driver.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,14 +133,20 @@ static void launches(void) {
     CHECK(cuModuleGetGlobal_v2(&dfactor, &bytes, module, "factor"));
     REQUIRE(bytes == sizeof factor);
     CHECK(cuMemcpyHtoD_v2(dfactor, &factor, sizeof factor));
-    struct {
+    struct scale_parameters {
         CUdeviceptr x;
         unsigned n;
     } block = {dx, N};
-    size_t size = sizeof block;
+    /* Up to the end of the last parameter: the driver refuses the padding of the whole. */
+    size_t size = offsetof(struct scale_parameters, n) + sizeof block.n;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
                      CU_LAUNCH_PARAM_END};
     CHECK(cuLaunchKernel(kernel("scale"), BLOCKS, 1, 1, BLOCK, 1, 1, 0, NULL, NULL, extra));
+    size_t whole = sizeof block;
+    extra[3] = &whole;
+    REQUIRE(cuLaunchKernel(kernel("scale"), BLOCKS, 1, 1, BLOCK, 1, 1, 0, NULL, NULL, extra) ==
+            CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    extra[3] = &size;
     CHECK(cuMemcpyDtoD_v2(dy, dx, sizeof x));
     CHECK(cuMemcpyDtoH_v2(y, dy, sizeof y));
     for (int i = 0; i < N; i++)

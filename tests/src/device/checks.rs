@@ -1,6 +1,6 @@
 //! What tests of several subjects check in the same way.
 
-use cuda_safe::{DeviceBuffer, GraphExec, GraphNode, Result, Stream};
+use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, GraphNode, Result, Stream};
 
 use crate::harness::{Failure, TestResult, ensure, first_difference};
 
@@ -19,6 +19,29 @@ pub(super) fn is_invalid<T>(result: Result<T>, part: &str) -> TestResult {
             Ok(())
         }
     }
+}
+
+/// Hands an error of the driver on, where the call was to succeed or to be refused.
+pub(super) fn not_the_drivers<T>(result: &Result<T>) -> Result<()> {
+    match result {
+        Err(error) if error.code().is_some() => Err(error.clone()),
+        _ => Ok(()),
+    }
+}
+
+/// The call has panicked, as it had to: it did not end with an error before.
+pub(super) fn has_panicked<T>(caught: std::thread::Result<Result<T>>) -> Result<()> {
+    match caught {
+        Err(_) => Ok(()),
+        Ok(result) => result.and(Err(Error::invalid("it did not panic"))),
+    }
+}
+
+/// No drop has met an error.
+pub(super) fn no_drop_errors(context: &Context) -> TestResult {
+    let errors = context.take_drop_errors();
+    ensure!(errors.is_empty(), "drops met errors: {errors:?}");
+    Ok(())
 }
 
 /// The error for a closure that had to run and did not.

@@ -30,7 +30,7 @@ pub(super) fn current(driver: Driver) -> Result<CUcontext, Failure> {
     let mut raw = std::ptr::null_mut();
     // SAFETY: `raw` is a valid place for a handle.
     let result = unsafe { driver.as_sys().cuCtxGetCurrent(&raw mut raw) }?;
-    ensure_eq!(result, CUresult::CUDA_SUCCESS);
+    ensure_eq!(result, CUresult::CUDA_SUCCESS, "cuCtxGetCurrent");
     Ok(raw)
 }
 

@@ -9,6 +9,7 @@ use cuda_safe::sys::{CUcontext, CUresult, CUstream_flags};
 use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Event, Module, Stream};
 
 use super::MS;
+use super::checks::no_drop_errors;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{BASIC, Basic, Delay};
 
@@ -28,8 +29,9 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-fn success(answer: Result<CUresult, cuda_safe::sys::MissingSymbol>) -> TestResult {
-    ensure_eq!(answer?, CUresult::CUDA_SUCCESS);
+/// The driver's answer to a call of the test's own.
+fn success(call: &str, answer: Result<CUresult, cuda_safe::sys::MissingSymbol>) -> TestResult {
+    ensure_eq!(answer?, CUresult::CUDA_SUCCESS, "{call}");
     Ok(())
 }
 
@@ -50,11 +52,12 @@ impl RawContext {
         let mut raw = std::ptr::null_mut();
         let device = driver.device(0)?.as_raw();
         // SAFETY: `raw` is a valid place for a handle, and the device is the driver's.
-        success(unsafe { driver.as_sys().cuCtxCreate_v2(&raw mut raw, 0, device) })?;
+        success("cuCtxCreate", unsafe { driver.as_sys().cuCtxCreate_v2(&raw mut raw, 0, device) })?;
+        let this = Self { driver, raw };
         let mut popped = std::ptr::null_mut();
         // SAFETY: pops what creating has pushed.
-        success(unsafe { driver.as_sys().cuCtxPopCurrent_v2(&raw mut popped) })?;
-        Ok(Self { driver, raw })
+        success("cuCtxPopCurrent", unsafe { driver.as_sys().cuCtxPopCurrent_v2(&raw mut popped) })?;
+        Ok(this)
     }
 
     pub(crate) fn raw(&self) -> CUcontext {
@@ -63,7 +66,7 @@ impl RawContext {
 
     pub(crate) fn make_current(&self) -> TestResult {
         // SAFETY: the context is live.
-        success(unsafe { self.driver.as_sys().cuCtxSetCurrent(self.raw) })
+        success("cuCtxSetCurrent", unsafe { self.driver.as_sys().cuCtxSetCurrent(self.raw) })
     }
 }
 
@@ -103,7 +106,7 @@ fn context(device: &TestDevice) -> TestResult {
     unsafe { device.launch(&iota, &stream, (4, 128), (&mut buffer, 1000_u64, 1_u32)) }?;
     first_difference(&buffer.to_vec(&stream)?, &(1..1001).collect::<Vec<_>>())?;
     drop((buffer, iota, module, stream));
-    ensure_eq!(foreign.take_drop_errors().len(), 0);
+    no_drop_errors(&foreign)?;
     ensure_eq!(dropped.load(Ordering::SeqCst), 0);
     foreign.close().map_err(|(_, error)| Failure::from(error))?;
     ensure_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -155,6 +158,7 @@ fn contexts_do_not_mix(device: &TestDevice) -> TestResult {
             ensure!(matches!(kind, Err(ErrorKind::Invalid(_))), "{index}: {result:?}");
         }
     }
+    no_drop_errors(&foreign)?;
     foreign.close().map_err(|(_, error)| error.into())
 }
 
@@ -177,13 +181,13 @@ impl RawStream {
         let (mut raw, mut popped) = (std::ptr::null_mut(), std::ptr::null_mut());
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0;
         // SAFETY: the context is live while its handle is.
-        success(unsafe { sys.cuCtxPushCurrent_v2(context.as_raw()) })?;
+        success("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(context.as_raw()) })?;
         // SAFETY: `raw` is a valid place for a handle, and a context is current.
-        let made = success(unsafe { sys.cuStreamCreate(&raw mut raw, flags) });
+        let made = success("cuStreamCreate", unsafe { sys.cuStreamCreate(&raw mut raw, flags) });
+        let made = made.map(|()| Self { driver, raw, dropped: dropped.clone() });
         // SAFETY: pops what was pushed.
-        success(unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })?;
-        made?;
-        Ok(Self { driver, raw, dropped: dropped.clone() })
+        success("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })?;
+        made
     }
 }
 
@@ -322,9 +326,9 @@ fn streams_given_away(device: &TestDevice) -> TestResult {
     drop(second);
     let raw = stream.into_raw().map_err(|_| Failure::new("ours to give"))?;
     // SAFETY: the stream is live, and nobody else's.
-    success(unsafe { driver.as_sys().cuStreamSynchronize(raw) })?;
+    success("cuStreamSynchronize", unsafe { driver.as_sys().cuStreamSynchronize(raw) })?;
     // SAFETY: as above; it is not used again.
-    success(unsafe { driver.as_sys().cuStreamDestroy_v2(raw) })
+    success("cuStreamDestroy", unsafe { driver.as_sys().cuStreamDestroy_v2(raw) })
 }
 
 fn events_given_away(device: &TestDevice) -> TestResult {

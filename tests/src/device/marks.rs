@@ -4,7 +4,7 @@ use cuda_safe::sys::{CUresult, CUstream};
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::MS;
-use super::checks::all_are;
+use super::checks::{all_are, has_panicked};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{Basic, Delay};
 
@@ -31,7 +31,7 @@ fn raw_fill(device: &TestDevice, stream: CUstream, start: u64, value: u32) -> Te
     let sys = device.context().driver().as_sys();
     // SAFETY: `start` is the address of N words that the callers keep, and the stream is live.
     let answer = unsafe { sys.cuMemsetD32Async(start, value, N, stream) }?;
-    ensure_eq!(answer, CUresult::CUDA_SUCCESS);
+    ensure_eq!(answer, CUresult::CUDA_SUCCESS, "cuMemsetD32Async");
     Ok(())
 }
 
@@ -55,19 +55,18 @@ fn raw_work_is_ordered(device: &TestDevice) -> TestResult {
 fn raw_work_in_a_graph(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let n = N as u64;
-    let mut graph = device.context().capture(zeroed(&stream)?, |stream, data| {
+    let state = (zeroed(&stream)?, Ok(()));
+    let mut graph = device.context().capture(state, |stream, (data, filled)| {
         let side = stream.fork()?;
         let start = data.as_raw();
         // SAFETY: as above; the graph keeps the buffer.
-        let filled = unsafe {
-            stream.enqueue((&mut *data,), |raw| raw_fill(device, raw, start, 3).is_ok())
-        }?;
-        assert!(filled);
+        *filled = unsafe { stream.enqueue((&mut *data,), |raw| raw_fill(device, raw, start, 3)) }?;
         device.count(basic.add(&side, SHAPE, &mut *data, n, 1))
     })?;
+    std::mem::replace(&mut graph.state_mut().1, Ok(()))?;
     graph.launch(&stream)?;
     graph.launch(&stream)?;
-    all_are(graph.state(), &stream, 4)
+    all_are(&graph.state().0, &stream, 4)
 }
 
 fn a_call_that_panics(device: &TestDevice) -> TestResult {
@@ -76,17 +75,18 @@ fn a_call_that_panics(device: &TestDevice) -> TestResult {
     let mut data = zeroed(&home)?;
     let start = data.as_raw();
     device.count(delay.delay(&other, (1, 1), 20 * MS))?;
+    let mut filled = Ok(());
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: as above.
         unsafe {
             other.enqueue((&mut data,), |raw| {
-                let _ = raw_fill(device, raw, start, 5);
+                filled = raw_fill(device, raw, start, 5);
                 std::panic::resume_unwind(Box::new("on purpose"))
             })
         }
     }));
-    let caught: std::result::Result<Result<()>, _> = caught;
-    ensure!(caught.is_err());
+    has_panicked::<()>(caught)?;
+    filled?;
     // What it had enqueued is waited for all the same.
     all_are(&data, &home, 5)
 }

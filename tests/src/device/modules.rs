@@ -5,7 +5,9 @@ use cuda_safe::{
     DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+};
 use crate::programs::{BASIC, TEMPLATES};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -191,7 +193,8 @@ fn variables_that_do_not_fit(device: &TestDevice) -> TestResult {
         ensure!(matches!(kind, Err(ErrorKind::Invalid(_))), "{index}: {result:?}");
     }
     let scale = module.global::<f64>(&stream, "scale")?;
-    ensure!(scale.write(&stream, &[1.0, 2.0]).is_err(), "two values for one");
+    // Two values for one.
+    ensure_refused(scale.write(&stream, &[1.0, 2.0]))?;
     Ok(())
 }
 
@@ -199,7 +202,7 @@ fn source_that_does_not_compile(device: &TestDevice) -> TestResult {
     let source = "__global__ void broken(int* x) { x[0] = missing; }";
     let refused = Module::compile(device.context(), source);
     let error = refused.err().ok_or_else(|| Failure::new("it was compiled"))?;
-    ensure!(matches!(error.kind(), ErrorKind::Compile(_)));
+    ensure!(matches!(error.kind(), ErrorKind::Compile(_)), "{error}");
     let text = error.to_string();
     ensure!(text.contains("missing") && text.contains("undefined"), "{text}");
     ensure!(error.code().is_none());

@@ -4,7 +4,9 @@ use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, ErrorKind, PinnedBuffer};
 
 use super::{MS, SIZES};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{
+    Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+};
 use crate::programs::Delay;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -108,6 +110,6 @@ fn lengths_must_agree(device: &TestDevice) -> TestResult {
     let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
     ensure!(matches!(kind, Err(ErrorKind::Invalid(_))), "{refused:?}");
     let pinned = PinnedBuffer::<u32>::zeroed(context, 9)?;
-    ensure!(buffer.as_slice().download_pinned(&stream, pinned).is_err());
+    ensure_refused(buffer.as_slice().download_pinned(&stream, pinned))?;
     Ok(())
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use cuda_safe::{DeviceBuffer, Event, GraphBuilder, Result, Stream};
 
 use super::MS;
-use super::checks::{all_are, did_not_run, is_invalid, named};
+use super::checks::{
+    all_are, did_not_run, has_panicked, is_invalid, named, no_drop_errors, not_the_drivers,
+};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{Basic, Delay, TEMPLATES};
 
@@ -59,8 +61,7 @@ fn streams_of_recordings_closed(device: &TestDevice) -> TestResult {
     }
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 2)?;
-    ensure!(device.context().take_drop_errors().is_empty());
-    Ok(())
+    no_drop_errors(device.context())
 }
 
 /// A stream that records is nobody's home.
@@ -134,9 +135,10 @@ fn a_body_that_panics(device: &TestDevice) -> TestResult {
                 resume_unwind(Box::new("on purpose"))
             })
         }));
-        assert!(caught.is_err());
-        Ok(())
+        has_panicked(caught)
     });
+    let graph = graph.map(drop);
+    not_the_drivers(&graph)?;
     ensure!(graph.is_err(), "a graph whose body uses memory that it does not keep");
     Ok(())
 }
@@ -157,7 +159,7 @@ fn a_change_that_panics(device: &TestDevice) -> TestResult {
             resume_unwind(Box::new("on purpose"))
         })
     }));
-    ensure!(caught.is_err());
+    has_panicked(caught)?;
     is_invalid(graph.try_clone(()).map(|_| ()), "were changed")
 }
 
@@ -296,12 +298,14 @@ fn a_body_in_another_thread(device: &TestDevice) -> TestResult {
             let _ = entered.recv();
             Ok(())
         });
-        let made = graph.is_ok();
-        drop(graph);
+        let made = graph.map(drop);
         let _ = over.send(());
         let recorded = body.map(|body| body.join().map_err(thread_panicked)).transpose()?;
-        ensure!(!made, "a graph was made while its body was recorded");
-        ensure!(recorded.is_some_and(|recorded| recorded.is_err()), "a body of no graph");
+        not_the_drivers(&made)?;
+        let recorded = recorded.ok_or_else(did_not_run)?;
+        not_the_drivers(&recorded)?;
+        ensure!(made.is_err(), "a graph was made while its body was recorded");
+        ensure!(recorded.is_err(), "a body of no graph");
         Ok(())
     })
 }
@@ -317,9 +321,9 @@ fn a_body_in_a_body(device: &TestDevice) -> TestResult {
         let (inside, entered) = mpsc::channel();
         let (over, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
-            let (mut body, mut outer_refused) = (None, false);
+            let (mut body, mut outer) = (None, None);
             let graph = device.context().capture((), |stream, ()| {
-                let outer = stream.record_if(&flag, |stream| {
+                outer = Some(stream.record_if(&flag, |stream| {
                     let stream = stream.clone();
                     let (flag, data, basic) = (&flag, &mut data, &basic);
                     body = Some(scope.spawn(move || {
@@ -331,8 +335,7 @@ fn a_body_in_a_body(device: &TestDevice) -> TestResult {
                     }));
                     let _ = entered.recv();
                     Ok(())
-                });
-                outer_refused = outer.is_err();
+                }));
                 if ends_first {
                     let _ = over.send(());
                     while body.as_ref().is_some_and(|body| !body.is_finished()) {
@@ -341,19 +344,21 @@ fn a_body_in_a_body(device: &TestDevice) -> TestResult {
                 }
                 Ok(())
             });
-            let made = graph.is_ok();
-            drop(graph);
+            let made = graph.map(drop);
             let _ = over.send(());
             let recorded = body.map(|body| body.join().map_err(thread_panicked)).transpose()?;
-            ensure!(outer_refused, "a body ended while a body in it was recorded");
-            ensure!(!made, "a graph was made while a body in it was recorded");
-            ensure!(recorded.is_some_and(|recorded| recorded.is_err()), "a body of no graph");
+            for result in outer.iter().chain([&made]).chain(&recorded) {
+                not_the_drivers(result)?;
+            }
+            let failed = |result: Option<Result<()>>| result.is_some_and(|result| result.is_err());
+            ensure!(failed(outer), "a body ended while a body in it was recorded");
+            ensure!(made.is_err(), "a graph was made while a body in it was recorded");
+            ensure!(failed(recorded), "a body of no graph");
             Ok::<_, Failure>(())
         })?;
         device.context().synchronize()?;
     }
-    ensure_eq!(device.context().take_drop_errors().len(), 0);
-    Ok(())
+    no_drop_errors(device.context())
 }
 
 /// The newest launch of a stream is its own, whatever other streams of the recording do.

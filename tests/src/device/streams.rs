@@ -61,14 +61,15 @@ fn identity(device: &TestDevice) -> TestResult {
 fn wait_for_an_event(device: &TestDevice) -> TestResult {
     let (one, two) = (device.stream()?, device.stream()?);
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
-    let mut source = DeviceBuffer::<u32>::zeroed(&one, 1000)?;
+    // Freed behind the work of `two`, which it is at home on, however the test ends.
+    let mut source = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
     let mut target = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
     let event = Event::new(device.context())?;
     device.count(delay.delayed_fill(&one, (1, 128), &mut source, 1000, 6, 20 * MS))?;
     event.record(&one)?;
     two.wait_event(&event)?;
     // SAFETY: `copy` reads 1000 words at the address, which `source` has, and writes `target`'s;
-    // `source` was written before the event, and is dropped only after `two` was waited for.
+    // `source` was written before the event, and is freed on `two`, behind the kernel.
     unsafe {
         let arguments = (source.as_raw(), &mut target, 1000_u64);
         device.launch(basic.copy_kernel(), &two, (4, 256), arguments)
@@ -79,7 +80,7 @@ fn wait_for_an_event(device: &TestDevice) -> TestResult {
 fn wait_for_a_stream(device: &TestDevice) -> TestResult {
     let (one, two) = (device.stream()?, device.stream()?);
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
-    let mut source = DeviceBuffer::<u32>::zeroed(&one, 1000)?;
+    let mut source = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
     let mut target = DeviceBuffer::<u32>::zeroed(&two, 1000)?;
     device.count(delay.delayed_fill(&one, (1, 128), &mut source, 1000, 7, 20 * MS))?;
     two.wait_stream(&one)?;

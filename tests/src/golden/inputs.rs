@@ -81,7 +81,8 @@ pub(super) fn inputs(round: u64) -> Vec<u64> {
     (0..THREADS * IN).map(|_| word(&mut rng)).collect()
 }
 
-fn word(rng: &mut Rng) -> u64 {
+/// A random word, often a special one.
+pub(crate) fn word(rng: &mut Rng) -> u64 {
     let random = rng.next();
     match rng.below(9) {
         0..=2 => random,

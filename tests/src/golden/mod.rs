@@ -19,6 +19,8 @@ mod run;
 
 use std::process::ExitCode;
 
+pub(crate) use inputs::word as input_word;
+pub(crate) use record::about;
 use sha2::{Digest, Sha256};
 
 use crate::harness::{Case, Failure};

@@ -32,7 +32,8 @@ pub(super) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-fn record(device: &TestDevice) -> Result<String, Failure> {
+/// The GPU, its driver, and the day: what a recording begins with. An error on a software device.
+pub(crate) fn about(device: &TestDevice) -> Result<Map<String, Value>, Failure> {
     let name = device.context().device().name()?;
     let driver = device.context().driver();
     let library = driver.as_sys().source().to_string();
@@ -44,6 +45,18 @@ fn record(device: &TestDevice) -> Result<String, Failure> {
     let version = driver.version()?;
     // The version of the kernel's module, where Linux tells.
     let module = std::fs::read_to_string("/sys/module/nvidia/version").unwrap_or_default();
+    let driver = format!("CUDA {}.{} {}", version / 1000, version % 1000 / 10, module.trim())
+        .trim()
+        .to_owned();
+    Ok(Map::from_iter([
+        ("device".to_owned(), Value::from(name)),
+        ("driver".to_owned(), Value::from(driver)),
+        ("date".to_owned(), Value::from(date()?)),
+    ]))
+}
+
+fn record(device: &TestDevice) -> Result<String, Failure> {
+    let mut recording = about(device)?;
     let mut files = Map::new();
     for group in GROUPS {
         for variant in group.variants {
@@ -59,12 +72,7 @@ fn record(device: &TestDevice) -> Result<String, Failure> {
             files.insert(file, json!({ "sha256": variant.sha256(), "kernels": kernels }));
         }
     }
-    let recording = json!({
-        "device": name,
-        "driver": format!("CUDA {}.{} {}", version / 1000, version % 1000 / 10, module.trim()).trim(),
-        "date": date()?,
-        "files": files,
-    });
+    recording.insert("files".to_owned(), Value::from(files));
     Ok(serde_json::to_string_pretty(&recording)? + "\n")
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Run {
     Tools(fn() -> TestResult),
     /// Programs of others on the software device.
     Foreign(Language, fn() -> TestResult),
+    /// With the software device, in processes that it starts itself.
+    Software(fn() -> TestResult),
     /// On each device tier.
     Device(fn(&TestDevice) -> TestResult),
     /// On each device tier in a process of its own: it loses the device, or provokes errors of the
@@ -37,6 +39,10 @@ pub(crate) enum Run {
     Fault(fn(&TestDevice) -> TestResult),
     /// As `Fault`, but the process starts without touching the driver, which the argument opens.
     Process(fn(Open) -> TestResult),
+    /// The faults of the device test of this name, which the function takes.
+    Sweep(fn(&'static str) -> TestResult),
+    /// What is to be said when all faults were tried.
+    SweepEnd(fn() -> TestResult),
 }
 
 impl Case {
@@ -64,6 +70,10 @@ impl Case {
         Self::new(name, Run::Foreign(language, run))
     }
 
+    pub(crate) const fn software(name: &'static str, run: fn() -> TestResult) -> Self {
+        Self::new(name, Run::Software(run))
+    }
+
     pub(crate) const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
         Self::new(name, Run::Device(run))
     }
@@ -74,6 +84,15 @@ impl Case {
 
     pub(crate) const fn process(name: &'static str, run: fn(Open) -> TestResult) -> Self {
         Self::new(name, Run::Process(run))
+    }
+
+    /// The sweep of a device test.
+    pub(crate) const fn sweep(name: &'static str, run: fn(&'static str) -> TestResult) -> Self {
+        Self::new(name, Run::Sweep(run))
+    }
+
+    pub(crate) const fn sweep_end(name: &'static str, run: fn() -> TestResult) -> Self {
+        Self::new(name, Run::SweepEnd(run))
     }
 
     /// With no other test on the device at the same time.

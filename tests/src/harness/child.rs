@@ -5,12 +5,20 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::device::open;
+use super::device::{nothing_found, open};
 use super::report::{count_launches, launches};
 use super::{Case, Failure, Run, TestDevice, TestResult};
 
 /// How the last line of a child's output begins if its case passed; its launches follow.
 const PASSED: &str = "case passed; launches: ";
+
+/// How a line of a child begins that is for whoever reads the results.
+const TOLD: &str = "told: ";
+
+/// Says something about a case that runs in a process of its own, also if it passes.
+pub(crate) fn tell(text: &str) {
+    println!("{TOLD}{text}");
+}
 
 /// How long a child may take, in seconds, unless the variable says otherwise.
 const LIMIT_SECONDS: u64 = 60;
@@ -31,9 +39,14 @@ pub(crate) fn spawn_self(arguments: &[&str]) -> std::io::Result<Command> {
 }
 
 /// Runs a command to its end and collects its output; kills it after the time limit.
-pub(crate) fn limited(mut command: Command) -> Result<Outcome, Failure> {
+pub(crate) fn limited(command: Command) -> Result<Outcome, Failure> {
+    limited_to(command, LIMIT_SECONDS)
+}
+
+/// As [`limited`], with a limit of so many seconds, unless the variable says otherwise.
+pub(crate) fn limited_to(mut command: Command, seconds: u64) -> Result<Outcome, Failure> {
     let asked = std::env::var(LIMIT_VARIABLE).ok().and_then(|text| text.parse().ok());
-    let limit = Duration::from_secs(asked.unwrap_or(LIMIT_SECONDS));
+    let limit = Duration::from_secs(asked.unwrap_or(seconds));
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     // Read by threads: a child that fills a pipe nobody reads would never end.
@@ -74,6 +87,7 @@ pub(crate) fn run_in_child(case: &Case, tier: &str) -> TestResult {
     let passed = stdout.lines().rev().find_map(|line| line.strip_prefix(PASSED));
     if let (true, Some(count)) = (status.success(), passed) {
         count_launches(count.trim().parse().unwrap_or(0));
+        stdout.lines().filter_map(|line| line.strip_prefix(TOLD)).for_each(|it| println!("{it}"));
         return Ok(());
     }
     let how = match passed {
@@ -94,6 +108,7 @@ pub(crate) fn run_as_child(case: &Case, tier: &'static str) -> TestResult {
         }
         _ => return Err(Failure::new("this case has no process of its own")),
     }
+    nothing_found()?;
     println!("{PASSED}{}", launches());
     Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) struct TestDevice {
     modules: Mutex<HashMap<&'static str, Module>>,
     geometry: Mutex<Option<Geometry>>,
     instrumented: bool,
+    seeded: bool,
     /// Held for reading by every test, for writing by a serial one.
     turn: RwLock<()>,
 }
@@ -63,7 +64,13 @@ impl TestDevice {
     fn with_driver(driver: Driver, tier: &'static str) -> Result<Self, Failure> {
         let context = driver.device(0)?.context()?;
         let (modules, geometry, turn) = Default::default();
-        Ok(Self { tier, context, modules, geometry, instrumented: instrumented(), turn })
+        let (instrumented, seeded) = (instrumented(), false);
+        Ok(Self { tier, context, modules, geometry, instrumented, seeded, turn })
+    }
+
+    /// The software device, by this driver, with a seed set.
+    pub(crate) fn seeded(driver: Driver) -> Result<Self, Failure> {
+        Ok(Self { seeded: true, ..Self::with_driver(driver, "emu")? })
     }
 
     /// Runs one test: its own errors, errors that its drops met, and faults of work that it has
@@ -78,7 +85,7 @@ impl TestDevice {
         case(self)?;
         self.context.synchronize()?;
         match self.context.take_drop_errors().as_slice() {
-            [] => Ok(()),
+            [] => nothing_found(),
             errors => Err(Failure::new(format!("drops met errors: {errors:?}"))),
         }
     }
@@ -116,6 +123,11 @@ impl TestDevice {
     /// Whether a tool such as compute-sanitizer slows the process down, so that times mean nothing.
     pub(crate) fn is_instrumented(&self) -> bool {
         self.instrumented
+    }
+
+    /// Whether a seed decides what is done when, and not time.
+    pub(crate) fn is_seeded(&self) -> bool {
+        self.seeded
     }
 
     /// Random numbers of a test, the same in every run unless `TEST_SEED` is set.
@@ -181,6 +193,11 @@ impl TestDevice {
         context.close().map_err(|(_, error)| Failure::new(format!("close: {error}")))
     }
 
+    /// The context, without what this has loaded.
+    pub(crate) fn into_context(self) -> Context {
+        self.context
+    }
+
     /// [`close`](Self::close), unless the device is lost: then dropping must do.
     pub(crate) fn close_unless_lost(self) -> TestResult {
         match self.context.synchronize() {
@@ -189,6 +206,13 @@ impl TestDevice {
             Ok(()) => self.close(),
         }
     }
+}
+
+/// Fails with what the checkers of the software device have found since, if `CUDA_EMU_CHECK` switches
+/// any on.
+pub(crate) fn nothing_found() -> TestResult {
+    let found: Vec<String> = cuda_emu::findings().iter().map(ToString::to_string).collect();
+    if found.is_empty() { Ok(()) } else { Err(Failure::new(found.join("\n"))) }
 }
 
 /// Whether a checker has put itself into this process.

@@ -41,6 +41,14 @@ impl Display for Failure {
     }
 }
 
+/// The call was refused, as it had to be. What the driver has answered is no refusal: it is handed on.
+#[track_caller]
+pub(crate) fn ensure_refused<T, E: Display>(result: Result<T, E>) -> TestResult {
+    let Err(error) = result else { return Err(Failure::new("it was not refused")) };
+    let text = error.to_string();
+    if text.contains("CUDA_ERROR_") { Err(Failure::new(text)) } else { Ok(()) }
+}
+
 /// Fails the test, with a message, unless the condition holds.
 macro_rules! ensure {
     ($condition:expr $(,)?) => {

@@ -51,6 +51,9 @@ pub(crate) fn main(cases: &[Case]) -> ExitCode {
     if command.wants_tier("tools") {
         reports.push(tools(cases, &command));
     }
+    if command.wants_tier("sweep") {
+        reports.push(sweep(cases, &command));
+    }
     for language in Language::ALL {
         if command.wants_tier(language.tier()) {
             reports.push(foreign(cases, &command, language));
@@ -88,7 +91,9 @@ pub(crate) fn main(cases: &[Case]) -> ExitCode {
 
 /// A name that two cases have.
 fn twice(cases: &[Case]) -> Option<&'static str> {
-    let mut names: Vec<_> = cases.iter().map(|case| case.name).collect();
+    // A sweep is called as what it sweeps.
+    let named = cases.iter().filter(|case| !matches!(case.run, Run::Sweep(_)));
+    let mut names: Vec<_> = named.map(|case| case.name).collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
@@ -195,6 +200,27 @@ fn tools(cases: &[Case], command: &Command) -> TierReport {
     tier.report(None)
 }
 
+fn sweep(cases: &[Case], command: &Command) -> TierReport {
+    let mut tier = Tier::new("sweep", command);
+    if let Some(reason) = why_not("emu").filter(|_| !command.arguments.list) {
+        return tier.report(Some(reason));
+    }
+    for case in cases {
+        if let Run::Sweep(run) = case.run {
+            let name = case.name;
+            tier.add(name, move || run(name));
+        }
+    }
+    tier.run(false);
+    for case in cases {
+        if let Run::SweepEnd(run) = case.run {
+            tier.add(case.name, run);
+        }
+    }
+    tier.run(false);
+    tier.report(None)
+}
+
 fn foreign(cases: &[Case], command: &Command, language: Language) -> TierReport {
     let mut tier = Tier::new(language.tier(), command);
     if let Some(reason) = language.why_not().filter(|_| !command.arguments.list) {
@@ -242,6 +268,12 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
         if case.is_fault() {
             if command.faults != Faults::Skip {
                 tier.add(case.name, move || run_in_child(&case, name));
+            }
+            continue;
+        }
+        if let Run::Software(run) = case.run {
+            if name == "emu" && command.faults != Faults::Only {
+                tier.add(case.name, run);
             }
             continue;
         }

@@ -10,14 +10,16 @@ mod oracle;
 mod program;
 mod sabotage;
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
+use cuda_emu::Interleaving;
 use cuda_safe::{Context, Driver};
 use machine::Machine;
-use sabotage::Plant;
+pub(crate) use sabotage::{Plant, driver as planted_driver, plant};
 
 use crate::harness::{
-    Case, Failure, Open, TestDevice, TestResult, deep, ensure, limited, spawn_self,
+    Case, Failure, Open, TestDevice, TestResult, deep, ensure, limited, spawn_self, tell,
 };
 use crate::programs::Basic;
 
@@ -39,7 +41,10 @@ const FREE: &str = "seeds::planted::free_too_early";
 const HOST: &str = "seeds::planted::host_read_before_wait";
 const CAPTURE: &str = "seeds::planted::reuse_in_a_capture";
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 1000;
+
+/// The seeds of a hunt.
+const HUNTED: u64 = 200;
 
 /// The first seed of a hunter's process.
 const FROM: &str = "TEST_SEEDS_FROM";
@@ -80,6 +85,24 @@ fn run(context: &Context, basic: &Rc<Basic>, seed: u64) -> TestResult {
     machine.finish().map_err(|failure| failed(steps.len(), failure))
 }
 
+/// In how many orders programs have run.
+#[derive(Default)]
+struct Orders {
+    runs: u64,
+    different: HashSet<u64>,
+    /// The most work that there was to order.
+    operations: u64,
+}
+
+impl Orders {
+    fn add(&mut self, interleaving: Interleaving) {
+        self.runs += 1;
+        // Which program it was is the seed's choice, too.
+        self.different.insert(interleaving.order);
+        self.operations = self.operations.max(interleaving.operations);
+    }
+}
+
 /// What a program leaves behind is done and gone before the next one's.
 fn tidy(context: &Context) -> TestResult {
     context.synchronize()?;
@@ -93,23 +116,34 @@ fn programs(open: Open) -> TestResult {
     let emu = is_emu(&driver);
     let device = TestDevice::on(driver)?;
     let count = match (emu, deep()) {
-        (true, true) => 2000,
+        (true, true) => 2 * SEEDS,
         (true, false) => SEEDS,
         (false, _) => 100,
     };
-    play(&device, count, emu)
+    let Orders { runs, different, operations } = play(&device, count, emu)?;
+    if emu {
+        let different = different.len();
+        tell(&format!(
+            "seeds: {runs} programs, {different} interleavings of up to {operations} operations"
+        ));
+    }
+    Ok(())
 }
 
-fn play(device: &TestDevice, count: u64, seeded: bool) -> TestResult {
+fn play(device: &TestDevice, count: u64, seeded: bool) -> Result<Orders, Failure> {
     let (context, basic) = (device.context(), Rc::new(Basic::of(device)?));
+    let mut orders = Orders::default();
     for seed in seeds(0, count) {
         if seeded {
             ensure!(cuda_emu::reseed(Some(seed)), "seed {seed}: the device is not idle");
         }
         run(context, &basic, seed)?;
         tidy(context)?;
+        if let Some(interleaving) = cuda_emu::interleaving().filter(|_| seeded) {
+            orders.add(interleaving);
+        }
     }
-    Ok(())
+    Ok(orders)
 }
 
 /// The driver that plants bugs is a good one without.
@@ -117,7 +151,7 @@ fn nothing_planted(open: Open) -> TestResult {
     if !is_emu(&open()?) {
         return Ok(());
     }
-    play(&TestDevice::on(Driver::from_sys(sabotage::driver())?)?, SEEDS, true)
+    play(&TestDevice::on(Driver::from_sys(sabotage::driver())?)?, HUNTED, true).map(drop)
 }
 
 /// Runs the programs with a bug planted: one of the seeds must fail. Nobody hunts on a GPU, where
@@ -131,7 +165,7 @@ fn hunt(open: Open, name: &str, plant: Plant) -> TestResult {
     }
     let (mut next, mut found) = (0, Vec::new());
     // Some bugs lose the device, and then the next process goes on.
-    while next < SEEDS {
+    while next < HUNTED {
         let mut child = spawn_self(&["--tier", "emu", "--child", name])?;
         child.env(FROM, next.to_string());
         let outcome = limited(child)?;
@@ -148,10 +182,10 @@ fn hunt(open: Open, name: &str, plant: Plant) -> TestResult {
             }
         };
     }
-    println!("{plant:?}: found by {} of {SEEDS} seeds", found.len());
+    println!("{plant:?}: found by {} of {HUNTED} seeds", found.len());
     match found.first() {
         Some(first) => println!("the first: {first}"),
-        None => return Err(Failure::new(format!("no seed of {SEEDS} finds {plant:?}"))),
+        None => return Err(Failure::new(format!("no seed of {HUNTED} finds {plant:?}"))),
     }
     Ok(())
 }
@@ -160,8 +194,8 @@ fn hunt(open: Open, name: &str, plant: Plant) -> TestResult {
 fn hunter(plant: Plant, from: u64) -> TestResult {
     let device = TestDevice::on(Driver::from_sys(sabotage::driver())?)?;
     let (context, basic) = (device.context(), Rc::new(Basic::of(&device)?));
-    let mut next = SEEDS;
-    for seed in seeds(from, SEEDS) {
+    let mut next = HUNTED;
+    for seed in seeds(from, HUNTED) {
         ensure!(cuda_emu::reseed(Some(seed)), "seed {seed}: the device is not idle");
         sabotage::plant(plant);
         let outcome = run(context, &basic, seed);

@@ -10,7 +10,7 @@ use cuda_sys::*;
 
 /// The bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Plant {
+pub(crate) enum Plant {
     #[default]
     Nothing,
     /// One wait of one stream for another in three is not enqueued.
@@ -23,6 +23,27 @@ pub(super) enum Plant {
     HostTooEarly,
     /// Two streams of one recording don't wait for each other.
     ReuseInCapture,
+}
+
+impl Plant {
+    const ALL: [(&str, Self); 6] = [
+        ("nothing", Self::Nothing),
+        ("missing_event", Self::MissingEvent),
+        ("forgotten_reader", Self::ForgottenReader),
+        ("free_too_early", Self::FreeTooEarly),
+        ("host_too_early", Self::HostTooEarly),
+        ("reuse_in_capture", Self::ReuseInCapture),
+    ];
+
+    /// The plant of this name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, plant)| plant)
+    }
+
+    /// Its name on a command line.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |&(name, _)| name)
+    }
 }
 
 /// What the program is doing, as far as a plant has to know.
@@ -56,7 +77,7 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 /// Plants a bug, in place of the one before.
-pub(super) fn plant(plant: Plant) {
+pub(crate) fn plant(plant: Plant) {
     flush();
     *state() = State { plant, ..State::default() };
 }
@@ -194,7 +215,7 @@ functions! {
 }
 
 /// The driver on which bugs are planted; always the same table.
-pub(super) fn driver() -> &'static Driver {
+pub(crate) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
     let resolve = |name: &CStr| {
         let original = cuda_emu::resolve(name);

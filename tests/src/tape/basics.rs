@@ -4,7 +4,7 @@ use cuda_safe::DeviceBuffer;
 use tape::{Tape, Variable};
 
 use super::ops::{Number, Ops, numbers, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, note_numbers};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -13,8 +13,14 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Fails unless both agree to `tolerance` of the largest entry.
+/// Fails unless both agree to `tolerance` of the largest entry. Takes note of the bits.
 pub(super) fn close<T: Number>(got: &[T], wanted: &[f64], tolerance: f64) -> TestResult {
+    note_numbers(got.iter().map(|got| got.to().to_bits()));
+    near(got, wanted, tolerance)
+}
+
+/// As [`close`], for numbers whose bits may be others each time.
+pub(super) fn near<T: Number>(got: &[T], wanted: &[f64], tolerance: f64) -> TestResult {
     if got.len() != wanted.len() {
         return Err(Failure::new(format!("{} elements, not {}", got.len(), wanted.len())));
     }

@@ -15,6 +15,7 @@ mod primals;
 mod shapes;
 mod specs;
 mod stale;
+mod streams;
 mod told;
 mod unfinished;
 mod values;
@@ -41,6 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
         unfinished::cases(),
         custom::cases(),
         graphs::cases(),
+        streams::cases(),
         chains::cases(),
     ]
     .concat()

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use cuda_safe::{DeviceBuffer, GraphBuilder, Launch, Recaptured, Result};
 
 use super::super::MS;
-use super::super::checks::{all_are, did_not_run, is_invalid, named};
+use super::super::checks::{all_are, did_not_run, is_invalid, named, not_the_drivers};
 use super::{N, SHAPE, zeroed};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
@@ -317,8 +317,7 @@ fn conditions(device: &TestDevice) -> TestResult {
     let failed = device.context().capture((), |stream, ()| {
         let outer = stream.clone();
         let body = stream.record_if(&flags, |_| basic.add(&outer, SHAPE, &mut data, n, 1));
-        drop(body);
-        Ok(())
+        not_the_drivers(&body)
     });
     is_invalid(failed.map(|_| ()), "the stream that its closure is given")
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer, Result, UnifiedBuffer};
 
 use super::super::MS;
-use super::super::checks::{all_are, did_not_run, is_invalid, named};
+use super::super::checks::{all_are, did_not_run, has_panicked, is_invalid, named};
 use super::{N, SHAPE, zeroed};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
@@ -370,7 +370,7 @@ fn panics(device: &TestDevice) -> TestResult {
         });
         graph.map(|_| ())
     }));
-    ensure!(caught.is_err());
+    has_panicked(caught)?;
     let failed = device.context().capture((), |stream, ()| {
         basic.add(stream, SHAPE, &mut data, n, 1)?;
         data.slice(..N + 1).map(|_| ())
@@ -389,7 +389,7 @@ fn panics(device: &TestDevice) -> TestResult {
             std::panic::resume_unwind(Box::new("on purpose"))
         })
     }));
-    ensure!(caught.is_err());
+    has_panicked(caught)?;
     graph.launch(&stream)?;
     all_are(graph.state(), &stream, 2)
 }

@@ -1,7 +1,7 @@
 //! Grids that graphs build: what lies in them is what the graph's launch left there, whatever the host
 //! enqueued last.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
@@ -97,21 +97,23 @@ fn another_thread(device: &TestDevice) -> TestResult {
                 grid.rebuild(stream, *there, 0.05)
             })?;
         let mut grid = std::mem::replace(&mut graph.state_mut().0, spare);
-        let done = AtomicBool::new(false);
+        let (done, launched) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| -> TestResult {
-            let launches = scope.spawn(|| -> cuda_safe::Result<u32> {
-                let mut launches = 0;
+            let launches = scope.spawn(|| -> cuda_safe::Result<()> {
                 while !done.load(Ordering::Relaxed) {
                     graph.launch(&other)?;
-                    launches += 1;
-                    if launches % 8 == 0 {
+                    if launched.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
                         other.synchronize()?;
                     }
                 }
-                Ok(launches)
+                Ok(())
             });
             let mut builds = || -> TestResult {
-                for _ in 0..12 {
+                // On a busy machine the other thread may not have begun when twelve are done.
+                let mut built = 0;
+                let begun = || launched.load(Ordering::Relaxed) > 0 || launches.is_finished();
+                while built < 12 || !begun() {
+                    built += 1;
                     grid.rebuild(stream, &few_there, 0.05)?;
                     stream.synchronize()?;
                 }
@@ -119,9 +121,9 @@ fn another_thread(device: &TestDevice) -> TestResult {
             };
             let built = builds();
             done.store(true, Ordering::Relaxed);
-            let launched = launches.join();
+            let ended = launches.join();
             built?;
-            ensure!(launched.is_ok_and(|launches| launches.is_ok_and(|launches| launches > 0)));
+            ensure!(ended.is_ok_and(|ended| ended.is_ok()) && launched.load(Ordering::Relaxed) > 0);
             Ok(())
         })?;
         // What came last counts, and it is whole.

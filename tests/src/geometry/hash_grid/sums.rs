@@ -7,7 +7,9 @@ use geom_kernels::hash_grid::{NeighborSum, Pairs, Queries};
 use super::Fixture;
 use super::inputs::uniform;
 use super::oracle::{Oracle, Space};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -161,10 +163,12 @@ fn given(device: &TestDevice) -> TestResult {
 
     // Another type of data than it was compiled for, and the wrong number of sums.
     let refused = sum.run(stream, &grid, &queries, &mut sums);
-    ensure!(refused.is_err(), "no data, where the snippet needs them");
+    // No data, where the snippet needs them.
+    ensure_refused(refused)?;
     // SAFETY: a number is too short for a pointer, so nothing is launched.
     let refused = unsafe { sum.run_with(stream, &grid, &queries, 1u32, &mut sums) };
-    ensure!(refused.is_err(), "a number for a pointer");
+    // A number for a pointer.
+    ensure_refused(refused)?;
     // SAFETY: as above, and with too few sums nothing is launched.
     let refused =
         unsafe { sum.run_with(stream, &grid, &queries, &masses_there, sums.slice_mut(1..)?) };

@@ -5,7 +5,7 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 
 use super::Fixture;
 use super::inputs::{Values, broken, noise};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -124,7 +124,7 @@ fn refused(device: &TestDevice) -> TestResult {
         ensure!(error.to_string().contains("24 values in a field of"), "{error}");
     }
     for iso in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        ensure!(fixture.cubes.extract(stream, &field, iso).is_err());
+        ensure_refused(fixture.cubes.extract(stream, &field, iso))?;
     }
     let mut vertices = DeviceBuffer::<[f32; 3]>::zeroed(stream, 8)?;
     let mut normals = DeviceBuffer::<[f32; 3]>::zeroed(stream, 7)?;
@@ -137,9 +137,9 @@ fn refused(device: &TestDevice) -> TestResult {
     ensure!(error.to_string().contains("room for 7 normals, and 8 vertices"), "{error}");
     for n in [0, 2] {
         let mut counts = DeviceBuffer::<Counts>::zeroed(stream, n)?;
-        ensure!(fixture.cubes.count(stream, &field, 0.0, &mut counts).is_err());
+        ensure_refused(fixture.cubes.count(stream, &field, 0.0, &mut counts))?;
         let output = Output::new(&mut vertices, &mut faces, &mut counts);
-        ensure!(fixture.cubes.extract_into(stream, &field, 0.0, output).is_err());
+        ensure_refused(fixture.cubes.extract_into(stream, &field, 0.0, output))?;
     }
     Ok(())
 }

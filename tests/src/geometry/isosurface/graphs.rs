@@ -6,7 +6,7 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 use super::Fixture;
 use super::inputs::{noise, sphere};
 use super::oracle::Oracle;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("isosurface::graphs_follow_the_field", recorded)]
@@ -68,6 +68,6 @@ fn recorded(device: &TestDevice) -> TestResult {
         let field = DenseField::new(&graph.state().values, dims, map)?;
         fixture.cubes.extract(stream, &field, 0.0).map(drop)
     });
-    ensure!(refused.is_err());
+    ensure_refused(refused)?;
     Ok(())
 }

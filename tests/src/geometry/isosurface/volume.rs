@@ -10,7 +10,7 @@ use super::blocks::{shapes, sorted};
 use super::inputs::{Values, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
 use super::{Fixture, thorough};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -188,7 +188,7 @@ fn one_voxel(device: &TestDevice) -> TestResult {
     ensure_eq!(surface.counts, Counts::default());
     // Other values.
     let volume = Volume::from_voxels(stream, geometry, &none, &VolumeOptions::<i32>::default())?;
-    ensure!(field.update(stream, &volume).is_err());
+    ensure_refused(field.update(stream, &volume))?;
     let Err(error) = VolumeField::new(stream, geometry, &volume) else {
         return Err(Failure::new("a field of i32"));
     };

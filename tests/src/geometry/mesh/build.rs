@@ -8,7 +8,9 @@ use super::closest::check as check_closest;
 use super::inputs::{Around, Input, all_options, displaced, soup};
 use super::queries::{Fixture, same};
 use super::ray_inputs::rays;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -67,7 +69,7 @@ fn wrong_faces(device: &TestDevice) -> TestResult {
     ensure!(points.len() == n as usize);
     // Faces without any points.
     let none = TriangleMesh { points: vec![], faces: vec![[0, 0, 0]] };
-    ensure!(fixture.mesh(&none, MeshOptions::default()).is_err());
+    ensure_refused(fixture.mesh(&none, MeshOptions::default()))?;
     Ok(())
 }
 
@@ -82,7 +84,7 @@ fn unchecked(device: &TestDevice) -> TestResult {
         let (i, axis) = (rng.below(600), rng.below(3));
         host.points[i][axis] = [f32::NAN, f32::INFINITY, 1.2e18][rng.below(3)];
     }
-    ensure!(fixture.mesh(&host, MeshOptions::default()).is_err());
+    ensure_refused(fixture.mesh(&host, MeshOptions::default()))?;
     for (name, options) in all_options() {
         let mesh = fixture.mesh(&host, options.unchecked())?;
         check(&fixture, &brute, (&mut rng, name), &mesh, &host)?;
@@ -183,7 +185,7 @@ fn arrays(device: &TestDevice) -> TestResult {
     ensure!(refused.is_err_and(|e| e.to_string().contains(&wanted_text)));
     same("as before", &fixture.closest_to(&borrowed, &queries)?, &wanted)?;
     let wrong = DeviceBuffer::<[f32; 3]>::zeroed(stream, 0)?;
-    ensure!(borrowed.refit_to(stream, wrong).is_err());
+    ensure_refused(borrowed.refit_to(stream, wrong))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::inputs::{Around, Input, all_options, displaced};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
 use super::thorough;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -162,7 +162,7 @@ fn never_launched(device: &TestDevice) -> TestResult {
             .map_err(|_| cuda_safe::Error::invalid(""))?;
         graph.state().mesh.report(stream).map(drop)
     });
-    ensure!(refused.is_err());
+    ensure_refused(refused)?;
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use super::Fixture;
 use super::march_inputs::{Input, band, inputs, no_rays, rays};
 use super::march_oracle::{Field, Line, certain};
 use crate::geometry::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -384,13 +386,15 @@ fn refused(device: &TestDevice) -> TestResult {
     let good = fixture.volume(&band([0; 3], 5.0).build()?)?;
     let whole = fixture.volume(&Builder::<i32>::new(3).build()?)?;
     let refused = [
-        ("type", whole.first_crossings(stream, &rays, 0.0, &mut hits)),
-        ("type", whole.integrals(stream, &rays, &mut sums)),
-        ("length", good.first_crossings(stream, &rays, 0.0, hits.slice_mut(..2)?)),
-        ("length", good.integrals(stream, rays.slice(..2)?, &mut sums)),
+        // Of another type.
+        whole.first_crossings(stream, &rays, 0.0, &mut hits),
+        whole.integrals(stream, &rays, &mut sums),
+        // Of other lengths.
+        good.first_crossings(stream, &rays, 0.0, hits.slice_mut(..2)?),
+        good.integrals(stream, rays.slice(..2)?, &mut sums),
     ];
-    for (what, answer) in refused {
-        ensure!(answer.is_err(), "{what}");
+    for answer in refused {
+        ensure_refused(answer)?;
     }
     let error = whole.integrals(stream, &rays, &mut sums).map_err(|e| e.to_string());
     ensure!(error.as_ref().is_err_and(|e| e.contains("f32 or f64")), "{error:?}");

@@ -8,7 +8,9 @@ use geom_kernels::volume::{Bool, DenseOptions, Keep, OnIndex, Rgba8, Volume, Vol
 
 use super::model::{Kind, Model, options, voxel};
 use super::thorough;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -338,16 +340,16 @@ fn refused(device: &TestDevice) -> TestResult {
     let made = Volume::from_fn(&stream, &geometry, [2, 2, 2], &negative, |_| 1.0);
     ensure!(made.is_err_and(|error| error.to_string().contains("a width of -")));
     let whole = DenseOptions::<i32>::default().keep(Keep::NarrowBand(1.0));
-    ensure!(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[1], &whole).is_err());
+    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[1], &whole))?;
     let index = DenseOptions::new(VolumeOptions::new(OnIndex(0)));
-    ensure!(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[OnIndex(1)], &index).is_err());
+    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[OnIndex(1)], &index))?;
     let edge = plain().origin([(1 << 23) - 2, -(1 << 23), 6]);
     let volume = Volume::from_host_dense(&stream, &geometry, [2, 2, 2], &values, &edge)?;
     ensure_eq!(volume.counts(&stream)?.active_voxels, 8);
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 7)?;
-    ensure!(volume.to_dense(&stream, [0, 0, 0], [2, 2, 2], &mut out).is_err());
+    ensure_refused(volume.to_dense(&stream, [0, 0, 0], [2, 2, 2], &mut out))?;
     let mut out = DeviceBuffer::<f64>::zeroed(&stream, 8)?;
-    ensure!(volume.to_dense(&stream, [0, 0, 0], [2, 2, 2], &mut out).is_err());
+    ensure_refused(volume.to_dense(&stream, [0, 0, 0], [2, 2, 2], &mut out))?;
     // 2^72 voxels, of whose number the lowest 64 bits are zeros.
     let (origin, dims) = ([-(1 << 23); 3], [1 << 24; 3]);
     let whole = plain().origin(origin);

@@ -6,7 +6,9 @@ use geom_kernels::volume::{Volume, VolumeOptions};
 
 use super::model::{Each, Kind, Model, all_kinds, is_voxel, options};
 use super::thorough;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -67,7 +69,7 @@ impl Each for Lists<'_> {
         let there = DeviceBuffer::from_slice(&stream, &values)?;
         let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &there, &options);
         if matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex) {
-            ensure!(volume.is_err(), "{} with values", T::TYPE);
+            ensure_refused(volume)?;
             return Ok(());
         }
         let model = Model::of_voxels(background, &list, Some(&values));
@@ -160,7 +162,7 @@ fn refused(device: &TestDevice) -> TestResult {
     let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &values, &options);
     ensure!(volume.is_err_and(|error| error.to_string().contains("1 values for 2 voxels")));
     let mut volume = Volume::from_tiles(&stream, &geometry, &buffer, &options)?;
-    ensure!(volume.rebuild_from_tiles(&stream, &buffer).is_err());
-    ensure!(volume.build_status(&stream).is_err());
+    ensure_refused(volume.rebuild_from_tiles(&stream, &buffer))?;
+    ensure_refused(volume.build_status(&stream))?;
     Ok(())
 }
