@@ -97,11 +97,14 @@ fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
     format!("{name:20} {:>6.1} s  {}", time.as_secs_f64(), outcome.words())
 }
 
-/// The workspace, and the program that is none of it.
+/// The workspace, and the programs that are none of it.
 fn fmt() -> Result<Outcome, Error> {
-    let workspace = succeeds(cargo().args(["fmt", "--all", "--check"]))?;
-    let foreign = ["fmt", "--check", "--manifest-path", "tests/foreign/cudarc/Cargo.toml"];
-    Ok(Outcome::from(succeeds(cargo().args(foreign))? && workspace))
+    let mut formatted = succeeds(cargo().args(["fmt", "--all", "--check"]))?;
+    for other in ["tests/foreign/cudarc/Cargo.toml", "fuzz/Cargo.toml"] {
+        let format = ["fmt", "--check", "--manifest-path", other];
+        formatted &= succeeds(cargo().args(format))?;
+    }
+    Ok(Outcome::from(formatted))
 }
 
 fn check(command: &mut Command) -> Result<Outcome, Error> {

@@ -74,7 +74,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
 
 /// The tiers that can run on a machine; `python` says whether there are packages for its Python.
 fn required_tiers(gpu: bool, python: bool) -> Vec<&'static str> {
-    let mut tiers = vec!["host", "compile", "foreign-c", "foreign-rust", "emu"];
+    let mut tiers = vec!["host", "compile", "sweep", "foreign-c", "foreign-rust", "emu"];
     if python {
         tiers.push("foreign-python");
     }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_there_makes_its_tier_required() {
-        let always = ["host", "compile", "foreign-c", "foreign-rust", "emu"];
+        let always = ["host", "compile", "sweep", "foreign-c", "foreign-rust", "emu"];
         assert_eq!(required_tiers(false, false), always);
         assert_eq!(required_tiers(true, true), [&always[..], &["foreign-python", "gpu"]].concat());
     }
