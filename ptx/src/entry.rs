@@ -217,12 +217,6 @@ impl<'a> Scanner<'a> {
                     self.depth = self.depth.saturating_sub(1);
                     self.at += 1;
                 }
-                // A register at once: a dot inside one (`%tid.x`) begins no directive.
-                b'%' => {
-                    while self.peek().is_some_and(|b| is_word(b) || b == b'.') {
-                        self.at += 1;
-                    }
-                }
                 _ => self.at += 1,
             }
         }
