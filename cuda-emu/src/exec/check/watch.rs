@@ -6,6 +6,7 @@ use super::{BlockCheck, GlobalCheck};
 use crate::exec::fault::Report;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
+use crate::exec::memory::copy::Copies;
 use crate::exec::memory::element::{Mem, U8};
 use crate::exec::memory::resolve::addresses;
 use crate::exec::memory::{GENERIC, GLOBAL, SHARED, SHARED_WINDOW};
@@ -50,29 +51,19 @@ impl Lanes for Watch {
     }
 }
 
-/// A `cp.async` is next: its own operands, see [`CpAsync`](crate::exec::memory::copy::CpAsync).
+/// A `cp.async` is next: its own operands.
 pub(crate) struct WatchCopy;
 impl Lanes for WatchCopy {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
-        // SAFETY: the decoder has set slot c by slot a.
-        let to = unsafe { addresses(m, i) };
-        let &[source, source_bytes, zeros, negated, bytes, low, high] = m.list(i.e) else {
+        // SAFETY: the decoder has put this in front of a `cp.async`, with its operands.
+        let Some(Copies { to, from, given, bytes }) = (unsafe { Copies::of(m, i) }) else {
             return Flow::Next;
         };
-        let offset = u64::from(low) | u64::from(high) << 32;
-        // SAFETY: the source's address has 64 bits, its size 32; the third is a predicate.
-        let (from, given, zeros) =
-            unsafe { (m.lanes::<u64>(source), m.lanes::<u32>(source_bytes), m.pred(zeros)) };
-        let zeros = if negated != 0 { !zeros } else { zeros };
-        let from: [u64; LANES] = std::array::from_fn(|lane| from[lane].wrapping_add(offset));
-        for lane in lanes(mask & !zeros) {
-            let bytes = u64::from(bytes.min(given[lane]));
-            if bytes != 0 {
-                let mask = 1 << lane;
-                m.watch(GLOBAL, &Seen { mask, copies: true, ..Seen::new(READ, bytes, &from) });
-            }
+        for lane in lanes(mask).filter(|&lane| given[lane] != 0) {
+            let mask = 1 << lane;
+            m.watch(GLOBAL, &Seen { mask, copies: true, ..Seen::new(READ, given[lane], &from) });
         }
-        let to = Seen { mask, copies: true, ..Seen::new(WRITE, bytes.into(), &to) };
+        let to = Seen { mask, copies: true, ..Seen::new(WRITE, bytes, &to) };
         m.watch(SHARED, &to);
         Flow::Next
     }
