@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::program::{Program, Statement, Trips};
-use crate::table::{Needs, Part, rows};
+use crate::table::{Needs, Part, rows, words_of};
 
 /// Counts of programs: by row of the table, by word of an instruction, and by what they do.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,8 @@ impl Coverage {
         Some((fewest.0, *fewest.1))
     }
 
-    /// The share of programs that do something: `branches`, `loops`, `diverges`, `company`…
+    /// The share of programs that do something, by a name that the printed table has: `loops or
+    /// branches`, `company`, `atomics`…
     #[must_use]
     pub fn share(&self, what: &str) -> f64 {
         let count = self.traits.get(what).copied().unwrap_or(0);
@@ -185,9 +186,7 @@ impl Found {
             }
         }
         for instruction in text.split("; ") {
-            let words = instruction.trim_start_matches(['@', '!']);
-            let words = words.strip_prefix("%low ").unwrap_or(words);
-            let words = words.split(' ').next().unwrap_or_default();
+            let words = words_of(instruction);
             self.words.extend(words.split('.').filter(|word| !word.is_empty()).map(str::to_owned));
         }
     }

@@ -81,8 +81,7 @@ impl Row {
             words.starts_with("barrier")
                 || words.starts_with("bar") && !words.starts_with("bar.warp")
         };
-        let unguarded = |one| <str>::trim_start_matches(one, "@%low ");
-        let needs = if text.split("; ").map(unguarded).any(is_barrier) {
+        let needs = if text.split("; ").map(words_of).any(is_barrier) {
             Needs::Block
         } else if name.contains(".aligned") || name.contains("0xffffffff") {
             Needs::Warp
@@ -128,22 +127,24 @@ impl Row {
     #[must_use]
     pub fn opcode(&self) -> &str {
         let name = self.name.strip_prefix("bar.sync 0; ").unwrap_or(&self.name);
-        let name = name.strip_prefix("@%low ").unwrap_or(name);
-        name.split([' ', '.', '<']).next().unwrap_or_default()
+        words_of(name).split(['.', '<']).next().unwrap_or_default()
     }
 
     /// The words of its instructions, each with all choices made: what a device is asked about.
     #[must_use]
     pub fn instructions(&self) -> Vec<String> {
         let text = self.name.split(" ~").next().unwrap_or_default();
-        let words = text.split("; ").map(|one| {
-            let one = one.trim_start_matches(['@', '!']);
-            // After a guard's name.
-            let one = one.strip_prefix("%low ").unwrap_or(one);
-            one.split(' ').next().unwrap_or_default()
-        });
-        words.flat_map(|words| alternatives(words, '<', '>')).collect()
+        text.split("; ").flat_map(|one| alternatives(words_of(one), '<', '>')).collect()
     }
+}
+
+/// An instruction's own words: not the guard before them, and not the operands.
+pub(crate) fn words_of(instruction: &str) -> &str {
+    let plain = match instruction.strip_prefix('@') {
+        Some(guarded) => guarded.split_once(' ').map_or("", |(_, plain)| plain),
+        None => instruction,
+    };
+    plain.split(' ').next().unwrap_or_default()
 }
 
 /// All rows.
