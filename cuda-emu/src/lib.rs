@@ -49,7 +49,7 @@ pub use driver::{
     Interleaving, Ledger, Moment, Watch, fault_report, interleaving, ledger, reseed, resolve,
     support, watch,
 };
-pub use exec::check::finding::{Check, Finding, findings};
+pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
 
 /// The software device as a driver for the crates above `cuda-sys`: always the same table.
 #[must_use]

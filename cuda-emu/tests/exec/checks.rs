@@ -1,6 +1,6 @@
 //! The checkers find the one bug of a kernel, and nothing in the same kernel without it.
 
-use cuda_emu::{Check, Checks, Finding, findings};
+use cuda_emu::{Check, Checks, Finding, checked_kernels, findings};
 
 use crate::device::{Device, shape};
 
@@ -189,4 +189,10 @@ fn planted_bugs_are_found_and_nothing_else() {
         ([63, 0, 0], Some(out + 252), 1)
     );
     assert_eq!(found("off", &neighbours("off", ""), Checks::default()), []);
+
+    // Both of those that found something and of those that did not, but not of what was not checked.
+    let checked = checked_kernels();
+    assert_eq!(checked.get("no_barrier"), Some(&1));
+    assert_eq!(checked.get("written"), Some(&1));
+    assert_eq!(checked.get("off"), None);
 }

@@ -1,5 +1,6 @@
 //! What the checkers have found.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -43,6 +44,25 @@ impl fmt::Display for Finding {
 }
 
 static FOUND: Mutex<Vec<Finding>> = Mutex::new(Vec::new());
+static CHECKED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+/// How often each kernel was launched while `race` or `init` was checked, by its name in PTX: that nothing
+/// was found in a kernel says nothing if it never ran.
+#[must_use]
+pub fn checked_kernels() -> BTreeMap<String, u64> {
+    CHECKED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Notes that a kernel runs under the checkers.
+pub(crate) fn note_checked(kernel: &str) {
+    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    match checked.get_mut(kernel) {
+        Some(launches) => *launches += 1,
+        None => {
+            checked.insert(kernel.to_owned(), 1);
+        }
+    }
+}
 
 /// Takes what the checkers have found so far.
 #[must_use]

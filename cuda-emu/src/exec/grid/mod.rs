@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::block::{Block, BlockTurn};
+use super::check::finding::note_checked;
 use super::control::warp::{NONE, Warp};
 use super::fault::{Code, Fault, Report};
 use super::inst::{Isa, LANES};
@@ -41,6 +42,9 @@ pub(crate) fn run_around(
     around: &Around<'_>,
 ) -> Result<Stats, Fault> {
     let job = Job::new(program, launch, env, around)?;
+    if env.device.checks.race || env.device.checks.init {
+        note_checked(&program.code(program.function_of(launch.entry)).name);
+    }
     let found: Mutex<Option<Fault>> = Mutex::new(None);
     let count = AtomicU64::new(0);
     let worker = || {
