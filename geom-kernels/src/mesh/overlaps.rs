@@ -10,8 +10,10 @@ use crate::bvh::{Kind, OverlapLists, Overlaps, Queries};
 #[non_exhaustive]
 pub enum Overlap {
     /// The face itself: exact for boxes (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001, by
-    /// signs without rounding errors); of balls, the faces that
-    /// [`closest_points`](Mesh::closest_points) would find within the radius, one at a time.
+    /// signs without rounding errors). Of balls, by the face's closest point in f64, rounded once, and the
+    /// square of the radius as rounded. (The limits of [`closest_points`](Mesh::closest_points) and
+    /// [`within`](Mesh::within) are by distances with larger errors, told there: of a face that is just so far
+    /// they may say otherwise.)
     #[default]
     Faces,
     /// The face's box.

@@ -34,6 +34,24 @@ extern "C" __global__ void ask_rays(Mesh mesh, const MeshRay* rays, unsigned n, 
     sums[thread()] = sum;
 }
 
+// Of the faces and of the boxes of faces in a box and in a ball, the sums of the indices plus one; and how many
+// faces in the box were seen by one that stops at the second.
+extern "C" __global__ void ask_overlaps(Mesh mesh, const aabb<float>* boxes, const vec3<float>* centers,
+                                        const float* radii, unsigned n, unsigned* sums, unsigned* stopped) {
+    if (thread() >= n) return;
+    const aabb<float> box = boxes[thread()];
+    const vec3<float> center = centers[thread()];
+    const float radius = radii[thread()];
+    unsigned sum[4] = {0, 0, 0, 0}, seen = 0;
+    for_each_overlap(mesh, box, [&](unsigned face) { sum[0] += face + 1; });
+    for_each_box_overlap(mesh, box, [&](unsigned face) { sum[1] += face + 1; });
+    for_each_within(mesh, center, radius, [&](unsigned face) { sum[2] += face + 1; });
+    for_each_box_within(mesh, center, radius, [&](unsigned face) { sum[3] += face + 1; });
+    const bool ended = for_each_overlap(mesh, box, [&](unsigned) { return ++seen == 2; });
+    for (unsigned k = 0; k < 4; ++k) sums[4 * thread() + k] = sum[k];
+    stopped[thread()] = seen + (ended ? 100 : 0);
+}
+
 extern "C" __global__ void ask_faces(Mesh mesh, const FacePoint* points, unsigned n, vec3<float>* positions,
                                      vec3<float>* normals) {
     if (thread() >= n) return;

@@ -13,6 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("bvh_queries::batches_find_what_is_there", any_boxes),
         Case::device("bvh_queries::batches_of_any_size", any_size),
         Case::device("bvh_queries::batches_of_many", many),
+        Case::device("bvh_queries::batches_in_another_order", sorted),
         Case::device("bvh_queries::batches_after_refits", refits),
         Case::device("bvh_queries::batches_refuse_what_does_not_fit", refuses),
     ]
@@ -114,6 +115,35 @@ fn many(device: &TestDevice) -> TestResult {
         let counts = check(&fixture, &bvh, &items(&boxes, &boxes), &asked)?;
         // Among them lists of everything, which blocks sort.
         ensure!(counts[0] > 5 * boxes.len() && counts[1] > 5 * boxes.len(), "{counts:?}");
+    }
+    Ok(())
+}
+
+/// So many that they are sorted first, which changes no answer.
+fn sorted(device: &TestDevice) -> TestResult {
+    let fixture = Fixture::new(device)?;
+    let mut rng = device.rng(735);
+    let boxes = uniform(&mut rng, 400);
+    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let mut asked = queries(&mut rng, &boxes, 33_000);
+    for query in &mut asked {
+        // Few answers each.
+        query.radius = query.radius.min(0.05);
+        for axis in 0..3 {
+            query.wanted.upper[axis] = query.wanted.upper[axis].min(query.wanted.lower[axis] + 0.1);
+        }
+    }
+    let whole = ask(&fixture, &bvh, &asked)?;
+    let (first, second) = asked.split_at(asked.len() / 2);
+    let mut halves = ask(&fixture, &bvh, first)?;
+    for (all, more) in halves.iter_mut().zip(ask(&fixture, &bvh, second)?) {
+        all.extend(more);
+    }
+    for (name, (whole, halves)) in
+        ["boxes", "spheres", "rays"].into_iter().zip(whole.iter().zip(&halves))
+    {
+        first_difference(whole, halves).map_err(|e| Failure::new(format!("{name}: {e}")))?;
+        ensure!(whole.iter().filter(|list| !list.is_empty()).count() > 500, "{name}");
     }
     Ok(())
 }

@@ -87,16 +87,16 @@ pub(super) fn inputs(rng: &mut Rng, n: usize) -> Vec<Input> {
 /// One of each kind: what the test's kernels take.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Query {
-    pub(super) wanted: Aabb<f32>,
-    pub(super) center: [f32; 3],
-    pub(super) radius: f32,
+pub(in crate::geometry) struct Query {
+    pub(in crate::geometry) wanted: Aabb<f32>,
+    pub(in crate::geometry) center: [f32; 3],
+    pub(in crate::geometry) radius: f32,
     unused: [u32; 2],
     pub(super) ray: Ray,
 }
 
 /// `n` queries of these boxes.
-pub(super) fn queries(rng: &mut Rng, boxes: &[Aabb<f32>], n: usize) -> Vec<Query> {
+pub(in crate::geometry) fn queries(rng: &mut Rng, boxes: &[Aabb<f32>], n: usize) -> Vec<Query> {
     let valid: Vec<Aabb<f32>> = boxes.iter().copied().filter(super::oracle::is_item).collect();
     let unit = Aabb { lower: [0.0; 3], upper: [1.0; 3] };
     (0..n)

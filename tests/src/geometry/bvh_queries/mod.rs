@@ -3,10 +3,10 @@
 mod batches;
 mod deep;
 mod graphs;
-mod inputs;
+pub(super) mod inputs;
 mod kernels;
 mod lists;
-mod oracle;
+pub(super) mod oracle;
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{Builder, Bvh, OverlapLists};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use cuda_safe::{DeviceBuffer, DeviceSlice, Stream};
 use geom_kernels::hash_grid::Real;
 use geom_kernels::tape::DifferentiableValue;
-use geom_kernels::volume::nanovdb::Map;
+use geom_kernels::volume::nanovdb::{self, Builder, Map};
 use geom_kernels::volume::{
-    DenseOptions, IndexedValues, Interpolation, OnIndex, Samples, Volume, VolumeOptions,
+    DenseOptions, Index, IndexedValues, Interpolation, OnIndex, Samples, Volume, VolumeOptions,
 };
 use tape::{Differentiable, Seeds, Tape};
 
@@ -20,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("gradients::volume::trilinear_samples", trilinear),
         Case::device("gradients::volume::tricubic_samples", tricubic),
         Case::device("gradients::volume::arrays_of_values", arrays),
+        Case::device("gradients::volume::every_kernel", kernels),
         Case::device("gradients::volume::sums_of_a_transformed_cloud", cloud),
         Case::device("gradients::volume::deterministic_bits", deterministic),
         Case::device("gradients::volume::what_is_refused", what_is_refused),
@@ -170,8 +171,22 @@ where
     V: Kind + Send + Differentiable<Gradient = V>,
     V::Number: Differentiable<Gradient = V::Number>,
 {
+    let volume = volume::<V>(device, &device.stream()?)?;
+    check_in::<V, P>(device, &volume, how, n)
+}
+
+fn check_in<V, P: Real>(
+    device: &TestDevice,
+    volume: &Volume,
+    how: Interpolation,
+    n: usize,
+) -> TestResult
+where
+    [P; 3]: Differentiable<Gradient = [P; 3]>,
+    V: Kind + Send + Differentiable<Gradient = V>,
+    V::Number: Differentiable<Gradient = V::Number>,
+{
     let (stream, mut rng) = (device.stream()?, device.rng(1420));
-    let volume = volume::<V>(device, &stream)?;
     for in_world in [false, true] {
         let host = positions(&mut rng, n, in_world);
         let there: Vec<[P; 3]> = host.iter().map(|p| p.map(P::narrow)).collect();
@@ -199,7 +214,7 @@ where
             within(tolerance::<V, P>(), &got, &by_point)?;
             if voxels {
                 let whole = tape.gradient(volume.variables::<V>()?)?;
-                by_voxels(&stream, &volume, whole, &mut rng, (how, at, in_world, &seeds))?;
+                by_voxels(&stream, volume, whole, &mut rng, (how, at, in_world, &seeds))?;
             }
         }
     }
@@ -261,26 +276,65 @@ fn tricubic(device: &TestDevice) -> TestResult {
     check::<[f64; 4], f64>(device, how, 40)
 }
 
-/// A grid of indices, and its array: by positions and by the array.
-fn array<V, P: Real>(device: &TestDevice, how: Interpolation) -> TestResult
+/// The voxels of a grid of indices, and their places in an array.
+struct Indexed {
+    volume: Volume,
+    places: HashMap<[i32; 3], usize>,
+}
+
+/// Made on the device, of active voxels alone.
+fn on_index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
+    let voxels: Vec<[i32; 3]> =
+        (0..6i32.pow(3)).map(|i| [i / 36, i / 6 % 6, i % 6].map(|i| i + 4)).collect();
+    let list = DeviceBuffer::from_slice(stream, &voxels)?;
+    let options = VolumeOptions::new(OnIndex(0)).map(Map::uniform(VOXEL, SHIFT)?);
+    let volume = Volume::from_voxels(stream, &device.geometry(), &list, &options)?;
+    let mut indices = DeviceBuffer::<OnIndex>::zeroed(stream, voxels.len())?;
+    volume.lookup(stream, &list, &mut indices)?;
+    let indices = indices.to_vec(stream)?;
+    let places: HashMap<[i32; 3], usize> =
+        voxels.iter().zip(&indices).map(|(voxel, index)| (*voxel, index.0 as usize - 1)).collect();
+    ensure_eq!(places.len(), voxels.len());
+    Ok(Indexed { volume, places })
+}
+
+/// Made on the host, of all voxels of a leaf.
+fn index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
+    let mut builder = Builder::<nanovdb::Index>::new(());
+    builder.map(Map::uniform(VOXEL, SHIFT)?);
+    let all = || (0..8i32.pow(3)).map(|i| [i / 64, i / 8 % 8, i % 8]);
+    for voxel in all().step_by(3) {
+        builder.set(voxel, ());
+    }
+    let volume = Volume::upload(stream, &device.geometry(), &builder.build()?)?;
+    let voxels: Vec<[i32; 3]> = all().collect();
+    let list = DeviceBuffer::from_slice(stream, &voxels)?;
+    let mut indices = DeviceBuffer::<Index>::zeroed(stream, voxels.len())?;
+    volume.lookup(stream, &list, &mut indices)?;
+    let indices = indices.to_vec(stream)?;
+    let stored = voxels.iter().zip(&indices).filter(|(_, index)| index.0 != 0);
+    let places: HashMap<[i32; 3], usize> =
+        stored.map(|(voxel, index)| (*voxel, index.0 as usize - 1)).collect();
+    ensure_eq!(places.len(), voxels.len());
+    Ok(Indexed { volume, places })
+}
+
+/// A grid of indices, and its array: by `n` positions and by the array.
+fn array<V, P: Real>(
+    device: &TestDevice,
+    indexed: &Indexed,
+    how: Interpolation,
+    n: usize,
+) -> TestResult
 where
     [P; 3]: Differentiable<Gradient = [P; 3]>,
     V: Kind + Send + Differentiable<Gradient = V>,
 {
-    let (stream, mut rng, n) = (device.stream()?, device.rng(1421), 60);
-    let voxels: Vec<[i32; 3]> =
-        (0..6i32.pow(3)).map(|i| [i / 36, i / 6 % 6, i % 6].map(|i| i + 4)).collect();
-    let list = DeviceBuffer::from_slice(&stream, &voxels)?;
-    let options = VolumeOptions::new(OnIndex(0)).map(Map::uniform(VOXEL, SHIFT)?);
-    let volume = Volume::from_voxels(&stream, &device.geometry(), &list, &options)?;
-    let mut indices = DeviceBuffer::<OnIndex>::zeroed(&stream, voxels.len())?;
-    volume.lookup(&stream, &list, &mut indices)?;
-    let indices = indices.to_vec(&stream)?;
-    let places: HashMap<[i32; 3], usize> =
-        voxels.iter().zip(&indices).map(|(voxel, index)| (*voxel, index.0 as usize - 1)).collect();
-    ensure_eq!(places.len(), voxels.len());
+    let (stream, mut rng) = (device.stream()?, device.rng(1421));
+    let Indexed { volume, places } = indexed;
     let random = |rng: &mut Rng| V::of(&[0; 4].map(|_: i32| rng.float().into()));
-    let values: Vec<V> = (0..voxels.len()).map(|_| random(&mut rng)).collect();
+    let length = volume.value_count().map_or(places.len(), |count| count as usize - 1);
+    let values: Vec<V> = (0..length).map(|_| random(&mut rng)).collect();
     let (background, seeds) =
         (random(&mut rng), (0..n).map(|_| random(&mut rng)).collect::<Vec<V>>());
     let host: Vec<[f64; 3]> = points(&mut rng, n, 4.5)
@@ -318,15 +372,42 @@ where
 }
 
 fn arrays(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let (active, all) = (on_index(device, &stream)?, index(device, &stream)?);
     for how in [Interpolation::Trilinear, Interpolation::Tricubic] {
-        array::<f32, f32>(device, how)?;
-        array::<f64, f64>(device, how)?;
-        array::<[f32; 3], f32>(device, how)?;
-        array::<[f64; 3], f64>(device, how)?;
-        array::<[f32; 4], f64>(device, how)?;
-        array::<[f64; 4], f32>(device, how)?;
+        array::<f32, f32>(device, &active, how, 60)?;
+        array::<[f64; 4], f64>(device, &active, how, 60)?;
+        array::<[f32; 3], f64>(device, &all, how, 60)?;
     }
     Ok(())
+}
+
+/// A few samples by each kernel that there is.
+fn kernels(device: &TestDevice) -> TestResult {
+    fn of<V>(device: &TestDevice, arrays: &[Indexed; 2]) -> TestResult
+    where
+        V: Kind + Send + Differentiable<Gradient = V>,
+        V::Number: Differentiable<Gradient = V::Number>,
+    {
+        let volume = volume::<V>(device, &device.stream()?)?;
+        for how in [Interpolation::Trilinear, Interpolation::Tricubic] {
+            check_in::<V, f32>(device, &volume, how, 6)?;
+            check_in::<V, f64>(device, &volume, how, 6)?;
+            for indexed in arrays {
+                array::<V, f32>(device, indexed, how, 6)?;
+                array::<V, f64>(device, indexed, how, 6)?;
+            }
+        }
+        Ok(())
+    }
+    let stream = device.stream()?;
+    let arrays = [on_index(device, &stream)?, index(device, &stream)?];
+    of::<f32>(device, &arrays)?;
+    of::<f64>(device, &arrays)?;
+    of::<[f32; 3]>(device, &arrays)?;
+    of::<[f64; 3]>(device, &arrays)?;
+    of::<[f32; 4]>(device, &arrays)?;
+    of::<[f64; 4]>(device, &arrays)
 }
 
 /// loss = sum of squares of the samples at points that a map has moved, by the map and by voxels.

@@ -1,11 +1,14 @@
 //! Meshes in kernels of a user's own, whatever they are compiled with.
 
 use cuda_safe::{Launch, Module};
+use geom_kernels::Aabb;
+use geom_kernels::bvh::Queries;
 use geom_kernels::mesh::{
-    ClosestPoint, FacePoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign,
+    ClosestPoint, FacePoint, Mesh, MeshOptions, Overlap, PointQueries, Ray, RayHit, Sign,
 };
 
 use super::inputs::{Around, inputs, invalid_points};
+use super::overlaps;
 use super::queries::{Fixture, bits};
 use super::ray_inputs::rays;
 use super::thorough;
@@ -23,6 +26,9 @@ struct Asked {
     points: Vec<[f32; 3]>,
     rays: Vec<Ray>,
     places: Vec<FacePoint>,
+    /// Around each of the points, and a radius.
+    boxes: Vec<Aabb<f32>>,
+    radii: Vec<f32>,
 }
 
 /// The answers of the kernels, as words.
@@ -61,10 +67,19 @@ fn of_kernels(
     // SAFETY: reads k places, and writes k of each answer.
     unsafe { device.launch(&kernel, stream, Launch::cover(k, 64), args)? };
 
+    let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
+    let (mut of_overlaps, mut stopped) = (fixture.room::<u32>(4 * n)?, fixture.room::<u32>(n)?);
+    let kernel = module.kernel("ask_overlaps")?;
+    let args = (mesh.view(), &boxes, &points, &radii, n as u32, &mut of_overlaps, &mut stopped);
+    // SAFETY: reads n boxes, points and radii, and writes four answers and one for each.
+    unsafe { device.launch(&kernel, stream, Launch::cover(n, 64), args)? };
+
     let mut all = bits(&closest.to_vec(stream)?).to_vec();
     all.extend(bits(&distances.to_vec(stream)?));
     all.extend(bits(&sides.to_vec(stream)?));
     all.extend(within.to_vec(stream)?);
+    all.extend(of_overlaps.to_vec(stream)?);
+    all.extend(stopped.to_vec(stream)?);
     all.extend(bits(&nearest.to_vec(stream)?));
     all.extend(sums.to_vec(stream)?);
     all.extend(bits(&positions.to_vec(stream)?));
@@ -80,6 +95,22 @@ fn of_batches(fixture: &Fixture<'_>, mesh: &Mesh<'_>, asked: &Asked) -> Result<V
     all.extend(bits(&fixture.signed(mesh, &queries, Sign::Normal)?.0));
     all.extend(bits(&fixture.sides(mesh, &queries)?));
     all.extend(fixture.within(mesh, &queries.within(0.25))?);
+    let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
+    let balls = Queries::spheres_of(&points, &radii);
+    let mut each = Vec::new();
+    for queries in [Queries::boxes(&boxes), balls] {
+        for of in [Overlap::Faces, Overlap::Boxes] {
+            each.push(overlaps::lists(fixture, mesh, queries, of)?);
+        }
+    }
+    let sum = |list: &Vec<u32>| list.iter().fold(0u32, |sum, face| sum.wrapping_add(face + 1));
+    for i in 0..asked.points.len() {
+        all.extend(each.iter().map(|lists| sum(&lists[i])));
+    }
+    all.extend(each[0].iter().map(|list| match list.len() {
+        n @ 0..2 => n as u32,
+        _ => 102,
+    }));
     let lists = fixture.hits(mesh, &asked.rays)?;
     for list in &lists {
         all.extend(bits(&[list.first().copied().unwrap_or(super::queries::NO_HIT)]));
@@ -105,7 +136,11 @@ fn as_batches(device: &TestDevice) -> TestResult {
     for (k, input) in inputs(&mut rng, 0)?.into_iter().step_by(step).enumerate() {
         let mut points = Around::new(&input).points(&mut rng, 80);
         points.extend(&invalid_points()[..3]);
+        let size = 0.1 * input.diagonal() as f32;
+        let boxed = |p: &[f32; 3]| Aabb { lower: p.map(|x| x - size), upper: p.map(|x| x + size) };
         let asked = Asked {
+            boxes: points.iter().map(boxed).collect(),
+            radii: points.iter().map(|_| size * rng.float()).collect(),
             points,
             rays: rays(&mut rng, &input, 80),
             places: (0..80)

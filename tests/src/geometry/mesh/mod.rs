@@ -10,6 +10,7 @@ mod graphs;
 mod inputs;
 mod kernels;
 mod limits;
+mod overlaps;
 mod queries;
 mod ray_inputs;
 mod ray_ranges;
@@ -26,6 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         closest::cases(),
         limits::cases(),
+        overlaps::cases(),
         signs::cases(),
         rays::cases(),
         ray_ranges::cases(),

@@ -174,14 +174,14 @@ fn reductions(device: &TestDevice) -> TestResult {
         check!(sort, stream, u32, i32, u64, i64: words);
         let floats: Vec<f32> = (0..n).map(|_| rng.float() * 1e30).collect();
         let wide: Vec<f64> = floats.iter().map(|float| f64::from(*float) * 1e200).collect();
-        ensure_eq!(
-            min(&sort, &stream, &floats)?,
-            floats.iter().copied().fold(f32::INFINITY, f32::min)
-        );
-        ensure_eq!(
-            max(&sort, &stream, &wide)?,
-            wide.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-        );
+        let least = floats.iter().copied().fold(f32::INFINITY, f32::min);
+        ensure_eq!(min(&sort, &stream, &floats)?, least);
+        let greatest = floats.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        ensure_eq!(max(&sort, &stream, &floats)?, greatest);
+        let least = wide.iter().copied().fold(f64::INFINITY, f64::min);
+        ensure_eq!(min(&sort, &stream, &wide)?, least);
+        let greatest = wide.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        ensure_eq!(max(&sort, &stream, &wide)?, greatest);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod closest;
 mod crossings;
 mod inputs;
-mod overlaps;
+pub(super) mod overlaps;
 mod predicates;
 mod rays;
 mod real;

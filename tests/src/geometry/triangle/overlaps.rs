@@ -25,6 +25,21 @@ fn find(device: &TestDevice, inputs: &[Input]) -> Result<Vec<bool>, Failure> {
     Ok(found.into_iter().map(|[found]| found == 1).collect())
 }
 
+/// Whether triangles overlap boxes (lower and upper corners), by the header.
+pub(in crate::geometry) fn overlapping(
+    device: &TestDevice,
+    pairs: &[(Triangle, Point, Point)],
+) -> Result<Vec<bool>, Failure> {
+    let inputs: Vec<Input> =
+        pairs.iter().map(|&(t, lower, upper)| Input { t, lower, upper }).collect();
+    find(device, &inputs)
+}
+
+/// Whether a triangle overlaps a box, of whole numbers that are not large.
+pub(in crate::geometry) fn exact_overlap(t: Triangle, lower: Point, upper: Point) -> bool {
+    overlap(&Input { t, lower, upper })
+}
+
 /// The separating axis theorem as it stands: all corners projected to all 13 axes.
 fn overlap(input: &Input) -> bool {
     let wide = |p: Point| p.map(|x| x as i128);
@@ -55,7 +70,7 @@ fn overlap(input: &Input) -> bool {
     })
 }
 
-fn whole_box(rng: &mut Rng, n: usize) -> (Point, Point) {
+pub(in crate::geometry) fn whole_box(rng: &mut Rng, n: usize) -> (Point, Point) {
     let (a, b): (Point, Point) =
         ([0; 3].map(|_: i32| whole(rng, n)), [0; 3].map(|_: i32| whole(rng, n)));
     (
