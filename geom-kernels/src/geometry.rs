@@ -59,6 +59,12 @@ macro_rules! sources {
     };
 }
 
+/// The PTX of the crate's own kernels, module by module. For this project's tests.
+#[doc(hidden)]
+pub fn ptx() -> impl Iterator<Item = &'static str> {
+    TEXTS.iter().map(|texts| texts.ptx)
+}
+
 sources! {
     SortPairs32 = "sort_pairs_u32",
     SortPairs64 = "sort_pairs_u64",

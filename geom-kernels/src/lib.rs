@@ -38,7 +38,7 @@ pub mod sort;
 pub mod tape;
 pub mod volume;
 
-pub use geometry::{Geometry, sources};
+pub use geometry::{Geometry, ptx, sources};
 pub use headers::{headers, program};
 pub use layout::{Aabb, Layout, layouts};
 pub use ray::Ray;

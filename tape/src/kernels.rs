@@ -7,6 +7,13 @@ use cuda_safe::{Context, Kernel, Module, Result};
 
 const PTX: &str = include_str!("../ptx/tape.ptx");
 
+/// The PTX of the crate's own kernels. For this project's tests.
+#[doc(hidden)]
+#[must_use]
+pub fn ptx() -> &'static str {
+    PTX
+}
+
 /// The headers that adjoints need. They lie with all other device code, in one folder of includes; as
 /// texts they are part of this crate too, which works without the crate that has the others.
 const HEADERS: &[(&str, &str)] = &[

@@ -115,7 +115,7 @@ pub use crate::tape::Tape;
 pub use custom::{Adjoint, CustomBuilder, CustomOp, Gradient, Handle};
 pub use element::{Differentiable, Element, Real};
 pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
-pub use kernels::{headers, program};
+pub use kernels::{headers, program, ptx};
 pub use record::Recorder;
 pub use report::MemoryReport;
 pub use seeds::Seeds;

@@ -47,7 +47,14 @@ impl TierReport {
 pub(crate) fn write(tiers: &[TierReport]) -> std::io::Result<()> {
     let Some(path) = std::env::var_os("TEST_REPORT") else { return Ok(()) };
     let tiers: Vec<String> = tiers.iter().map(TierReport::to_json).collect();
-    let report = format!("{{\"tiers\":[{}],\"launches\":{}}}\n", tiers.join(","), launches());
+    let checked = cuda_emu::checked_kernels();
+    let checked: Vec<String> = checked.keys().map(|kernel| quoted(kernel)).collect();
+    let report = format!(
+        "{{\"tiers\":[{}],\"launches\":{},\"checked_kernels\":[{}]}}\n",
+        tiers.join(","),
+        launches(),
+        checked.join(","),
+    );
     std::fs::write(path, report)
 }
 
