@@ -10,7 +10,7 @@ use crate::harness::{Failure, TestResult, deep, limited, spawn_self};
 
 /// The milliseconds of a core for the faults of a test. A deep sweep tries all of them, and this is for
 /// one process of several. The variable is a limit for the test in either sweep.
-const SHARE: u64 = 50;
+const SHARE: u64 = 100;
 const DEEP_SHARE: u64 = 30_000;
 const SHARE_VARIABLE: &str = "TEST_SWEEP_MS";
 

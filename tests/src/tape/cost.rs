@@ -95,7 +95,8 @@ fn step() -> TestResult {
     }
     let [plain, recorded, planned, again] = [plain, recorded, planned, again].map(|mut laps| {
         laps.sort_by(f64::total_cmp);
-        laps[laps.len() / 2]
+        // What it takes while nothing else runs on this core.
+        laps[laps.len() / 10]
     });
     println!(
         "a launch {plain:.0} ns, recorded {recorded:.0}; its adjoint {planned:.0}, {again:.0} in a second pass"
