@@ -7,7 +7,7 @@ use std::thread;
 use crate::harness::{Failure, Outcome, TestResult, deep, ensure, limited_to, spawn_self};
 
 /// Cases of the tier of the software device that take little time, and launch all kernels of geom-kernels and
-/// tape. With `--deep` it is all cases.
+/// tape. With `--deep` it is all cases but those that [`run`] leaves out.
 const CASES: [&str; 67] = [
     "geometry::sort_orders_signed_and_floating_keys",
     "geometry::sort_in_a_graph_gives_the_same_each_time",
