@@ -91,7 +91,7 @@ mod ndarray;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 
-pub use context::{Context, Sequence, Stats};
+pub use context::{Context, Stats};
 pub use device::{
     ComputeMode, DecompressAlgorithms, Device, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
     RdmaFlushes, RdmaOrdering, Uuid,
@@ -112,7 +112,7 @@ pub use memory::{
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
-pub use stream::{Mark, Stream};
+pub use stream::{Mark, Sequence, Stream};
 
 pub use cuda_macros::kernels;
 /// The raw bindings, for driver functions that this crate does not wrap.

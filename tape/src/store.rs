@@ -178,18 +178,16 @@ impl Store {
         self.home.context().is_recording()
     }
 
-    /// Keeps graphs that other threads launch from coming into what uses the same memory until all of this is
-    /// dropped: the status, working memory, and `others`.
+    /// Enqueues that no launch of a graph by another thread interrupts which uses the status, working memory, or
+    /// `others`.
     pub(crate) fn sequence<'s>(
         &self,
         stream: &'s Stream,
         others: &[DeviceBuffer<u8>],
-    ) -> Vec<Sequence<'s>> {
-        if !self.in_graphs {
-            return Vec::new();
-        }
+    ) -> Sequence<'s> {
         let all = self.status.iter().chain(self.work.iter().flatten()).chain(others);
-        all.map(|memory| stream.sequence(memory.allocation())).collect()
+        let all = all.filter(|_| self.in_graphs);
+        stream.sequence(all.map(|memory| memory.allocation()))
     }
 
     /// Makes working memory zero again, which an adjoint that gave up has left as it was.

@@ -117,26 +117,26 @@ impl Tape {
         if !self.store.graphs_raise {
             return self.store.clear_status();
         }
-        let _together = self.store.sequence(stream, &[]);
-        match self.store.take_status(stream)? {
+        self.store.sequence(stream, &[]).run(|| match self.store.take_status(stream)? {
             Status { code: FINE | TAPE_OVERFLOW, .. } => Ok(()),
             status => {
                 self.store.clean_work()?;
                 Err(failed(status))
             }
-        }
+        })
     }
 
     /// Fails if the status was raised, which is cleared. Waits.
     fn hear(&mut self, stream: &Stream) -> Result<()> {
-        let _together = self.store.sequence(stream, &[]);
-        let status = self.store.take_status(stream)?;
-        if status.code == FINE {
-            return Ok(());
-        }
-        self.recording.heard(status);
-        self.store.clean_work()?;
-        Err(failed(status))
+        self.store.sequence(stream, &[]).run(|| {
+            let status = self.store.take_status(stream)?;
+            if status.code == FINE {
+                return Ok(());
+            }
+            self.recording.heard(status);
+            self.store.clean_work()?;
+            Err(failed(status))
+        })
     }
 
     /// Nothing is used again that a pass has left behind which a panic has ended: working memory with sums and
@@ -217,7 +217,15 @@ impl Tape {
         }
         self.passed = false;
         // From the first look at the status on, so that what is heard at the end is this pass's own.
-        let _together = self.store.sequence(stream, &[]);
+        self.store.sequence(stream, &[]).run(|| self.pass_uninterrupted(stream, outputs, given))
+    }
+
+    fn pass_uninterrupted(
+        &mut self,
+        stream: &Stream,
+        outputs: &[(&Arc<Allocation>, Range<usize>, Option<Real>)],
+        given: &Given<'_>,
+    ) -> Result<()> {
         self.recover()?;
         if let Some(status) = self.recording.failed {
             return Err(failed(status));
@@ -272,21 +280,22 @@ impl Tape {
         self.store.graphs_raise |= stream.is_recording() && self.plan.raises;
         self.store.status()?;
         // The status need be in no graph; gradients and sums may be.
-        let _all = self.store.sequence(stream, &self.plan.buffers);
-        self.half_done = true;
-        let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
-        self.half_done = false;
-        if done.is_err() {
-            // Whatever was left half done is not used again.
-            if self.plan.raises && !stream.is_recording() {
-                // This error comes first.
-                let _later = self.hear(stream);
+        self.store.sequence(stream, &self.plan.buffers).run(|| {
+            self.half_done = true;
+            let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
+            self.half_done = false;
+            if done.is_err() {
+                // Whatever was left half done is not used again.
+                if self.plan.raises && !stream.is_recording() {
+                    // This error comes first.
+                    let _later = self.hear(stream);
+                }
+                self.store.forget_work();
+                self.plan.clear(&mut self.store);
             }
-            self.store.forget_work();
-            self.plan.clear(&mut self.store);
-        }
-        self.passed = done.is_ok();
-        done
+            self.passed = done.is_ok();
+            done
+        })
     }
 
     /// Whether memory was recorded with numbers of this type: its gradient's are of the type for it.

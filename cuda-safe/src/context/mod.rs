@@ -18,7 +18,7 @@ pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
 use stats::Counters;
 pub use stats::Stats;
-pub use turn::Sequence;
+pub(crate) use turn::HeldTurn;
 use turn::Turn;
 
 use crate::device::Device;

@@ -1,100 +1,167 @@
-//! The turn to use memory that graphs use too: a graph may be launched by a thread that has not borrowed
-//! the memory, and must not slip in between what belongs together.
+//! The graph lock of a context. A graph may be launched by a thread that has not borrowed the memory that the
+//! graph uses. The lock keeps such a launch out of enqueues that belong together.
 
-use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
 
 /// Held from the ordering of a use to its recording, or over several enqueues.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     lock: Mutex<()>,
-    /// The thread that holds it over several enqueues; 0 if none does.
-    thread: AtomicUsize,
+}
+
+/// The lock that a thread holds: at most one, so that no two threads wait for each other's.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    None,
+    /// By one enqueue, which no other call may interrupt. The address of the lock.
+    Enqueue(usize),
+    /// By a sequence, whose enqueues share it.
+    Sequence(usize),
+}
+
+thread_local! {
+    static HELD: Cell<Held> = const { Cell::new(Held::None) };
+}
+
+/// The lock, held by this thread. Never given to users: forgotten it would stay locked.
+#[derive(Debug)]
+pub(crate) struct HeldTurn<'a> {
+    /// Also keeps this on its thread, whose note it ends.
+    _lock: MutexGuard<'a, ()>,
 }
 
 impl Turn {
-    /// Waits for it. `None` if this thread has it already.
-    pub(crate) fn take(&self) -> Option<MutexGuard<'_, ()>> {
-        // No other thread ever writes or clears this one's number.
-        if self.thread.load(Ordering::Relaxed) == this_thread() {
-            return None;
+    /// Waits for the lock. Returns `None` if a sequence of this thread holds it.
+    ///
+    /// # Errors
+    /// This thread holds the lock of another context, or holds this one for an enqueue that has not ended.
+    pub(crate) fn take(&self) -> Result<Option<HeldTurn<'_>>> {
+        self.hold(Held::Enqueue)
+    }
+
+    /// As [`take`](Self::take), for all that this thread enqueues until the guard is dropped.
+    pub(crate) fn take_for_sequence(&self) -> Result<Option<HeldTurn<'_>>> {
+        self.hold(Held::Sequence)
+    }
+
+    fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldTurn<'_>>> {
+        let this = std::ptr::from_ref(self).addr();
+        match HELD.try_with(Cell::get) {
+            Ok(Held::None) => {}
+            Ok(Held::Sequence(turn)) if turn == this => return Ok(None),
+            Ok(Held::Enqueue(turn)) if turn == this => return Err(reentered()),
+            Ok(_) => return Err(two_contexts()),
+            // Whether it holds a lock is not known any more.
+            Err(_) => return Err(Error::invalid("the thread is ending: it can't use graphs")),
         }
-        Some(self.lock.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Takes it for all that this thread enqueues until the guard is dropped.
-    pub(crate) fn sequence(&self) -> Sequence<'_> {
-        let guard = self.take();
-        if guard.is_some() {
-            self.thread.store(this_thread(), Ordering::Relaxed);
-        }
-        Sequence { turn: guard.map(|guard| (self, guard)) }
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = HeldTurn { _lock: lock };
+        let _ = HELD.try_with(|held| held.set(by(this)));
+        Ok(Some(held))
     }
 }
 
-/// A number that no other thread has while this one lives. Not 0.
-fn this_thread() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    // A thread that ends has no number any more, and shares one that no thread is given.
-    HERE.try_with(|here| std::ptr::from_ref(here).addr()).unwrap_or(1)
-}
-
-/// Several enqueues that belong together; made by [`Stream::sequence`](crate::Stream::sequence).
-#[must_use = "what is enqueued belongs together only as long as this lives"]
-pub struct Sequence<'a> {
-    /// `None` if nothing need be held, or an outer sequence holds it.
-    turn: Option<(&'a Turn, MutexGuard<'a, ()>)>,
-}
-
-impl Sequence<'_> {
-    /// One that holds nothing.
-    pub(crate) const fn empty() -> Self {
-        Self { turn: None }
-    }
-}
-
-impl Drop for Sequence<'_> {
+impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
-        // Before the lock is released, which the guard does after this.
-        if let Some((turn, _)) = &self.turn {
-            turn.thread.store(0, Ordering::Relaxed);
-        }
+        // Before the lock is released, which its guard does after this. The slot has no destructor, so it
+        // is there as long as the thread runs.
+        let _ = HELD.try_with(|held| held.set(Held::None));
     }
 }
 
-impl fmt::Debug for Sequence<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sequence").field("holds", &self.turn.is_some()).finish()
-    }
+#[cold]
+fn two_contexts() -> Error {
+    Error::invalid(
+        "memory that graphs of one context use can't be used in a sequence on memory that graphs of another \
+         context use: two threads that nest the two the other way round would wait for each other",
+    )
+    .with_hint("end the sequence (`Stream::sequence`) of the first context before")
+}
+
+#[cold]
+fn reentered() -> Error {
+    Error::invalid(
+        "an enqueue that uses memory of graphs was interrupted by another one on its thread",
+    )
+    .with_hint("code that the crate calls during an enqueue can't enqueue itself")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
     use std::sync::mpsc;
     use std::time::Duration;
 
     use super::*;
 
     #[test]
-    fn a_thread_that_has_it_does_not_wait_for_itself_and_others_do() {
+    fn a_sequence_does_not_wait_for_itself_and_other_threads_wait() -> Result<()> {
         let turn = Turn::default();
         let (told, tell) = mpsc::channel();
         std::thread::scope(|scope| {
-            let outer = turn.sequence();
-            assert!(turn.take().is_none());
-            drop(turn.sequence());
-            assert!(turn.take().is_none(), "the inner one has not ended the outer");
+            let outer = turn.take_for_sequence()?;
+            assert!(turn.take()?.is_none());
+            drop(turn.take_for_sequence()?);
+            assert!(turn.take()?.is_none(), "the inner one has not ended the outer");
             scope.spawn(|| {
-                let guard = turn.take();
-                let _ = told.send(guard.is_some());
+                let held = turn.take();
+                let _ = told.send(held.is_ok_and(|held| held.is_some()));
             });
             assert!(tell.recv_timeout(Duration::from_millis(50)).is_err(), "others wait");
             drop(outer);
             assert_eq!(tell.recv_timeout(Duration::from_secs(10)), Ok(true));
+            Ok::<_, Error>(())
+        })?;
+        assert!(turn.take()?.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn an_enqueue_is_not_interrupted_on_its_own_thread() -> Result<()> {
+        let turn = Turn::default();
+        let held = turn.take()?;
+        assert!(held.is_some());
+        assert!(turn.take().is_err() && turn.take_for_sequence().is_err());
+        drop(held);
+        assert!(turn.take()?.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn two_locks_in_either_order_are_refused_and_nobody_waits() {
+        let turns = [Turn::default(), Turn::default()];
+        let both_hold_one = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for [first, second] in [[0, 1], [1, 0]] {
+                let (turns, both_hold_one) = (&turns, &both_hold_one);
+                scope.spawn(move || {
+                    let held = turns[first].take_for_sequence();
+                    assert!(held.is_ok_and(|held| {
+                        both_hold_one.wait();
+                        held.is_some() && turns[second].take().is_err()
+                    }));
+                    assert!(turns[second].take().is_ok(), "afterwards it is free");
+                });
+            }
         });
-        assert!(turn.take().is_some());
+    }
+
+    #[test]
+    fn a_panic_releases_it() -> Result<()> {
+        let turn = Turn::default();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _held = turn.take_for_sequence();
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }));
+        assert!(panicked.is_err());
+        assert!(turn.take()?.is_some());
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(turn.take().is_ok_and(|held| held.is_some())));
+        });
+        Ok(())
     }
 }

@@ -130,7 +130,7 @@ impl<'env, S> GraphExec<'env, S> {
             return self.launch_as_child(stream, enqueuing);
         }
         if !self.template.uses.is_empty() {
-            enqueuing.take_turn();
+            enqueuing.take_turn()?;
         }
         for used in self.template.uses.iter() {
             enqueuing.begin_use(used.allocation, used.range, used.access)?;

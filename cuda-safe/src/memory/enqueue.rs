@@ -6,18 +6,19 @@ use std::sync::{Arc, MutexGuard};
 
 use super::allocation::Allocation;
 use super::uses::Access;
+use crate::context::HeldTurn;
 use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::stream::{Stream, StreamInner};
 
 /// The ordering of an enqueue's uses on a stream that doesn't record.
 ///
-/// If memory is used that some graph uses too, it holds the context's turn until the uses are
+/// If memory is used that some graph uses too, it holds the context's graph lock until the uses are
 /// recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
 /// slip in between another's ordering and recording.
 pub(crate) struct Ordering<'a> {
     stream: &'a Stream,
-    turn: Option<MutexGuard<'a, ()>>,
+    turn: Option<HeldTurn<'a>>,
 }
 
 impl<'a> Ordering<'a> {
@@ -49,18 +50,18 @@ impl<'a> Ordering<'a> {
         access: Access,
     ) -> Result<()> {
         if allocation.is_captured() {
-            // A turn belongs to a context, and nobody ever takes two.
+            // The lock belongs to a context, and no thread ever holds two.
             self.is_of_its_context(allocation)?;
-            self.take_turn();
+            self.take_turn()?;
         }
         allocation.begin_shared_use(self.stream, range, access)
     }
 
-    fn take_turn(&mut self) {
-        // Taken twice it would wait for itself.
+    fn take_turn(&mut self) -> Result<()> {
         if self.turn.is_none() {
-            self.turn = self.stream.inner().context.turn.take();
+            self.turn = self.stream.inner().context.turn.take()?;
         }
+        Ok(())
     }
 
     fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
@@ -127,9 +128,9 @@ impl<'a> Enqueuing<'a> {
         allocation.order_use(self.ordering.stream, range, access)
     }
 
-    /// Lets no other enqueue that uses memory of graphs in between, until this one is over.
-    pub(crate) fn take_turn(&mut self) {
-        self.ordering.take_turn();
+    /// Takes the graph lock until this enqueue is over.
+    pub(crate) fn take_turn(&mut self) -> Result<()> {
+        self.ordering.take_turn()
     }
 
     /// Numbers the enqueue, whose driver call has returned.

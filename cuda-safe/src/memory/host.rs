@@ -255,7 +255,10 @@ impl Allocation {
         state.usable()?;
         let look = {
             // A graph that uses the memory may be launched by a thread that has not borrowed it.
-            let _turn = self.is_captured().then(|| self.home().inner().context.turn.take());
+            let _held = match self.is_captured() {
+                true => self.home().inner().context.turn.take()?,
+                false => None,
+            };
             visible.look(access)?
         };
         self.finish_uses(access)?;

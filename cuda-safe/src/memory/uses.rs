@@ -156,8 +156,11 @@ impl Allocation {
         }
     }
 
+    /// Returns whether a recording has used the memory. Never false again after it was true. Enqueues that
+    /// use such memory take the graph lock of its context; see [`Stream::sequence`].
     #[inline]
-    pub(crate) fn is_captured(&self) -> bool {
+    #[must_use]
+    pub fn is_captured(&self) -> bool {
         self.captured.load(Ordering::Acquire)
     }
 

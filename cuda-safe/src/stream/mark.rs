@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use cuda_sys::CUstream;
 
 use super::{Stream, outside_capture};
-use crate::context::Sequence;
 use crate::error::Result;
 use crate::launch::{BeginAny, EndAny, KernelArgs};
-use crate::memory::{Allocation, Enqueuing};
+use crate::memory::Enqueuing;
 
 /// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
 /// handle. It costs nothing until somebody waits for it: no event is recorded before.
@@ -54,22 +53,6 @@ impl fmt::Debug for Mark {
 }
 
 impl Stream {
-    /// Begins several enqueues that belong together: until the guard is dropped, no other thread launches a
-    /// graph that uses `memory`, or enqueues what uses it.
-    ///
-    /// For operations of several kernels that pass something on in memory which a graph may use too,
-    /// such as scratch memory of the caller's. A graph can be launched by a thread that has not
-    /// borrowed the memory it uses, so borrowing alone does not keep it from coming in between. Costs
-    /// nothing where no graph uses the memory, and on a stream that records. What waits for the device
-    /// does not belong into a sequence: other threads would wait, too.
-    pub fn sequence<'a>(&'a self, memory: &Allocation) -> Sequence<'a> {
-        let inner = self.inner();
-        if inner.capture.is_some() || !memory.is_captured() {
-            return Sequence::empty();
-        }
-        inner.context.turn.sequence()
-    }
-
     /// A mark behind all that was enqueued by now, also through the raw handle.
     ///
     /// # Errors

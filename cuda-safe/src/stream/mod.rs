@@ -4,11 +4,13 @@ mod callback;
 mod inner;
 mod mark;
 mod order;
+mod sequence;
 mod slab;
 
 pub(crate) use inner::StreamInner;
 pub use mark::Mark;
 pub(crate) use order::create_event;
+pub use sequence::Sequence;
 
 use std::any::Any;
 use std::fmt;

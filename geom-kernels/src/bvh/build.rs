@@ -72,9 +72,10 @@ impl Tree {
         // the same hierarchy come in between.
         self.length = 0;
         self.broken = true;
-        let _sequence = stream.sequence(self.memory.buffer().allocation());
-        // SAFETY: the caller's promise.
-        unsafe { self.enqueue(stream, n, bound, boxes)? };
+        stream.sequence([self.memory.buffer().allocation()]).run(|| {
+            // SAFETY: the caller's promise.
+            unsafe { self.enqueue(stream, n, bound, boxes) }
+        })?;
         self.length = n;
         self.broken = false;
         Ok(())

@@ -170,11 +170,11 @@ impl<'a, V: KernelArg + Copy> Overlaps<'a, V> {
     ) -> Result<()> {
         same_length("offsets", offsets.len(), self.n + 1)?;
         // Counted and listed in the same hierarchy, and as the offsets say, also if graphs write to them.
-        let _sequence = stream.sequence(self.tree.memory.buffer().allocation());
-        let allocation = offsets.allocation().clone();
-        let _offsets = stream.sequence(&allocation);
-        self.write_offsets(stream, offsets.reborrow())?;
-        self.write_indices(stream, offsets.as_slice(), indices)
+        let tree = self.tree.memory.buffer().allocation();
+        stream.sequence([tree, offsets.allocation()]).run(|| {
+            self.write_offsets(stream, offsets.reborrow())?;
+            self.write_indices(stream, offsets.as_slice(), indices)
+        })
     }
 
     fn write_offsets(&self, stream: &Stream, offsets: DeviceSliceMut<'_, u64>) -> Result<()> {

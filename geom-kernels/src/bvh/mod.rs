@@ -139,15 +139,16 @@ impl Bvh {
     ) -> Result<()> {
         let boxes = boxes.into();
         let bound = self.tree.kernels.bound_boxes()?.clone();
-        let _sequence = stream.sequence(self.tree.memory.buffer().allocation());
-        // SAFETY: it reads a box for each item.
-        unsafe { self.tree.rebuild(stream, boxes.len(), &bound, boxes)? };
-        let kept = self.keep(stream, boxes);
-        if kept.is_err() {
-            self.tree.length = 0;
-            self.tree.broken = true;
-        }
-        kept
+        stream.sequence([self.tree.memory.buffer().allocation()]).run(|| {
+            // SAFETY: it reads a box for each item.
+            unsafe { self.tree.rebuild(stream, boxes.len(), &bound, boxes)? };
+            let kept = self.keep(stream, boxes);
+            if kept.is_err() {
+                self.tree.length = 0;
+                self.tree.broken = true;
+            }
+            kept
+        })
     }
 
     /// Gives the items new boxes: what the hierarchy is made of stays, and all boxes in it follow. Far less
@@ -172,10 +173,11 @@ impl Bvh {
             return Err(Error::invalid(message));
         }
         let refit = self.tree.kernels.refit_boxes()?.clone();
-        let _sequence = stream.sequence(self.tree.memory.buffer().allocation());
-        // SAFETY: it reads boxes of items below their number alone.
-        unsafe { self.tree.refit(stream, &refit, boxes)? };
-        self.keep(stream, boxes)
+        stream.sequence([self.tree.memory.buffer().allocation()]).run(|| {
+            // SAFETY: it reads boxes of items below their number alone.
+            unsafe { self.tree.refit(stream, &refit, boxes)? };
+            self.keep(stream, boxes)
+        })
     }
 
     /// Keeps the boxes of single items, so that answers do not depend on which share a leaf.

@@ -133,15 +133,14 @@ impl<T: Real> HashGrid<T> {
         // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
         // the same grid come in between.
         self.length = 0;
-        let _sequence = stream.sequence(self.memory.buffer().allocation());
-        match self.options.bounds {
+        stream.sequence([self.memory.buffer().allocation()]).run(|| match self.options.bounds {
             Some(bounds) => {
                 let capacity = self.memory.capacity.cells();
                 let frame = bounded(&self.options, bounds, radius, capacity);
-                self.build_bounded(stream, points, frame)?;
+                self.build_bounded(stream, points, frame)
             }
-            None => self.build_unbounded(stream, points, radius)?,
-        }
+            None => self.build_unbounded(stream, points, radius),
+        })?;
         self.length = n;
         Ok(())
     }

@@ -64,11 +64,11 @@ impl<T: Real> HashGrid<T> {
         same_length("offsets", offsets.len(), n + 1)?;
         let prepared = self.prepare(stream, queries, n)?;
         // Counted and listed in the same grid, and as the offsets say, also if graphs write to them.
-        let _sequence = stream.sequence(self.memory.buffer().allocation());
-        let allocation = offsets.allocation().clone();
-        let _offsets = stream.sequence(&allocation);
-        self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
-        self.write_indices(stream, &prepared, offsets.as_slice(), indices.write_view())
+        let grid = self.memory.buffer().allocation();
+        stream.sequence([grid, offsets.allocation()]).run(|| {
+            self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
+            self.write_indices(stream, &prepared, offsets.as_slice(), indices.write_view())
+        })
     }
 
     fn write_offsets(

@@ -87,16 +87,18 @@ impl MarchingCubes {
     ) -> Result<Option<Search<'a, F>>> {
         output.check()?;
         // All passes see the same field and write the same surface, also if graphs write to them.
-        let _field = field.allocations().map(|allocation| stream.sequence(&allocation));
-        let _output = output.sequences(stream);
-        let capacities = output.capacities();
-        let search = self.count_for(stream, home, field, iso, capacities, &mut output.counts)?;
-        if let Some(search) = &search
-            && capacities != [0, 0]
-        {
-            search.emit(stream, output)?;
-        }
-        Ok(search)
+        let fields = field.allocations();
+        stream.sequence(fields.iter().chain(output.allocations())).run(|| {
+            let capacities = output.capacities();
+            let search =
+                self.count_for(stream, home, field, iso, capacities, &mut output.counts)?;
+            if let Some(search) = &search
+                && capacities != [0, 0]
+            {
+                search.emit(stream, output)?;
+            }
+            Ok(search)
+        })
     }
 
     /// How many vertices and faces [`extract`](Self::extract) would find; `counts` has one element. Nothing is
@@ -115,9 +117,9 @@ impl MarchingCubes {
         if counts.len() != 1 {
             return Err(Error::invalid(format!("counts have {} elements, not 1", counts.len())));
         }
-        let allocation = counts.allocation().clone();
-        let _counts = stream.sequence(&allocation);
-        self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
+        stream.sequence([counts.allocation()]).run(|| {
+            self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
+        })
     }
 
     /// Counts; what finds the rest, unless there is no cell.

@@ -1,9 +1,11 @@
 //! What comes out: meshes in device memory, and how large they are.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg, Result, Sequence,
-    Stream, UseVisitor, WriteView,
+    Access, Allocation, ArgType, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg,
+    Result, Stream, UseVisitor, WriteView,
 };
 
 use super::layout::RawOutput;
@@ -158,12 +160,11 @@ impl<'a> Output<'a> {
         self.normals.is_some()
     }
 
-    /// No graph comes between what is enqueued until all of these are dropped.
-    pub(super) fn sequences<'s>(&self, stream: &'s Stream) -> [Sequence<'s>; 4] {
+    /// The allocations that it is in; one may be there more than once.
+    pub(super) fn allocations(&self) -> [&Arc<Allocation>; 4] {
         let vertices = self.vertices.allocation();
         let normals = self.normals.as_ref().map_or(vertices, |normals| normals.allocation());
         [vertices, normals, self.faces.allocation(), self.counts.allocation()]
-            .map(|allocation| stream.sequence(allocation))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A mesh on the device: how it is built and changed.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Sequence, Stream};
 
 use super::arrays::Array;
 use super::face_tree::FaceTree;
@@ -176,15 +176,15 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn rebuild(&mut self, stream: &Stream) -> Result<()> {
-        let allocation = self.tree.tree().memory.buffer().allocation().clone();
-        let _sequence = stream.sequence(&allocation);
-        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
-        #[cfg(feature = "tape")]
-        let before = self.made();
-        self.tree.rebuild(stream, surface)?;
-        #[cfg(feature = "tape")]
-        self.note_made(stream, before);
-        self.update_parts(stream, true)
+        self.sequence(stream).run(|| {
+            let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+            #[cfg(feature = "tape")]
+            let before = self.made();
+            self.tree.rebuild(stream, surface)?;
+            #[cfg(feature = "tape")]
+            self.note_made(stream, before);
+            self.update_parts(stream, true)
+        })
     }
 
     /// Gives the hierarchy the points as they are now; the faces are to be the same, and those that the last
@@ -194,15 +194,20 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn refit(&mut self, stream: &Stream) -> Result<()> {
-        let allocation = self.tree.tree().memory.buffer().allocation().clone();
-        let _sequence = stream.sequence(&allocation);
-        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
-        #[cfg(feature = "tape")]
-        let before = self.made();
-        self.tree.refit(stream, surface)?;
-        #[cfg(feature = "tape")]
-        self.note_made(stream, before);
-        self.update_parts(stream, false)
+        self.sequence(stream).run(|| {
+            let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+            #[cfg(feature = "tape")]
+            let before = self.made();
+            self.tree.refit(stream, surface)?;
+            #[cfg(feature = "tape")]
+            self.note_made(stream, before);
+            self.update_parts(stream, false)
+        })
+    }
+
+    /// Enqueues that no launch of a graph on the same hierarchy interrupts.
+    fn sequence<'s>(&self, stream: &'s Stream) -> Sequence<'s> {
+        stream.sequence([self.tree.tree().memory.buffer().allocation()])
     }
 
     /// What belongs to the tree follows it.

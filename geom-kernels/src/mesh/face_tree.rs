@@ -58,17 +58,17 @@ impl FaceTree {
     /// More faces than there is room for, which leaves it as it was; otherwise what the driver answered.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let bound = self.kernels()?[0].clone();
-        let allocation = self.tree.memory.buffer().allocation().clone();
-        let _sequence = stream.sequence(&allocation);
-        let n = surface.faces().len();
-        // SAFETY: it reads faces below n, and of them points that there are.
-        unsafe { self.tree.rebuild(stream, n, &bound, surface)? };
-        let written = self.write_triangles(stream, surface);
-        if written.is_err() {
-            // Queries must not look at triangles that are not there.
-            self.break_up();
-        }
-        written
+        stream.sequence([self.tree.memory.buffer().allocation()]).run(|| {
+            let n = surface.faces().len();
+            // SAFETY: it reads faces below n, and of them points that there are.
+            unsafe { self.tree.rebuild(stream, n, &bound, surface)? };
+            let written = self.write_triangles(stream, surface);
+            if written.is_err() {
+                // Queries must not look at triangles that are not there.
+                self.break_up();
+            }
+            written
+        })
     }
 
     /// Lets the boxes and the triangles follow the points. The faces are those that it was built from. It can
@@ -84,18 +84,18 @@ impl FaceTree {
             return Err(Error::invalid(message));
         }
         let refit = self.kernels()?[2].clone();
-        let allocation = self.tree.memory.buffer().allocation().clone();
-        let _sequence = stream.sequence(&allocation);
-        self.write_triangles(stream, surface)?;
-        // As a number: the memory that they are in is reported with the hierarchy.
-        let triangles = self.tree.memory.read(&self.triangles).address();
-        // SAFETY: it reads triangles at places below the capacity, all of which were written.
-        let refitted = unsafe { self.tree.refit(stream, &refit, triangles) };
-        if refitted.is_err() {
-            // The boxes are of other triangles than those that are there now.
-            self.break_up();
-        }
-        refitted
+        stream.sequence([self.tree.memory.buffer().allocation()]).run(|| {
+            self.write_triangles(stream, surface)?;
+            // As a number: the memory that they are in is reported with the hierarchy.
+            let triangles = self.tree.memory.read(&self.triangles).address();
+            // SAFETY: it reads triangles at places below the capacity, all of which were written.
+            let refitted = unsafe { self.tree.refit(stream, &refit, triangles) };
+            if refitted.is_err() {
+                // The boxes are of other triangles than those that are there now.
+                self.break_up();
+            }
+            refitted
+        })
     }
 
     /// Refuses queries until a build has succeeded: a part of one could not be enqueued.

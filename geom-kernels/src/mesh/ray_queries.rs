@@ -112,11 +112,11 @@ impl Mesh<'_> {
         let (rays, mut offsets) = (rays.into(), offsets.write_view());
         same_length("offsets", offsets.len(), rays.len() + 1)?;
         // Counted and listed in the same mesh, and as the offsets say, also if graphs write to them.
-        let _sequence = stream.sequence(self.tree.tree().memory.buffer().allocation());
-        let allocation = offsets.allocation().clone();
-        let _offsets = stream.sequence(&allocation);
-        self.hit_offsets(stream, rays, offsets.reborrow())?;
-        self.list_hits(stream, rays, offsets.as_slice(), hits.write_view())
+        let tree = self.tree.tree().memory.buffer().allocation();
+        stream.sequence([tree, offsets.allocation()]).run(|| {
+            self.hit_offsets(stream, rays, offsets.reborrow())?;
+            self.list_hits(stream, rays, offsets.as_slice(), hits.write_view())
+        })
     }
 
     fn hit_offsets(

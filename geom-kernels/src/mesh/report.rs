@@ -98,11 +98,11 @@ impl Topology {
         let mut counts = Counts::start(stream)?;
         if surface.face_count() > 0 {
             // All kernels see the same mesh, also if a graph writes to it.
-            let faces = surface.faces();
-            let _faces = stream.sequence(faces.allocation());
-            let _points = stream.sequence(surface.points().allocation());
-            self.measure(stream, surface, &mut counts)?;
-            self.count_edges(stream, surface, &mut counts)?;
+            let (points, faces) = (surface.points(), surface.faces());
+            stream.sequence([faces.allocation(), points.allocation()]).run(|| {
+                self.measure(stream, surface, &mut counts)?;
+                self.count_edges(stream, surface, &mut counts)
+            })?;
         }
         Ok(MeshReport::new(surface, &Counts::read(stream, &counts)?))
     }

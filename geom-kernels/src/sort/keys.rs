@@ -198,23 +198,23 @@ impl Sort<'_> {
         sorted: Option<DeviceSliceMut<'_, K>>,
         sorted_values: Option<DeviceSliceMut<'_, u32>>,
     ) -> Result<()> {
-        let mut scratch = self.scratch.take(stream, needs.bytes)?;
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let mut pieces = scratch.pieces();
-        let mut state = pieces.take::<u32>(needs.layout.words())?;
-        let through = pieces.take::<K::Word>(needs.through)?;
-        let in_scratch = pieces.take::<K::Word>(needs.sorted)?;
-        let through_values = pieces.take::<u32>(needs.values)?;
-        let from = (keys.cast::<K::Word>()?, values);
-        let sorted = match sorted {
-            Some(sorted) => sorted.cast_mut::<K::Word>()?,
-            None => in_scratch,
-        };
-        let through = (through, sorted_values.is_some().then_some(through_values));
-        let targets = [(sorted, sorted_values), through];
-        let with = (&mut state, K::MAP);
-        self.kernels.sort_apart(stream, &needs.layout, from, targets, with)
+        self.scratch.with(stream, needs.bytes, |mut pieces| {
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let mut state = pieces.take::<u32>(needs.layout.words())?;
+            let through = pieces.take::<K::Word>(needs.through)?;
+            let in_scratch = pieces.take::<K::Word>(needs.sorted)?;
+            let through_values = pieces.take::<u32>(needs.values)?;
+            let from = (keys.cast::<K::Word>()?, values);
+            let sorted = match sorted {
+                Some(sorted) => sorted.cast_mut::<K::Word>()?,
+                None => in_scratch,
+            };
+            let through = (through, sorted_values.is_some().then_some(through_values));
+            let targets = [(sorted, sorted_values), through];
+            let with = (&mut state, K::MAP);
+            self.kernels.sort_apart(stream, &needs.layout, from, targets, with)
+        })
     }
 }

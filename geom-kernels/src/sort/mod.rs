@@ -36,7 +36,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cuda_safe::WriteView;
 
@@ -86,7 +86,7 @@ impl Sort<'_> {
     /// # }
     /// ```
     pub fn within<'t>(&self, scratch: impl WriteView<'t, u8>) -> Sort<'t> {
-        let scratch = scratch::Source::Given(Mutex::new(scratch.write_view()));
+        let scratch = scratch::Source::given(scratch.write_view());
         Sort { kernels: self.kernels.clone(), scratch }
     }
 

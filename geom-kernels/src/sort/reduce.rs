@@ -120,11 +120,13 @@ impl Sort<'_> {
     ) -> Result<()> {
         has_length("the result", result.len(), 1)?;
         count("a reduction", elements.len())?;
-        let mut scratch = self.scratch.take(stream, Self::reduce_scratch::<T>(elements.len()))?;
-        if elements.is_empty() {
-            return result.fill(stream, of_none);
-        }
-        self.reduce_chunks(stream, elements, result, operation, &mut scratch.pieces())
+        let bytes = Self::reduce_scratch::<T>(elements.len());
+        self.scratch.with(stream, bytes, |mut pieces| {
+            if elements.is_empty() {
+                return result.fill(stream, of_none);
+            }
+            self.reduce_chunks(stream, elements, result, operation, &mut pieces)
+        })
     }
 
     /// Joins the elements of each chunk, and what that gives again, until one is left.

@@ -55,10 +55,10 @@ pub(super) fn chain_bytes(n: usize) -> usize {
 /// Its state, cleared.
 pub(super) fn chain_state<'a>(
     stream: &Stream,
-    scratch: &'a mut scratch::Scratch<'_, '_>,
+    mut pieces: scratch::Pieces<'a>,
     n: usize,
 ) -> Result<DeviceSliceMut<'a, u64>> {
-    let mut state = scratch.pieces().take::<u64>(chain_words(n))?;
+    let mut state = pieces.take::<u64>(chain_words(n))?;
     state.fill(stream, 0)?;
     Ok(state)
 }
@@ -142,16 +142,17 @@ impl Sort<'_> {
         (inclusive, total): (bool, bool),
     ) -> Result<()> {
         let n = count("a scan", from.len())?;
-        let mut scratch = self.scratch.take(stream, chain_bytes(from.len()))?;
-        if n == 0 {
-            return Ok(());
-        }
-        let state = chain_state(stream, &mut scratch, from.len())?;
-        let launch = Launch::new(from.len().div_ceil(TILE) as u32, THREADS);
-        let arguments = (from, to, n, u32::from(inclusive), u32::from(total), state);
-        // SAFETY: the parameters of `scan_*`. With as many blocks as there are tiles of n, it reads n
-        // elements and writes as many, and one more if `total`: the callers have checked the lengths. Of
-        // the state it uses a word and two for each tile.
-        unsafe { kernel.launch(stream, launch, arguments) }
+        self.scratch.with(stream, chain_bytes(from.len()), |pieces| {
+            if n == 0 {
+                return Ok(());
+            }
+            let state = chain_state(stream, pieces, from.len())?;
+            let launch = Launch::new(from.len().div_ceil(TILE) as u32, THREADS);
+            let arguments = (from, to, n, u32::from(inclusive), u32::from(total), state);
+            // SAFETY: the parameters of `scan_*`. With as many blocks as there are tiles of n, it reads n
+            // elements and writes as many, and one more if `total`: the callers have checked the lengths.
+            // Of the state it uses a word and two for each tile.
+            unsafe { kernel.launch(stream, launch, arguments) }
+        })
     }
 }

@@ -1,9 +1,9 @@
 //! Device memory that a call needs while it runs: from the pool, or the caller's.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Sequence, Stream};
+use cuda_safe::{Allocation, DeviceSliceMut, Error, Result, Stream};
 
 use crate::part::scratch;
 
@@ -20,46 +20,62 @@ pub(super) fn bytes(n: usize, size: usize) -> usize {
 pub(super) enum Source<'s> {
     #[default]
     Pool,
+    Given(Given<'s>),
+}
+
+/// Scratch memory of the caller.
+#[derive(Debug)]
+pub(super) struct Given<'s> {
+    allocation: Arc<Allocation>,
     /// Locked while a call is enqueued: between its kernels no other call may use it.
-    Given(Mutex<DeviceSliceMut<'s, u8>>),
+    memory: Mutex<DeviceSliceMut<'s, u8>>,
 }
 
 impl<'s> Source<'s> {
-    /// Scratch for one call, of `bytes` bytes.
-    pub(super) fn take<'a>(&'a self, stream: &'a Stream, bytes: usize) -> Result<Scratch<'a, 's>> {
-        let Self::Given(slice) = self else {
+    /// Scratch memory of the caller.
+    pub(super) fn given(memory: DeviceSliceMut<'s, u8>) -> Self {
+        let allocation = memory.allocation().clone();
+        Self::Given(Given { allocation, memory: Mutex::new(memory) })
+    }
+
+    /// Runs one call with `bytes` bytes of scratch.
+    pub(super) fn with<T>(
+        &self,
+        stream: &Stream,
+        bytes: usize,
+        enqueue: impl FnOnce(Pieces<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let Self::Given(Given { allocation, memory }) = self else {
             // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
             // fill, have written before, and nobody copies it to the host.
-            return Ok(Scratch::Own(unsafe { scratch::<u8>(stream, bytes)? }));
+            let mut own = unsafe { scratch::<u8>(stream, bytes)? };
+            return enqueue(Pieces(Some(own.as_slice_mut())));
         };
-        let guard = slice.lock().unwrap_or_else(PoisonError::into_inner);
-        if guard.len() < bytes {
-            let message = format!("{} bytes of scratch, but {bytes} are needed", guard.len());
-            return Err(Error::invalid(message)
-                .with_hint("the functions of `Sort` whose names end in `_scratch` tell how many"));
+        let mut enqueue = Some(enqueue);
+        loop {
+            // A graph that was recorded with this scratch may be launched by another thread. The graph lock
+            // comes before the lock of the memory: the caller may hold it already.
+            let captured = allocation.is_captured();
+            let done = stream.sequence([allocation]).run(|| {
+                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                if !captured && allocation.is_captured() {
+                    // Another thread has recorded a graph with it meanwhile: the graph lock is needed.
+                    return Ok(None);
+                }
+                if memory.len() < bytes {
+                    let message =
+                        format!("{} bytes of scratch, but {bytes} are needed", memory.len());
+                    return Err(Error::invalid(message).with_hint(
+                        "the functions of `Sort` whose names end in `_scratch` tell how many",
+                    ));
+                }
+                let pieces = Pieces(Some(memory.reborrow()));
+                enqueue.take().map(|enqueue| enqueue(pieces)).transpose()
+            })?;
+            if let Some(done) = done {
+                return Ok(done);
+            }
         }
-        let sequence = stream.sequence(guard.allocation());
-        Ok(Scratch::Given(guard, sequence))
-    }
-}
-
-/// The scratch of one call, until all of it is enqueued.
-#[derive(Debug)]
-pub(super) enum Scratch<'a, 's> {
-    Own(DeviceBuffer<u8>),
-    /// With the turn: a graph that was recorded with this scratch may be launched by another thread.
-    Given(
-        MutexGuard<'a, DeviceSliceMut<'s, u8>>,
-        #[expect(dead_code, reason = "held")] Sequence<'a>,
-    ),
-}
-
-impl Scratch<'_, '_> {
-    pub(super) fn pieces(&mut self) -> Pieces<'_> {
-        Pieces(Some(match self {
-            Self::Own(buffer) => buffer.as_slice_mut(),
-            Self::Given(guard, _) => guard.reborrow(),
-        }))
     }
 }
 

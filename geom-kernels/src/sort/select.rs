@@ -107,26 +107,28 @@ impl Sort<'_> {
     ) -> Result<()> {
         has_length("the number of what is selected", number.len(), 1)?;
         let n = count("a selection", flags.len())?;
-        let mut scratch = self.scratch.take(stream, chain_bytes(flags.len()))?;
-        if n == 0 {
-            return number.fill(stream, 0);
-        }
-        let state = chain_state(stream, &mut scratch, flags.len())?;
-        let launch = Launch::new(flags.len().div_ceil(TILE) as u32, THREADS);
-        let kernel = self.kernels.select(F::INDEX, column)?;
-        // No more than n are written.
-        let capacity = to.len().min(LIMIT) as u32;
-        // SAFETY: the parameters of `select_*`, with the elements or, for places, without. With as many
-        // blocks as there are tiles of n, it reads n flags and elements (of which there are as many, as the
-        // caller has checked), writes at most `capacity` and one number; of the state it uses a word and one
-        // for each tile.
-        unsafe {
-            match from {
-                Some(from) => {
-                    kernel.launch(stream, launch, (flags, from, to, capacity, number, n, state))
-                }
-                None => kernel.launch(stream, launch, (flags, to, capacity, number, n, state)),
+        self.scratch.with(stream, chain_bytes(flags.len()), |pieces| {
+            if n == 0 {
+                return number.fill(stream, 0);
             }
-        }
+            let state = chain_state(stream, pieces, flags.len())?;
+            let launch = Launch::new(flags.len().div_ceil(TILE) as u32, THREADS);
+            let kernel = self.kernels.select(F::INDEX, column)?;
+            // No more than n are written.
+            let capacity = to.len().min(LIMIT) as u32;
+            // SAFETY: the parameters of `select_*`, with the elements or, for places, without. With as many
+            // blocks as there are tiles of n, it reads n flags and elements (of which there are as many, as
+            // the caller has checked), writes at most `capacity` and one number; of the state it uses a word
+            // and one for each tile.
+            unsafe {
+                match from {
+                    Some(from) => {
+                        let arguments = (flags, from, to, capacity, number, n, state);
+                        kernel.launch(stream, launch, arguments)
+                    }
+                    None => kernel.launch(stream, launch, (flags, to, capacity, number, n, state)),
+                }
+            }
+        })
     }
 }

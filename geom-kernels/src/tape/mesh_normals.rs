@@ -40,15 +40,18 @@ impl Topology {
             // SAFETY: they are filled below.
             let mut sums = unsafe { scratch::<[f64; 4]>(&home, n)? };
             if through && corners != 0 && n != 0 {
-                let _normals = stream.sequence(&normals.allocation().clone());
-                normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
-                // Also in a graph: which vertices have faces may change.
-                sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
-                let sorted = self.sorted_corners(stream, surface)?;
-                let args = (surface, sorted.keys(), sorted.places(), normals.reborrow(), &mut sums);
-                // SAFETY: reads as many keys and places as there are corners; of the faces, points that there
-                // are; and writes to the keys that are less than there are points, each by one thread.
-                unsafe { forward.launch(stream, cover(corners), args) }?;
+                stream.sequence([normals.allocation()]).run(|| {
+                    normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
+                    // Also in a graph: which vertices have faces may change.
+                    sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
+                    let sorted = self.sorted_corners(stream, surface)?;
+                    let (keys, places) = (sorted.keys(), sorted.places());
+                    let args = (surface, keys, places, normals.reborrow(), &mut sums);
+                    // SAFETY: reads as many keys and places as there are corners; of the faces, points that
+                    // there are; and writes to the keys that are less than there are points, each by one
+                    // thread.
+                    unsafe { forward.launch(stream, cover(corners), args) }
+                })?;
             } else {
                 self.vertex_normals(stream, surface, normals)?;
             }

@@ -53,14 +53,14 @@ impl Geometry {
         };
         let one = V::Number::of(1.0);
         custom.run(op, |stream| {
-            let allocation = norm.allocation().clone();
-            let _sequence = stream.sequence(&allocation);
-            sum_up(stream, kernels.sum, n, one, norm.reborrow(), |launch, divisor, out| {
-                // SAFETY: each block reads its chunk of n elements and writes one sum.
-                unsafe { kernels.squares.launch(stream, launch, (x, n, divisor, out)) }
-            })?;
-            // SAFETY: one thread, which replaces one number.
-            unsafe { kernels.root.launch(stream, Launch::new(1, 1), (norm.reborrow(),)) }
+            stream.sequence([norm.allocation()]).run(|| {
+                sum_up(stream, kernels.sum, n, one, norm.reborrow(), |launch, divisor, out| {
+                    // SAFETY: each block reads its chunk of n elements and writes one sum.
+                    unsafe { kernels.squares.launch(stream, launch, (x, n, divisor, out)) }
+                })?;
+                // SAFETY: one thread, which replaces one number.
+                unsafe { kernels.root.launch(stream, Launch::new(1, 1), (norm.reborrow(),)) }
+            })
         })
     }
 
@@ -227,15 +227,15 @@ impl<T: Summed> CustomOp for GreatestOp<T> {
         }
         let (stream, n) = (pass.stream(), self.n);
         let (x, out, of_x) = (pass.value(self.x)?, pass.value(self.out)?, pass.gradient(self.x)?);
-        let allocation = self.first.allocation().clone();
-        let _sequence = stream.sequence(&allocation);
-        self.first.fill(stream, u32::MAX)?;
-        let launch = Launch::cover(n as usize, THREADS);
-        // SAFETY: thread i reads element i, of which there are n, and lowers one number.
-        unsafe { self.find.launch(stream, launch, (x, n, out, &mut self.first)) }?;
-        let args = (x, n, &self.first, g, of_x, pass.frame());
-        // SAFETY: one thread reads that element, if it is below n, and adds to its gradient.
-        unsafe { self.kernel.launch(stream, Launch::new(1, 1), args) }
+        stream.sequence([self.first.allocation()]).run(|| {
+            self.first.fill(stream, u32::MAX)?;
+            let launch = Launch::cover(n as usize, THREADS);
+            // SAFETY: thread i reads element i, of which there are n, and lowers one number.
+            unsafe { self.find.launch(stream, launch, (x, n, out, &mut self.first)) }?;
+            let args = (x, n, &self.first, g, of_x, pass.frame());
+            // SAFETY: one thread reads that element, if it is below n, and adds to its gradient.
+            unsafe { self.kernel.launch(stream, Launch::new(1, 1), args) }
+        })
     }
 
     fn log(&self) -> Option<usize> {

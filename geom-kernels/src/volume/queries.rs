@@ -79,17 +79,17 @@ impl Volume {
         }
         same_length("counts", refused.len(), 1)?;
         let kernel = self.store_kernel()?.clone();
-        let count = refused.allocation().clone();
         // Nobody's graph counts between the two.
-        let _sequence = stream.sequence(&count);
-        refused.fill(stream, 0)?;
-        in_parts(voxels.len(), |range, launch| {
-            let n = range.len() as u32;
-            let (voxels, values) = (voxels.slice(range.clone())?, values.slice(range)?);
-            let args = (self.view_mut::<T>()?, voxels, n, values, refused.slice_mut(..)?);
-            // SAFETY: reads n voxels and values, writes values of voxels in leaves of the volume, each of them
-            // whole, and adds to the count.
-            unsafe { kernel.launch(stream, launch, args) }
+        stream.sequence([refused.allocation()]).run(|| {
+            refused.fill(stream, 0)?;
+            in_parts(voxels.len(), |range, launch| {
+                let n = range.len() as u32;
+                let (voxels, values) = (voxels.slice(range.clone())?, values.slice(range)?);
+                let args = (self.view_mut::<T>()?, voxels, n, values, refused.slice_mut(..)?);
+                // SAFETY: reads n voxels and values, writes values of voxels in leaves of the volume, each of
+                // them whole, and adds to the count.
+                unsafe { kernel.launch(stream, launch, args) }
+            })
         })
     }
 }

@@ -20,6 +20,7 @@ mod names;
 mod order;
 mod pinned;
 mod saxpy;
+mod sequences;
 mod shaped;
 mod sharing;
 mod soundness;
@@ -46,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         graphs::cases(),
         marks::cases(),
         sharing::cases(),
+        sequences::cases(),
         soundness::cases(),
         contexts::cases(),
         foreign::cases(),

@@ -133,15 +133,19 @@ impl Volume {
         let (memory, Some(rebuild)) = self.memory_and_rebuild() else {
             return Err(no_capacity(value_type));
         };
-        let _sequence = stream.sequence(memory.allocation());
         let (n, room) = (list.len(), rebuild.work.room());
         if n > room {
             return Err(Error::invalid(format!("{n} entries, and room for {room}"))
                 .with_hint("`Capacity::entries` is that of the longest list"));
         }
-        let built = rebuild.run(stream, memory, list, fill);
-        let built = built.and_then(|()| self.write_directory(stream));
-        self.set_built(built)
+        stream.sequence([memory.allocation()]).run(|| {
+            let (memory, Some(rebuild)) = self.memory_and_rebuild() else {
+                return Err(no_capacity(value_type));
+            };
+            let built = rebuild.run(stream, memory, list, fill);
+            let built = built.and_then(|()| self.write_directory(stream));
+            self.set_built(built)
+        })
     }
 }
 
