@@ -1,6 +1,8 @@
 //! Writing files.
 
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use crate::bytes::Fields;
 use crate::check::{MAGIC_FILE, MAGIC_GRID, MAGIC_OLD};
@@ -81,20 +83,39 @@ pub fn write(grids: &[Grid], options: &WriteOptions) -> Result<Vec<u8>> {
 
 /// Writes a file of grids. It is there as a whole or not at all: it is written beside and renamed.
 ///
+/// The file beside it is always a new one: in a folder that others may write to, a link of theirs is not followed.
+///
 /// # Errors
 /// As [`write()`], and [`Error::Io`](crate::Error::Io).
 pub fn write_file(path: impl AsRef<Path>, grids: &[Grid], options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
     let data = write(grids, options)?;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = std::fs::write(&part, data).and_then(|()| std::fs::rename(&part, path));
+    let (mut file, part) = beside(path)?;
+    let written = file.write_all(&data).and_then(|()| std::fs::rename(&part, path));
     if written.is_err() {
         // What is there of it is of no use; that it may not go away is not the error to report.
         let _ = std::fs::remove_file(&part);
     }
     Ok(written?)
+}
+
+/// Makes a new file beside one, named after it.
+fn beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
+    const ATTEMPTS: u32 = 1000;
+    let mut attempt = 0;
+    loop {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}-{attempt}.part", std::process::id()));
+        let part = path.with_file_name(name);
+        match OpenOptions::new().write(true).create_new(true).open(&part) {
+            Ok(file) => return Ok((file, part)),
+            // Another thread's, or one that a process of this number has left, or an attack.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn segment(grids: &[Grid], options: &WriteOptions, file: &mut Vec<u8>) -> Result<()> {

@@ -236,6 +236,23 @@ fn on_disk() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_file_beside_is_not_followed() {
+    let dir = std::env::temp_dir().join(format!("nanovdb-link-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (path, victim) = (dir.join("small.nvdb"), dir.join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    let process = std::process::id();
+    for name in [format!("small.nvdb.{process}.part"), format!("small.nvdb.{process}-0.part")] {
+        std::os::unix::fs::symlink(&victim, dir.join(name)).unwrap();
+    }
+    crate::write_file(&path, &[small::<f32>()], &WriteOptions::default()).unwrap();
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn a_bit_of_the_checksum_is_no_version() {
     // An old grid whose checksum looks like a version: it is a grid all the same.
