@@ -95,7 +95,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
 
 /// A program that is told where NVRTC is.
 fn example(program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
-    let mut example = Command::new(program);
+    let mut example = process::program(program);
     setup::name_nvrtc(example.current_dir(root()))?;
     Ok(example)
 }

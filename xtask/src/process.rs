@@ -1,7 +1,7 @@
 //! Running other programs: what they print is shown, what went wrong is said in a sentence.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -9,10 +9,24 @@ use xtask::{Error, root};
 
 use crate::tally::Tally;
 
+/// The environment variable that names the folder that setup filled.
+const SETUP_VARIABLE: &str = "CUDA_SETUP_DIR";
+
+/// A program that finds what setup fetched, wherever it lies and cargo builds.
+///
+/// The `nvrtc` crate looks for the folder above the running program and nowhere else unless this variable names it.
+/// What the user has set stays.
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    if env::var_os(SETUP_VARIABLE).is_none_or(|value| value.is_empty()) {
+        command.env(SETUP_VARIABLE, xtask::wheels::store());
+    }
+    command
+}
+
 /// The cargo that runs us, in the workspace's root, without standard input.
 pub(crate) fn cargo() -> Command {
-    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut cargo = Command::new(program);
+    let mut cargo = program(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     cargo.current_dir(root()).stdin(Stdio::null());
     cargo
 }
@@ -95,6 +109,20 @@ fn cannot_start(command: &Command, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_started_finds_what_setup_fetched() {
+        let named = |command: &Command| {
+            let mut set = command.get_envs().filter(|(name, _)| *name == SETUP_VARIABLE);
+            set.next().and_then(|(_, value)| value.map(OsStr::to_owned))
+        };
+        let wanted = match env::var_os(SETUP_VARIABLE).filter(|value| !value.is_empty()) {
+            Some(_) => None,
+            None => Some(root().join("target/cuda").into_os_string()),
+        };
+        assert_eq!(named(&cargo()), wanted);
+        assert_eq!(named(&program("any")), wanted);
+    }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {

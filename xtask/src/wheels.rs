@@ -302,8 +302,8 @@ fn fill(wheel: &Wheel, file: &WheelFile, partial: &Path) -> Result<PathBuf, Erro
 
     let python = python()?;
     eprintln!("xtask: downloading {} {}", wheel.name, wheel.version);
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "download", "--quiet", "--no-input"])
+    let mut pip = module(&python, "pip");
+    pip.args(["download", "--quiet", "--no-input"])
         .args(["--disable-pip-version-check", "--no-deps"])
         .args(["--only-binary=:all:", "--require-hashes", "--requirement"])
         .arg(&requirements)
@@ -314,8 +314,8 @@ fn fill(wheel: &Wheel, file: &WheelFile, partial: &Path) -> Result<PathBuf, Erro
 
     let archive = download.join(file.name);
     let unpacked = partial.join("unpacked");
-    let mut zip = Command::new(&python);
-    zip.args(["-m", "zipfile", "--extract"]).arg(&archive).arg(&unpacked);
+    let mut zip = module(&python, "zipfile");
+    zip.arg("--extract").arg(&archive).arg(&unpacked);
     checked(&mut zip, &format!("{} could not be unpacked", file.name))?;
     let content = unpacked.join(wheel.content);
     if !content.exists() {
@@ -323,6 +323,10 @@ fn fill(wheel: &Wheel, file: &WheelFile, partial: &Path) -> Result<PathBuf, Erro
     }
     Ok(unpacked)
 }
+
+/// Exits with 0 if this Python is new enough and has pip; imports nothing from the current folder.
+const PROBE: &str = "import sys; sys.path = [p for p in sys.path if p]; import pip; \
+                     sys.exit(sys.version_info < (3, 8))";
 
 /// A Python 3 that has pip: the one named by the environment variable `PYTHON`, else `python3`,
 /// else `python`.
@@ -337,10 +341,7 @@ pub fn python() -> Result<OsString, Error> {
     let mut tried = Vec::new();
     for python in candidates {
         let shown = python.to_string_lossy().into_owned();
-        let probe = Command::new(&python)
-            .args(["-c", "import sys, pip; sys.exit(sys.version_info < (3, 8))"])
-            .stdin(Stdio::null())
-            .output();
+        let probe = Command::new(&python).args(["-c", PROBE]).stdin(Stdio::null()).output();
         match probe {
             Ok(answer) if answer.status.success() => return Ok(python),
             Ok(answer) => tried.push(format!("  {shown}: {}", last_line(&answer))),
@@ -355,6 +356,18 @@ pub fn python() -> Result<OsString, Error> {
         tried.join("\n")
     )
     .into())
+}
+
+/// Runs the module that its first argument names, as `-m` does, but imports nothing from the current folder. (`-I`
+/// would do that too, but it also ignores a pip that is installed for the user alone, and `-P` came with Python 3.11.)
+const RUN_MODULE: &str = "import sys; sys.path = [p for p in sys.path if p]; del sys.argv[0]; import runpy; \
+                          runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)";
+
+/// A module of Python's, to be given its arguments.
+fn module(python: &OsString, name: &str) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-c", RUN_MODULE, name]);
+    command
 }
 
 /// Runs a command to its end; its output is shown only if it fails.
@@ -377,8 +390,9 @@ fn last_line(output: &Output) -> String {
     }
 }
 
-/// Where all wheels are unpacked: always below the workspace, wherever cargo builds.
-fn store() -> PathBuf {
+/// The folder that all wheels are unpacked into: always below the workspace, wherever cargo builds.
+#[must_use]
+pub fn store() -> PathBuf {
     crate::root().join("target").join("cuda")
 }
 
@@ -439,6 +453,32 @@ mod tests {
         assert_eq!(folders.len(), all().len());
         let expected = Path::new("target/cuda/nvidia-cuda-nvrtc-cu12-12.0.140");
         assert!(NVRTC_12_0.folder().ends_with(expected));
+    }
+
+    /// Needs a Python, as setup does.
+    #[test]
+    fn python_imports_nothing_from_the_current_folder() -> Result<(), Error> {
+        let python = python()?;
+        let folder = env::temp_dir().join(format!("xtask-python-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        for module in ["pip", "runpy", "sysconfig", "zipfile", "typing"] {
+            fs::write(folder.join(format!("{module}.py")), "open('ran', 'w')\n")?;
+        }
+        let mut probe = Command::new(&python);
+        probe.args(["-c", PROBE]);
+        let mut zip = module(&python, "zipfile");
+        zip.args(["--list", "none"]);
+        let mut pip = module(&python, "pip");
+        pip.arg("--version");
+        let ran = folder.join("ran");
+        for command in [&mut probe, &mut zip, &mut pip] {
+            let output = command.current_dir(&folder).stdin(Stdio::null()).output()?;
+            assert!(!ran.exists(), "{command:?}: {output:?}");
+        }
+        let said = String::from_utf8_lossy(&pip.output()?.stdout).into_owned();
+        remove_tree(&folder)?;
+        assert!(said.starts_with("pip "), "{said}");
+        Ok(())
     }
 
     #[test]

@@ -9,21 +9,22 @@ use std::process::Command;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-type Test = fn(&Path) -> Result<(), Box<dyn Error>>;
+/// Given the libraries' folder, and the NVRTC: a setup folder above this program is not above theirs.
+type Test = fn(&Path, &Path) -> Result<(), Box<dyn Error>>;
 
 fn main() {
     // Named, so that cargo builds the software device beside this program.
     let _ = cuda_emu::resolve;
-    let compiler = nvrtc::Nvrtc::find().is_ok();
+    let compiler = nvrtc::Nvrtc::find().ok().and_then(|found| found.path().map(Path::to_owned));
     let tests: [(&str, Test); 2] = [("from_c", from_c), ("from_python", from_python)];
     let trials = tests.map(|(name, test)| {
-        if !compiler {
+        let Some(compiler) = compiler.clone() else {
             let name = format!("{name} (not run: `cargo xtask setup` first)");
             return Trial::test(name, || Err("there is no NVRTC".into())).with_ignored_flag(true);
-        }
+        };
         Trial::test(name, move || {
             let libraries = libraries().map_err(Failed::from)?;
-            test(&libraries).map_err(|error| Failed::from(error.to_string()))
+            test(&libraries, &compiler).map_err(|error| Failed::from(error.to_string()))
         })
     });
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
@@ -46,7 +47,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn from_c(libraries: &Path) -> Result<(), Box<dyn Error>> {
+fn from_c(libraries: &Path, nvrtc: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("hello");
     let compiled = Command::new("cc")
@@ -66,12 +67,15 @@ fn from_c(libraries: &Path) -> Result<(), Box<dyn Error>> {
         folder.path().join("libcuda.so.1"),
     )?;
     let paths = std::env::join_paths([folder.path(), libraries])?;
-    expect(Command::new(program).env("LD_LIBRARY_PATH", paths).env_remove("CUDA_DRIVER"))
+    let mut program = Command::new(program);
+    program.env("CUDA_NVRTC", nvrtc).env_remove("CUDA_DRIVER");
+    expect(program.env("LD_LIBRARY_PATH", paths))
 }
 
-fn from_python(libraries: &Path) -> Result<(), Box<dyn Error>> {
+fn from_python(libraries: &Path, nvrtc: &Path) -> Result<(), Box<dyn Error>> {
     let mut python = Command::new("python3");
     python.arg(here().join("hello.py")).arg(libraries.join("libhello.so"));
+    python.env("CUDA_NVRTC", nvrtc);
     expect(python.env("CUDA_DRIVER", libraries.join("libcuda_emu.so")))
 }
 

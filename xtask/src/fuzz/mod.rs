@@ -66,7 +66,7 @@ pub(crate) fn fuzz(request: &Request) -> Result<bool, Error> {
     pack(&programs, &names, &bundle, false)?;
     // Inputs that earlier runs have found are there, too.
     let out = process::target().join("fuzz/run");
-    let mut run = Command::new("bash");
+    let mut run = process::program("bash");
     run.arg(bundle.join("run.sh")).arg((request.minutes * 60).to_string()).arg(&out);
     run.args(&request.targets).env("JOBS", request.jobs.to_string());
     let clean = process::succeeds(&mut run)?;

@@ -72,7 +72,7 @@ const fn pathfinder(arch: &'static str) -> WheelFile {
 pub fn cuda_bindings(python: &OsStr) -> Result<Result<Wheel, String>, Error> {
     let shown = python.to_string_lossy();
     let answer = Command::new(python)
-        .args(["-c", "import sysconfig; print(sysconfig.get_config_var('SOABI'))"])
+        .args(["-c", "import sys; sys.path = [p for p in sys.path if p]; import sysconfig; print(sysconfig.get_config_var('SOABI'))"])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot run {shown}: {error}"))?;
