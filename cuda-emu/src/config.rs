@@ -1,6 +1,5 @@
 //! The knobs of the software device: by this builder, or by environment variables.
 
-use std::env;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -122,7 +121,7 @@ impl Config {
     pub fn from_env() -> Self {
         let mut config = Self::default();
         let mut read = |name: &str, apply: &mut dyn FnMut(&mut Self, &str) -> Option<()>| {
-            let Some(value) = env::var_os(name) else { return };
+            let Some(value) = cuda_sys::environment(name) else { return };
             let value = value.to_string_lossy();
             if !value.is_empty() && apply(&mut config, value.trim()).is_none() {
                 eprintln!("cuda-emu: {name}={value} is not understood and is ignored");

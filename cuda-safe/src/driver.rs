@@ -63,10 +63,20 @@ impl Driver {
 
     /// Loads and initialises the driver at `path`.
     ///
+    /// [`Driver::load`] with the environment variable `CUDA_DRIVER` set to the path needs no `unsafe`.
+    ///
     /// # Errors
     /// As [`Driver::load`].
-    pub fn load_from(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_sys(cuda_sys::Driver::load_from(path)?)
+    ///
+    /// # Safety
+    /// - The library's initialisers, and those of the libraries that it needs, may run in this process: they have no
+    ///   preconditions, and they do not end or corrupt the process.
+    /// - The library is a CUDA driver: each function that it exports under a name of `cuda.h` has the C ABI of the
+    ///   header and does what the driver's function does.
+    pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Self> {
+        // SAFETY: the caller's promises include those of the raw function.
+        let sys = unsafe { cuda_sys::Driver::load_from(path) };
+        Self::from_sys(sys?)
     }
 
     /// Initialises a driver from its table of functions: how software devices plug in.

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
-use std::env;
 use std::ffi::CString;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use once_cell::sync::OnceCell;
 
 use crate::error::{MissingLibrary, MissingSymbol};
 use crate::table::{Symbol, position};
-use crate::{CUresult, DRIVER_SYMBOLS, DriverFns, library};
+use crate::{CUresult, DRIVER_SYMBOLS, DriverFns, environment, library};
 
 /// The names under which a system has its driver, best first.
 ///
@@ -42,7 +41,10 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The system's driver, or the library that the environment variable `CUDA_DRIVER` names.
+    /// Loads the system's driver, or the library that the environment variable `CUDA_DRIVER` names.
+    ///
+    /// This is safe because the environment is the user's word: whoever sets `CUDA_DRIVER` could have started another
+    /// program just as well. A process with raised rights ignores the variable: see [`environment()`].
     ///
     /// Loaded once per process. A failure is not remembered: a driver that is installed later is
     /// found later.
@@ -52,25 +54,32 @@ impl Driver {
     pub fn load() -> Result<&'static Self, MissingLibrary> {
         static LOADED: OnceCell<&'static Driver> = OnceCell::new();
         LOADED
-            .get_or_try_init(|| match env::var_os("CUDA_DRIVER") {
-                Some(path) if !path.is_empty() => Self::load_first(&[Path::new(&path)]),
-                _ => {
-                    let names: Vec<&Path> = SYSTEM_NAMES.iter().map(Path::new).collect();
-                    Self::load_first(&names)
-                }
+            .get_or_try_init(|| {
+                let named = environment("CUDA_DRIVER");
+                let names: Vec<&Path> = match &named {
+                    Some(path) => vec![Path::new(path)],
+                    None => SYSTEM_NAMES.iter().map(Path::new).collect(),
+                };
+                // SAFETY: the user, or the administrator who filled the system's folders, has named
+                // the library as a driver.
+                unsafe { Self::load_first(&names) }
             })
             .copied()
     }
 
-    /// The driver in the library at `path`. Every call makes a new table, which is never freed.
-    ///
-    /// The library is trusted: loading runs its initialisers, and what it exports under a name of
-    /// the header is taken for that function.
+    /// Loads the driver in the library at `path`. Every call makes a new table, which is never freed.
     ///
     /// # Errors
     /// If the library could not be loaded, and why.
-    pub fn load_from(path: impl AsRef<Path>) -> Result<&'static Self, MissingLibrary> {
-        Self::load_first(&[path.as_ref()])
+    ///
+    /// # Safety
+    /// - The library's initialisers, and those of the libraries that it needs, may run in this process: they have no
+    ///   preconditions, and they do not end or corrupt the process.
+    /// - Each function that the library exports under a name of `cuda.h` has the C ABI that the header declares for
+    ///   it, and can be called from any thread for the rest of the process.
+    pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<&'static Self, MissingLibrary> {
+        // SAFETY: the caller's promise is that of `load_first`.
+        unsafe { Self::load_first(&[path.as_ref()]) }
     }
 
     /// A driver made of functions: `resolve` is asked once for each exported name and answers
@@ -92,9 +101,15 @@ impl Driver {
         Self::leak(fns, "a resolver".to_owned())
     }
 
-    fn load_first(names: &[&Path]) -> Result<&'static Self, MissingLibrary> {
-        let (library, source) = library::open_first("the CUDA driver", names)?;
-        Ok(Self::leak(bind(library), source))
+    /// Loads the first of `names` that the system has.
+    ///
+    /// # Safety
+    /// That of [`load_from`](Self::load_from), for each of the names.
+    unsafe fn load_first(names: &[&Path]) -> Result<&'static Self, MissingLibrary> {
+        // SAFETY: the caller promises that the initialisers may run.
+        let (library, source) = unsafe { library::open_first("the CUDA driver", names) }?;
+        // SAFETY: the caller promises that the library exports functions of the header.
+        Ok(Self::leak(unsafe { bind(library) }, source))
     }
 
     fn leak(fns: DriverFns, source: String) -> &'static Self {
@@ -152,12 +167,15 @@ fn version(fns: &DriverFns) -> Option<i32> {
 }
 
 /// Binds every slot: by its exported name, else through `cuGetProcAddress`.
-fn bind(library: &'static Library) -> DriverFns {
+///
+/// # Safety
+/// Each function that the library exports under a name of `cuda.h` has the ABI that the header declares for it.
+unsafe fn bind(library: &'static Library) -> DriverFns {
     let mut addresses = [ptr::null(); DRIVER_SYMBOLS.len()];
     for (symbol, address) in DRIVER_SYMBOLS.iter().zip(&mut addresses) {
         *address = library::address(library, symbol.name);
     }
-    // SAFETY: an exported name fixes the ABI, and the library is never unloaded.
+    // SAFETY: the caller promises that an exported name fixes the ABI; the library is never unloaded.
     let fns = unsafe { DriverFns::from_addresses(addresses) };
     let Some(known) = version(&fns) else {
         return fns;

@@ -5,6 +5,7 @@
 mod bindings;
 mod codes;
 mod driver;
+mod environment;
 mod error;
 mod library;
 #[cfg(feature = "noop")]
@@ -15,6 +16,7 @@ mod table;
 pub use bindings::driver::*;
 pub use bindings::nvrtc::*;
 pub use driver::Driver;
+pub use environment::environment;
 pub use error::{Attempt, MissingLibrary, MissingSymbol};
 pub use nvrtc::Nvrtc;
 pub use table::Symbol;

@@ -9,13 +9,21 @@ use libloading::Library;
 use crate::error::{Attempt, MissingLibrary};
 
 /// Opens the first of `names` that loads. The library stays loaded until the process ends.
-pub(crate) fn open_first(
+///
+/// # Safety
+/// The initialisers of whichever library loads may run in this process.
+pub(crate) unsafe fn open_first(
     title: &'static str,
     names: &[&Path],
 ) -> Result<(&'static Library, String), MissingLibrary> {
     let mut tried = Vec::new();
     for &name in names {
-        match open(name) {
+        if let Some(reason) = obstacle(name) {
+            tried.push(Attempt { name: name.to_owned(), reason: reason.to_owned() });
+            continue;
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { open(name) } {
             // Never unloaded: tables of its functions are `'static`, and a driver has threads.
             Ok(library) => return Ok((Box::leak(Box::new(library)), name.display().to_string())),
             Err(error) => {
@@ -36,14 +44,31 @@ pub(crate) fn open_first(
     Err(MissingLibrary { title, tried })
 }
 
+/// Why a path is not given to the system's loader, which would wait at a FIFO until somebody writes to it.
+///
+/// A plain name is the loader's to look up.
+fn obstacle(name: &Path) -> Option<&'static str> {
+    let path = name.components().count() > 1;
+    let found = path.then(|| std::fs::metadata(name).ok()).flatten();
+    found.is_some_and(|metadata| !metadata.is_file()).then_some("not a regular file")
+}
+
+/// Opens one library.
+///
+/// # Safety
+/// The library's initialisers may run in this process.
 #[cfg(not(windows))]
-fn open(name: &Path) -> Result<Library, libloading::Error> {
-    // SAFETY: runs the initialisers of a library that the system or the user named for this use.
+unsafe fn open(name: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: the caller's promise.
     unsafe { Library::new(name) }
 }
 
+/// Opens one library.
+///
+/// # Safety
+/// The library's initialisers may run in this process.
 #[cfg(windows)]
-fn open(name: &Path) -> Result<Library, libloading::Error> {
+unsafe fn open(name: &Path) -> Result<Library, libloading::Error> {
     use libloading::os::windows;
     // A plain name is NVIDIA's driver, which lives in the system's folder: no other is searched.
     // For a path the system wants it absolute, and then finds what stands beside the library.
@@ -53,7 +78,7 @@ fn open(name: &Path) -> Result<Library, libloading::Error> {
         let absolute = std::path::absolute(name).unwrap_or_else(|_| name.to_owned());
         (absolute, windows::LOAD_WITH_ALTERED_SEARCH_PATH)
     };
-    // SAFETY: runs the initialisers of a library that the system or the user named for this use.
+    // SAFETY: the caller's promise.
     unsafe { windows::Library::load_with_flags(&name, flags) }.map(Library::from)
 }
 

@@ -29,20 +29,25 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The NVRTC in the library at `path`. Every call makes a new table, which is never freed.
-    ///
-    /// The library is trusted: loading runs its initialisers, and what it exports under a name of
-    /// the header is taken for that function.
+    /// Loads the NVRTC in the library at `path`. Every call makes a new table, which is never freed.
     ///
     /// # Errors
     /// If the library could not be loaded, and why.
-    pub fn load_from(path: impl AsRef<Path>) -> Result<&'static Self, MissingLibrary> {
-        let (library, source) = library::open_first("NVRTC", &[path.as_ref()])?;
+    ///
+    /// # Safety
+    /// - The library's initialisers, and those of the libraries that it needs, may run in this process: they have no
+    ///   preconditions, and they do not end or corrupt the process.
+    /// - Each function that the library exports under a name of `nvrtc.h` has the C ABI that the header declares for
+    ///   it, and can be called from any thread for the rest of the process.
+    pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<&'static Self, MissingLibrary> {
+        // SAFETY: the caller promises that the initialisers may run.
+        let (library, source) = unsafe { library::open_first("NVRTC", &[path.as_ref()]) }?;
         let mut addresses = [ptr::null(); NVRTC_SYMBOLS.len()];
         for (symbol, address) in NVRTC_SYMBOLS.iter().zip(&mut addresses) {
             *address = library::address(library, symbol.name);
         }
-        // SAFETY: an exported name fixes the ABI, and the library is never unloaded.
+        // SAFETY: the caller promises that an exported name fixes the ABI; the library is never
+        // unloaded.
         let fns = unsafe { NvrtcFns::from_addresses(addresses) };
         Ok(Self::leak(fns, source))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
 
-use cuda_sys::{CUresult, Driver, Nvrtc, nvrtcResult};
+use cuda_sys::{CUresult, Driver, MissingLibrary, Nvrtc, nvrtcResult};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -25,6 +25,12 @@ fn build(folder: &Path, name: &str, source: &str) -> Result<PathBuf, Box<dyn Err
     if status.success() { Ok(library) } else { Err(format!("cc: {status}").into()) }
 }
 
+/// Loads what [`build`] made.
+fn load(path: &Path) -> Result<&'static Driver, MissingLibrary> {
+    // SAFETY: the sources of this file have no initialisers, and functions with the ABI of their names.
+    unsafe { Driver::load_from(path) }
+}
+
 /// A driver of version `version` that knows `cuInit`, which answers `init`.
 fn small_driver(version: i32, init: u32) -> String {
     format!(
@@ -37,7 +43,7 @@ fn small_driver(version: i32, init: u32) -> String {
 fn a_library_is_bound_by_exported_name() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = build(folder.path(), "small", &small_driver(12020, 100))?;
-    let driver = Driver::load_from(&path)?;
+    let driver = load(&path)?;
     assert_eq!(driver.version(), Some(12020));
     assert_eq!(Path::new(driver.source()), path);
     assert!(driver.supports("cuInit"));
@@ -53,7 +59,7 @@ fn a_library_is_bound_by_exported_name() -> Outcome {
 fn a_missing_symbol_tells_both_versions() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = build(folder.path(), "old", &small_driver(12000, 0))?;
-    let driver = Driver::load_from(path)?;
+    let driver = load(&path)?;
     // SAFETY: nothing is called.
     let missing = unsafe { driver.cuCtxCreate_v4(ptr::null_mut(), ptr::null_mut(), 0, 0) };
     let missing = missing.err().ok_or("the library has no cuCtxCreate_v4")?;
@@ -68,8 +74,8 @@ fn a_missing_symbol_tells_both_versions() -> Outcome {
 #[test]
 fn two_drivers_live_in_one_process() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let first = Driver::load_from(build(folder.path(), "first", &small_driver(12000, 1))?)?;
-    let second = Driver::load_from(build(folder.path(), "second", &small_driver(13000, 2))?)?;
+    let first = load(&build(folder.path(), "first", &small_driver(12000, 1))?)?;
+    let second = load(&build(folder.path(), "second", &small_driver(13000, 2))?)?;
     // SAFETY: the functions take no pointer.
     let codes = unsafe { (first.cuInit(0)?, second.cuInit(0)?) };
     assert_eq!(codes, (CUresult(1), CUresult(2)));
@@ -99,7 +105,7 @@ const BY_ADDRESS: &str = "
 #[test]
 fn a_name_that_is_not_exported_is_asked_of_the_driver() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let driver = Driver::load_from(build(folder.path(), "by_address", BY_ADDRESS)?)?;
+    let driver = load(&build(folder.path(), "by_address", BY_ADDRESS)?)?;
     // SAFETY: the functions take no pointer.
     let (init, asked) = unsafe { (driver.cuInit(0)?, driver.cuCtxSynchronize()?) };
     assert_eq!(init, CUresult::CUDA_ERROR_INVALID_DEVICE);
@@ -112,7 +118,7 @@ fn a_name_that_is_not_exported_is_asked_of_the_driver() -> Outcome {
 fn a_failure_names_the_library_and_the_cause() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("libnothing.so");
-    let error = Driver::load_from(&path).err().ok_or("there is no such library")?;
+    let error = load(&path).err().ok_or("there is no such library")?;
     assert_eq!(error.tried().len(), 1);
     assert_eq!(error.tried()[0].name(), path);
     assert!(!error.tried()[0].reason().is_empty());
@@ -122,8 +128,26 @@ fn a_failure_names_the_library_and_the_cause() -> Outcome {
 
     let garbage = folder.path().join("libgarbage.so");
     std::fs::write(&garbage, b"not a library")?;
-    let error = Nvrtc::load_from(&garbage).err().ok_or("that is no library")?;
+    // SAFETY: it is no library, so nothing of it runs.
+    let error = unsafe { Nvrtc::load_from(&garbage) }.err().ok_or("that is no library")?;
     assert!(error.to_string().starts_with("NVRTC could not be loaded"), "{error}");
+    Ok(())
+}
+
+/// The system's loader would wait for somebody to write to the FIFO.
+#[test]
+fn a_fifo_in_place_of_a_library_is_refused() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let fifo = folder.path().join("libcuda.so.1");
+    assert!(Command::new("mkfifo").arg(&fifo).status()?.success());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // Not joined: it hangs where the FIFO is opened.
+    std::thread::spawn(move || {
+        let error = load(&fifo).err().map(|error| error.tried()[0].reason().to_owned());
+        sender.send(error)
+    });
+    let reason = receiver.recv_timeout(std::time::Duration::from_secs(20))?;
+    assert_eq!(reason.as_deref(), Some("not a regular file"));
     Ok(())
 }
 

@@ -21,7 +21,11 @@ const CHILD: &str = "NVRTC_TIMING_CACHE";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1);
-    let library = || path.as_ref().map_or_else(Nvrtc::find, Nvrtc::at);
+    let library = || match &path {
+        None => Nvrtc::find(),
+        // SAFETY: whoever gives the path says that it is an NVRTC.
+        Some(path) => unsafe { Nvrtc::at(path) },
+    };
     if let Some(folder) = std::env::var_os(CHILD) {
         let begin = Instant::now();
         let image = Program::new(SOURCE)
@@ -32,10 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
 
-    let library = Nvrtc::load_from(library()?.path().ok_or("no file")?)?;
+    let library = library()?;
+    library.version()?;
     let file = library.path().ok_or("no file")?;
     println!("NVRTC {} at {}", library.version()?, file.display());
-    let raw = cuda_sys::Nvrtc::load_from(file)?;
+    // SAFETY: the NVRTC that was loaded above.
+    let raw = unsafe { cuda_sys::Nvrtc::load_from(file) }?;
     let folder = tempfile::tempdir()?;
     let caches = [Cache::off(), Cache::at(folder.path())];
     let mut times: [Vec<Duration>; 3] = Default::default();

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::Metadata;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::Uncached;
 use crate::codec::{Hash, sha256};
 use crate::scan::{Obstacle, Scan, scan};
+use crate::trust;
 
 /// Beyond this no program is compiled at run time; the bound keeps a strange one from taking forever.
 const MAX_FILES: usize = 20_000;
@@ -123,7 +125,13 @@ fn content(path: &Path) -> Result<Option<Content>, Uncached> {
     {
         return Ok(Some(known.clone()));
     }
-    let bytes = std::fs::read(path).map_err(|e| Uncached::Unreadable {
+    let read = || {
+        let mut bytes = Vec::new();
+        // Opened without waiting: by now it may be a FIFO.
+        trust::open(path)?.0.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes: Vec<u8> = read().map_err(|e: std::io::Error| Uncached::Unreadable {
         file: path.display().to_string(),
         reason: e.to_string(),
     })?;

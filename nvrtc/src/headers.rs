@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::trust::Rule;
+
 /// Files and folders by which a folder is known to hold CUDA's headers.
 const KNOWN: [&str; 4] =
     ["cuda_runtime.h", "cuda_fp16.h", "crt/host_defines.h", "cuda/std/cstdint"];
 
 /// The folders with CUDA's headers around the library at `library`: of the toolkit it is part of, of
 /// the pip packages beside its own, or of the packages that `cargo xtask setup` fetched.
+///
+/// They are found by searching, even around a library that was named, so each folder and the header by which it is
+/// known must pass [`Rule::beside`].
 pub(crate) fn around(library: &Path) -> Vec<PathBuf> {
     let Some(folder) = library.parent() else { return Vec::new() };
     let mut candidates = Vec::new();
@@ -35,9 +40,14 @@ pub(crate) fn around(library: &Path) -> Vec<PathBuf> {
         }
     }
     let with_cccl = candidates.into_iter().flat_map(|path| [path.join("cccl"), path]);
+    let rule = Rule::beside(library);
     let mut found: Vec<PathBuf> = Vec::new();
     for path in with_cccl {
-        if KNOWN.iter().any(|known| path.join(known).exists()) && !found.contains(&path) {
+        let known = KNOWN.iter().any(|known| rule.resolve(&path.join(known)).is_ok());
+        if let Ok(path) = rule.resolve(&path)
+            && known
+            && !found.contains(&path)
+        {
             found.push(path);
         }
     }
@@ -57,7 +67,7 @@ mod tests {
     #[test]
     fn toolkits_pip_packages_and_the_setup_folder() {
         let root = tempfile::tempdir().unwrap();
-        let root = root.path();
+        let root = &root.path().canonicalize().unwrap();
         for (library, header, expected) in [
             ("kit/lib64/libnvrtc.so.13", "kit/include/cuda_runtime.h", "kit/include"),
             (
@@ -74,6 +84,26 @@ mod tests {
             touch(root, library);
             touch(root, header);
             assert_eq!(around(&root.join(library)), [root.join(expected)], "{library}");
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let library = root.join("kit/lib64/libnvrtc.so.13");
+            let mode = |mode| {
+                let mode = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(root.join("kit/include"), mode).unwrap();
+            };
+            mode(0o777);
+            assert!(around(&library).is_empty(), "headers that others may write");
+            mode(0o755);
+            std::fs::remove_file(root.join("kit/include/cuda_runtime.h")).unwrap();
+            let header = root.join("kit/include/cuda_runtime.h");
+            std::os::unix::fs::symlink(root.join("open/header.h"), header).unwrap();
+            touch(root, "open/header.h");
+            assert_eq!(around(&library), [root.join("kit/include")]);
+            let open = std::fs::Permissions::from_mode(0o757);
+            std::fs::set_permissions(root.join("open"), open).unwrap();
+            assert!(around(&library).is_empty(), "a link to what others may write");
         }
         touch(root, "bare/lib/libnvrtc.so.13");
         assert!(around(&root.join("bare/lib/libnvrtc.so.13")).is_empty());

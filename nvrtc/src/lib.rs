@@ -19,6 +19,11 @@
 //! | `CUDA_NVRTC` | the library, or its folder: nothing else is searched |
 //! | `CUDA_KERNEL_CACHE` | the cache's folder; `off` for none |
 //! | `CUDA_SETUP_DIR` | the folder that `cargo xtask setup` filled |
+//!
+//! What these and the system's variables (`LD_LIBRARY_PATH`, `CUDA_PATH`, `CUDA_HOME`) name is the user's word. What
+//! is found without them is used only if it and every folder and link on the way to it belong to the user or root
+//! and nobody else may write there: `docs/trust.md` in the repository has the whole policy. A process with raised
+//! rights (set-user-ID, say) reads none of these variables.
 #![deny(unsafe_code)]
 
 mod arch;
@@ -36,8 +41,10 @@ mod image;
 mod library;
 mod options;
 mod program;
+mod python;
 mod scan;
 mod search;
+mod trust;
 
 pub use arch::{Arch, ParseArchError};
 pub use cache::{Cache, CacheStats, CacheStatus, Uncached};

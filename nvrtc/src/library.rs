@@ -13,6 +13,7 @@ use crate::cache::{Cache, Kind};
 use crate::codec::{Hash, KeyWriter, Reader, Writer};
 use crate::error::NotFound;
 use crate::search::{self, Bound};
+use crate::trust::{self, Rule};
 use crate::{Arch, Error};
 
 /// A version of NVRTC, which is that of the CUDA toolkit it belongs to.
@@ -59,8 +60,12 @@ impl Nvrtc {
     ///
     /// Searched are, in this order: the variable `CUDA_NVRTC` (a file or a folder; if set, nothing
     /// else), the loader's path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python
-    /// environment, the folder that `cargo xtask setup` fills, and the packages of `python3`.
+    /// environment, the folder that `cargo xtask setup` filled (`CUDA_SETUP_DIR`, or else `target/cuda` above the
+    /// running program), and the packages of `python3`.
     /// Of several in one place the newest is taken.
+    ///
+    /// The variables are the user's word. What is found elsewhere is taken only if every step of its path belongs to
+    /// the user or root, and others may not write to it.
     ///
     /// # Errors
     /// [`Error::NotFound`], with every place that was searched.
@@ -100,11 +105,20 @@ impl Nvrtc {
         Self::find_for_driver(cuda_version)?.loaded()
     }
 
-    /// The NVRTC at `path` (the library, or a folder that holds it), not loaded.
+    /// Names the NVRTC at `path` (the library, or a folder that holds it), without loading it.
+    ///
+    /// [`find`](Self::find) with the environment variable `CUDA_NVRTC` set to the path needs no `unsafe`.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is none.
-    pub fn at(path: impl AsRef<Path>) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// The handle loads the library as soon as it is needed. So the caller promises:
+    /// - The initialisers of the library, of its builtins beside it and of the libraries that they need may run in
+    ///   this process: they have no preconditions, and they do not end or corrupt the process.
+    /// - The library is an NVRTC: each function that it exports under a name of `nvrtc.h` has the C ABI of the header
+    ///   and does what NVRTC's function does.
+    pub unsafe fn at(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let found = search::at(path, Bound::default()).map_err(|reason| NotFound {
             max_major: None,
@@ -117,12 +131,16 @@ impl Nvrtc {
         Ok(Self::of_file(&found.path))
     }
 
-    /// [`at`](Self::at), then loads it.
+    /// Names the NVRTC at `path` as [`at`](Self::at) does, then loads it.
     ///
     /// # Errors
     /// As `at`; [`Error::Load`] if the system's loader refuses it.
-    pub fn load_from(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::at(path)?.loaded()
+    ///
+    /// # Safety
+    /// As for `at`.
+    pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::at(path) }?.loaded()
     }
 
     /// A table of functions as a compiler. Its images are not cached: nothing identifies it.
@@ -139,7 +157,10 @@ impl Nvrtc {
 
     fn of_file(path: &Path) -> Self {
         // The real file: its builtins lie beside it, not beside a link.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = path
+            .canonicalize()
+            .or_else(|_| std::path::absolute(path))
+            .unwrap_or_else(|_| path.to_owned());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = known.iter().find(|n| n.path() == Some(&path)) {
             return handle.clone();
@@ -223,9 +244,12 @@ impl Nvrtc {
             .raw
             .get_or_try_init(|| {
                 let path = self.inner.path.as_deref().unwrap_or(Path::new(""));
-                let raw = cuda_sys::Nvrtc::load_from(path).map_err(Error::Load)?;
+                // SAFETY: the user has named the library as an NVRTC (`CUDA_NVRTC` and other variables), or the
+                // caller of `at` has promised what it is, or nobody but the user and root could have put it
+                // where it was found under NVRTC's name.
+                let raw = unsafe { cuda_sys::Nvrtc::load_from(path) }.map_err(Error::Load)?;
                 if let (Some(folder), Ok(version)) = (path.parent(), query_version(raw)) {
-                    load_builtins(&folder.join(search::builtins_name(version)));
+                    load_builtins(path, &folder.join(search::builtins_name(version)));
                 }
                 Ok(raw)
             })
@@ -322,11 +346,11 @@ fn build(path: &Path, version: Version) -> Option<Hash> {
     let mut key = KeyWriter::default();
     for path in [path.to_owned(), path.with_file_name(search::builtins_name(version))] {
         // Without builtins nothing compiles, or those of another folder serve.
-        let Ok(mut file) = std::fs::File::open(&path) else {
+        let Ok((mut file, metadata)) = trust::open(&path) else {
             key.field(b"");
             continue;
         };
-        let length = file.metadata().ok()?.len();
+        let length = metadata.len();
         let mut ends = Vec::new();
         file.by_ref().take(END).read_to_end(&mut ends).ok()?;
         file.seek(SeekFrom::Start(length.saturating_sub(END))).ok()?;
@@ -340,8 +364,14 @@ fn build(path: &Path, version: Version) -> Option<Hash> {
 /// Loads the builtins and keeps them, so that NVRTC, which asks the loader for them by name alone,
 /// gets those of its own folder. If that fails, NVRTC's own search still may find them, and says so
 /// if it does not.
-fn load_builtins(path: &Path) {
-    // SAFETY: NVIDIA's builtins are data with an accessor; their initialisers have no preconditions.
+fn load_builtins(nvrtc: &Path, path: &Path) {
+    // The name may be a link of its own, to anywhere.
+    let Ok(path) = Rule::beside(nvrtc).resolve(path) else { return };
+    if !path.is_file() {
+        return;
+    }
+    // SAFETY: only somebody who could have replaced the NVRTC that is loaded can have put the file
+    // there, and NVIDIA's builtins are data with an accessor.
     let library = unsafe { libloading::Library::new(path) };
     // Unloading it would take it away from NVRTC.
     library.map(std::mem::forget).unwrap_or_default();

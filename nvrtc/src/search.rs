@@ -1,11 +1,14 @@
-//! Where an NVRTC may be, in order. Nothing is loaded here: files are looked at, so that a program
-//! whose images are cached never pays for the library.
+//! Where an NVRTC may be, in order. Nothing is loaded here, so that a program whose images are cached never pays for
+//! the library.
+//!
+//! What variables name is the user's word; all else must pass [`trust`](crate::trust).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::Version;
 use crate::error::{Attempt, NotFound};
+use crate::trust::{self, Rule};
+use crate::{Version, python};
 
 /// A library file, not yet loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +38,47 @@ impl Bound {
     }
 }
 
+/// A folder to look into.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Whether the user has named it, so that it is not checked whose it is.
+    named: bool,
+}
+
+impl Folder {
+    pub(crate) fn named(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), named: true }
+    }
+
+    pub(crate) fn searched(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), named: false }
+    }
+
+    /// The folder by its real path, or why it is not used.
+    fn checked(&self) -> Result<PathBuf, String> {
+        // Also a relative path that was named: a list of folders that is exported once must not mean another place
+        // in each folder.
+        if !self.named || !self.path.is_absolute() {
+            return Rule::SEARCHED.resolve(&self.path).map_err(|refusal| refusal.to_string());
+        }
+        Ok(self.path.clone())
+    }
+}
+
 /// Folders to look into, and why.
 #[derive(Debug)]
-struct Place {
-    origin: &'static str,
-    folders: Vec<PathBuf>,
+pub(crate) struct Place {
+    pub(crate) origin: &'static str,
+    pub(crate) folders: Vec<Folder>,
+    /// What was refused while the folders were collected.
+    pub(crate) refused: Vec<(PathBuf, String)>,
+}
+
+impl Place {
+    fn new(origin: &'static str, folders: Vec<Folder>) -> Self {
+        Self { origin, folders, refused: Vec::new() }
+    }
 }
 
 pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
@@ -54,9 +93,11 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
     }
     // The closures run in order, and only as far as needed: the last starts a Python.
     let places: [fn() -> Place; 6] =
-        [loader, cuda_path, usr_local, python_environment, setup, python_command];
+        [loader, cuda_path, usr_local, python_environment, setup, python::packages];
     for place in places {
-        let Place { origin, folders } = place();
+        let Place { origin, folders, refused } = place();
+        let refused = refused.into_iter();
+        tried.extend(refused.map(|(path, reason)| Attempt { origin: origin.into(), path, reason }));
         if let Some(found) = best(&folders, bound, origin, &mut tried) {
             return Ok(found);
         }
@@ -64,24 +105,22 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
     Err(NotFound { max_major: bound.driver.map(|v| v.major), tried })
 }
 
-/// The library at `path`: a file, or the best one in a folder.
+/// The library at `path`, which the user has named: a file, or the best one in a folder.
 pub(crate) fn at(path: &Path, bound: Bound) -> Result<Found, String> {
     if path.is_file() {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         return Ok(Found { path: path.to_owned(), version: version(path, name) });
     }
-    let folders: Vec<_> = ["", "lib64", "lib", "bin"].iter().map(|sub| path.join(sub)).collect();
+    // A relative path means what it means now, whatever the current folder is when the library is loaded.
+    let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folders: Vec<_> =
+        ["", "lib64", "lib", "bin"].iter().map(|sub| Folder::named(path.join(sub))).collect();
     let mut tried = Vec::new();
     best(&folders, bound, "", &mut tried)
         .ok_or_else(|| tried.first().map_or_else(|| "nothing there".into(), |a| a.reason.clone()))
 }
 
-fn best(
-    folders: &[PathBuf],
-    bound: Bound,
-    origin: &str,
-    tried: &mut Vec<Attempt>,
-) -> Option<Found> {
+fn best(folders: &[Folder], bound: Bound, origin: &str, tried: &mut Vec<Attempt>) -> Option<Found> {
     let mut attempt = |path: &Path, reason: String| {
         tried.push(Attempt { origin: origin.into(), path: path.into(), reason });
     };
@@ -90,15 +129,22 @@ fn best(
     }
     let mut best: Option<Found> = None;
     for folder in folders {
-        let libraries = match libraries(folder) {
+        let mut refused = Vec::new();
+        let libraries = folder.checked().and_then(|path| {
+            libraries(&path, folder.named, &mut refused).map_err(|error| error.to_string())
+        });
+        let libraries = match libraries {
             Ok(libraries) => libraries,
-            Err(e) => {
-                attempt(folder, e.to_string());
+            Err(reason) => {
+                attempt(&folder.path, reason);
                 continue;
             }
         };
-        if libraries.is_empty() {
-            attempt(folder, "holds no NVRTC".into());
+        if libraries.is_empty() && refused.is_empty() {
+            attempt(&folder.path, "holds no NVRTC".into());
+        }
+        for (path, reason) in refused {
+            attempt(&path, reason);
         }
         for found in libraries {
             let rank = bound.rank(&found);
@@ -118,7 +164,13 @@ const MAJORS: std::ops::RangeInclusive<u32> = 11..=20;
 /// The NVRTC libraries in a folder, by their known names: listing a system's library folder takes
 /// longer than reading an image from the cache. The alternative build for old systems (`.alt.so`) is
 /// not among them.
-fn libraries(folder: &Path) -> std::io::Result<Vec<Found>> {
+///
+/// Where they were not named, those that others may have put there go to `refused`.
+fn libraries(
+    folder: &Path,
+    named: bool,
+    refused: &mut Vec<(PathBuf, String)>,
+) -> std::io::Result<Vec<Found>> {
     std::fs::metadata(folder)?;
     let file_name = |major: u32| {
         if cfg!(windows) {
@@ -128,9 +180,24 @@ fn libraries(folder: &Path) -> std::io::Result<Vec<Found>> {
         }
     };
     let unversioned = (!cfg!(windows)).then(|| "libnvrtc.so".to_owned());
-    let names = MAJORS.rev().map(file_name).chain(unversioned);
-    let paths = names.map(|name| (folder.join(&name), name)).filter(|(path, _)| path.is_file());
-    Ok(paths.map(|(path, name)| Found { version: version(&path, &name), path }).collect())
+    let mut found = Vec::new();
+    for name in MAJORS.rev().map(file_name).chain(unversioned) {
+        let mut path = folder.join(&name);
+        if !named {
+            match Rule::SEARCHED.resolve(&path) {
+                Ok(real) => path = real,
+                Err(refusal) if refusal.is_absence() => continue,
+                Err(refusal) => {
+                    refused.push((path, refusal.to_string()));
+                    continue;
+                }
+            }
+        }
+        if path.is_file() {
+            found.push(Found { version: version(&path, &name), path });
+        }
+    }
+    Ok(found)
 }
 
 /// The version by the names: `libnvrtc.so.13` and, beside it, `libnvrtc-builtins.so.13.0`.
@@ -190,8 +257,8 @@ pub(crate) fn builtins_name(version: Version) -> String {
     }
 }
 
-fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+pub(crate) fn variable(name: &str) -> Option<PathBuf> {
+    cuda_sys::environment(name).map(PathBuf::from)
 }
 
 /// The folders of an installation with this root.
@@ -205,46 +272,59 @@ fn lib_folders(root: &Path) -> [PathBuf; 4] {
 /// What the system's loader searches: its variable, its configuration, its defaults.
 fn loader() -> Place {
     let variable = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
-    let mut folders: Vec<PathBuf> =
-        std::env::var_os(variable).iter().flat_map(std::env::split_paths).collect();
+    let list = cuda_sys::environment(variable);
+    let mut folders: Vec<Folder> = list
+        .iter()
+        .flat_map(std::env::split_paths)
+        // To the loader an empty entry is the current folder, which nobody means to name.
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .map(Folder::named)
+        .collect();
     if cfg!(unix) {
-        let configured = std::fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = configured.map(|f| f.path()).collect();
-        files.sort();
-        files.insert(0, "/etc/ld.so.conf".into());
-        for text in files.iter().filter_map(|f| std::fs::read_to_string(f).ok()) {
-            let lines = text.lines().map(|l| l.split('#').next().unwrap_or_default().trim());
-            folders.extend(lines.filter(|l| l.starts_with('/')).map(PathBuf::from));
-        }
+        let etc = Path::new("/etc");
+        folders.extend(configured(etc).into_iter().map(Folder::searched));
         let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
-        folders.extend(
-            [format!("/usr/lib/{machine}"), "/usr/lib64".into(), "/usr/lib".into()]
-                .map(PathBuf::from),
-        );
-        folders.push("/usr/local/lib".into());
+        let defaults =
+            [&*format!("/usr/lib/{machine}"), "/usr/lib64", "/usr/lib", "/usr/local/lib"];
+        folders.extend(defaults.map(Folder::searched));
     }
     let mut seen = std::collections::HashSet::new();
-    folders.retain(|f| !f.as_os_str().is_empty() && seen.insert(f.clone()));
-    Place { origin: "loader path", folders }
+    folders.retain(|folder| seen.insert(folder.clone()));
+    Place::new("loader path", folders)
+}
+
+/// The folders that `ld.so.conf` and the files in `ld.so.conf.d` list, in a system's `etc`.
+fn configured(etc: &Path) -> Vec<PathBuf> {
+    let mut files = children(&etc.join("ld.so.conf.d"));
+    files.insert(0, etc.join("ld.so.conf"));
+    let mut folders = Vec::new();
+    for text in files.iter().filter_map(|file| trust::read_text(file).ok()) {
+        let lines = text.lines().map(|l| l.split('#').next().unwrap_or_default().trim());
+        folders.extend(lines.filter(|l| l.starts_with('/')).map(PathBuf::from));
+    }
+    folders
 }
 
 fn cuda_path() -> Place {
     let roots = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(variable);
-    Place { origin: "CUDA_PATH, CUDA_HOME", folders: roots.flat_map(|r| lib_folders(&r)).collect() }
+    let folders = roots.flat_map(|root| lib_folders(&root)).map(Folder::named).collect();
+    Place::new("CUDA_PATH, CUDA_HOME", folders)
 }
 
 fn usr_local() -> Place {
-    let names = std::fs::read_dir("/usr/local").into_iter().flatten().flatten().map(|f| f.path());
+    let names = children(Path::new("/usr/local")).into_iter();
     let is_cuda =
         |p: &PathBuf| p.file_name().and_then(OsStr::to_str).is_some_and(|n| n.starts_with("cuda"));
     let mut folders: Vec<_> = names.filter(is_cuda).flat_map(|root| lib_folders(&root)).collect();
     if folders.is_empty() {
         folders.push("/usr/local/cuda".into());
     }
-    Place { origin: "/usr/local/cuda*", folders }
+    Place::new("/usr/local/cuda*", folders.into_iter().map(Folder::searched).collect())
 }
 
 /// The active virtual environment: its own libraries (conda) and NVIDIA's packages.
+///
+/// Its variables name a Python, not a library to load, so what is in it is searched.
 fn python_environment() -> Place {
     let mut folders = Vec::new();
     for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable) {
@@ -254,11 +334,12 @@ fn python_environment() -> Place {
         let packages = packages.chain([root.join("Lib/site-packages")]);
         folders.extend(packages.flat_map(|p| nvidia_folders(&p)));
     }
-    Place { origin: "VIRTUAL_ENV, CONDA_PREFIX", folders }
+    let folders = folders.into_iter().map(Folder::searched).collect();
+    Place::new("VIRTUAL_ENV, CONDA_PREFIX", folders)
 }
 
 /// Where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
-fn nvidia_folders(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn nvidia_folders(root: &Path) -> Vec<PathBuf> {
     let packages = children(&root.join("nvidia")).into_iter();
     let own = |p: &PathBuf| {
         let name = p.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -278,55 +359,26 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The folder that `cargo xtask setup` fills: `target/cuda` above the current folder or the program.
+/// The folder that `cargo xtask setup` fills: the one that is named, or `target/cuda` above the program.
+///
+/// Never above the current folder, which the user may have entered for any reason.
 fn setup() -> Place {
-    let roots = match variable("CUDA_SETUP_DIR") {
-        Some(root) => vec![root],
+    let packages = |root: &Path| -> Vec<PathBuf> {
+        let folders = children(root).into_iter().chain([root.to_owned()]);
+        folders.flat_map(|package| nvidia_folders(&package)).collect()
+    };
+    let folders = match variable("CUDA_SETUP_DIR") {
+        Some(root) => {
+            let root = std::path::absolute(&root).unwrap_or(root);
+            packages(&root).into_iter().map(Folder::named).collect()
+        }
         None => {
-            let begins = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-            let above = begins.iter().flatten().flat_map(|begin| begin.ancestors());
-            let mut roots: Vec<_> = above
-                .map(|f| f.join("target/cuda"))
-                .filter(|f| f.is_dir() && is_trusted(f))
-                .collect();
-            roots.dedup();
-            roots
+            let program = std::env::current_exe().unwrap_or_default();
+            let roots = program.ancestors().skip(1).map(|folder| folder.join("target/cuda"));
+            roots.flat_map(|root| packages(&root)).map(Folder::searched).collect()
         }
     };
-    let packages = roots.iter().flat_map(|root| children(root).into_iter().chain([root.clone()]));
-    Place {
-        origin: "cargo xtask setup",
-        folders: packages.flat_map(|p| nvidia_folders(&p)).collect(),
-    }
-}
-
-/// A folder found by walking upwards may be anybody's; code is taken from the user's own only.
-#[cfg(unix)]
-fn is_trusted(folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let user = crate::cache::user();
-    std::fs::metadata(folder)
-        .is_ok_and(|m| (Some(m.uid()) == user || m.uid() == 0) && m.mode() & 0o002 == 0)
-}
-
-#[cfg(not(unix))]
-fn is_trusted(_: &Path) -> bool {
-    true
-}
-
-/// The packages of the Python in PATH, asked last because starting it takes longer than all the rest.
-fn python_command() -> Place {
-    let script = "import site, sysconfig; print(sysconfig.get_paths()['purelib']); print(site.getusersitepackages())";
-    let output = std::process::Command::new("python3")
-        .args(["-c", script])
-        .stdin(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .output();
-    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-    Place {
-        origin: "packages of python3",
-        folders: text.lines().flat_map(|l| nvidia_folders(Path::new(l))).collect(),
-    }
+    Place::new("cargo xtask setup", folders)
 }
 
 #[cfg(all(test, unix))]
@@ -361,7 +413,7 @@ mod tests {
             "c/libnvrtc.so.12",
             "c/libnvrtc-builtins.so.12.9",
         ])?;
-        let folders: Vec<_> = ["a", "b", "c"].iter().map(|f| dir.path().join(f)).collect();
+        let folders = ["a", "b", "c"].map(|f| Folder::named(dir.path().join(f)));
         let pick = |driver| {
             let mut tried = Vec::new();
             best(&folders, Bound { driver }, "test", &mut tried).and_then(|f| f.version)
@@ -385,6 +437,20 @@ mod tests {
         assert_eq!(builtins_version("nvrtc-builtins64_130.dll"), Some(v(13, 0)));
         assert_eq!(builtins_version("libnvrtc-builtins.alt.so.13.0"), None);
         assert_eq!(builtins_name(v(13, 0)), "libnvrtc-builtins.so.13.0");
+        Ok(())
+    }
+
+    #[test]
+    fn a_fifo_among_the_loaders_files_is_passed_over() -> TestResult {
+        let dir = installed(&["ld.so.conf.d/b.conf"])?;
+        std::fs::write(
+            dir.path().join("ld.so.conf"),
+            "include ld.so.conf.d/*.conf\n/one # here\n",
+        )?;
+        std::fs::write(dir.path().join("ld.so.conf.d/b.conf"), "relative\n /two\n")?;
+        let fifo = dir.path().join("ld.so.conf.d/a.conf");
+        assert!(std::process::Command::new("mkfifo").arg(fifo).status()?.success());
+        assert_eq!(configured(dir.path()), [Path::new("/one"), Path::new("/two")]);
         Ok(())
     }
 

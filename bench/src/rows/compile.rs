@@ -21,7 +21,8 @@ fn compile(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let (library, arch) = (bench.nvrtc()?, bench.arch()?);
     let version = library.version()?;
     let path = library.path().ok_or_else(|| Stop::failed("the compiler has no file"))?;
-    let functions = cuda_sys::Nvrtc::load_from(path)?;
+    // SAFETY: the NVRTC that `library` is.
+    let functions = unsafe { cuda_sys::Nvrtc::load_from(path) }?;
     let image = || {
         let program = Program::new(SAXPY_CU).name("saxpy.cu").library(&library);
         Ok::<_, Stop>(program.cache(&Cache::off()).compile(arch)?)

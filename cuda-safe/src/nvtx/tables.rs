@@ -149,7 +149,7 @@ const VARIABLE: &str =
 
 /// Loads the tool's library and lets it fill the slots. Whether there is one that did.
 pub(super) fn attach() -> bool {
-    let Some(path) = std::env::var_os(VARIABLE) else { return false };
+    let Some(path) = cuda_sys::environment(VARIABLE) else { return false };
     // SAFETY: whoever set the variable wants the library loaded, with all that it does then.
     let Ok(library) = (unsafe { Library::new(path) }) else { return false };
     // SAFETY: the protocol says that the function is of this type.

@@ -1,7 +1,7 @@
 //! The folder: whose it is, atomic writes, and the bound on its size.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::Uncached;
+use super::name::{self, Made};
+use crate::codec::Hash;
+use crate::trust::{self, Rule};
 
-pub(super) const IMAGE_EXTENSION: &str = "image";
+/// A file that is longer than this was not made by a cache.
+const LONGEST: u64 = 1 << 30;
 /// A hit renews the file's time stamp no more often than this.
 const TOUCH_AFTER: Duration = Duration::from_secs(3600);
 /// What a process that died has left behind is removed after this.
@@ -33,7 +37,9 @@ struct Survey {
 }
 
 impl Folder {
+    /// The folder at `path`. A relative one stays where it is when the current folder changes.
     pub(super) fn new(path: PathBuf, max_bytes: u64) -> Self {
+        let path = std::path::absolute(&path).unwrap_or(path);
         Self { path, max_bytes, survey: Mutex::new(None) }
     }
 
@@ -45,19 +51,34 @@ impl Folder {
         Uncached::Folder { folder: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// Whether it is there; an error if it is not the user's own.
-    pub(super) fn exists(&self) -> Result<bool, Uncached> {
-        match fs::metadata(&self.path) {
-            Ok(metadata) if !metadata.is_dir() => Err(self.refuse("not a folder")),
-            Ok(metadata) => private(&metadata).map(|()| true).map_err(|reason| self.refuse(reason)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(self.refuse(e)),
+    /// Its real path if it is there; an error if somebody else could change what is in it or replace it.
+    pub(super) fn find(&self) -> Result<Option<PathBuf>, Uncached> {
+        let path = match Rule::SEARCHED.resolve(&self.path) {
+            Ok(path) => path,
+            Err(refusal) if refusal.is_absence() => return Ok(None),
+            Err(refusal) => return Err(self.refuse(refusal)),
+        };
+        let metadata = fs::symlink_metadata(&path).map_err(|e| self.refuse(e))?;
+        if !metadata.is_dir() {
+            return Err(self.refuse("not a folder"));
         }
+        // Root's folder would pass as a step, but a cache is written to.
+        trust::private(&metadata).map_err(|reason| self.refuse(reason))?;
+        Ok(Some(path))
     }
 
-    pub(super) fn create(&self) -> Result<(), Uncached> {
-        if self.exists()? {
-            return Ok(());
+    /// Makes it if it is not there, and returns its real path.
+    pub(super) fn create(&self) -> Result<PathBuf, Uncached> {
+        if let Some(path) = self.find()? {
+            return Ok(path);
+        }
+        // Nothing is made below a step that would be refused afterwards.
+        for above in self.path.ancestors().skip(1) {
+            match Rule::SEARCHED.resolve_parent(above) {
+                Ok(_) => break,
+                Err(refusal) if refusal.is_absence() => {}
+                Err(refusal) => return Err(self.refuse(refusal)),
+            }
         }
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -65,18 +86,17 @@ impl Folder {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&self.path).map_err(|e| self.refuse(e))?;
         // It may have been made by somebody else in the meantime.
-        self.exists().map(|_| ())
+        self.find()?.ok_or_else(|| self.refuse("it was removed at once"))
     }
 
     /// The file's bytes, if it is there and the user's own.
-    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let mut file = File::open(self.path.join(name)).ok()?;
-        let metadata = file.metadata().ok()?;
-        if !metadata.is_file() || private(&metadata).is_err() {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()?.saturating_add(1));
-        file.read_to_end(&mut bytes).ok()?;
+    pub(super) fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
+        let (file, metadata) =
+            trust::open_own(&folder.join(name), OpenOptions::new().read(true)).ok()?;
+        let length = usize::try_from(metadata.len()).ok().filter(|_| metadata.len() <= LONGEST)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length.saturating_add(1)).ok()?;
+        (&file).take(LONGEST).read_to_end(&mut bytes).ok()?;
         let old = metadata
             .modified()
             .ok()
@@ -90,30 +110,26 @@ impl Folder {
     }
 
     /// Writes the whole file or nothing: it appears under its name only when it is complete.
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Uncached> {
+    pub(super) fn write(&self, name: &str, key: &Hash, bytes: &[u8]) -> Result<(), Uncached> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let folder = self.create()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.path.join(format!("{}-{number}.tmp", std::process::id()));
-        let create = || match create_private(&temporary) {
-            // A process of the same number, of another container or long ago, has left it.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&temporary).and_then(|()| create_private(&temporary))
-            }
-            result => result,
-        };
-        let written = create()
-            .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| fs::rename(&temporary, self.path.join(name)));
+        let temporary = folder.join(name::temporary(key, std::process::id(), number));
+        // A process of the same number, of another container or long ago, may have left one.
+        let _ = fs::remove_file(&temporary);
+        let mut file = trust::create(&temporary).map_err(|e| self.refuse(e))?;
+        let written =
+            file.write_all(bytes).and_then(|()| fs::rename(&temporary, folder.join(name)));
         if let Err(e) = written {
             let _ = fs::remove_file(&temporary);
             return Err(self.refuse(e));
         }
-        self.bound(bytes.len() as u64);
+        self.bound(&folder, bytes.len() as u64);
         Ok(())
     }
 
     /// Keeps the folder within its bound after `added` more bytes.
-    fn bound(&self, added: u64) {
+    fn bound(&self, folder: &Path, added: u64) {
         let mut survey = self.survey.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = survey.as_mut() {
             known.bytes = known.bytes.saturating_add(added);
@@ -122,27 +138,32 @@ impl Folder {
                 return;
             }
         }
-        *survey = Some(Survey { bytes: self.evict(), writes: 0 });
+        *survey = Some(Survey { bytes: self.evict(folder), writes: 0 });
     }
 
     /// Removes the images not used for longest until a tenth of the bound is free, and what dead
     /// processes left. Returns the bytes that remain.
-    fn evict(&self) -> u64 {
+    ///
+    /// Sees only regular files of the user's whose names are exactly those that a cache gives: whatever else is in
+    /// the folder is not counted and stays.
+    fn evict(&self, folder: &Path) -> u64 {
         let mut images = Vec::new();
-        for file in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let path = file.path();
-            let Ok(metadata) = file.metadata() else {
+        for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Some(made) = file.file_name().to_str().and_then(name::made) else { continue };
+            // Of the entry itself, not of a link's target.
+            let Ok(metadata) = file.metadata() else { continue };
+            if !trust::is_own(&metadata) {
                 continue;
-            };
+            }
             let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            match path.extension().and_then(|e| e.to_str()) {
-                Some(IMAGE_EXTENSION) => images.push((modified, metadata.len(), path)),
-                Some("tmp" | "lock")
+            match made {
+                Made::Image => images.push((modified, metadata.len(), file.path())),
+                Made::Lock | Made::Temporary
                     if modified.elapsed().is_ok_and(|age| age > ABANDONED_AFTER) =>
                 {
-                    let _ = fs::remove_file(path);
+                    let _ = fs::remove_file(file.path());
                 }
-                _ => {}
+                Made::Lock | Made::Temporary => {}
             }
         }
         let mut total: u64 = images.iter().map(|(_, length, _)| length).sum();
@@ -160,50 +181,4 @@ impl Folder {
         }
         total
     }
-}
-
-pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// Whether nobody but this user (or the administrator) can have written it.
-#[cfg(unix)]
-pub(crate) fn private(metadata: &Metadata) -> Result<(), String> {
-    use std::os::unix::fs::MetadataExt;
-    let Some(user) = user() else {
-        return Err("the user of this process is not known".into());
-    };
-    if metadata.uid() != user {
-        return Err(format!("it belongs to user {}, this process to user {user}", metadata.uid()));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        return Err("others may write there".into());
-    }
-    Ok(())
-}
-
-/// On other systems the user's profile folder is private by itself.
-#[cfg(not(unix))]
-pub(crate) fn private(_: &Metadata) -> Result<(), String> {
-    Ok(())
-}
-
-/// The effective user: the owner of what this process makes. `/proc/self` is made for it; elsewhere a
-/// file is.
-#[cfg(unix)]
-pub(crate) fn user() -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    use std::sync::OnceLock;
-    static USER: OnceLock<Option<u32>> = OnceLock::new();
-    let probe = || {
-        let path = std::env::temp_dir().join(format!("cuda-kernels-{}.user", std::process::id()));
-        let owner = create_private(&path).and_then(|f| f.metadata()).map(|m| m.uid());
-        let _ = fs::remove_file(path);
-        owner.ok()
-    };
-    *USER.get_or_init(|| fs::metadata("/proc/self").map(|m| m.uid()).ok().or_else(probe))
 }

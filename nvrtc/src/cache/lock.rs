@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::trust;
+
 /// Longer than a compile takes; whoever has waited so long compiles too.
 const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -41,9 +43,11 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Removed while it is still locked, so that nobody else's lock is removed. The lock itself ends
-        // when the file is closed.
-        if let Some((_file, path)) = &self.held {
+        // Removed while it is still locked, so that nobody else's lock is removed, unless another process took it
+        // for abandoned. The lock itself ends when the file is closed.
+        if let Some((file, path)) = &self.held
+            && is_current(file, path)
+        {
             let _ = fs::remove_file(path);
         }
     }
@@ -54,13 +58,13 @@ fn open(path: &Path) -> std::io::Result<File> {
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    Ok(trust::open_own(path, &mut options)?.0)
 }
 
 #[cfg(unix)]
 fn is_current(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), fs::metadata(path)) {
+    match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
         _ => false,
     }

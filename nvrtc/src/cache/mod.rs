@@ -1,11 +1,14 @@
 //! Images kept between processes: one small file each, in a folder that belongs to the user alone.
 //!
 //! Nothing that is wrong with the cache can fail a compile, and nothing read from it is trusted before
-//! its checksum: a file that is cut, altered, of another format or of another user does not exist.
+//! its checksum: a file that is cut, altered, of another format or of another user is a miss. The folder, like
+//! whatever is found by searching, must pass [`trust`](crate::trust), also if a variable names it: the cache deletes
+//! files there.
 
 pub(crate) mod entry;
 mod folder;
 mod lock;
+mod name;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,8 +16,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::codec::Hash;
 use folder::Folder;
-#[cfg(unix)]
-pub(crate) use folder::user;
 pub(crate) use lock::Lock;
 
 /// Bytes that a cache may take if nothing else is said: 1 GiB.
@@ -114,14 +115,15 @@ struct Inner {
 
 impl Cache {
     /// The user's own: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
-    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`.
+    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is one below the folder that is
+    /// current at the first call.
     #[must_use]
     pub fn user() -> Self {
         static USER: OnceLock<Cache> = OnceLock::new();
-        let open = || match std::env::var_os("CUDA_KERNEL_CACHE") {
+        let open = || match cuda_sys::environment("CUDA_KERNEL_CACHE") {
             Some(value) if value.eq_ignore_ascii_case("off") => Self::off(),
-            Some(value) if !value.is_empty() => Self::at(value),
-            _ => user_folder().map_or_else(Self::off, |f| Self::at(f.join("cuda-kernels"))),
+            Some(value) => Self::at(value),
+            None => user_folder().map_or_else(Self::off, |f| Self::at(f.join("cuda-kernels"))),
         };
         USER.get_or_init(open).clone()
     }
@@ -181,27 +183,22 @@ impl Cache {
 
     /// The payload kept under `key`, if it is whole and the user's own.
     pub(crate) fn read(&self, kind: Kind, key: &Hash) -> Result<Option<Vec<u8>>, Uncached> {
-        let folder = self.usable()?;
-        if !folder.exists()? {
-            return Ok(None);
-        }
-        let payload =
-            folder.read(&kind.file_name(key)).and_then(|file| entry::decode(kind, key, file));
+        let Some(folder) = self.usable()?.find()? else { return Ok(None) };
+        let payload = Folder::read(&folder, &kind.file_name(key))
+            .and_then(|file| entry::decode(kind, key, file));
         Ok(payload)
     }
 
     /// Keeps `payload` under `key`.
     pub(crate) fn write(&self, kind: Kind, key: &Hash, payload: &[u8]) -> Result<(), Uncached> {
         let folder = self.usable()?;
-        folder.create()?;
-        folder.write(&kind.file_name(key), &entry::encode(kind, key, payload))
+        folder.write(&kind.file_name(key), key, &entry::encode(kind, key, payload))
     }
 
     /// Waits until no other thread or process compiles what `key` names; for a while at most.
     pub(crate) fn lock(&self, key: &Hash) -> Result<Lock, Uncached> {
-        let folder = self.usable()?;
-        folder.create()?;
-        Ok(Lock::acquire(&folder.path().join(format!("{}.lock", crate::codec::hex(key)))))
+        let folder = self.usable()?.create()?;
+        Ok(Lock::acquire(&folder.join(name::lock(key))))
     }
 }
 
@@ -225,18 +222,17 @@ pub(crate) enum Kind {
 
 impl Kind {
     fn file_name(self, key: &Hash) -> String {
-        let extension = match self {
-            Self::Image => folder::IMAGE_EXTENSION,
-            Self::Library => "library",
-        };
-        format!("{}.{extension}", crate::codec::hex(key))
+        match self {
+            Self::Image => name::image(key),
+            Self::Library => name::record(key),
+        }
     }
 }
 
 /// The folder for caches of this user.
 fn user_folder() -> Option<PathBuf> {
     let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        |name: &str| cuda_sys::environment(name).map(PathBuf::from).filter(|p| p.is_absolute());
     if cfg!(windows) {
         return absolute("LOCALAPPDATA");
     }

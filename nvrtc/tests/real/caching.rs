@@ -210,9 +210,9 @@ fn what_others_may_write_is_not_used(c: &Compiler) -> Outcome {
     let CacheStatus::Uncached(reason) = image.cache else {
         return Err("used".into());
     };
-    let want =
-        format!("the cache's folder {} cannot be used: others may write there", folder.display());
-    assert_eq!(reason.to_string(), want);
+    let shown = folder.display();
+    let want = format!("the cache's folder {shown} cannot be used: others may write to ");
+    assert!(reason.to_string().starts_with(&want), "{reason}");
     Ok(())
 }
 
@@ -234,7 +234,7 @@ fn what_belongs_to_others_is_not_used(c: &Compiler) -> Outcome {
     let CacheStatus::Uncached(reason) = compile(&program)?.cache else {
         return Err("used".into());
     };
-    assert!(reason.to_string().contains("it belongs to user 65534"), "{reason}");
+    assert!(reason.to_string().contains("belongs to user 65534"), "{reason}");
     Ok(())
 }
 

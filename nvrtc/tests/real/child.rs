@@ -92,7 +92,8 @@ pub(crate) fn main() {
     }
     let variable = |name| std::env::var_os(name).unwrap_or_default();
     let begin = Instant::now();
-    let image = Nvrtc::at(variable(LIBRARY)).and_then(|library| {
+    // SAFETY: the parent names NVIDIA's library.
+    let image = unsafe { Nvrtc::at(variable(LIBRARY)) }.and_then(|library| {
         Program::new(SOURCE)
             .library(&library)
             .cache(&Cache::at(variable(CACHE)))

@@ -24,12 +24,14 @@ pub(super) fn child(arguments: impl Iterator<Item = String>) -> TestResult {
         return Err(Failure::new(format!("{CHILD} needs a library, a group and a variant")));
     };
     let arch = if variant.ends_with("75") { Arch::compute(7, 5) } else { Arch::compute(9, 0) };
+    // SAFETY: the parent names NVIDIA's library.
+    let nvrtc = unsafe { Nvrtc::at(library) }?;
     let image = Program::new(group(name)?.source)
         .name("golden.cu")
         .header("prelude.cuh", PRELUDE)
         .options(Options::new().fmad(false).debug(variant.starts_with("debug")))
         .cuda_headers(false)
-        .library(&Nvrtc::at(library)?)
+        .library(&nvrtc)
         .cache(&Cache::off())
         .compile(arch)?;
     print!("{}", image.ptx.ok_or_else(|| Failure::new("no PTX"))?);

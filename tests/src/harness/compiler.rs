@@ -43,7 +43,9 @@ impl Compiler {
 
     fn open(path: &Path) -> Result<Self, String> {
         let open = || {
-            let library = Nvrtc::load_from(path)?;
+            // SAFETY: NVIDIA's library: the user names it, or `cargo xtask setup` has fetched it by
+            // its hash.
+            let library = unsafe { Nvrtc::load_from(path) }?;
             let version = library.version()?;
             Ok(Self { library, version })
         };
@@ -69,12 +71,12 @@ pub(crate) fn compilers() -> Result<Vec<Compiler>, String> {
     }
 }
 
-/// The folder of a package's libraries, below a `target/cuda` around here.
+/// The folder of a package's libraries, below the folder that setup filled.
 fn unpacked(package: &str) -> Option<PathBuf> {
     let setup = std::env::var_os("CUDA_SETUP_DIR").map(PathBuf::from);
-    let here = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let around = here.iter().flatten().flat_map(|place| place.ancestors());
-    let folders = setup.into_iter().chain(around.map(|folder| folder.join("target/cuda")));
+    let program = std::env::current_exe().unwrap_or_default();
+    let folders =
+        setup.into_iter().chain(program.ancestors().map(|folder| folder.join("target/cuda")));
     folders
         .flat_map(|folder| {
             let package = folder.join(package).join("nvidia");

@@ -39,7 +39,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn library() -> TestResult {
     let path = "/nowhere/at/all/libcuda.so.1";
-    let Err(error) = Driver::load_from(path) else {
+    // SAFETY: there is no library at the path.
+    let loaded = unsafe { Driver::load_from(path) };
+    let Err(error) = loaded else {
         return Err(Failure::new("a library that does not exist was loaded"));
     };
     let ErrorKind::MissingLibrary(missing) = error.kind() else {
@@ -77,7 +79,9 @@ fn environment() -> TestResult {
 
 /// A library that loads but has no function of the driver.
 fn every_function() -> TestResult {
-    let Err(error) = Driver::load_from("libm.so.6") else {
+    // SAFETY: the C library's part for mathematics may be loaded by anybody.
+    let loaded = unsafe { Driver::load_from("libm.so.6") };
+    let Err(error) = loaded else {
         return Err(Failure::new("the mathematical library is a driver"));
     };
     let ErrorKind::MissingSymbol(missing) = error.kind() else {
@@ -207,7 +211,9 @@ fn pools(functions: bool) -> TestResult {
 
 fn gpu() -> TestResult {
     let path = std::env::var_os(WITHOUT_GPU).unwrap_or_default();
-    let Err(error) = Driver::load_from(path) else {
+    // SAFETY: the user names a CUDA driver.
+    let loaded = unsafe { Driver::load_from(path) };
+    let Err(error) = loaded else {
         return Err(Failure::new(format!("{WITHOUT_GPU} names a driver that has found a GPU")));
     };
     ensure_eq!(error.code(), Some(CUresult::CUDA_ERROR_NO_DEVICE), "{error}");
