@@ -61,7 +61,13 @@ mod tests {
     fn touch(root: &std::path::Path, file: &str) {
         let path = root.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "").unwrap();
+        std::fs::write(&path, "").unwrap();
+        // Whatever the umask is, only the user may write there.
+        #[cfg(unix)]
+        for step in path.ancestors().take_while(|step| *step != root) {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(step, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 
     #[test]

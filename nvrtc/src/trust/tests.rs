@@ -6,6 +6,17 @@ use super::*;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
+/// Makes a file and the folders above it, which only the user may write to, whatever the umask is.
+fn made(top: &Path, name: &str) -> std::io::Result<PathBuf> {
+    let path = top.join(name);
+    fs::create_dir_all(path.parent().unwrap_or(top))?;
+    fs::write(&path, "")?;
+    for step in path.ancestors().take_while(|step| step.starts_with(top)) {
+        fs::set_permissions(step, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(path)
+}
+
 const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\nada:x:1000:1000::/a:/bin/sh\nbob:x:1001:100::/b:/bin/sh\n\
                       eve:x:1002:1002::/e:/bin/sh\nsync:x:4:1002:sync:/bin:/bin/sync\n";
 
@@ -33,8 +44,7 @@ fn the_real_path_is_returned_and_links_out_of_sticky_folders_are_not_followed() 
     let dir = tempfile::tempdir()?;
     let top = dir.path().canonicalize()?;
     let resolve = |name: &str| Rule::SEARCHED.resolve(&top.join(name));
-    fs::create_dir_all(top.join("a/b"))?;
-    fs::write(top.join("a/b/file"), "")?;
+    made(&top, "a/b/file")?;
     symlink("a/../a/./b", top.join("link"))?;
     symlink("loop", top.join("loop"))?;
     assert_eq!(resolve("link/file").map_err(|e| e.to_string())?, top.join("a/b/file"));
@@ -88,11 +98,8 @@ fn only_regular_files_are_opened_and_nothing_waits() -> TestResult {
 fn around_a_library_those_are_accepted_who_can_replace_it() -> TestResult {
     let dir = tempfile::tempdir()?;
     let top = dir.path().canonicalize()?;
-    fs::create_dir_all(top.join("kit/lib"))?;
-    fs::create_dir_all(top.join("kit/include"))?;
-    let (library, header) = (top.join("kit/lib/libnvrtc.so.13"), top.join("kit/include/a.h"));
-    fs::write(&library, "")?;
-    fs::write(&header, "")?;
+    let library = made(&top, "kit/lib/libnvrtc.so.13")?;
+    let header = made(&top, "kit/include/a.h")?;
     let mode =
         |path: &str, mode| fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode));
     mode("kit/include", 0o777)?;

@@ -85,5 +85,8 @@ fn run(version: Version, path: &PathBuf, test: fn(&Compiler) -> Outcome) -> Resu
     // SAFETY: NVIDIA's library, as `cargo xtask setup` fetched it by its hash.
     let library = unsafe { Nvrtc::at(path) }.map_err(|e| e.to_string())?;
     let folder = tempfile::tempdir()?;
+    // Whatever the umask is: the cache is used only where nobody else may write.
+    #[cfg(unix)]
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     test(&Compiler { library, version, folder }).map_err(|e| Failed::from(e.to_string()))
 }
