@@ -7,7 +7,7 @@ use super::*;
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Makes a file and the folders above it, which only the user may write to, whatever the umask is.
-fn made(top: &Path, name: &str) -> std::io::Result<PathBuf> {
+fn made(top: &Path, name: &str) -> io::Result<PathBuf> {
     let path = top.join(name);
     fs::create_dir_all(path.parent().unwrap_or(top))?;
     fs::write(&path, "")?;
