@@ -12,6 +12,7 @@ mod golden;
 mod harness;
 mod host;
 mod programs;
+mod sanitize;
 mod schedules;
 mod seeds;
 mod sweep;
@@ -29,7 +30,10 @@ fn main() -> ExitCode {
         Some(sweep::CHILD) => return sweep::child_main(&cases(), arguments),
         _ => {}
     }
-    let command = golden::command().or_else(generated::command).or_else(checkers::command);
+    let command = golden::command()
+        .or_else(generated::command)
+        .or_else(checkers::command)
+        .or_else(|| sanitize::command(&cases()));
     if let Some(code) = command {
         return code;
     }
@@ -53,5 +57,6 @@ fn cases() -> Vec<Case> {
     cases.extend(golden::cases());
     cases.extend(generated::cases());
     cases.extend(checkers::cases());
+    cases.extend(sanitize::cases());
     cases
 }

@@ -2,7 +2,9 @@
 # Runs this bundle on a machine that has an NVIDIA GPU, bash, and nothing else of ours.
 #
 #   ./run.sh tests    [name...]   the integration tests, all tiers
-#   ./run.sh sanitize [name...]   the GPU tests under compute-sanitizer's four tools
+#   ./run.sh sanitize FOLDER [--seconds N] [--jobs N] [--tool T]...
+#                                 the GPU tests under compute-sanitizer's four tools; goes on from the
+#                                 results that an earlier run has left in FOLDER
 #   ./run.sh examples [name...]   the examples
 #   ./run.sh bench    [args...]   the benchmarks: JSON lines on standard output
 #   ./run.sh generated [N]        N generated programs, 100,000 unless said otherwise, on the GPU and on
@@ -91,75 +93,6 @@ run_tests() {
     finish
 }
 
-# checked TITLE TOOL OPTIONS... -- TEST-OPTIONS...: the tests under a tool of the sanitizer.
-checked() {
-    local title=$1 tool=$2 options=() status summary
-    shift 2
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
-    echo
-    echo "== $title: compute-sanitizer --tool $tool ${options[*]}"
-    rm -f "$work/report.json" "$work/log"
-    # One thread: the tools serialise the launches anyway, and their reports name the test that ran.
-    # Not the generated programs: they are about instructions, `bar.arrive` (see below) among them, and
-    # there are a thousand of them to patch.
-    TEST_REPORT=$work/report.json compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        --check-exit-code no --log-file "$work/log" "${options[@]}" \
-        "$tests" --tier gpu --test-threads 1 --skip generated:: "$@"
-    status=$?
-    cat "$work/log"
-    summary=$(grep -c 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' "$work/log")
-    if [ "$status" -eq 9 ] || [ "$summary" -eq 0 ]; then
-        fail "$title: $tool found errors"
-        # That is told now; the tests' own results are in their report.
-        status=0
-    fi
-    read_report "$work/report.json" "$status" "${required[@]+"${required[@]}"}"
-    if grep -q '"launches":' "$work/report.json" 2>/dev/null; then
-        echo "$title: $(number launches "$(cat "$work/report.json")") launches under the sanitizer"
-    else
-        echo "$title: launches under the sanitizer: not counted"
-    fi
-}
-
-run_sanitize() {
-    local required=()
-    [ $# -eq 0 ] && required=(gpu)
-    if ! command -v compute-sanitizer >/dev/null; then
-        PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-    fi
-    if ! command -v compute-sanitizer >/dev/null; then
-        echo "sanitize: not run: compute-sanitizer is not installed"
-        not_run=5
-        finish
-    fi
-    if ! has_gpu; then
-        echo "sanitize: not run: there is no NVIDIA GPU here"
-        not_run=5
-        finish
-    fi
-    compute-sanitizer --version
-    checked 'tests' memcheck --leak-check full -- --faults skip "$@"
-    # It doesn't follow `bar.arrive`, which a kernel of these goldens is about, and sees races there.
-    checked 'tests' racecheck -- --faults skip --skip golden::block "$@"
-    for tool in initcheck synccheck; do
-        checked 'tests' "$tool" -- --faults skip "$@"
-    done
-    # These make calls fail on purpose, so failed calls are not reported; what a fatal fault leaves
-    # behind cannot be freed, so leaks are not; and the child processes in which kernels fault on
-    # purpose are not followed.
-    echo
-    echo '== the fault tests'
-    "$tests" --tier gpu --faults only --list
-    checked 'fault tests' memcheck --report-api-errors no --target-processes application-only \
-        -- --faults only "$@"
-    echo
-    finish
-}
-
 run_examples() {
     local example name status
     for example in "$here"/examples/*; do
@@ -196,7 +129,7 @@ mode=${1-}
 [ $# -gt 0 ] && shift
 case $mode in
 tests) run_tests "$@" ;;
-sanitize) run_sanitize "$@" ;;
+sanitize) "$tests" --sanitize "${@:-$here/sanitize}" ;;
 examples) run_examples "$@" ;;
 bench) "$here/bin/bench" "$@" ;;
 generated) "$tests" --generated "${@:-100000}" ;;

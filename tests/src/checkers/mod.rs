@@ -16,6 +16,9 @@ use std::process::ExitCode;
 use crate::harness::{Case, Failure};
 use program::Program;
 
+pub(crate) use own::CASES as CASES_OF_ALL_KERNELS;
+pub(crate) use sanitizer::Sanitizer;
+
 /// Does what the command line asks for, if it is something of this module.
 pub(crate) fn command() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);

@@ -8,7 +8,7 @@ use crate::harness::{Failure, Outcome, TestResult, deep, ensure, limited_to, spa
 
 /// Cases of the tier of the software device that take little time, and launch all kernels of geom-kernels and
 /// tape. With `--deep` it is all cases but those that [`run`] leaves out.
-const CASES: [&str; 67] = [
+pub(crate) const CASES: [&str; 67] = [
     "geometry::sort_orders_signed_and_floating_keys",
     "geometry::sort_in_a_graph_gives_the_same_each_time",
     "geometry::sort_takes_parts_of_buffers",

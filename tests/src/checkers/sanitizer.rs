@@ -25,7 +25,7 @@ const TOGETHER: usize = 16;
 const PORTS: (usize, usize) = (50_000, 20);
 
 /// The sanitizer of this machine.
-struct Sanitizer {
+pub(crate) struct Sanitizer {
     path: PathBuf,
     /// What it says of its options: they differ from version to version.
     help: String,
@@ -86,7 +86,7 @@ fn compare(folder: &Path) -> Result<bool, Failure> {
 }
 
 impl Sanitizer {
-    fn find() -> Result<Self, Failure> {
+    pub(crate) fn find() -> Result<Self, Failure> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let listed = std::env::split_paths(&paths).map(|folder| folder.join("compute-sanitizer"));
         let path = listed.chain(PLACES.map(PathBuf::from)).find(|path| path.is_file());
@@ -97,23 +97,30 @@ impl Sanitizer {
         Ok(Self { path, help: help.into_owned() })
     }
 
-    fn version(&self) -> Result<String, Failure> {
+    pub(crate) fn version(&self) -> Result<String, Failure> {
         let output = Command::new(&self.path).arg("--version").stdin(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().find(|line| line.contains("ersion"));
         Ok(line.unwrap_or("a sanitizer without a version").trim().to_owned())
     }
 
+    /// The command with those of the options that this version knows.
+    pub(crate) fn command<'a>(
+        &self,
+        options: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Command {
+        let mut command = Command::new(&self.path);
+        let known = options.into_iter().filter(|(option, _)| self.help.contains(option));
+        known.for_each(|(option, value)| drop(command.args([option, value])));
+        command
+    }
+
     /// What it says of a program.
     fn judge(&self, program: &Program, at: usize, folder: &Path) -> Result<Verdict, Failure> {
-        let mut command = Command::new(&self.path);
         let port = (PORTS.0 + at * PORTS.1).to_string();
-        for (option, value) in options(program.tool).into_iter().chain([("--base-port", &*port)]) {
-            // What a version does not know is left out; what it then says is in the table.
-            if self.help.contains(option) {
-                command.args([option, value]);
-            }
-        }
+        // What a version does not know is left out; what it then says is in the table.
+        let options = options(program.tool).into_iter().chain([("--base-port", &*port)]);
+        let mut command = self.command(options);
         command.arg(std::env::current_exe()?).args([CHILD, program.name, "gpu"]);
         let shown = format!("{command:?}");
         let Outcome { status, stdout, stderr } = limited(command)?;

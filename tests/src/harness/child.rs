@@ -10,7 +10,7 @@ use super::report::{count_launches, launches};
 use super::{Case, Failure, Run, TestDevice, TestResult};
 
 /// How the last line of a child's output begins if its case passed; its launches follow.
-const PASSED: &str = "case passed; launches: ";
+pub(crate) const PASSED: &str = "case passed; launches: ";
 
 /// How a line of a child begins that is for whoever reads the results.
 const TOLD: &str = "told: ";

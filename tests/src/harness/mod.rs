@@ -20,7 +20,7 @@ mod run;
 mod tools;
 
 pub(crate) use case::{Case, Open, Run};
-pub(crate) use child::{Outcome, limited, limited_to, spawn_self, tell};
+pub(crate) use child::{Outcome, PASSED as CHILD_PASSED, limited, limited_to, spawn_self, tell};
 pub(crate) use compiler::{Compiler, compilers};
 pub(crate) use device::{TestDevice, deep, nothing_found};
 pub(crate) use failure::{
