@@ -1,11 +1,9 @@
 //! Tests in processes of their own: this program again, with the case's name.
 
-use std::io::Read;
-use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use super::device::{nothing_found, open};
+use super::process::{Outcome, limited_to};
 use super::report::{count_launches, launches};
 use super::{Case, Failure, Run, TestDevice, TestResult};
 
@@ -20,16 +18,8 @@ pub(crate) fn tell(text: &str) {
     println!("{TOLD}{text}");
 }
 
-/// How long a child may take, in seconds, unless the variable says otherwise.
+/// How long a child may take, in seconds, unless the variable `TEST_CHILD_SECONDS` says otherwise.
 const LIMIT_SECONDS: u64 = 60;
-const LIMIT_VARIABLE: &str = "TEST_CHILD_SECONDS";
-
-/// What a process left behind.
-pub(crate) struct Outcome {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
 
 /// This program again with these arguments.
 pub(crate) fn spawn_self(arguments: &[&str]) -> std::io::Result<Command> {
@@ -41,42 +31,6 @@ pub(crate) fn spawn_self(arguments: &[&str]) -> std::io::Result<Command> {
 /// Runs a command to its end and collects its output; kills it after the time limit.
 pub(crate) fn limited(command: Command) -> Result<Outcome, Failure> {
     limited_to(command, LIMIT_SECONDS)
-}
-
-/// As [`limited`], with a limit of so many seconds, unless the variable says otherwise.
-pub(crate) fn limited_to(mut command: Command, seconds: u64) -> Result<Outcome, Failure> {
-    let asked = std::env::var(LIMIT_VARIABLE).ok().and_then(|text| text.parse().ok());
-    let limit = Duration::from_secs(asked.unwrap_or(seconds));
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    // Read by threads: a child that fills a pipe nobody reads would never end.
-    let collect = |stream: Option<Box<dyn Read + Send>>| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            if let Some(mut stream) = stream {
-                // What was read before a failure is still worth showing.
-                let _ = stream.read_to_end(&mut bytes);
-            }
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    };
-    let stdout = collect(child.stdout.take().map(|pipe| Box::new(pipe) as Box<_>));
-    let stderr = collect(child.stderr.take().map(|pipe| Box::new(pipe) as Box<_>));
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if begin.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            let text = stdout.join().unwrap_or_default() + &stderr.join().unwrap_or_default();
-            return Err(Failure::new(format!("killed after {} s\n{text}", limit.as_secs())));
-        }
-        thread::sleep(Duration::from_millis(5));
-    };
-    let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-    Ok(Outcome { status, stdout, stderr })
 }
 
 /// Runs a case in a child: it must pass, say so, and exit with status 0.

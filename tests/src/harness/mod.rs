@@ -14,13 +14,14 @@ mod device;
 mod failure;
 mod language;
 mod numbers;
+mod process;
 mod report;
 mod rng;
 mod run;
 mod tools;
 
 pub(crate) use case::{Case, Open, Run};
-pub(crate) use child::{Outcome, PASSED as CHILD_PASSED, limited, limited_to, spawn_self, tell};
+pub(crate) use child::{PASSED as CHILD_PASSED, limited, spawn_self, tell};
 pub(crate) use compiler::{Compiler, compilers};
 pub(crate) use device::{TestDevice, deep, nothing_found};
 pub(crate) use failure::{
@@ -28,6 +29,7 @@ pub(crate) use failure::{
 };
 pub(crate) use language::{Language, built, cargo, cc, device_library, python, sources};
 pub(crate) use numbers::{note_numbers, take_numbers};
+pub(crate) use process::{Outcome, limited_to};
 pub(crate) use report::count_launches;
 pub(crate) use rng::Rng;
 pub(crate) use run::main;

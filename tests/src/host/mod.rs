@@ -16,6 +16,7 @@ mod messages;
 mod missing;
 mod order;
 mod scenarios;
+mod soundness;
 mod table;
 mod threads;
 
@@ -36,6 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
         messages::cases(),
         missing::cases(),
         order::cases(),
+        soundness::cases(),
         threads::cases(),
     ];
     modules.into_iter().flatten().collect()
