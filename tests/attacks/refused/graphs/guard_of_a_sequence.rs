@@ -1,0 +1,12 @@
+//! Takes a guard for several enqueues, and leaks it: the context's graph lock would be held for ever.
+//!
+//! - row: nobody waits for the device with that turn taken
+//! - targets: `Stream::sequence`, `DeviceBuffer::allocation`
+//! - must: not compile E0277 "is not an iterator"
+
+use cuda_safe::{Context, DeviceBuffer, Result, Stream};
+
+pub fn attack(context: &Context, stream: &Stream, x: &DeviceBuffer<f32>) -> Result<()> {
+    std::mem::forget(stream.sequence(x.allocation())); //~ refused
+    context.synchronize()
+}

@@ -1,0 +1,21 @@
+//! Calls an `unsafe fn` of `kernels!`, and makes its struct of any module.
+//!
+//! - row: an `unsafe fn` of `kernels!`
+//! - row: `from_module` of `kernels!`
+//! - targets: `kernels!`, `Launch::cover`
+//! - must: not compile E0133 "is unsafe"
+
+use cuda_safe::{DeviceBuffer, Launch, Module, Result, Stream, kernels};
+
+kernels! {
+    pub struct Checked;
+    unsafe in "" {
+        unsafe fn fill(x: &mut [u32], n: u32);
+    }
+}
+
+pub fn attack(k: &Checked, module: &Module, stream: &Stream, x: &mut DeviceBuffer<u32>) -> Result<()> {
+    k.fill(stream, Launch::cover(32, 32), &mut *x, 99)?; //~ refused
+    let _ = Checked::from_module(module); //~ refused
+    stream.synchronize()
+}

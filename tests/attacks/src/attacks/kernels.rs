@@ -1,0 +1,132 @@
+//! Attacks on kernels and modules.
+
+use cuda_safe::{DeviceBuffer, Dim3, Launch, Module, kernels};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i writes element i if i < n.
+    unsafe in r#"
+        extern "C" __global__ void fill(unsigned v, unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = v;
+        }
+    "# {
+        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+    }
+}
+
+/// Launches a safe kernel with more elements than there are, and in two dimensions.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `Launch::cover`, `DeviceBuffer::zeroed`
+/// - must: right
+fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+    for n in [101, 1 << 31, u32::MAX] {
+        lab.refused_because(
+            kernels.fill(&stream, Launch::cover(100, 32), 1, &mut x, n),
+            "n <= x.len()",
+        )?;
+    }
+    for shape in [Dim3 { x: 1, y: 2, z: 1 }, Dim3 { x: 1, y: 1, z: 2 }] {
+        let launched = kernels.fill(&stream, Launch::new(shape, 32), 1, &mut x, 100);
+        ensure!(launched.is_err(), "a launch in {shape:?}");
+        let launched = kernels.fill(&stream, Launch::new(1, shape), 1, &mut x, 100);
+        ensure!(launched.is_err(), "blocks of {shape:?}");
+    }
+    ensure_eq!(x.to_vec(&stream)?, [0; 100]);
+    Ok(())
+}
+
+/// Launches with more threads, blocks or shared memory than the device has.
+///
+/// - row: a launch is within the limits
+/// - targets: `Launch::new`, `Launch::shared`
+/// - must: right
+fn launches_beyond_limits(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+    let launches = [
+        Launch::new(1, 1025),
+        Launch::new(1, 0),
+        Launch::new(u32::MAX, 32),
+        Launch::new(1, 32).shared(u32::MAX),
+        Launch::new(1, 32).shared(1 << 20),
+    ];
+    for launch in launches {
+        let shown = format!("{launch:?}");
+        match kernels.fill(&stream, launch, 1, &mut x, 100) {
+            Ok(()) => return Err(Failure::new(format!("launched: {shown}"))),
+            Err(error) => ensure!(!error.to_string().contains("CUDA_ERROR"), "{shown}: {error}"),
+        }
+    }
+    ensure_eq!(x.to_vec(&stream)?, [0; 100]);
+    Ok(())
+}
+
+/// Loads kernels from a module that has another kernel of the name.
+///
+/// - row: arguments have the number, sizes, classes
+/// - targets: `Module::compile`, `Module::kernel`
+/// - must: error "no_such_kernel"
+fn kernels_that_are_not_there(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let module = Module::compile(&context, r#"extern "C" __global__ void f(int* x) { *x = 1; }"#)?;
+    lab.refused_because(module.kernel("no_such_kernel"), "no_such_kernel")?;
+    lab.refused_because(module.kernel("f\0no_such_kernel").map(drop), "no_such_kernel")
+}
+
+/// Drops a module and everything of it while its kernel is under way, and collects.
+///
+/// - row: code stays loaded while it may run
+/// - targets: `Context::collect`, `Module::compile`
+/// - must: right
+fn module_dropped_in_flight(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    for round in 1..10 {
+        let kernels = Kernels::load(&context)?;
+        let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1 << 14)?;
+        kernels.fill(&stream, Launch::cover(1 << 14, 128), round, &mut x, 1 << 14)?;
+        drop(kernels);
+        context.collect()?;
+        drop(Module::compile(&context, r#"extern "C" __global__ void g(int* x) { *x = 2; }"#)?);
+        ensure!(x.to_vec(&stream)?.iter().all(|x| *x == round), "round {round}");
+    }
+    Ok(())
+}
+
+/// Loads images that are cut short or are none.
+///
+/// - row: bytes that are not an image
+/// - targets: `Module::from_cubin`, `Module::from_fatbin`, `Module::from_ptx`
+/// - must: right
+fn images_that_are_cut_short(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let mut head = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
+    head.resize(64, 0xff);
+    for bytes in [
+        &[][..],
+        &head[..5],
+        &head[..],
+        &[0x50, 0xed, 0x55, 0xba, 0xff, 0xff, 0xff, 0xff],
+        &[0; 4096],
+    ] {
+        lab.refused_because(Module::from_cubin(&context, bytes), "")?;
+        lab.refused_because(Module::from_fatbin(&context, bytes), "")?;
+    }
+    ensure!(Module::from_ptx(&context, ".version 8.0\n.target sm_75\n\0.address_size 64").is_err());
+    Ok(())
+}
+
+list![
+    clauses_that_do_not_hold,
+    launches_beyond_limits,
+    kernels_that_are_not_there,
+    module_dropped_in_flight,
+    images_that_are_cut_short,
+];

@@ -1,0 +1,80 @@
+//! Attacks on transfers of pinned memory.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use cuda_safe::{DeviceBuffer, PinnedBuffer};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+
+/// Forgets and drops transfers in flight, and fills new pinned memory at once.
+///
+/// - row: dropped or forgotten in flight
+/// - row: the host can't touch a pinned buffer
+/// - targets: `DeviceBuffer::upload_pinned`, `PinnedBuffer::from_slice`
+/// - must: right
+/// - variants: dropped, forgotten
+fn transfers_that_nobody_waits_for(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let n = 1 << 16;
+    for round in 1..20u32 {
+        let mut x = DeviceBuffer::<u32>::zeroed(&stream, n)?;
+        let transfer =
+            x.upload_pinned(&stream, PinnedBuffer::from_slice(&context, &vec![round; n])?)?;
+        match lab.variant() {
+            "forgotten" => std::mem::forget(transfer),
+            _ => drop(transfer),
+        }
+        let mut next = PinnedBuffer::<u32>::zeroed(&context, n)?;
+        next.fill(u32::MAX);
+        let seen = x.to_vec(&stream)?;
+        ensure!(seen.iter().all(|seen| *seen == round), "round {round} saw {:?}", &seen[..4]);
+    }
+    Ok(())
+}
+
+struct Panics(AtomicUsize);
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new("the waker panics"));
+    }
+}
+
+/// Awaits transfers with a waker that panics, and then with one that does not.
+///
+/// - row: wakers, which are code of the executor
+/// - targets: `DeviceBuffer::download_pinned`, `Transfer::wait`
+/// - must: right
+fn wakers_that_panic(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let x = DeviceBuffer::from_slice(&stream, &[3u32; 1000])?;
+    let counter = Arc::new(Panics(AtomicUsize::new(0)));
+    let panicking = Waker::from(counter.clone());
+    for _ in 0..5 {
+        let transfer = x.download_pinned(&stream, PinnedBuffer::zeroed(&context, 1000)?)?;
+        let mut transfer = pin!(transfer);
+        let begin = Instant::now();
+        loop {
+            let mut task = TaskContext::from_waker(&panicking);
+            if let std::task::Poll::Ready(done) = transfer.as_mut().poll(&mut task) {
+                ensure_eq!(done?[..], [3u32; 1000]);
+                break;
+            }
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err(Failure::new("the transfer did not end"));
+            }
+            std::thread::yield_now();
+        }
+    }
+    let target = x.download_pinned(&stream, PinnedBuffer::zeroed(&context, 1000)?)?.wait()?;
+    ensure_eq!(target[..], [3u32; 1000]);
+    Ok(())
+}
+
+list![transfers_that_nobody_waits_for, wakers_that_panic];

@@ -1,0 +1,163 @@
+//! What an attack is given: the software device, and what it may not do in safe code.
+
+use std::cell::{Cell, OnceCell};
+use std::fmt::Display;
+use std::process::Command;
+
+use cuda_safe::{Context, DeviceBuffer, Driver, Launch, Stream, kernels};
+
+use super::child::COMMAND;
+use super::{Failure, Must, TestResult, ensure, ensure_eq};
+
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i writes element i of x, and only if i < n.
+    unsafe in r#"
+        extern "C" __global__ void after_the_attack(unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = i + 1;
+        }
+    "# {
+        safe fn after_the_attack(x: &mut [u32], n: u32) where n <= x.len();
+    }
+}
+
+/// The device under attack.
+pub(crate) struct Lab {
+    driver: Driver,
+    contexts: Vec<OnceCell<Context>>,
+    must: Must,
+    refusals: Cell<usize>,
+    variant: String,
+    step: String,
+    name: String,
+}
+
+impl Lab {
+    /// Opens the software device.
+    pub(super) fn new(name: &str, must: Must, variant: &str, step: &str) -> Result<Self, Failure> {
+        let driver = Driver::from_sys(cuda_emu::driver())?;
+        let contexts = (0..driver.device_count()).map(|_| OnceCell::new()).collect();
+        let (variant, step, name) = (variant.to_owned(), step.to_owned(), name.to_owned());
+        Ok(Self { driver, contexts, must, refusals: Cell::new(0), variant, step, name })
+    }
+
+    /// Returns the context of the first device.
+    pub(crate) fn context(&self) -> Result<Context, Failure> {
+        self.context_of(0)
+    }
+
+    /// Returns the context of a device. An attack on more than one declares `variables: CUDA_EMU_DEVICES=2`.
+    pub(crate) fn context_of(&self, ordinal: usize) -> Result<Context, Failure> {
+        let place = self.contexts.get(ordinal);
+        let place = place.ok_or_else(|| Failure::new(format!("there is no device {ordinal}")))?;
+        if let Some(context) = place.get() {
+            return Ok(context.clone());
+        }
+        let context = self.driver.device(ordinal)?.context()?;
+        Ok(place.get_or_init(|| context).clone())
+    }
+
+    /// Returns a new stream of the first device.
+    pub(crate) fn stream(&self) -> Result<Stream, Failure> {
+        Ok(self.context()?.stream()?)
+    }
+
+    /// Returns the variant of the attack that runs.
+    pub(crate) fn variant(&self) -> &str {
+        &self.variant
+    }
+
+    /// Checks that a call was refused, with the text that the attack declares in `must: error "…"`.
+    #[track_caller]
+    pub(crate) fn refused<T, E: Display>(&self, result: Result<T, E>) -> TestResult {
+        match &self.must {
+            Must::Error(text) => self.refused_because(result, text),
+            _ => Err(Failure::new("the attack declares no error: use `refused_because`")),
+        }
+    }
+
+    /// Checks that a call was refused, with this text in the error.
+    ///
+    /// An error code of the driver is no refusal, unless the text names it.
+    #[track_caller]
+    pub(crate) fn refused_because<T, E: Display>(
+        &self,
+        result: Result<T, E>,
+        text: &str,
+    ) -> TestResult {
+        let Err(error) = result else { return Err(Failure::new("the call was not refused")) };
+        let error = error.to_string();
+        if !error.contains(text) {
+            return Err(Failure::new(format!("the error has no `{text}`: {error}")));
+        }
+        if error.contains("CUDA_ERROR_") && !text.contains("CUDA_ERROR_") {
+            return Err(Failure::new(format!("the driver refused it, not the crate: {error}")));
+        }
+        self.refusals.set(self.refusals.get() + 1);
+        Ok(())
+    }
+
+    /// Runs this attack once more, in a process of its own: there, [`step`](Self::step) returns `step`. The caller
+    /// sets folder and variables of the process, and runs it with `limited_to`.
+    pub(crate) fn again(&self, step: &str) -> Result<Command, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([COMMAND, &self.name, &self.variant, step]);
+        Ok(command)
+    }
+
+    /// Returns the step that [`again`](Self::again) was given; empty in the first process.
+    pub(crate) fn step(&self) -> &str {
+        &self.step
+    }
+
+    /// Makes the context of a device current on this thread, or none, as another library may.
+    pub(crate) fn make_current(&self, ordinal: Option<usize>) -> TestResult {
+        let raw = match ordinal {
+            Some(ordinal) => self.context_of(ordinal)?.as_raw(),
+            None => std::ptr::null_mut(),
+        };
+        // SAFETY: the context lives as long as `self`, which keeps a handle to it, or is null.
+        let code = unsafe { self.driver.as_sys().cuCtxSetCurrent(raw) }?;
+        ensure_eq!(code, cuda_safe::sys::CUresult::CUDA_SUCCESS);
+        Ok(())
+    }
+
+    /// What must hold after every attack: each device launches and copies, and no drop met an error but the one
+    /// that is declared.
+    pub(super) fn finish(&self, drops: Option<&str>) -> TestResult {
+        if let Must::Error(text) = &self.must {
+            ensure!(self.refusals.get() > 0, "no call was refused with `{text}`");
+        }
+        let mut met = Vec::new();
+        for ordinal in 0..self.contexts.len() {
+            let context = self.context_of(ordinal)?;
+            context.synchronize()?;
+            let stream = context.stream()?;
+            let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+            Kernels::load(&context)?.after_the_attack(
+                &stream,
+                Launch::cover(1000, 128),
+                &mut x,
+                1000,
+            )?;
+            let seen = x.to_vec(&stream)?;
+            ensure!(
+                seen.iter().copied().eq(1..=1000),
+                "the device is no longer usable: {:?}",
+                &seen[..9]
+            );
+            drop((x, stream));
+            context.collect()?;
+            met.extend(context.take_drop_errors().iter().map(ToString::to_string));
+        }
+        match drops {
+            None => ensure!(met.is_empty(), "drops met errors: {met:?}"),
+            Some(text) => {
+                ensure!(!met.is_empty(), "no drop met an error with `{text}`");
+                ensure!(met.iter().all(|error| error.contains(text)), "drops met others: {met:?}");
+            }
+        }
+        Ok(())
+    }
+}

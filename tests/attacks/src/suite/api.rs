@@ -1,0 +1,281 @@
+//! The safe public functions that return a guard, a view or a handle, found in the sources.
+//!
+//! Such a type has a lifetime parameter, a `Drop`, an `Arc`, or a field of such a type: the list follows from
+//! the sources, so that it can't be incomplete.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{
+    Attribute, FnArg, GenericParam, Generics, ImplItem, Item, ReturnType, Signature, TraitItem,
+    Type, Visibility,
+};
+
+use super::missing;
+use crate::harness::{Attack, Failure, TestResult, ensure, files, workspace};
+
+/// The crates whose functions are attacked.
+const CRATES: [&str; 4] = ["cuda-safe", "tape", "geom-kernels", "nvrtc"];
+
+/// Types that keep or borrow something, but give no access to the device and release nothing.
+const NOT_HANDLES: &[(&str, &str)] = &[
+    ("Error", "a value, shared so that it is cheap to clone"),
+    ("ErrorKind", "part of an error"),
+    ("LaunchRecord", "part of an error"),
+];
+
+/// What the sources declare.
+#[derive(Default)]
+struct Api {
+    types: BTreeMap<String, Declared>,
+    functions: Vec<Function>,
+    /// Names of functions that macros declare, of whatever type.
+    in_macros: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Declared {
+    public: bool,
+    /// Whether it has a lifetime, a `Drop`, or an `Arc` itself.
+    holds: bool,
+    /// The types of its fields.
+    fields: BTreeSet<String>,
+}
+
+struct Function {
+    /// `Type::name`, or the name alone.
+    path: String,
+    callable: bool,
+    /// What its return type names, `Self` being replaced.
+    returns: BTreeSet<String>,
+}
+
+pub(super) fn targets_exist_and_are_used(attacks: &[Attack]) -> TestResult {
+    let api = Api::read()?;
+    for attack in attacks {
+        let words = words(&attack.source)?;
+        for target in &attack.targets {
+            let name = target.rsplit("::").next().unwrap_or(target).trim_end_matches('!');
+            let known = target.ends_with('!')
+                || api.in_macros.contains(name)
+                || api.functions.iter().any(|function| function.path == *target);
+            ensure!(known, "{}: there is no public function `{target}`", attack.name);
+            ensure!(words.contains(name), "{} does not call its target `{target}`", attack.name);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn every_handle_is_attacked(attacks: &[Attack]) -> TestResult {
+    let api = Api::read()?;
+    let handles = api.handles();
+    for expected in ["DeviceSlice", "HostRef", "Transfer", "GraphExec", "Tape", "Adjoint", "Stream"]
+    {
+        ensure!(handles.contains(expected), "{expected} was not found");
+    }
+    for (name, _) in NOT_HANDLES {
+        ensure!(api.types.contains_key(*name), "there is no type {name}");
+    }
+    let targets: BTreeSet<&str> =
+        attacks.iter().flat_map(|attack| &attack.targets).map(String::as_str).collect();
+    let mut left = BTreeSet::new();
+    let mut count = 0;
+    for function in api.functions.iter().filter(|function| function.callable) {
+        if function.returns.is_disjoint(&handles) {
+            continue;
+        }
+        count += 1;
+        if !targets.contains(function.path.as_str()) {
+            left.insert(function.path.clone());
+        }
+    }
+    ensure!(count > 100, "only {count} functions were found");
+    let left: Vec<_> = left.into_iter().collect();
+    missing(&format!("of {count} functions that return handles are not attacked"), &left)
+}
+
+/// The identifiers of a source.
+fn words(source: &str) -> Result<BTreeSet<String>, Failure> {
+    let stream: TokenStream = source.parse().map_err(|error| Failure::new(format!("{error}")))?;
+    let mut words = BTreeSet::new();
+    collect(stream, &mut words);
+    Ok(words)
+}
+
+fn collect(stream: TokenStream, words: &mut BTreeSet<String>) {
+    for tree in stream {
+        match tree {
+            TokenTree::Ident(name) => {
+                words.insert(name.to_string());
+            }
+            TokenTree::Group(group) => collect(group.stream(), words),
+            _ => {}
+        }
+    }
+}
+
+impl Api {
+    fn read() -> Result<Self, Failure> {
+        let mut api = Self::default();
+        for name in CRATES {
+            for file in files(&workspace().join(name).join("src"))? {
+                let is_test = file.components().any(|part| {
+                    let part = part.as_os_str();
+                    part == "tests" || part == "tests.rs"
+                });
+                if is_test {
+                    continue;
+                }
+                let parsed = syn::parse_file(&fs::read_to_string(&file)?)
+                    .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+                api.items(parsed.items);
+            }
+        }
+        Ok(api)
+    }
+
+    fn items(&mut self, items: Vec<Item>) {
+        for item in items {
+            match item {
+                Item::Mod(module) if !is_test(&module.attrs) => {
+                    self.items(module.content.map_or_else(Vec::new, |(_, items)| items));
+                }
+                Item::Struct(item) => {
+                    let fields = item.fields.to_token_stream();
+                    self.declare(&item.ident.to_string(), &item.vis, &item.generics, fields);
+                }
+                Item::Enum(item) => {
+                    // Not the names of variants, which may be those of types.
+                    let fields = item.variants.iter().map(|it| it.fields.to_token_stream()).collect();
+                    self.declare(&item.ident.to_string(), &item.vis, &item.generics, fields);
+                }
+                Item::Fn(item) => self.function(None, &item.vis, &item.attrs, &item.sig),
+                Item::Trait(item) => {
+                    let owner = item.ident.to_string();
+                    for function in item.items {
+                        if let TraitItem::Fn(function) = function {
+                            self.function(Some(&owner), &item.vis, &function.attrs, &function.sig);
+                        }
+                    }
+                }
+                Item::Impl(item) => {
+                    let Some(owner) = name_of(&item.self_ty) else { continue };
+                    if let Some((_, path, _)) = &item.trait_ {
+                        if path.is_ident("Drop") {
+                            self.types.entry(owner).or_default().holds = true;
+                        }
+                        continue;
+                    }
+                    for function in item.items {
+                        if let ImplItem::Fn(function) = function {
+                            self.function(
+                                Some(&owner),
+                                &function.vis,
+                                &function.attrs,
+                                &function.sig,
+                            );
+                        }
+                    }
+                }
+                Item::Macro(item) => self.in_macro(item.mac.tokens),
+                _ => {}
+            }
+        }
+    }
+
+    fn declare(&mut self, name: &str, vis: &Visibility, generics: &Generics, fields: TokenStream) {
+        let mut named = BTreeSet::new();
+        collect(fields, &mut named);
+        let borrows = generics.params.iter().any(|p| matches!(p, GenericParam::Lifetime(_)));
+        let declared = self.types.entry(name.to_owned()).or_default();
+        declared.public |= matches!(vis, Visibility::Public(_));
+        declared.holds |= borrows || named.contains("Arc");
+        declared.fields.extend(named);
+    }
+
+    fn function(
+        &mut self,
+        owner: Option<&str>,
+        vis: &Visibility,
+        attrs: &[Attribute],
+        sig: &Signature,
+    ) {
+        if !matches!(vis, Visibility::Public(_)) || is_test(attrs) {
+            return;
+        }
+        let name = sig.ident.to_string();
+        let path = owner.map_or_else(|| name.clone(), |owner| format!("{owner}::{name}"));
+        let hidden = attrs.iter().any(|attribute| {
+            attribute.path().is_ident("doc")
+                && attribute.to_token_stream().to_string().contains("hidden")
+        });
+        let mut returns = BTreeSet::new();
+        // A builder that returns itself gives nothing new.
+        let by_value =
+            matches!(sig.inputs.first(), Some(FnArg::Receiver(it)) if it.reference.is_none());
+        if let ReturnType::Type(_, returned) = &sig.output
+            && !(by_value && name_of(returned).as_deref() == Some("Self"))
+        {
+            collect(returned.to_token_stream(), &mut returns);
+            if returns.remove("Self")
+                && let Some(owner) = owner
+            {
+                returns.insert(owner.to_owned());
+            }
+        }
+        let callable = sig.unsafety.is_none() && !hidden;
+        self.functions.push(Function { path, callable, returns });
+    }
+
+    /// Notes the names of functions that a macro declares.
+    fn in_macro(&mut self, stream: TokenStream) {
+        let trees: Vec<TokenTree> = stream.into_iter().collect();
+        for (index, tree) in trees.iter().enumerate() {
+            match tree {
+                TokenTree::Group(group) => self.in_macro(group.stream()),
+                TokenTree::Ident(word) if word == "fn" => {
+                    if let Some(TokenTree::Ident(name)) = trees.get(index + 1) {
+                        self.in_macros.insert(name.to_string());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The public types that are guards, views or handles.
+    fn handles(&self) -> BTreeSet<String> {
+        let excepted = |name: &str| NOT_HANDLES.iter().any(|(known, _)| *known == name);
+        let mut holding: BTreeSet<&str> = BTreeSet::new();
+        loop {
+            let before = holding.len();
+            for (name, declared) in self.types.iter().filter(|(name, _)| !excepted(name)) {
+                let inside = declared.fields.iter().any(|field| holding.contains(field.as_str()));
+                if declared.holds || inside {
+                    holding.insert(name);
+                }
+            }
+            if holding.len() == before {
+                break;
+            }
+        }
+        let is_public = |name: &&str| self.types.get(*name).is_some_and(|declared| declared.public);
+        holding.into_iter().filter(is_public).map(str::to_owned).collect()
+    }
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().contains("test")
+    })
+}
+
+/// The last name of a type's path.
+fn name_of(of: &Type) -> Option<String> {
+    match of {
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! The rows of docs/soundness.md. An attack names a row by its first words.
+
+use std::fs;
+
+use super::missing;
+use crate::harness::{Attack, Failure, TestResult, ensure, workspace};
+
+/// Rows that no safe program can attack, by their first words, and why.
+const NOT_ATTACKABLE: &[(&str, &str)] = &[];
+
+/// A row of a table.
+pub(super) struct Row {
+    /// The first cell: the guarantee, or what is unsafe.
+    pub(super) guarantee: String,
+    pub(super) cells: Vec<String>,
+}
+
+/// The rows of all tables, without heads.
+pub(super) fn rows() -> Result<Vec<Row>, Failure> {
+    let text = fs::read_to_string(workspace().join("docs/soundness.md"))?;
+    let mut rows = Vec::new();
+    let mut before = "";
+    for line in text.lines() {
+        let is_row = |line: &str| line.starts_with('|');
+        let is_rule = |line: &str| is_row(line) && line.chars().all(|c| "|-: ".contains(c));
+        // A head is the line before a rule.
+        if is_row(before) && !is_rule(before) && !is_rule(line) {
+            rows.push(row(before));
+        }
+        before = line;
+    }
+    if before.starts_with('|') {
+        rows.push(row(before));
+    }
+    ensure!(rows.len() > 40, "only {} rows were found", rows.len());
+    Ok(rows)
+}
+
+fn row(line: &str) -> Row {
+    let cells: Vec<String> =
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    Row { guarantee: cells[0].clone(), cells }
+}
+
+/// Each row that an attack names begins so, and no other one does.
+pub(super) fn rows_exist(attacks: &[Attack]) -> TestResult {
+    let rows = rows()?;
+    let named =
+        attacks.iter().flat_map(|attack| attack.rows.iter().map(|row| (&*attack.name, &**row)));
+    let named = named.chain(NOT_ATTACKABLE.iter().map(|(row, _)| ("the list of exceptions", *row)));
+    for (by, row) in named {
+        let count = rows.iter().filter(|known| known.guarantee.starts_with(row)).count();
+        ensure!(count == 1, "{by}: {count} rows of docs/soundness.md begin with `{row}`");
+    }
+    Ok(())
+}
+
+pub(super) fn every_row_is_attacked(attacks: &[Attack]) -> TestResult {
+    let attacked = |row: &Row| {
+        let named = attacks.iter().flat_map(|attack| &attack.rows).map(String::as_str);
+        let named = named.chain(NOT_ATTACKABLE.iter().map(|(row, _)| *row));
+        named.into_iter().any(|named| row.guarantee.starts_with(named))
+    };
+    let rows = rows()?;
+    let left: Vec<_> = rows.iter().filter(|row| !attacked(row)).collect();
+    let left: Vec<_> = left.into_iter().map(|row| row.guarantee.clone()).collect();
+    missing("rows of docs/soundness.md are not attacked", &left)
+}
