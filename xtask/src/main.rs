@@ -6,6 +6,7 @@ mod ci;
 mod demo;
 mod fuzz;
 mod machine;
+mod mutants;
 mod process;
 mod setup;
 mod tally;
@@ -46,6 +47,10 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             println!("{tally}");
             Ok(tally.failed == 0)
         }
+        Some(("mutants", given)) => mutants::mutants(&mutants::Request {
+            names: strings(given, "name"),
+            quick: given.get_flag("quick"),
+        }),
         Some(("ci", _)) => Ok(ci::ci()),
         Some(("bench", given)) => {
             let mut bench = process::cargo();
@@ -132,6 +137,21 @@ fn command_line() -> Command {
                 .about("Run all tests that can run on this machine")
                 .arg(deep)
                 .arg(filter),
+        )
+        .subcommand(
+            Command::new("mutants")
+                .about("Take guarantees away, and check that the attack suite notices")
+                .arg(
+                    Arg::new("name")
+                        .num_args(0..)
+                        .help("Only mutants whose names begin so [default: all]"),
+                )
+                .arg(
+                    Arg::new("quick")
+                        .long("quick")
+                        .action(ArgAction::SetTrue)
+                        .help("Run only the attacks that a mutant names"),
+                ),
         )
         .subcommand(Command::new("ci").about("All checks, then all tests"))
         .subcommand(
