@@ -240,6 +240,26 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Forgets a prepared sequence in another thread, and launches a graph that uses its memory.
+///
+/// - row: nothing slips in between
+/// - targets: `Stream::sequence`, `GraphExec::launch`
+/// - must: right
+fn forgotten_sequence(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let shared = DeviceBuffer::from_slice(&stream, &[3.0f32; 100])?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 100)?;
+    let state = &mut out;
+    let mut graph = context.capture(state, |s, out| out.copy_from(s, &shared))?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::mem::forget(stream.sequence([shared.allocation()])));
+    });
+    graph.launch(&stream)?;
+    drop(graph);
+    ensure_eq!(out.to_vec(&stream)?, [3.0; 100]);
+    Ok(())
+}
+
 list![
     priority_inside_an_update,
     recording_sent_to_a_thread,
@@ -247,4 +267,5 @@ list![
     state_given_up_before_a_launch,
     subscriber_launches_between_launches,
     nodes_of_other_graphs,
+    forgotten_sequence,
 ];

@@ -148,7 +148,8 @@ impl Api {
                 }
                 Item::Enum(item) => {
                     // Not the names of variants, which may be those of types.
-                    let fields = item.variants.iter().map(|it| it.fields.to_token_stream()).collect();
+                    let fields =
+                        item.variants.iter().map(|it| it.fields.to_token_stream()).collect();
                     self.declare(&item.ident.to_string(), &item.vis, &item.generics, fields);
                 }
                 Item::Fn(item) => self.function(None, &item.vis, &item.attrs, &item.sig),
