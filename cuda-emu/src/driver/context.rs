@@ -265,7 +265,11 @@ functions! {
         if primary.context == 0 {
             primary.context = state.make_context(process, ordinal, primary.flags, true);
         } else if !state.objects.contexts.get(primary.context)?.active {
-            state.objects.contexts.get_mut(primary.context)?.active = true;
+            // The handle is the same as before, the context another one: an id names one context
+            // for the life of the process.
+            let id = state.objects.fresh_id();
+            let context = state.objects.contexts.get_mut(primary.context)?;
+            (context.active, context.id) = (true, id);
             state.add_legacy(primary.context);
         }
         put(context, handle(primary.context))?;

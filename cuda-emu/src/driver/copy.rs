@@ -7,8 +7,9 @@ use cuda_sys::{CUcontext, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream};
 
 use super::call::{Answer, functions, process};
 use super::objects::number;
-use super::process::Process;
+use super::process::{Process, State};
 use super::work::{Copy, Source, Work, host};
+use crate::space::Kind;
 
 /// What a call says of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,46 @@ fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
     bytes.into()
 }
 
+impl State {
+    /// Fails if a context of another device is current on this thread, and one side of the copy is
+    /// memory of a pool to which that device has no access.
+    ///
+    /// So does the driver for copies in a stream's order, whatever device the stream belongs to
+    /// (two H200s, driver 580). It takes them with no context current, and it takes launches,
+    /// memsets and frees, and copies that name the contexts.
+    fn reached_by_current(&self, process: &Process, copy: &Copy) -> Answer {
+        let Ok((_, device)) = self.current_device() else { return Ok(()) };
+        let from = if let Source::At(start, _) = copy.from { Some(start) } else { None };
+        for address in from.into_iter().chain([copy.to]) {
+            let Some(region) = process.space.find_known(address) else { continue };
+            let known = self.objects.allocations.get(&region.start);
+            let Some(known) = known.filter(|known| known.kind == Kind::Pool) else { continue };
+            let pool = self.objects.pools.get(known.pool);
+            let access = pool.ok().and_then(|pool| pool.access.get(&device).copied());
+            if region.device != device && access.unwrap_or(0) == 0 {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Makes a copy, or enqueues it on a stream if there is one.
-pub(super) fn copy(mut copy: Copy, from: Side, to: Side, stream: Option<CUstream>) -> Answer {
+pub(super) fn copy(copy: Copy, from: Side, to: Side, stream: Option<CUstream>) -> Answer {
+    if stream.is_some() && !copy.is_empty() {
+        let process = process()?;
+        process.lock().reached_by_current(process, &copy)?;
+    }
+    copy_between(copy, from, to, stream)
+}
+
+/// As [`copy`], for calls that name the contexts: what is current does not matter.
+pub(super) fn copy_between(
+    mut copy: Copy,
+    from: Side,
+    to: Side,
+    stream: Option<CUstream>,
+) -> Answer {
     let process = process()?;
     let mut state = process.lock();
     let number = match stream {
@@ -180,14 +219,14 @@ functions! {
         bytes: usize
     ) {
         contexts(to_context, from_context)?;
-        on_device(to, from, bytes, None)
+        copy_between(row(from, to, bytes), Side::Device, Side::Device, None)
     }
     Device fn cuMemcpyPeerAsync(
         to: CUdeviceptr, to_context: CUcontext, from: CUdeviceptr, from_context: CUcontext,
         bytes: usize, stream: CUstream
     ) {
         contexts(to_context, from_context)?;
-        on_device(to, from, bytes, Some(stream))
+        copy_between(row(from, to, bytes), Side::Device, Side::Device, Some(stream))
     }
     Device fn cuMemcpyBatchAsync_v2(
         to: *mut CUdeviceptr, from: *mut CUdeviceptr, bytes: *mut usize, count: usize,

@@ -5,7 +5,7 @@ use cuda_sys::{
 };
 
 use super::call::{Answer, functions};
-use super::copy::{Side, copy};
+use super::copy::{Side, copy, copy_between};
 use super::work::{Copy, Source};
 
 /// Where one side of a copy begins: memory type, addresses, and the offset in it.
@@ -164,7 +164,7 @@ unsafe fn peer(what: *const CUDA_MEMCPY3D_PEER, stream: Option<CUstream>) -> Ans
     };
     // SAFETY: a local description.
     let (work, from, to) = unsafe { cuboid(&raw const same) }?;
-    copy(work, from, to, stream)
+    copy_between(work, from, to, stream)
 }
 
 functions! {
