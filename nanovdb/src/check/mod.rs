@@ -143,7 +143,10 @@ fn check_shape(bytes: &[u8], layout: &NodeLayout) -> Result<Shape> {
             return Err(flaw(format!("an offset of {offset} bytes is not in the grid")).into());
         };
         if first % ALIGNMENT != 0 {
-            return Err(flaw(format!("an offset of {offset} bytes is not aligned")).into());
+            let what = format!(
+                "an offset of {offset} bytes leads to byte {first}, not to a multiple of {ALIGNMENT}"
+            );
+            return Err(flaw(what).into());
         }
         shape.first[n] = first;
         let (count, size) = match level {

@@ -241,7 +241,10 @@ fn members(param: &Param, size: usize) -> Result<Members, String> {
             return Err(format!("two numbers {offset} bytes into it"));
         }
         if offset % element.size != 0 {
-            return Err(format!("a number {offset} bytes into it is not aligned"));
+            return Err(format!(
+                "a number {offset} bytes into it is not aligned: it must be at a multiple of {}",
+                element.size
+            ));
         }
         *place = u32::try_from(*offset).unwrap_or(0) | double;
         members.count += 1;
