@@ -9,7 +9,7 @@ use cuda_sys::{CUdevice, CUresult, MissingSymbol};
 
 use crate::context::ContextInner;
 use crate::device::Device;
-use crate::error::{Error, LaunchRecord, Result, is_fatal_code, is_gone_code};
+use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
 use crate::generation::Watch;
 use crate::trace::event;
 
@@ -38,7 +38,7 @@ pub(crate) struct DeviceState {
     fatal: OnceLock<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
     pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
-    /// Whether the primary context is retained; see `generation.rs`.
+    /// Who needs the primary context to stay; see `generation.rs`.
     pub(crate) watch: Watch,
     /// What took this one's place after somebody else destroyed the primary context.
     pub(crate) next: OnceLock<&'static DeviceState>,
@@ -289,9 +289,21 @@ impl DeviceState {
                 let first = self.fatal.get().is_none();
                 self.lose(if first { reported(error) } else { error })
             }
-            Ok(code) if is_gone_code(code) => self.lose(reported(Error::driver(call, code))),
+            Ok(code) if is_context_code(code) => {
+                if self.is_sound() {
+                    return reported(Error::driver(call, code).with_hint(
+                        "the device's primary context is unharmed: the call met another one, such \
+                         as a destroyed one that is current on this thread, or an adopted one that \
+                         its owner destroyed",
+                    ));
+                }
+                self.lose(reported(Error::gone(call, code)))
+            }
+            Ok(code @ CUresult::CUDA_ERROR_DEINITIALIZED) => {
+                self.lose(reported(Error::driver(call, code)))
+            }
             Ok(code) if self.is_stale(code) => {
-                let gone = Error::driver(call, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+                let gone = Error::gone(call, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
                 self.lose(reported(gone))
             }
             Ok(code) => reported(Error::driver(call, code)),

@@ -22,6 +22,8 @@ struct Inner {
     asked: Option<String>,
     hint: Option<Cow<'static, str>>,
     asynchronous: bool,
+    /// Whether the context was found to be gone, and all handles in it with it.
+    gone: bool,
     launches: Vec<LaunchRecord>,
 }
 
@@ -97,6 +99,7 @@ impl Error {
             asked: None,
             hint: None,
             asynchronous: false,
+            gone: false,
             launches: Vec::new(),
         }))
     }
@@ -107,6 +110,17 @@ impl Error {
             inner.asynchronous = is_fatal_code(code);
             inner.hint = hint_for(code);
         })
+    }
+
+    /// The error of a call that found the context gone. `driver` with the same code is an error of
+    /// the call alone.
+    #[cold]
+    pub(crate) fn gone(call: &'static str, code: CUresult) -> Self {
+        Self::driver(call, code).edit(|inner| inner.gone = true).with_hint(
+            "another library has reset the device's primary context (cudaDeviceReset, \
+                 cuDevicePrimaryCtxReset), or released it once too often; a new Context starts \
+                 afresh",
+        )
     }
 
     /// An error of kind [`ErrorKind::Invalid`]: for crates on top of this one, which check what they are
@@ -163,6 +177,7 @@ impl Error {
                 asked: inner.asked.clone(),
                 hint: inner.hint.clone(),
                 asynchronous: inner.asynchronous,
+                gone: inner.gone,
                 launches: inner.launches.clone(),
             });
         }
@@ -232,13 +247,19 @@ impl Error {
         &self.0.launches
     }
 
-    /// Whether everything is lost: every later call on the device answers this error. If only the
-    /// context is gone, since somebody else reset it (`CUDA_ERROR_CONTEXT_IS_DESTROYED` and
-    /// `CUDA_ERROR_INVALID_CONTEXT`), a new [`Context::new`](crate::Context::new) starts afresh.
+    /// Whether everything is lost: every later call on the device returns this error.
+    ///
+    /// If only the context is gone, because somebody else reset it, a new
+    /// [`Context::new`](crate::Context::new) starts afresh. `CUDA_ERROR_INVALID_CONTEXT` and
+    /// `CUDA_ERROR_CONTEXT_IS_DESTROYED` alone do not say that: after them the crate asks the driver
+    /// whether the primary context is still the one that it retained. If it is, the error belongs to
+    /// that call alone and is not fatal.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Driver(code) => is_fatal_code(code) || is_gone_code(code),
+            ErrorKind::Driver(code) => {
+                self.0.gone || is_fatal_code(code) || code == CUresult::CUDA_ERROR_DEINITIALIZED
+            }
             ErrorKind::Forked => true,
             _ => false,
         }
@@ -266,15 +287,10 @@ pub(crate) fn is_fatal_code(code: CUresult) -> bool {
     )
 }
 
-/// Codes that say that the context and all handles in it are gone. Calls of this crate always name
-/// a context that it holds, so no mistake of a caller gets these answers.
-pub(crate) fn is_gone_code(code: CUresult) -> bool {
-    matches!(
-        code,
-        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUresult::CUDA_ERROR_INVALID_CONTEXT
-            | CUresult::CUDA_ERROR_DEINITIALIZED
-    )
+/// Codes that say that a context is not valid: ours, or another one that the call met, such as a
+/// destroyed one that is current on the calling thread.
+pub(crate) fn is_context_code(code: CUresult) -> bool {
+    matches!(code, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED | CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }
 
 fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
@@ -291,10 +307,6 @@ fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
         }
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS => {
             "run under compute-sanitizer to see which thread accessed which address"
-        }
-        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED | CUresult::CUDA_ERROR_INVALID_CONTEXT => {
-            "another library has reset the device's primary context (cudaDeviceReset, \
-             cuDevicePrimaryCtxReset), or released it once too often; a new Context starts afresh"
         }
         CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
             "the image has no code for this device: compile for its architecture, or keep PTX"

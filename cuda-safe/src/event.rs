@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_sys::{CUevent, CUevent_flags, CUresult};
 
-use crate::context::{Context, ContextInner};
+use crate::consume::ConsumeError;
+use crate::context::{Context, ContextInner, Counted};
 use crate::error::{Error, Result};
 use crate::memory::Enqueuing;
 use crate::stream::{Stream, StreamInner, outside_capture};
@@ -56,7 +57,7 @@ impl Event {
             let result = unsafe { context.state.sys.cuEventCreate(&raw mut raw, flags) };
             context.answer("cuEventCreate", result)
         })?;
-        Ok(Self { context: context.clone(), raw, timing, captured: Mutex::new(0) })
+        Ok(Self::wrap(context.clone(), raw, timing))
     }
 
     /// Adopts an event: it is destroyed when this is dropped.
@@ -67,7 +68,11 @@ impl Event {
     /// `raw` must be an event of `context` that nobody else destroys.
     #[must_use]
     pub unsafe fn from_raw(context: &Context, raw: CUevent, timing: bool) -> Self {
-        let context = context.inner().clone();
+        Self::wrap(context.inner().clone(), raw, timing)
+    }
+
+    fn wrap(context: Arc<ContextInner>, raw: CUevent, timing: bool) -> Self {
+        context.census.add(Counted::Event);
         Self { context, raw, timing, captured: Mutex::new(0) }
     }
 
@@ -85,6 +90,7 @@ impl Event {
     #[must_use]
     pub fn into_raw(self) -> CUevent {
         let this = std::mem::ManuallyDrop::new(self);
+        this.context.census.remove(Counted::Event);
         // SAFETY: `this` is never used or dropped again, so the Arc is dropped exactly once.
         drop(unsafe { std::ptr::read(&raw const this.context) });
         this.raw
@@ -192,12 +198,12 @@ impl Event {
     /// [`Context::take_drop_errors`]. Does not wait.
     ///
     /// # Errors
-    /// The event comes back with what the driver answered.
+    /// The error holds the event and what the driver returned.
     #[doc(alias = "cuEventDestroy")]
-    pub fn close(mut self) -> Result<(), (Self, Error)> {
+    pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         match self.destroy() {
             Ok(()) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(ConsumeError::new(self, error)),
         }
     }
 
@@ -218,6 +224,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
+        self.context.census.remove(Counted::Event);
         if !self.context.state.is_usable() {
             return;
         }

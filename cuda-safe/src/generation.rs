@@ -2,10 +2,24 @@
 //! `cudaDeviceReset` does, or by releasing it more often than they retained it.
 //!
 //! All our handles are stale then, and what the driver does with a stale handle is not defined. So
-//! the first answer that tells is taken as the end of the device's *generation*: from then on calls
-//! answer that error without asking the driver, and drops are quiet. The next
-//! [`Context::new`](crate::Context::new) begins a new generation with a context retained anew;
-//! handles of the old one stay dead, so nothing of it can reach the new one.
+//! the device's *generation* is over: from then on calls return that error without calling the
+//! driver, and drops are quiet. The next [`Context::new`](crate::Context::new) begins a new
+//! generation with a context retained anew; handles of the old one stay dead, so nothing of it can
+//! reach the new one.
+//!
+//! A return code alone does not end a generation. `CUDA_ERROR_INVALID_CONTEXT` and
+//! `CUDA_ERROR_CONTEXT_IS_DESTROYED` may be about another context, such as a destroyed one that is
+//! current on the calling thread, and stale handles also give `CUDA_ERROR_INVALID_HANDLE` or
+//! `CUDA_ERROR_INVALID_VALUE`, which may be the caller's mistake. After such a code [`Verdict`]
+//! says what became of the primary context, by calls that are given no handle of ours:
+//!
+//! 1. `cuDevicePrimaryCtxGetState`. Not active: it is gone.
+//! 2. Active: it is ours, or somebody has retained it anew after a reset. The handles of the two
+//!    may be equal, but the driver never uses the id of a context (`cuCtxGetId`) again. So the
+//!    context is retained once more, which gives its handle, valid while it is retained; the id is
+//!    read, and the retain is given back. Retaining an active context only counts. If another
+//!    thread destroys it in between, the retain makes a new one, whose id is another: the verdict
+//!    is right.
 //!
 //! Nothing can be done for what others take away while it is in use: managed memory goes with the
 //! context, so whoever resets it must see to it that nobody looks at any. Pinned memory stays: its
@@ -14,27 +28,69 @@
 //! The old generation's retain is not given back: whether it still counts can't be known, and a
 //! release too many would do to others what they did to us.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cuda_sys::CUresult;
+use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 use crate::driver::DeviceState;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_fatal_code};
 
-/// Whether we retain the primary context, so that it has to be alive.
+/// Who needs the primary context to stay: the retain that [`Context::new`](crate::Context::new)
+/// makes, and adopted contexts that turned out to be the primary one.
 #[derive(Default)]
-pub(crate) struct Watch(AtomicBool);
+pub(crate) struct Watch(Mutex<Watched>);
+
+#[derive(Default, Clone, Copy)]
+struct Watched {
+    users: usize,
+    /// The id of the context, or `None` before 12.0.
+    id: Option<u64>,
+}
 
 impl Watch {
-    /// Called with the lock of `primary` held, when the context has been retained.
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Release);
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called with the same lock held, when it has been released.
-    pub(crate) fn end(&self) {
-        self.0.store(false, Ordering::Release);
+    /// Adds a user of the context with this id.
+    pub(crate) fn begin(&self, id: Option<u64>) {
+        let mut watched = self.lock();
+        watched.users += 1;
+        watched.id = id;
     }
+
+    /// Removes a user.
+    pub(crate) fn end(&self) {
+        let mut watched = self.lock();
+        watched.users = watched.users.saturating_sub(1);
+    }
+}
+
+/// An adopted context that is the primary one, watched until this is dropped.
+pub(crate) struct Watching(&'static DeviceState);
+
+impl Watching {
+    pub(crate) fn new(state: &'static DeviceState, id: Option<u64>) -> Self {
+        state.watch.begin(id);
+        Self(state)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.watch.end();
+    }
+}
+
+/// What became of the primary context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It is the one that we hold; or we hold none.
+    Ours,
+    /// It was destroyed, and perhaps retained anew by somebody else.
+    Gone,
+    /// It is active, and the driver has no ids.
+    Unknown,
 }
 
 impl DeviceState {
@@ -60,39 +116,116 @@ impl DeviceState {
     /// Ends the generation if somebody else has destroyed its context and no call has met that yet.
     ///
     /// # Errors
-    /// The driver does not tell.
+    /// What the driver returned when it was asked.
     pub(crate) fn look_after_primary(&self) -> Result<()> {
-        if self.is_usable() && self.primary_is_gone()? {
+        if self.is_usable() && self.verdict()? == Verdict::Gone {
             let code = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
-            self.lose(Error::driver("cuDevicePrimaryCtxGetState", code));
+            self.lose(Error::gone("cuDevicePrimaryCtxGetState", code));
         }
         Ok(())
     }
 
-    /// Whether this answer, which may be the caller's mistake, is due to stale handles.
+    /// Whether this code, which may be the caller's mistake, is due to stale handles.
     #[cold]
     pub(crate) fn is_stale(&self, code: CUresult) -> bool {
         matches!(code, CUresult::CUDA_ERROR_INVALID_HANDLE | CUresult::CUDA_ERROR_INVALID_VALUE)
-            // If the driver does not tell, the answer is what the caller hears of.
-            && matches!(self.primary_is_gone(), Ok(true))
+            // If the driver can't be asked, the code is what the caller hears of.
+            && matches!(self.verdict(), Ok(Verdict::Gone))
     }
 
-    /// Asks whether somebody else has destroyed the primary context that we retain, by a call that
-    /// needs no handle. If they have retained it anew since, this doesn't tell.
+    /// Whether the primary context is known to be the one that we hold, so that a code that calls a
+    /// context invalid belongs to one call. If that can't be known, it isn't.
     #[cold]
-    fn primary_is_gone(&self) -> Result<bool> {
-        if !self.watch.0.load(Ordering::Acquire) {
-            return Ok(false);
+    pub(crate) fn is_sound(&self) -> bool {
+        matches!(self.verdict(), Ok(Verdict::Ours))
+    }
+
+    /// Finds out what became of the primary context, without a handle of ours.
+    #[cold]
+    fn verdict(&self) -> Result<Verdict> {
+        let watched = *self.watch.lock();
+        if watched.users == 0 {
+            return Ok(Verdict::Ours);
         }
+        if !self.primary_is_active()? {
+            return Ok(Verdict::Gone);
+        }
+        let Some(ours) = watched.id else { return Ok(Verdict::Unknown) };
+        Ok(match self.with_active_primary(|_, id| id)? {
+            Some(id) if id == ours => Verdict::Ours,
+            Some(_) => Verdict::Gone,
+            None => Verdict::Unknown,
+        })
+    }
+
+    /// If `raw` is the primary context: its id, as far as there are ids.
+    ///
+    /// # Errors
+    /// What the driver returned when it was asked.
+    pub(crate) fn is_primary(&self, raw: CUcontext) -> Result<Option<Option<u64>>> {
+        if !self.primary_is_active()? {
+            return Ok(None);
+        }
+        // Both are alive, so equal handles name one context.
+        self.with_active_primary(|primary, id| (primary == raw).then_some(id))
+    }
+
+    fn primary_is_active(&self) -> Result<bool> {
         let (mut flags, mut active) = (0, 1);
         // SAFETY: both are valid places for an int, and the device comes from the driver.
         let asked = unsafe {
             self.sys.cuDevicePrimaryCtxGetState(self.raw, &raw mut flags, &raw mut active)
         };
-        // Not by `answer`, which may come here.
-        match asked {
-            Ok(CUresult::CUDA_SUCCESS) => Ok(active == 0),
-            Ok(code) => Err(Error::driver("cuDevicePrimaryCtxGetState", code)),
+        self.asked("cuDevicePrimaryCtxGetState", asked)?;
+        Ok(active != 0)
+    }
+
+    /// Retains the primary context, which is active, for the time of `read`.
+    fn with_active_primary<R>(&self, read: impl FnOnce(CUcontext, Option<u64>) -> R) -> Result<R> {
+        let mut primary = std::ptr::null_mut();
+        // SAFETY: `primary` is a valid place for a handle, and the device comes from the driver.
+        let asked = unsafe { self.sys.cuDevicePrimaryCtxRetain(&raw mut primary, self.raw) };
+        self.asked("cuDevicePrimaryCtxRetain", asked)?;
+        // SAFETY: the context is retained until the release below.
+        let id = unsafe { self.id_of(primary) };
+        // After a fatal code the driver is not called any more.
+        self.usable()?;
+        // SAFETY: gives back the retain made above.
+        let asked = unsafe { self.sys.cuDevicePrimaryCtxRelease_v2(self.raw) };
+        let released = self.asked("cuDevicePrimaryCtxRelease", asked);
+        let id = id?;
+        released?;
+        Ok(read(primary, id))
+    }
+
+    /// The id of a context, which the driver never gives to another one; `None` before 12.0.
+    ///
+    /// # Errors
+    /// What the driver returned.
+    ///
+    /// # Safety
+    /// `context` must be alive.
+    pub(crate) unsafe fn id_of(&self, context: CUcontext) -> Result<Option<u64>> {
+        let mut id = 0;
+        // SAFETY: the caller's promise, and `id` is a valid place for the number.
+        let asked = unsafe { self.sys.cuCtxGetId(context, &raw mut id) };
+        if asked.is_err() {
+            return Ok(None);
+        }
+        self.asked("cuCtxGetId", asked)?;
+        Ok(Some(id))
+    }
+
+    /// Turns what the driver returned into a result. Not by `answer`, which may come here.
+    fn asked(
+        &self,
+        call: &'static str,
+        result: std::result::Result<CUresult, MissingSymbol>,
+    ) -> Result<()> {
+        match result {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+            Ok(code) if is_fatal_code(code) => Err(self.lose(Error::driver(call, code))),
+            Ok(code) => Err(Error::driver(call, code)),
             Err(missing) => Err(missing.into()),
         }
     }

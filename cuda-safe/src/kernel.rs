@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
+use crate::consume::ConsumeError;
+use crate::context::list;
 use crate::error::{Error, Result};
 use crate::launch::{
     ArgType, Begin, BeginAny, Class, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
@@ -88,6 +90,7 @@ impl Kernel {
         signature: Option<&ptx::Signature>,
     ) -> Result<Self> {
         let (number, name) = names::intern(name);
+        module.kernel_made();
         let mut inner = KernelInner {
             raw,
             module: module.clone(),
@@ -302,17 +305,18 @@ impl Kernel {
     /// has work to do.
     ///
     /// # Errors
-    /// The kernel comes back with the reason: other handles to it, or to its module, are alive, or
-    /// the driver answered an error.
-    pub fn close(mut self) -> Result<(), (Self, Error)> {
+    /// The error holds the kernel and names the reason: what of it or its module is alive, by kind
+    /// and number, or what the driver returned.
+    pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         let unloaded = match Arc::get_mut(&mut self.inner) {
-            Some(inner) => ModuleInner::unload(&mut inner.module),
-            None => Err(Error::invalid(format!(
-                "the kernel is still in use: {} other handles to it are alive",
-                Arc::strong_count(&self.inner).saturating_sub(1)
-            ))),
+            Some(inner) => ModuleInner::unload(&mut inner.module, 1),
+            None => {
+                let others = Arc::strong_count(&self.inner).saturating_sub(1);
+                let left = list(&[(others, "other handle")]);
+                Err(Error::invalid(format!("the kernel is still in use by {left}")))
+            }
         };
-        unloaded.map_err(|error| (self, error))
+        unloaded.map_err(|error| ConsumeError::new(self, error))
     }
 }
 
@@ -322,6 +326,12 @@ impl fmt::Debug for Kernel {
             .field("name", &self.inner.name)
             .field("parameters", &self.inner.parameters)
             .finish()
+    }
+}
+
+impl Drop for KernelInner {
+    fn drop(&mut self) {
+        self.module.kernel_dropped();
     }
 }
 

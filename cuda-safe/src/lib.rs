@@ -69,6 +69,7 @@
 // First: the others use its macros.
 mod trace;
 
+mod consume;
 mod context;
 mod device;
 mod driver;
@@ -91,6 +92,7 @@ mod ndarray;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 
+pub use consume::ConsumeError;
 pub use context::{Context, Stats};
 pub use device::{
     ComputeMode, DecompressAlgorithms, Device, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,

@@ -3,6 +3,7 @@
 
 mod bin;
 mod captures;
+mod census;
 mod current;
 mod shelf;
 mod stats;
@@ -16,14 +17,18 @@ use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
+use census::Census;
+pub(crate) use census::{Counted, list};
 use stats::Counters;
 pub use stats::Stats;
 pub(crate) use turn::HeldTurn;
 use turn::Turn;
 
+use crate::consume::ConsumeError;
 use crate::device::Device;
 use crate::driver::{DeviceState, Driver, forked};
 use crate::error::{Error, LaunchRecord, Result};
+use crate::generation::Watching;
 use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{Crew, Pool, Staging};
@@ -64,6 +69,8 @@ pub(crate) struct ContextInner {
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
+    /// What is alive, for the errors of `close`.
+    pub(crate) census: Census,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept for whoever asks; see [`Context::take_drop_errors`].
@@ -73,8 +80,9 @@ pub(crate) struct ContextInner {
 enum Owner {
     /// One retain of the primary context, given back by `close`.
     Primary,
-    /// Somebody else's context; the token keeps it alive.
-    Foreign { _token: Box<dyn Any + Send + Sync> },
+    /// Somebody else's context; the token keeps it alive. It may be the primary one, which is then
+    /// watched as if we had retained it.
+    Foreign { _watching: Option<Watching>, _token: Box<dyn Any + Send + Sync> },
 }
 
 // SAFETY: a CUcontext may be used from any thread; everything else in the struct is Send + Sync.
@@ -104,10 +112,12 @@ impl Context {
         // SAFETY: `raw` is a valid place for a handle and the device comes from the driver.
         let result = unsafe { state.sys.cuDevicePrimaryCtxRetain(&raw mut raw, state.raw) };
         state.answer("cuDevicePrimaryCtxRetain", result)?;
-        match ContextInner::new(device, raw, Owner::Primary) {
-            Ok(inner) => {
+        // SAFETY: the context was retained above.
+        let id = unsafe { state.id_of(raw) };
+        match id.and_then(|id| Ok((id, ContextInner::new(device, raw, Owner::Primary)?))) {
+            Ok((id, inner)) => {
                 let inner = Arc::new(inner);
-                state.watch.begin();
+                state.watch.begin(id);
                 *primary = Some(inner.clone());
                 Ok(Self { inner })
             }
@@ -160,7 +170,11 @@ impl Context {
         let device = driver
             .find_raw(device)
             .ok_or_else(|| Error::invalid("the context belongs to a device that is not visible"))?;
-        let owner = Owner::Foreign { _token: Box::new(token) };
+        // A generation that is over must not be joined.
+        device.state().look_after_primary()?;
+        let state = device.state();
+        let watching = state.is_primary(raw)?.map(|id| Watching::new(state, id));
+        let owner = Owner::Foreign { _watching: watching, _token: Box::new(token) };
         Ok(Self { inner: Arc::new(ContextInner::new(device, raw, owner)?) })
     }
 
@@ -213,8 +227,8 @@ impl Context {
     /// `cudaDeviceReset` or a release too many, leaves all handles of this crate stale, and the driver
     /// may crash when it is given one. Call this after giving control to code that might do so: if
     /// the context is gone, every later call on what was made in it is this error, without asking the
-    /// driver, and [`Context::new`] begins anew. If the others have retained it anew already, this
-    /// can't tell.
+    /// driver, and [`Context::new`] begins anew. That the others have retained it anew since makes no
+    /// difference: contexts have ids, which the driver never uses again.
     ///
     /// # Errors
     /// The fatal error that has lost the device, or
@@ -294,10 +308,10 @@ impl Context {
     /// gives up the retain of the primary context.
     ///
     /// # Errors
-    /// The context comes back with the reason: other handles, streams, buffers or modules of it
-    /// are alive, or the device answered an error.
+    /// The error holds the context and names the reason: what of it is alive, by kind and number, or
+    /// what the driver returned.
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
-    pub fn close(self) -> Result<(), (Self, Error)> {
+    pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let state = self.inner.state;
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the lock is taken for good: what others have lent may come back here when it is
@@ -309,24 +323,24 @@ impl Context {
             _ => self.inner.collect(),
         };
         if let Err(error) = ready {
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
         let mut primary = lock();
         if let Err(error) = self.inner.is_alone(&primary) {
             drop(primary);
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
         let registered = self.inner.is_kept_in(&primary);
         if let Err(error) = self.inner.free_everything() {
             drop(primary);
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
         if registered {
             // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
             let result = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
             if let Err(error) = state.answer("cuDevicePrimaryCtxRelease", result) {
                 drop(primary);
-                return Err((self, error));
+                return Err(ConsumeError::new(self, error));
             }
             state.watch.end();
             *primary = None;
@@ -382,6 +396,7 @@ impl ContextInner {
             conditional: Conditional::default(),
             captures: Captures::default(),
             peers: Peers::default(),
+            census: Census::default(),
             streams: Mutex::new(Vec::new()),
             drop_errors: Mutex::new(Vec::new()),
         })
@@ -423,10 +438,8 @@ impl ContextInner {
         if others == 0 {
             return Ok(());
         }
-        Err(Error::invalid(format!(
-            "the context is still in use: {others} other handles, streams, buffers, events or \
-             modules of it are alive"
-        )))
+        let left = self.census.describe(others);
+        Err(Error::invalid(format!("the context is still in use by {left}")))
     }
 
     fn last_launches(&self) -> Vec<LaunchRecord> {

@@ -12,6 +12,7 @@ use super::driver;
 use super::node::{GraphNode, Update};
 use super::recording::{Capture, Target};
 use super::template::Template;
+use crate::consume::ConsumeError;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::launch::names;
@@ -297,7 +298,7 @@ impl<'env, S> GraphExec<'env, S> {
             self.template.uses = new.uses.clone();
             self.template.kept = new.kept.clone();
             self.template.branches = new.branches;
-            self.newest = Some(new);
+            self.newest = Some(new.into_second_shape());
             self.changed = false;
             return Ok(Recaptured::Updated);
         }
@@ -369,12 +370,12 @@ impl<'env, S> GraphExec<'env, S> {
         Ok(())
     }
 
-    /// Destroys the graph and gives back its state, with the error that a drop would keep for
+    /// Destroys the graph and gives back its state. A drop keeps its error for
     /// [`Context::take_drop_errors`](crate::Context::take_drop_errors).
     ///
     /// # Errors
-    /// What the driver answered; the graph is gone all the same.
-    pub fn close(mut self) -> (S, Result<()>) {
+    /// The error holds the state and what the driver returned; the graph is gone all the same.
+    pub fn close(mut self) -> Result<S, ConsumeError<S>> {
         let exec = std::mem::replace(&mut self.exec, std::ptr::null_mut());
         let graph = std::mem::replace(&mut self.template.graph, std::ptr::null_mut());
         let context = self.template.context.clone();
@@ -383,7 +384,11 @@ impl<'env, S> GraphExec<'env, S> {
             .usable()
             .and_then(|()| driver::destroy_exec(&context, exec))
             .and(driver::destroy_graph(&context, graph));
-        (self.into_state(), closed)
+        let state = self.into_state();
+        match closed {
+            Ok(()) => Ok(state),
+            Err(error) => Err(ConsumeError::new(state, error)),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::driver;
 use super::node::KernelNode;
 use super::recording::{Capture, Kept};
 use super::uses::Uses;
-use crate::context::ContextInner;
+use crate::context::{ContextInner, Counted};
 use crate::error::{Error, Result};
 
 /// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
@@ -23,10 +23,13 @@ pub(super) struct Template {
     pub(super) number: u64,
     /// Whether some nodes may run at the same time.
     pub(super) branches: bool,
+    /// As what the context counts it.
+    counted: Counted,
 }
 
 impl Template {
     pub(super) fn empty(context: &Arc<ContextInner>) -> Self {
+        context.census.add(Counted::Graph);
         Self {
             context: context.clone(),
             graph: std::ptr::null_mut(),
@@ -35,7 +38,16 @@ impl Template {
             nodes: Vec::new(),
             number: 0,
             branches: false,
+            counted: Counted::Graph,
         }
+    }
+
+    /// The same as a second shape of a graph, which is counted already.
+    pub(super) fn into_second_shape(mut self) -> Self {
+        self.context.census.add(Counted::Shape);
+        self.context.census.remove(self.counted);
+        self.counted = Counted::Shape;
+        self
     }
 
     /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
@@ -81,6 +93,7 @@ impl Template {
 
 impl Drop for Template {
     fn drop(&mut self) {
+        self.context.census.remove(self.counted);
         if let Err(error) = driver::destroy_graph(&self.context, self.graph) {
             self.context.keep_drop_error(error);
         }

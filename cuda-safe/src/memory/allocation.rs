@@ -8,13 +8,15 @@ use std::sync::atomic::AtomicBool;
 
 use cuda_sys::CUdeviceptr;
 
+use super::fit;
 use super::host::Visible;
 use super::ranges::Ranges;
 use super::shared::Shared;
 use super::slice::DeviceSlice;
 use super::uses::Uses;
 use super::versions::Versions;
-use crate::context::{Garbage, NO_STREAM};
+use crate::consume::ConsumeError;
+use crate::context::{Garbage, NO_STREAM, list};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::trace::event;
@@ -100,6 +102,7 @@ impl Allocation {
         home: &Stream,
         kind: Kind,
     ) -> Arc<Self> {
+        home.inner().memory_made();
         Arc::new(Self {
             start,
             bytes,
@@ -173,20 +176,16 @@ impl Allocation {
         self: &Arc<Self>,
         range: Range<usize>,
     ) -> Result<DeviceSlice<'_, T>> {
-        let (bytes, size) = (range.len(), size_of::<T>());
-        let start = self.start.wrapping_add(range.start as u64);
-        let fits = range.start <= range.end && range.end <= self.bytes;
-        let whole = size > 0 && bytes % size == 0 && start.is_multiple_of(align_of::<T>() as u64);
-        if !fits || !whole {
+        let Range { start, end } = range;
+        if start > end || end > self.bytes {
             return Err(Error::invalid(format!(
-                "bytes {}..{} of {} are no {}",
-                range.start,
-                range.end,
-                self.bytes,
-                std::any::type_name::<T>()
+                "the bytes {start}..{end} are not within 0..{}",
+                self.bytes
             )));
         }
-        Ok(DeviceSlice::new(self, range.start, bytes / size))
+        let what = format_args!("the bytes {start}..{end}").to_string();
+        let len = fit::elements::<T>(&what, self.start + start as u64, end - start)?;
+        Ok(DeviceSlice::new(self, start, len))
     }
 
     /// Fails for memory that only exists while a graph runs.
@@ -229,35 +228,49 @@ impl Allocation {
     }
 
     /// Gives the memory away: nothing is freed when this is dropped. Waits for nothing, but makes
-    /// the home stream wait for uses on other streams. Comes back if it is not ours to give, or if that
-    /// could not be enqueued, whose error is kept.
-    pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, Arc<Self>> {
-        if !matches!(self.kind, Kind::Pooled | Kind::Empty) {
-            return Err(self);
+    /// the home stream wait for uses on other streams. Fails if it is not ours to give, or if that
+    /// could not be enqueued.
+    pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, ConsumeError<Arc<Self>>> {
+        let given = self.home().inner().state().usable().and_then(|()| self.give());
+        given.map_err(|error| ConsumeError::new(self, error))
+    }
+
+    fn give(self: &mut Arc<Self>) -> Result<CUdeviceptr> {
+        let whose = match self.kind {
+            Kind::Pooled | Kind::Empty => None,
+            Kind::Blocking => Some("it is from cuMemAlloc, since the device has no memory pools"),
+            Kind::Borrowed { .. } => Some("it is somebody else's, which a token keeps alive"),
+            Kind::Graph => Some("it belongs to a graph"),
+            Kind::Visible(_) => Some("the host sees it too"),
+            Kind::Released => Some("it was given away"),
+        };
+        if let Some(whose) = whose {
+            return Err(Error::invalid(format!(
+                "the memory can't be given away: {whose}, so cuMemFreeAsync would not free it"
+            )));
         }
-        if let Err(error) = self.join_home() {
-            self.home().inner().context.keep_drop_error(error);
-            return Err(self);
-        }
-        match Arc::get_mut(&mut self) {
-            Some(this) => {
-                this.kind = Kind::Released;
-                Ok(this.start)
-            }
-            None => Err(self),
-        }
+        self.join_home()?;
+        let Some(this) = Arc::get_mut(self) else { return Err(self.in_use()) };
+        this.kind = Kind::Released;
+        Ok(this.start)
+    }
+
+    /// The error for memory that others hold besides the caller.
+    #[cold]
+    fn in_use(self: &Arc<Self>) -> Error {
+        let others = Arc::strong_count(self).saturating_sub(1);
+        let left = list(&[(others, "other handle")]);
+        Error::invalid(format!("the memory is still in use by {left}"))
+            .with_hint("each `Arc<Allocation>` is a handle; graphs hold the memory that they use")
     }
 
     /// What the drop does, with its error. Nothing is left for the drop if it went well.
-    pub(crate) fn close(mut self: Arc<Self>) -> Result<(), (Arc<Self>, Error)> {
+    pub(crate) fn close(mut self: Arc<Self>) -> Result<(), ConsumeError<Arc<Self>>> {
         let freed = match Arc::get_mut(&mut self) {
             Some(this) => this.free(),
-            None => Err(Error::invalid(format!(
-                "the memory is still in use: {} other handles to its allocation are alive",
-                Arc::strong_count(&self).saturating_sub(1)
-            ))),
+            None => Err(self.in_use()),
         };
-        freed.map_err(|error| (self, error))
+        freed.map_err(|error| ConsumeError::new(self, error))
     }
 
     fn free(&mut self) -> Result<()> {
@@ -298,6 +311,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        self.home.inner().memory_dropped();
         if matches!(self.kind, Kind::Empty | Kind::Released) {
             return;
         }

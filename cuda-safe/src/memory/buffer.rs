@@ -11,10 +11,12 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
+use super::fit;
 use super::pinned::PinnedBuffer;
 use super::shaped::{Extent, PitchedLayout};
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::transfer::Transfer;
+use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -109,9 +111,12 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             .checked_mul(size_of::<T>())
             .filter(|bytes| start.checked_add(*bytes as u64).is_some())
             .ok_or_else(|| Error::invalid("the buffer would reach past the end of memory"))?;
-        if bytes > 0 && (start == 0 || !start.is_multiple_of(align_of::<T>() as u64)) {
-            let element = std::any::type_name::<T>();
-            return Err(Error::invalid(format!("{start:#x} is no address for a {element}")));
+        if bytes > 0 {
+            if start == 0 {
+                let what = format!("the address of {len} elements is null");
+                return Err(Error::invalid(what));
+            }
+            fit::aligned::<T>("the buffer", start)?;
         }
         // Other streams wait for the home stream, which must not be one that never runs.
         home.inner().not_capturing("DeviceBuffer::from_raw")?;
@@ -125,19 +130,13 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.
     ///
     /// # Errors
-    /// The buffer comes back if the memory is not ours to give: it is borrowed, it did not come
-    /// from stream-ordered allocation, or somebody holds the [`Allocation`]. Also if the driver does not
-    /// take a wait for its uses on other streams:
-    /// [`Context::take_drop_errors`](crate::Context::take_drop_errors) has the error then.
-    pub fn into_raw(self) -> Result<CUdeviceptr, Self> {
+    /// The error holds the buffer and names the reason: it is borrowed, it did not come from
+    /// stream-ordered allocation, somebody else holds the [`Allocation`], or what the driver returned
+    /// for a wait for uses on other streams.
+    pub fn into_raw(self) -> Result<CUdeviceptr, ConsumeError<Self>> {
         let len = self.len;
-        if self.home().inner().state().usable().is_err() {
-            return Err(self);
-        }
-        self.allocation.release().map_err(|allocation| Self {
-            allocation,
-            len,
-            marker: PhantomData,
+        self.allocation.release().map_err(|refused| {
+            refused.map(|allocation| Self { allocation, len, marker: PhantomData })
         })
     }
 
@@ -383,15 +382,15 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// The same memory as elements of another type.
     ///
     /// # Errors
-    /// The buffer comes back if its size is not a multiple of the new element's or its address is
-    /// not aligned for it.
-    pub fn cast<U: Pod>(self) -> Result<DeviceBuffer<U>, Self>
+    /// The error holds the buffer and names the reason: its size is not a multiple of the new
+    /// element's, or its address is not aligned for it.
+    pub fn cast<U: Pod>(self) -> Result<DeviceBuffer<U>, ConsumeError<Self>>
     where
         T: Pod,
     {
         match self.as_slice().cast::<U>().map(|view| view.len()) {
             Ok(len) => Ok(DeviceBuffer { allocation: self.allocation, len, marker: PhantomData }),
-            Err(_) => Err(self),
+            Err(error) => Err(ConsumeError::new(self, error)),
         }
     }
 
@@ -399,14 +398,14 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// error for [`Context::take_drop_errors`](crate::Context::take_drop_errors). Does not wait.
     ///
     /// # Errors
-    /// The buffer comes back with the reason: somebody holds the [`Allocation`], or the driver
-    /// answered an error.
+    /// The error holds the buffer and names the reason: somebody else holds the [`Allocation`], or
+    /// what the driver returned.
     #[doc(alias = "cuMemFreeAsync")]
-    pub fn close(self) -> Result<(), (Self, Error)> {
+    pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let len = self.len;
-        self.allocation
-            .close()
-            .map_err(|(allocation, error)| (Self { allocation, len, marker: PhantomData }, error))
+        self.allocation.close().map_err(|refused| {
+            refused.map(|allocation| Self { allocation, len, marker: PhantomData })
+        })
     }
 }
 

@@ -22,6 +22,7 @@ use super::looking::{Look, Looking};
 use super::pages;
 use super::ranges::Ranges;
 use super::uses::{Access, Uses};
+use crate::consume::ConsumeError;
 use crate::context::{ContextInner, Garbage};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -281,9 +282,9 @@ impl Allocation {
     pub(super) unsafe fn into_vec<T: Copy>(
         mut self: Arc<Self>,
         len: usize,
-    ) -> Result<Vec<T>, (Arc<Self>, Error)> {
+    ) -> Result<Vec<T>, ConsumeError<Arc<Self>>> {
         if let Err(error) = self.unregister() {
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
         let kind = Arc::get_mut(&mut self).map(|this| this.replace_kind(Kind::Released));
         match kind {
@@ -291,7 +292,10 @@ impl Allocation {
                 // SAFETY: the caller's promise; the device has written all that it will.
                 Ok(unsafe { vector.into_vec(len) })
             }
-            _ => Err((self, Error::invalid("the memory is not that of a vector"))),
+            _ => {
+                let error = Error::invalid("the memory is not that of a vector");
+                Err(ConsumeError::new(self, error))
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod allocation;
 mod buffer;
 mod copy;
 mod enqueue;
+pub(crate) mod fit;
 mod host;
 mod looking;
 pub(crate) mod pages;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytemuck::{NoUninit, Zeroable};
 
-use super::pages;
-use crate::context::{Context, ContextInner, Garbage};
-use crate::error::{Error, Result};
+use super::{fit, pages};
+use crate::consume::ConsumeError;
+use crate::context::{Context, ContextInner, Counted, Garbage};
+use crate::error::Result;
 
 /// `len` elements of pinned (page-locked) host memory: a slice that the device copies to and from
 /// directly, at the bus's full speed.
@@ -71,11 +72,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     fn allocate(context: &Context, len: usize) -> Result<Self> {
         let inner = context.inner();
         inner.state.usable()?;
-        // Nothing sensible needs more than a page.
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .filter(|_| align_of::<T>() <= pages::ALIGN)
-            .ok_or_else(|| Error::invalid(format!("{len} elements don't fit pinned memory")))?;
+        let bytes = fit::in_pages::<T>("pinned memory", len)?;
         let (start, capacity) = if bytes == 0 {
             (NonNull::dangling(), 0)
         } else if let Some((start, capacity)) = inner.bin.take_pinned(bytes) {
@@ -83,7 +80,12 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         } else {
             (pages::allocate(inner, bytes)?.cast(), bytes)
         };
-        Ok(Self { context: inner.clone(), start, len, capacity, marker: PhantomData })
+        Ok(Self::wrap(inner.clone(), start, len, capacity))
+    }
+
+    fn wrap(context: Arc<ContextInner>, start: NonNull<T>, len: usize, capacity: usize) -> Self {
+        context.census.add(Counted::Pinned);
+        Self { context, start, len, capacity, marker: PhantomData }
     }
 
     pub(super) fn context(&self) -> &Arc<ContextInner> {
@@ -107,7 +109,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         }
         // Only a wait for the user's device says when it is free. It keeps its own context open.
         let context = self.context.clone();
-        let bytes = PinnedBuffer::<u8> { context, start, len: 0, capacity, marker: PhantomData };
+        let bytes = PinnedBuffer::<u8>::wrap(context, start, 0, capacity);
         user.bin.put(Garbage::Token(Box::new(bytes)));
     }
 
@@ -115,10 +117,10 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     /// if it has work to do.
     ///
     /// # Errors
-    /// The buffer comes back with what the driver answered.
+    /// The error holds the buffer and what the driver returned.
     #[doc(alias = "cuMemHostUnregister")]
     #[doc(alias = "cuMemFreeHost")]
-    pub fn close(mut self) -> Result<(), (Self, Error)> {
+    pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         if self.capacity == 0 {
             return Ok(());
         }
@@ -133,7 +135,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
                 self.len = 0;
                 Ok(())
             }
-            Err(error) => Err((self, error)),
+            Err(error) => Err(ConsumeError::new(self, error)),
         }
     }
 }
@@ -157,6 +159,7 @@ impl<T> DerefMut for PinnedBuffer<T> {
 
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
+        self.context.census.remove(Counted::Pinned);
         if self.capacity > 0 && self.context.state.is_usable() {
             let item = Garbage::Pinned { start: self.start.cast(), bytes: self.capacity };
             self.context.bin.put(item);

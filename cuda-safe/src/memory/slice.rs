@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
-use super::copy;
+use super::{copy, fit};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::trace::event;
@@ -176,16 +176,7 @@ macro_rules! view {
             }
 
             fn recast<U>(&self) -> Result<usize> {
-                let (bytes, size) = (self.bytes(), size_of::<U>());
-                let aligned = self.as_raw().is_multiple_of(align_of::<U>() as u64);
-                if size == 0 || bytes % size != 0 || !aligned {
-                    return Err(Error::invalid(format!(
-                        "{bytes} bytes at {:#x} are not a whole number of aligned {}",
-                        self.as_raw(),
-                        std::any::type_name::<U>(),
-                    )));
-                }
-                Ok(bytes / size)
+                fit::elements::<U>("cast", self.as_raw(), self.bytes())
             }
         }
 

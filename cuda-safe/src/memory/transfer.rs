@@ -11,6 +11,7 @@ use super::pinned::PinnedBuffer;
 use super::reactor::Registration;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
+use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::stream::Stream;
@@ -113,12 +114,12 @@ impl<T: Copy + 'static> Transfer<T> {
     /// device**; [`Transfer::wait`] keeps the memory for the next transfer.
     ///
     /// # Errors
-    /// The transfer comes back with the error of the copy, of earlier work on its stream, or of
+    /// The error holds the transfer and the error of the copy, of earlier work on its stream, or of
     /// freeing.
-    pub fn close(mut self) -> Result<(), (Self, Error)> {
+    pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         match self.end() {
             Ok(()) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(ConsumeError::new(self, error)),
         }
     }
 
@@ -126,7 +127,8 @@ impl<T: Copy + 'static> Transfer<T> {
         self.done.synchronize()?;
         self.registration = None;
         if let Some(buffer) = self.buffer.take() {
-            buffer.close().map_err(|(buffer, error)| {
+            buffer.close().map_err(|refused| {
+                let (buffer, error) = refused.into_parts();
                 self.buffer = Some(buffer);
                 error
             })?;
@@ -215,11 +217,14 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             enqueue(stream, uses, |inner| {
                 let (to, bytes) = (view.as_raw(), view.bytes());
                 let from = source.start().as_ptr().cast_const().cast();
-                // SAFETY: the pinned memory stays in the transfer until the copy is done, or goes
-                // to the bin, which frees it only after waiting; `to` lies in a live allocation.
-                let result =
-                    unsafe { inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
-                inner.answer("cuMemcpyHtoDAsync", result)
+                inner.copying(|| {
+                    let sys = inner.state().sys;
+                    // SAFETY: the pinned memory stays in the transfer until the copy is done, or
+                    // goes to the bin, which frees it only after waiting; `to` lies in a live
+                    // allocation.
+                    let result = unsafe { sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
+                    inner.answer("cuMemcpyHtoDAsync", result)
+                })
             })
         })
     }
@@ -247,10 +252,12 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             enqueue(stream, uses, |inner| {
                 let (from, bytes) = (self.as_raw(), self.bytes());
                 let to = target.start().as_ptr().cast();
-                // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
-                let result =
-                    unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-                inner.answer("cuMemcpyDtoHAsync", result)
+                inner.copying(|| {
+                    let sys = inner.state().sys;
+                    // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
+                    let result = unsafe { sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
+                    inner.answer("cuMemcpyDtoHAsync", result)
+                })
             })
         })
     }

@@ -11,10 +11,12 @@ use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemLocation, CUmemLocationType
 
 use super::allocation::Allocation;
 use super::enqueue::enqueue;
+use super::fit;
 use super::host::HostVec;
 use super::looking::Look;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
+use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -158,17 +160,19 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// buffer's uses; the driver's unregistering then **waits for all work of the device**.
     ///
     /// # Errors
-    /// The buffer comes back with the reason: it was not registered, something else such as a graph
-    /// holds its allocation, or the device answered an error.
+    /// The error holds the buffer and names the reason: it was not registered, something else such as
+    /// a graph holds its allocation, or what the driver returned.
     #[doc(alias = "cuMemHostUnregister")]
-    pub fn into_vec(self) -> Result<Vec<T>, (Self, Error)>
+    pub fn into_vec(self) -> Result<Vec<T>, ConsumeError<Self>>
     where
         T: AnyBitPattern,
     {
         let len = self.len;
         // SAFETY: only `register` makes registered memory, of a `Vec<T>` of this length.
         let vector = unsafe { self.allocation.into_vec(len) };
-        vector.map_err(|(allocation, error)| (Self { allocation, len, marker: PhantomData }, error))
+        vector.map_err(|refused| {
+            refused.map(|allocation| Self { allocation, len, marker: PhantomData })
+        })
     }
 
     /// The elements, for the host to read. Waits until every write on any stream is done, and for
@@ -251,15 +255,18 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             let (start, bytes, sys) = (self.as_raw(), self.bytes(), inner.state().sys);
             let mut location = CUmemLocation { type_: to, ..Default::default() };
             location.__bindgen_anon_1.id = device.max(0);
-            // SAFETY: the range is managed memory that `self` holds, and the stream is live.
-            let result = unsafe {
-                if sys.supports("cuMemPrefetchAsync_v2") {
-                    sys.cuMemPrefetchAsync_v2(start, bytes, location, 0, inner.raw)
-                } else {
-                    sys.cuMemPrefetchAsync(start, bytes, device, inner.raw)
-                }
-            };
-            inner.answer("cuMemPrefetchAsync", result)
+            // A copy of pages, and what the driver asks of the current context was not measured.
+            inner.copying(|| {
+                // SAFETY: the range is managed memory that `self` holds, and the stream is live.
+                let result = unsafe {
+                    if sys.supports("cuMemPrefetchAsync_v2") {
+                        sys.cuMemPrefetchAsync_v2(start, bytes, location, 0, inner.raw)
+                    } else {
+                        sys.cuMemPrefetchAsync(start, bytes, device, inner.raw)
+                    }
+                };
+                inner.answer("cuMemPrefetchAsync", result)
+            })
         })
     }
 
@@ -362,11 +369,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
 const CPU: i32 = -1;
 
 fn byte_count<T>(len: usize) -> Result<usize> {
-    // The driver aligns to pages; nothing sensible needs more.
-    len.checked_mul(size_of::<T>()).filter(|_| align_of::<T>() <= 4096).ok_or_else(|| {
-        let element = std::any::type_name::<T>();
-        Error::invalid(format!("{len} elements of {element} don't fit memory that the host sees"))
-    })
+    // The driver aligns to pages, too; nothing sensible needs more.
+    fit::in_pages::<T>("memory that the host sees", len)
 }
 
 impl<'a, T: Copy + 'static> From<&'a UnifiedBuffer<T>> for DeviceSlice<'a, T> {

@@ -12,7 +12,7 @@ use super::{Module, ModuleInner};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut};
+use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, fit};
 use crate::stream::Stream;
 
 /// A `__device__` or `__constant__` variable of a module, as `len` elements of `T`.
@@ -40,6 +40,13 @@ pub(super) struct KnownGlobal {
     newest: u64,
     /// Comes after all uses by an allocation that is gone; the next one waits for it.
     left: Option<Event>,
+}
+
+impl KnownGlobal {
+    /// Whether somebody has a handle to the global, which holds the module.
+    pub(super) fn is_alive(&self) -> bool {
+        self.allocation.strong_count() > 0
+    }
 }
 
 /// Keeps the module, and leaves word of the uses when the allocation goes.
@@ -109,15 +116,8 @@ impl Module {
         // Other streams wait for the home stream, which must not be one that never runs.
         stream.inner().not_capturing("Module::global")?;
         let (allocation, turn) = share(inner, stream, name)?;
-        let (size, bytes) = (size_of::<T>(), allocation.bytes());
-        let aligned = allocation.address().is_multiple_of(align_of::<T>() as u64);
-        if size == 0 || bytes % size != 0 || !aligned {
-            return Err(Error::invalid(format!(
-                "the global `{name}` has {bytes} bytes, which are not a whole number of {}",
-                std::any::type_name::<T>()
-            )));
-        }
-        let len = bytes / size;
+        let what = format!("the global `{name}`");
+        let len = fit::elements::<T>(&what, allocation.address(), allocation.bytes())?;
         Ok(Global { name: name.to_owned(), allocation, turn, len, marker: PhantomData })
     }
 }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use cuda_sys::{CUmodule, CUresult};
 
 use super::ModuleInner;
 use super::jit::{Arguments, JitOptions};
-use crate::context::ContextInner;
+use crate::context::{ContextInner, Counted};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
 use crate::trace::timed;
@@ -125,6 +126,7 @@ fn module(
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
 ) -> ModuleInner {
+    context.census.add(Counted::Module);
     ModuleInner {
         context: context.clone(),
         raw: loaded.raw,
@@ -133,6 +135,7 @@ fn module(
         loaded_from,
         log: loaded.log,
         globals: Mutex::new(HashMap::new()),
+        kernels: AtomicUsize::new(0),
     }
 }
 

@@ -8,7 +8,8 @@ mod source;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
@@ -18,7 +19,8 @@ pub use jit::{JitOptions, OptimizationLevel};
 pub use load::{LoadedFrom, ModuleImage};
 pub use source::KernelSource;
 
-use crate::context::{Context, ContextInner, Garbage};
+use crate::consume::ConsumeError;
+use crate::context::{Context, ContextInner, Counted, Garbage, list};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 
@@ -43,6 +45,8 @@ pub(crate) struct ModuleInner {
     log: String,
     /// The globals that were asked for, so that all handles to one share what orders them.
     globals: Mutex<HashMap<String, KnownGlobal>>,
+    /// Kernels that are alive, for the errors of `close`.
+    kernels: AtomicUsize,
 }
 
 // SAFETY: a CUmodule may be used from any thread; everything else is Send + Sync.
@@ -179,13 +183,13 @@ impl Module {
     /// if it has work to do.
     ///
     /// # Errors
-    /// The module comes back with the reason: other handles to it, or kernels or globals of it,
-    /// are alive, or the driver answered an error.
+    /// The error holds the module and names the reason: what of it is alive, by kind and number, or
+    /// what the driver returned.
     #[doc(alias = "cuModuleUnload")]
-    pub fn close(mut self) -> Result<(), (Self, Error)> {
-        match ModuleInner::unload(&mut self.inner) {
+    pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
+        match ModuleInner::unload(&mut self.inner, 0) {
             Ok(()) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(ConsumeError::new(self, error)),
         }
     }
 }
@@ -290,15 +294,38 @@ impl ModuleInner {
         })
     }
 
-    /// Unloads the module if `this` is the only handle to it. Nothing is left for the drop if it
-    /// went well.
-    pub(crate) fn unload(this: &mut Arc<Self>) -> Result<()> {
+    /// Counts a kernel of the module.
+    pub(crate) fn kernel_made(&self) {
+        self.kernels.fetch_add(1, Ordering::Relaxed);
+        self.context.census.add(Counted::Kernel);
+    }
+
+    /// Counts one less.
+    pub(crate) fn kernel_dropped(&self) {
+        self.kernels.fetch_sub(1, Ordering::Relaxed);
+        self.context.census.remove(Counted::Kernel);
+    }
+
+    /// The error for a module that others hold besides the caller, whose kernels are `own`.
+    #[cold]
+    fn in_use(this: &Arc<Self>, own: usize) -> Error {
+        let others = Arc::strong_count(this).saturating_sub(1);
+        let kernels = this.kernels.load(Ordering::Relaxed).saturating_sub(own);
+        let globals = {
+            let globals = this.globals.lock().unwrap_or_else(PoisonError::into_inner);
+            globals.values().filter(|known| known.is_alive()).count()
+        };
+        // Graphs hold the module too.
+        let handles = others.saturating_sub(kernels + globals);
+        let left = list(&[(kernels, "kernel"), (globals, "global"), (handles, "other handle")]);
+        Error::invalid(format!("the module is still in use by {left}"))
+    }
+
+    /// Unloads the module if `this` is the only handle to it, but for `own` kernels of the caller's.
+    /// Nothing is left for the drop if it went well.
+    pub(crate) fn unload(this: &mut Arc<Self>, own: usize) -> Result<()> {
         let Some(inner) = Arc::get_mut(this) else {
-            return Err(Error::invalid(format!(
-                "the module is still in use: {} other handles to it, or kernels or globals of it, \
-                 are alive",
-                Arc::strong_count(this).saturating_sub(1)
-            )));
+            return Err(Self::in_use(this, own));
         };
         let context = &inner.context;
         context.with_current(|| {
@@ -321,6 +348,7 @@ fn plain_name(mangled: &str) -> Option<&str> {
 
 impl Drop for ModuleInner {
     fn drop(&mut self) {
+        self.context.census.remove(Counted::Module);
         if !self.raw.is_null() && self.context.state.is_usable() {
             self.context.bin.put(Garbage::Module(self.raw));
         }

@@ -1,13 +1,13 @@
 //! What the handles to a stream share.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUresult, CUstream, MissingSymbol};
 
 use super::order;
-use crate::context::ContextInner;
+use crate::context::{ContextInner, Counted};
 use crate::driver::{DeviceState, forked};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Capture;
@@ -35,6 +35,8 @@ pub(crate) struct StreamInner {
     launches: [AtomicU64; REMEMBERED],
     /// The staging block that small uploads are packed into.
     pub(crate) upload: Mutex<Option<Packing>>,
+    /// Pieces of memory that are at home here, for the errors of `close`.
+    at_home: AtomicUsize,
     /// Host functions enqueued and perhaps not run yet.
     pub(super) callbacks: Mutex<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
@@ -57,6 +59,7 @@ impl StreamInner {
         foreign: Option<Box<dyn Any + Send + Sync>>,
         capture: Option<Arc<Capture>>,
     ) -> Self {
+        context.census.add(Counted::Stream);
         Self {
             context,
             raw,
@@ -67,6 +70,7 @@ impl StreamInner {
             marker: Mutex::new(None),
             launches: [const { AtomicU64::new(0) }; REMEMBERED],
             upload: Mutex::new(None),
+            at_home: AtomicUsize::new(0),
             callbacks: Mutex::new(Vec::new()),
             capture,
             foreign,
@@ -82,6 +86,32 @@ impl StreamInner {
         Err(Error::invalid(format!("{what} can't be recorded")).with_hint(
             "do it on another stream, before the capture or after a launch of the graph",
         ))
+    }
+
+    /// Counts a piece of memory that is at home here.
+    pub(crate) fn memory_made(&self) {
+        self.at_home.fetch_add(1, Ordering::Relaxed);
+        self.context.census.add(Counted::Buffer);
+    }
+
+    /// Counts one less.
+    pub(crate) fn memory_dropped(&self) {
+        self.at_home.fetch_sub(1, Ordering::Relaxed);
+        self.context.census.remove(Counted::Buffer);
+    }
+
+    pub(crate) fn buffers_at_home(&self) -> usize {
+        self.at_home.load(Ordering::Relaxed)
+    }
+
+    /// Runs `copy`, the call that enqueues a copy here, with a context current from which the driver
+    /// takes it. What is recorded is recorded with the stream's own, which its node may keep.
+    #[inline]
+    pub(crate) fn copying(&self, copy: impl FnOnce() -> Result<()>) -> Result<()> {
+        match self.capture {
+            None => self.context.copying(copy),
+            Some(_) => self.context.with_current(copy),
+        }
     }
 
     #[inline]
@@ -184,6 +214,7 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        self.context.census.remove(Counted::Stream);
         if forked() {
             // Whatever locks are needed may be held by a thread that exists in the parent only.
             return;

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use cuda_sys::{CUresult, CUstream, CUstream_flags};
 
-use crate::context::{Context, ContextInner};
+use crate::consume::ConsumeError;
+use crate::context::{Context, ContextInner, list};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::Capture;
@@ -127,24 +128,45 @@ impl Stream {
     /// ever.
     ///
     /// # Errors
-    /// The stream comes back if other handles to it, or buffers that are at home on it, are alive,
-    /// if it is somebody else's, or if the device is lost.
-    pub fn into_raw(self) -> Result<CUstream, Self> {
-        if self.inner.foreign.is_some()
-            || self.inner.capture.is_some()
-            || !self.inner.state().is_usable()
-        {
-            return Err(self);
+    /// The error holds the stream and names the reason: buffers that are at home on it or other
+    /// handles to it are alive, it is somebody else's, it records a graph, or the device is lost.
+    pub fn into_raw(self) -> Result<CUstream, ConsumeError<Self>> {
+        if let Err(error) = self.is_ours_to_give() {
+            return Err(ConsumeError::new(self, error));
         }
-        match Arc::try_unwrap(self.inner) {
-            Ok(inner) => {
-                inner.retire();
-                let raw = inner.raw;
-                std::mem::forget(inner);
-                Ok(raw)
-            }
-            Err(inner) => Err(Self { inner }),
+        let inner = Self::only_handle(self.inner)?;
+        inner.retire();
+        let raw = inner.raw;
+        std::mem::forget(inner);
+        Ok(raw)
+    }
+
+    fn is_ours_to_give(&self) -> Result<()> {
+        let inner = &*self.inner;
+        inner.state().usable()?;
+        inner.not_capturing("Stream::into_raw")?;
+        match inner.foreign {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid(
+                "the stream is somebody else's: it was adopted by Stream::from_raw",
+            )),
         }
+    }
+
+    /// What the handles to a stream share, if `inner` is the only one.
+    fn only_handle(inner: Arc<StreamInner>) -> Result<StreamInner, ConsumeError<Self>> {
+        Arc::try_unwrap(inner).map_err(|inner| {
+            let others = Arc::strong_count(&inner).saturating_sub(1);
+            let buffers = inner.buffers_at_home();
+            let handles = others.saturating_sub(buffers);
+            let left = list(&[(buffers, "buffer"), (handles, "other handle")]);
+            let error = Error::invalid(format!("the stream is still in use by {left}"));
+            let error = match buffers {
+                0 => error,
+                _ => error.with_hint("a buffer is freed on its home stream, which it keeps"),
+            };
+            ConsumeError::new(Self { inner }, error)
+        })
     }
 
     /// Waits until everything enqueued so far is done.
@@ -278,27 +300,20 @@ impl Stream {
     /// capture has ended.
     ///
     /// # Errors
-    /// The stream comes back with the reason: other handles to it, or buffers that are at home on
-    /// it, are alive, or the driver answered an error.
+    /// The error holds the stream and names the reason: buffers that are at home on it or other
+    /// handles to it are alive, or what the driver returned.
     #[doc(alias = "cuStreamDestroy")]
-    pub fn close(self) -> Result<(), (Self, Error)> {
+    pub fn close(self) -> Result<(), ConsumeError<Self>> {
         if let Err(error) = self.inner.state().usable() {
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
-        let mut inner = Arc::try_unwrap(self.inner).map_err(|inner| {
-            let error = Error::invalid(format!(
-                "the stream is still in use: {} other handles to it, or buffers at home on it, are \
-                 alive",
-                Arc::strong_count(&inner).saturating_sub(1)
-            ));
-            (Self { inner }, error)
-        })?;
+        let mut inner = Self::only_handle(self.inner)?;
         if let Err(error) = inner.close() {
             let inner = Arc::new(inner);
             if inner.capture.is_none() {
                 inner.context.register_stream(&inner);
             }
-            return Err((Self { inner }, error));
+            return Err(ConsumeError::new(Self { inner }, error));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     println!("device: {}", context.device().name()?);
     run(&context)?;
     // Optional: frees what the context keeps for reuse, which otherwise the process's end does.
-    context.close().map_err(|(_, error)| error.into())
+    Ok(context.close()?)
 }
 
 fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>> {

@@ -167,11 +167,11 @@ fn cast(device: &TestDevice) -> TestResult {
     ensure!(buffer.slice(1..5)?.cast::<u128>().is_err(), "4 bytes in is not aligned for u128");
     ensure!(buffer.slice(4..8)?.cast::<u128>().is_ok());
 
-    let buffer = buffer.cast::<f64>().map_err(|_| Failure::new("36 words are 18 doubles"))?;
+    let buffer = buffer.cast::<f64>()?;
     ensure_eq!(buffer.len(), 18);
     // A failed cast gives the buffer back.
     let mut buffer = match buffer.cast::<[u8; 7]>() {
-        Err(buffer) => buffer,
+        Err(refused) => refused.into_inner(),
         Ok(_) => return Err(Failure::new("144 bytes were taken as elements of 7")),
     };
     let mut bytes = buffer.as_slice_mut().cast_mut::<u8>()?;
@@ -282,7 +282,7 @@ fn empty(device: &TestDevice) -> TestResult {
     ensure_eq!(buffer.to_vec(&stream)?, []);
     let clone = buffer.try_clone(&stream)?;
     buffer.copy_from(&stream, &clone)?;
-    let words = buffer.cast::<u32>().map_err(|_| Failure::new("nothing is 0 words"))?;
+    let words = buffer.cast::<u32>()?;
     ensure_eq!(words.len(), 0);
     let mut words = words;
     let (low, high) = words.split_at_mut(0)?;

@@ -108,7 +108,7 @@ fn context(device: &TestDevice) -> TestResult {
     drop((buffer, iota, module, stream));
     no_drop_errors(&foreign)?;
     ensure_eq!(dropped.load(Ordering::SeqCst), 0);
-    foreign.close().map_err(|(_, error)| Failure::from(error))?;
+    foreign.close()?;
     ensure_eq!(dropped.load(Ordering::SeqCst), 1);
     Ok(())
 }
@@ -159,7 +159,7 @@ fn contexts_do_not_mix(device: &TestDevice) -> TestResult {
         }
     }
     no_drop_errors(&foreign)?;
-    foreign.close().map_err(|(_, error)| error.into())
+    Ok(foreign.close()?)
 }
 
 /// A stream made by calling the driver. Destroyed when dropped.
@@ -212,7 +212,7 @@ fn stream(device: &TestDevice) -> TestResult {
     let other = device.stream()?;
     first_difference(&buffer.to_vec(&other)?, &(0..100).collect::<Vec<_>>())?;
     let stream = match stream.into_raw() {
-        Err(stream) => stream,
+        Err(refused) => refused.into_inner(),
         Ok(_) => return Err(Failure::new("a stream of others is not ours to give")),
     };
     drop(stream);
@@ -267,7 +267,7 @@ fn memory_given_away(device: &TestDevice) -> TestResult {
     let delay = Delay::of(device)?;
     let mut buffer = DeviceBuffer::from_slice(&home, &[1_u32; 1000])?;
     device.count(delay.delayed_fill(&other, (1, 128), &mut buffer, 1000, 2, 20 * MS))?;
-    let address = buffer.into_raw().map_err(|_| Failure::new("ours to give"))?;
+    let address = buffer.into_raw()?;
     // SAFETY: the address is that of 1000 words, and nobody else frees them.
     let buffer = unsafe { DeviceBuffer::<u32>::from_raw(&home, address, 1000, None) }?;
     // Giving it away has ordered `home` behind the write on the other stream.
@@ -282,7 +282,7 @@ fn memory_not_ours_to_give(device: &TestDevice) -> TestResult {
     let borrowed =
         unsafe { DeviceBuffer::<u8>::from_raw(&home, address, 10, Some(Box::new(owner))) }?;
     let borrowed = match borrowed.into_raw() {
-        Err(borrowed) => borrowed,
+        Err(refused) => refused.into_inner(),
         Ok(_) => return Err(Failure::new("borrowed memory was given away")),
     };
     ensure_eq!(borrowed.to_vec(&home)?, [1; 10]);
@@ -290,7 +290,7 @@ fn memory_not_ours_to_give(device: &TestDevice) -> TestResult {
     let buffer = DeviceBuffer::from_slice(&home, &[2_u8; 10])?;
     let held = buffer.allocation().clone();
     let buffer = match buffer.into_raw() {
-        Err(buffer) => buffer,
+        Err(refused) => refused.into_inner(),
         Ok(_) => return Err(Failure::new("given away though somebody holds the allocation")),
     };
     drop(held);
@@ -320,11 +320,11 @@ fn streams_given_away(device: &TestDevice) -> TestResult {
     let stream = context.stream()?;
     let second = stream.clone();
     let stream = match stream.into_raw() {
-        Err(stream) => stream,
+        Err(refused) => refused.into_inner(),
         Ok(_) => return Err(Failure::new("given away though there is another handle")),
     };
     drop(second);
-    let raw = stream.into_raw().map_err(|_| Failure::new("ours to give"))?;
+    let raw = stream.into_raw()?;
     // SAFETY: the stream is live, and nobody else's.
     success("cuStreamSynchronize", unsafe { driver.as_sys().cuStreamSynchronize(raw) })?;
     // SAFETY: as above; it is not used again.

@@ -299,19 +299,19 @@ fn closed(device: &TestDevice) -> TestResult {
     unsafe { device.launch(&kernel, &stream, (4, 256), (&mut buffer, 1000_u64, 5_u32)) }?;
     event.record(&stream)?;
     seen.copy_from(&watcher, &buffer)?;
-    let (module, error) = match module.close() {
+    let refused = match module.close() {
         Ok(()) => return Err(Failure::new("unloaded below its kernel")),
-        Err(back) => back,
+        Err(refused) => refused,
     };
-    ensure!(error.to_string().contains("still in use"), "{error}");
-    drop(module);
+    ensure!(refused.to_string().contains("still in use by 1 kernel"), "{refused}");
+    drop(refused);
     let pinned = PinnedBuffer::from_slice(context, &[7_u32; 1000])?;
     let transfer = seen.as_slice().download_pinned(&watcher, pinned)?;
     let errors = [
-        event.close().map_err(|(_, error)| error),
-        buffer.close().map_err(|(_, error)| error),
-        stream.close().map_err(|(_, error)| error),
-        kernel.close().map_err(|(_, error)| error),
+        event.close().map_err(cuda_safe::Error::from),
+        buffer.close().map_err(cuda_safe::Error::from),
+        stream.close().map_err(cuda_safe::Error::from),
+        kernel.close().map_err(cuda_safe::Error::from),
     ];
     for closed in errors {
         closed?;
@@ -319,8 +319,8 @@ fn closed(device: &TestDevice) -> TestResult {
     let pinned = transfer.wait()?;
     first_difference(&pinned, &(5..1005).collect::<Vec<_>>())?;
     let transfer = seen.as_slice().download_pinned(&watcher, pinned)?;
-    transfer.close().map_err(|(_, error)| error)?;
-    seen.close().map_err(|(_, error)| error)?;
-    watcher.close().map_err(|(_, error)| error)?;
+    transfer.close()?;
+    seen.close()?;
+    watcher.close()?;
     Ok(())
 }

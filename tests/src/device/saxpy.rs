@@ -62,8 +62,7 @@ fn four_floats_a_thread(device: &TestDevice) -> TestResult {
         let device_y = DeviceBuffer::from_slice(&stream, &y)?;
         let out = DeviceBuffer::<f32>::zeroed(&stream, 4 * n)?;
         // Buffers are aligned for it, so the floats can be taken four at a time.
-        let mut out: DeviceBuffer<Float4> =
-            out.cast().map_err(|_| Failure::new("floats taken as float4"))?;
+        let mut out: DeviceBuffer<Float4> = out.cast()?;
         let (fours_x, fours_y) = (device_x.as_slice().cast()?, device_y.as_slice().cast()?);
         let launch = Launch::cover(n, 128);
         let launched = saxpy.saxpy4(&stream, launch, a, fours_x, fours_y, &mut out, n as u64);

@@ -273,21 +273,21 @@ fn a_vector_comes_back(device: &TestDevice) -> TestResult {
         let (start, capacity, words) = (vector.as_ptr(), vector.capacity(), vector.clone());
         let buffer = UnifiedBuffer::register(&home, vector)?;
         first_difference(&buffer.host()?, &words)?;
-        let vector = buffer.into_vec().map_err(|(_, error)| error)?;
+        let vector = buffer.into_vec()?;
         ensure_eq!((vector.as_ptr(), vector.capacity()), (start, capacity));
         first_difference(&vector, &words)?;
 
         // With what a slow kernel on another stream writes.
         let mut buffer = UnifiedBuffer::register(&home, vector)?;
         device.count(delay.delayed_fill(&other, (1, 256), &mut buffer, n as u64, 4, 10 * MS))?;
-        let vector = buffer.into_vec().map_err(|(_, error)| error)?;
+        let vector = buffer.into_vec()?;
         ensure_eq!(vector.as_ptr(), start);
         first_difference(&vector, &vec![4; n])?;
     }
     for made in [Made::Managed, Made::Pinned] {
         let buffer = made.zeros(&home, 10)?;
         let (buffer, error) = match buffer.into_vec() {
-            Err(refused) => refused,
+            Err(refused) => refused.into_parts(),
             Ok(_) => return Err(Failure::new(format!("{made:?} memory is of no vector"))),
         };
         ensure!(error.hint().is_some_and(|hint| hint.contains("to_vec")), "{error}");
@@ -301,13 +301,13 @@ fn a_vector_held_elsewhere(device: &TestDevice) -> TestResult {
     let buffer = UnifiedBuffer::register(&stream, vec![1_u32, 2, 3])?;
     let held = buffer.allocation().clone();
     let (buffer, error) = match buffer.into_vec() {
-        Err(refused) => refused,
+        Err(refused) => refused.into_parts(),
         Ok(_) => return Err(Failure::new("given back though somebody holds the allocation")),
     };
     ensure!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");
     ensure_eq!(*buffer.host()?, [1, 2, 3]);
     drop(held);
-    let vector = buffer.into_vec().map_err(|(_, error)| error)?;
+    let vector = buffer.into_vec()?;
     ensure_eq!(vector, [1, 2, 3]);
     Ok(())
 }

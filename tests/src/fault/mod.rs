@@ -2,6 +2,7 @@
 //! process in unusual ways.
 
 mod answers;
+mod current;
 mod devices;
 mod futures;
 mod images;
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         images::cases(),
         memory::cases(),
         peers::cases(),
+        current::cases(),
         answers::cases(),
         devices::cases(),
         symbols::cases(),

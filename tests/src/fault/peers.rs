@@ -252,7 +252,7 @@ fn opened_again(open: Open) -> TestResult {
         count(near.basic.copy(&near.stream, (8, 256), &source, &mut target, n))?;
         first_difference(&target.to_vec(&near.stream)?, &[round; N])?;
         drop((source, stream));
-        context.close().map_err(|(_, error)| Failure::from(error))?;
+        context.close()?;
     }
     Ok(())
 }

@@ -4,9 +4,7 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Event, Module, PinnedBuffer};
 
 use super::error_of;
 use crate::device::MS;
-use crate::harness::{
-    Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq, first_difference,
-};
+use crate::harness::{Case, Open, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{BASIC, DELAY, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -49,7 +47,7 @@ fn closed_and_opened_again(open: Open) -> TestResult {
         crate::harness::count_launches(1);
         first_difference(&buffer.to_vec(&stream)?, &[round; 1000])?;
         drop((buffer, fill, module, stream));
-        context.close().map_err(|(_, error)| Failure::from(error))?;
+        context.close()?;
     }
     Ok(())
 }

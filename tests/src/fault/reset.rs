@@ -1,6 +1,6 @@
 //! Somebody else destroys the primary context under us: by a reset, or by one release too many.
 
-use cuda_safe::sys::CUresult;
+use cuda_safe::sys::{CUcontext, CUresult};
 use cuda_safe::{
     Context, DeviceBuffer, Event, Module, PinnedBuffer, Result, Stream, UnifiedBuffer,
 };
@@ -16,6 +16,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::process("fault::reset::found_by_the_next_context", found_by_the_next_context),
         Case::process("fault::reset::looked_at", looked_at),
         Case::process("fault::reset::released_once_too_often", released_once_too_often),
+        Case::process("fault::reset::retained_anew_by_others", retained_anew_by_others),
+        Case::process("fault::reset::adopted_primary_context", adopted_primary_context),
     ]
 }
 
@@ -142,13 +144,13 @@ fn whichever_call_meets_it(open: Open) -> TestResult {
         }
         says_gone("look", all.unified.host().map(drop))?;
         let context = all.context.clone();
-        let taken = all.registered.into_vec().map(drop).map_err(|(_, error)| error);
+        let taken = all.registered.into_vec().map(drop).map_err(cuda_safe::Error::from);
         says_gone("take a vector back", taken)?;
         drop((all.context, all.stream, all.other, all.event, all.basic, all.module));
         drop((all.buffer, all.shared, all.pinned, all.unified));
         says_gone("collect", context.collect())?;
         ensure_eq!(context.take_drop_errors().len(), 0, "{first}");
-        let closed = context.close().map_err(|(_, error)| error);
+        let closed = context.close().map_err(cuda_safe::Error::from);
         says_gone("close", closed)?;
     }
     // The device itself is as it was.
@@ -214,7 +216,7 @@ fn found_by_the_next_context(open: Open) -> TestResult {
     error_of("an old buffer", crossed)?;
     drop(old);
     first_difference(&new.unified.host()?, &[0; 1000])?;
-    let vector = new.registered.into_vec().map_err(|(_, error)| error)?;
+    let vector = new.registered.into_vec()?;
     first_difference(&vector, &[5; 1000])?;
     ensure_eq!(new.context.take_drop_errors().len(), 0);
     Ok(())
@@ -261,5 +263,99 @@ fn released_once_too_often(open: Open) -> TestResult {
         drop(all);
         ensure_eq!(context.take_drop_errors().len(), 0);
     }
+    Ok(())
+}
+
+/// What another library does to use the device again.
+fn retain(context: &Context) -> std::result::Result<CUcontext, Failure> {
+    let mut raw = std::ptr::null_mut();
+    let (sys, device) = (context.driver().as_sys(), context.device().as_raw());
+    // SAFETY: `raw` is a valid place for a handle, and the device is the driver's.
+    let code = unsafe { sys.cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
+    ensure_eq!(code, CUresult::CUDA_SUCCESS);
+    Ok(raw)
+}
+
+/// The primary context is active again, perhaps by the same handle, and still not ours.
+fn retained_anew_by_others(open: Open) -> TestResult {
+    let device = open()?.device(0)?;
+    // Whoever looks is told.
+    let mut old = Things::new(device.context()?)?;
+    old.context.check()?;
+    reset(&old.context)?;
+    retain(&old.context)?;
+    says_gone("check", old.context.check())?;
+    for (what, call) in CALLS {
+        says_gone(what, call(&mut old))?;
+    }
+    says_gone("look", old.unified.host().map(drop))?;
+    // A new context is found without asking the old one.
+    let mut new = Things::new(device.context()?)?;
+    new.context.check()?;
+    reset(&new.context)?;
+    retain(&new.context)?;
+    let newest = device.context()?;
+    for (what, call) in CALLS {
+        says_gone(what, call(&mut new))?;
+    }
+    drop((old, new));
+    newest.check()?;
+    ensure_eq!(newest.take_drop_errors().len(), 0);
+    Things::new(newest)?.context.synchronize()?;
+    // So does a call that meets a stale handle, where the driver refuses those. The others would
+    // work in the new context.
+    let context = device.context()?;
+    if !answers_stale_handles(&context)? {
+        return Ok(());
+    }
+    drop(context);
+    let needs_the_context_alone =
+        ["pin", "make a stream", "make an event", "synchronize the context"];
+    for (first, call) in CALLS {
+        if needs_the_context_alone.contains(&first) {
+            continue;
+        }
+        let mut all = Things::new(device.context()?)?;
+        reset(&all.context)?;
+        retain(&all.context)?;
+        says_gone(first, call(&mut all))?;
+        for (what, call) in CALLS {
+            says_gone(what, call(&mut all))
+                .map_err(|failure| Failure::new(format!("after {first}: {failure}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// A primary context that a framework has retained, and that was adopted by its handle.
+fn adopted_primary_context(open: Open) -> TestResult {
+    let driver = open()?;
+    let device = driver.device(0)?;
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: `raw` is a valid place for a handle, and the device is the driver's.
+    let code = unsafe { driver.as_sys().cuDevicePrimaryCtxRetain(&raw mut raw, device.as_raw()) }?;
+    ensure_eq!(code, CUresult::CUDA_SUCCESS);
+    for _ in 0..2 {
+        // SAFETY: the context is retained. What is destroyed below is not touched by this test.
+        let adopted = unsafe { Context::from_raw(driver, raw, ()) }?;
+        let mut all = Things::new(adopted.clone())?;
+        adopted.check()?;
+        reset(&adopted)?;
+        raw = retain(&adopted)?;
+        says_gone("check", adopted.check())?;
+        for (what, call) in CALLS {
+            says_gone(what, call(&mut all))?;
+        }
+        drop(all);
+        ensure_eq!(adopted.take_drop_errors().len(), 0);
+    }
+    // A context that its owner has given back in the meantime says nothing of the device.
+    // SAFETY: as above.
+    drop(unsafe { Context::from_raw(driver, raw, ()) }?);
+    // SAFETY: nothing of the context is used any more.
+    while unsafe { driver.as_sys().cuDevicePrimaryCtxRelease_v2(device.as_raw()) }?
+        == CUresult::CUDA_SUCCESS
+    {}
+    Things::new(device.context()?)?.context.synchronize()?;
     Ok(())
 }

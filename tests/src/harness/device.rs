@@ -190,7 +190,7 @@ impl TestDevice {
         if !errors.is_empty() {
             return Err(Failure::new(format!("drops met errors: {errors:?}")));
         }
-        context.close().map_err(|(_, error)| Failure::new(format!("close: {error}")))
+        context.close().map_err(|error| Failure::new(format!("close: {error}")))
     }
 
     /// The context, without what this has loaded.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::mpsc;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, Error, Event, Launch, Module, PinnedBuffer, Stream};
+use cuda_safe::{ConsumeError, DeviceBuffer, Error, Event, Launch, Module, PinnedBuffer, Stream};
 
 use super::lab::{Lab, PTX};
 use super::table::{Behaviour, Fault};
@@ -14,6 +14,8 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::host("closing::calls", calls),
         Case::host("closing::what_is_in_use_comes_back", in_use),
+        Case::host("closing::what_is_left_is_named", what_is_left_is_named),
+        Case::host("closing::what_is_not_given_away", what_is_not_given_away),
         Case::host("closing::what_fails_comes_back", what_fails),
         Case::host("closing::lent_memory", lent_memory),
         Case::host("closing::without_pools", without_pools),
@@ -21,17 +23,17 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-type Closed<T> = Result<(), (T, Error)>;
+type Closed<T> = Result<(), ConsumeError<T>>;
 
 fn ok<T>(closed: Closed<T>) -> cuda_safe::Result<()> {
-    closed.map_err(|(_, error)| error)
+    Ok(closed?)
 }
 
 /// What came back, and why.
 fn back<T>(closed: Closed<T>) -> Result<(T, Error), Failure> {
     match closed {
         Ok(()) => Err(Failure::new("closed")),
-        Err(back) => Ok(back),
+        Err(refused) => Ok(refused.into_parts()),
     }
 }
 
@@ -88,20 +90,100 @@ fn in_use() -> TestResult {
     let allocation = buffer.allocation().clone();
     lab.recorder.take();
 
-    let module = refused(&lab, module.close(), "the module is still in use: 1 other")?;
-    let kernel = refused(&lab, kernel.close(), "the module is still in use: 1 other")?;
+    let module = refused(&lab, module.close(), "the module is still in use by 1 kernel")?;
+    let in_use = "the module is still in use by 1 other handle to it";
+    let kernel = refused(&lab, kernel.close(), in_use)?;
     let again = kernel.clone();
-    let kernel = refused(&lab, kernel.close(), "the kernel is still in use: 1 other")?;
+    let in_use = "the kernel is still in use by 1 other handle to it";
+    let kernel = refused(&lab, kernel.close(), in_use)?;
     drop((again, module));
     ok(kernel.close())?;
     lab.recorder.take();
 
-    let buffer = refused(&lab, buffer.close(), "the memory is still in use: 1 other")?;
+    let in_use = "the memory is still in use by 1 other handle to it";
+    let buffer = refused(&lab, buffer.close(), in_use)?;
     ensure_eq!(buffer.len(), 100);
-    let stream = refused(&lab, stream.close(), "the stream is still in use: 1 other")?;
-    drop(allocation);
+    let again = stream.clone();
+    let in_use = "the stream is still in use by 1 buffer and 1 other handle to it";
+    let stream = refused(&lab, stream.close(), in_use)?;
+    drop((allocation, again));
     ok(buffer.close())?;
     ok(stream.close())?;
+    lab.close()
+}
+
+/// The error names all that keeps the context, by kind and number.
+fn what_is_left_is_named() -> TestResult {
+    let lab = Lab::new()?;
+    let named = |wanted: &str| {
+        let (_, error) = back(lab.context.clone().close())?;
+        ensure_eq!(error.to_string(), format!("the context is still in use by {wanted}"));
+        Ok::<_, Failure>(())
+    };
+    named("1 other handle to it")?;
+    let (stream, side) = (lab.context.stream()?, lab.context.stream()?);
+    named("2 streams and 1 other handle to it")?;
+    let buffers =
+        [DeviceBuffer::<u8>::zeroed(&stream, 10)?, DeviceBuffer::<u8>::zeroed(&side, 10)?];
+    let event = Event::new(&lab.context)?;
+    let pinned = PinnedBuffer::<u8>::zeroed(&lab.context, 10)?;
+    let kernel = lab.kernel("nothing")?;
+    let again = kernel.clone();
+    let mut graph = lab.context.capture((), |stream, ()| {
+        // SAFETY: nothing runs on this driver.
+        unsafe { kernel.launch(stream, Launch::new(1, 1), ()) }
+    })?;
+    // Recorded anew it keeps two shapes, and is one graph.
+    // SAFETY: as above.
+    graph.recapture(|stream, ()| unsafe { kernel.launch(stream, Launch::new(1, 1), ()) })?;
+    named(
+        "2 buffers, 1 pinned buffer, 2 streams, 1 event, 1 kernel, 1 module, 1 graph and 1 other \
+         handle to it",
+    )?;
+    graph.close()?;
+    drop((kernel, again));
+    named("2 buffers, 1 pinned buffer, 2 streams, 1 event and 1 other handle to it")?;
+    drop((buffers, event, side));
+    named("1 pinned buffer, 1 stream and 1 other handle to it")?;
+    drop(pinned);
+    let raw = stream.into_raw()?;
+    named("1 stream and 1 other handle to it")?;
+    ensure!(!raw.is_null());
+    Ok(())
+}
+
+/// Methods that consume their object say why they did not.
+fn what_is_not_given_away() -> TestResult {
+    let lab = Lab::new()?;
+    let (stream, other) = (lab.context.stream()?, lab.context.stream()?);
+    let says = |error: Error, wanted: &str| {
+        ensure!(error.to_string().contains(wanted), "{error}");
+        Ok::<_, Failure>(())
+    };
+    // SAFETY: the stream outlives this handle to it.
+    let foreign = unsafe { Stream::from_raw(&lab.context, other.as_raw(), ()) }?;
+    let refused = foreign.into_raw().err().ok_or_else(|| Failure::new("it is not ours"))?;
+    says(refused.into(), "adopted by Stream::from_raw")?;
+    let again = stream.clone();
+    let refused = again.into_raw().err().ok_or_else(|| Failure::new("there is another"))?;
+    says(refused.into(), "the stream is still in use by 1 other handle to it")?;
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 12)?;
+    let held = buffer.allocation().clone();
+    let refused = buffer.into_raw().err().ok_or_else(|| Failure::new("it is held"))?;
+    says(refused.error().clone(), "the memory is still in use by 1 other handle to it")?;
+    drop(held);
+    let Err(refused) = refused.into_inner().cast::<u64>() else {
+        return Err(Failure::new("12 bytes were taken as elements of 8"));
+    };
+    says(refused.error().clone(), "12 bytes are not a whole number of u64, which has 8")?;
+    let buffer = refused.into_inner();
+    // SAFETY: `buffer` keeps the memory.
+    let lent =
+        unsafe { DeviceBuffer::<u8>::from_raw(&stream, buffer.as_raw(), 12, Some(Box::new(()))) }?;
+    let refused = lent.into_raw().err().ok_or_else(|| Failure::new("it is lent"))?;
+    says(refused.into(), "somebody else's, which a token keeps alive")?;
+    drop((buffer, stream, other));
+    lab.context.collect()?;
     lab.close()
 }
 

@@ -2,11 +2,16 @@
 
 use std::mem::MaybeUninit;
 
+use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer, PitchedLayout};
 
 use super::heap::allocations;
 use super::lab::Lab;
 use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+
+/// What comes before each copy in a stream's order: while a context of another device is current, the
+/// driver refuses copies of memory of a pool. Only then is ours pushed and popped.
+const ASKED: &str = "cuCtxGetCurrent";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -15,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("counts::allocate_and_free", allocate_and_free),
         Case::host("counts::events", events),
         Case::host("counts::small_uploads", small_uploads),
+        Case::host("counts::copies_under_another_context", copies_under_another_context),
         Case::host("counts::large_upload", large_upload),
         Case::host("counts::downloads", downloads),
         Case::host("counts::pinned_transfers", pinned_transfers),
@@ -132,7 +138,7 @@ fn small_uploads() -> TestResult {
     let before = allocations();
     buffer.upload(&stream, &source)?;
     ensure_eq!(allocations() - before, 0);
-    ensure_eq!(lab.recorder.names(), ["cuMemcpyHtoDAsync_v2"]);
+    ensure_eq!(lab.recorder.names(), [ASKED, "cuMemcpyHtoDAsync_v2"]);
 
     for _ in 0..UPLOADS {
         buffer.upload(&stream, &source)?;
@@ -140,9 +146,35 @@ fn small_uploads() -> TestResult {
     let calls = lab.recorder.names();
     let copies = calls.iter().filter(|name| **name == "cuMemcpyHtoDAsync_v2").count();
     ensure_eq!(copies, UPLOADS);
-    let others = calls.len() - copies;
+    ensure_eq!(calls.iter().filter(|name| **name == ASKED).count(), UPLOADS);
+    let others = calls.len() - 2 * copies;
     ensure!(others * 50 < UPLOADS, "{others} other calls in {UPLOADS} uploads");
     ensure!(calls.contains(&"cuEventRecord"), "a block in use must be marked");
+    drop((buffer, stream));
+    lab.close()
+}
+
+/// With this context current a copy costs no more; with another one, a push and a pop.
+fn copies_under_another_context() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
+    buffer.upload(&stream, &[1; 100])?;
+    let sys = lab.context.driver().as_sys();
+    let copy = [ASKED, "cuMemcpyHtoDAsync_v2"];
+    let bound = [ASKED, "cuCtxPushCurrent_v2", "cuMemcpyHtoDAsync_v2", "cuCtxPopCurrent_v2"];
+    let other = std::ptr::without_provenance_mut(0x7000);
+    for (current, wanted) in [(lab.context.as_raw(), &copy[..]), (other, &bound[..])] {
+        // SAFETY: the driver of these tests keeps the handle and does not use it.
+        let code = unsafe { sys.cuCtxPushCurrent_v2(current) }?;
+        ensure_eq!(code, CUresult::CUDA_SUCCESS);
+        let (calls, ()) = lab.calls(|| buffer.upload(&stream, &[2; 100]))?;
+        ensure_eq!(calls, wanted);
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: `popped` is a valid place for a handle.
+        let code = unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) }?;
+        ensure_eq!((code, popped), (CUresult::CUDA_SUCCESS, current));
+    }
     drop((buffer, stream));
     lab.close()
 }
@@ -177,7 +209,7 @@ fn downloads() -> TestResult {
     buffer.download(&stream, &mut target)?;
     ensure!(target.iter().all(|word| *word == 0), "the driver's zeros were copied");
     let (calls, ()) = lab.calls(|| buffer.download(&stream, &mut target))?;
-    ensure_eq!(calls, ["cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize"]);
+    ensure_eq!(calls, [ASKED, "cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize"]);
     let before = allocations();
     buffer.download(&stream, &mut target)?;
     ensure!(allocations() - before <= 1, "at most the list of what is in flight");
@@ -195,6 +227,7 @@ fn pinned_transfers() -> TestResult {
     let calls = lab.recorder.names();
     let own: Vec<_> = calls.iter().filter(|name| !name.starts_with("cuCtx")).collect();
     ensure_eq!(own, [&"cuEventCreate", &"cuMemcpyHtoDAsync_v2", &"cuEventRecord"]);
+    ensure_eq!(calls.iter().filter(|name| **name == ASKED).count(), 1);
     let (calls, source) = lab.calls(|| transfer.wait())?;
     ensure_eq!(calls, ["cuEventSynchronize", "cuEventDestroy_v2"]);
     ensure!(source.iter().all(|word| *word == 5));
@@ -226,8 +259,11 @@ fn boxes() -> TestResult {
     let layout = |row_pitch, slice_pitch| PitchedLayout { offset: 1, row_pitch, slice_pitch };
     let mut copy = |to: PitchedLayout, extent: (usize, usize, usize)| {
         let from = PitchedLayout { offset: 0, ..to };
-        let (calls, ()) =
+        let (mut calls, ()) =
             lab.calls(|| big.as_slice_mut().copy_3d_from(&stream, to, &source, from, extent))?;
+        let all = calls.len();
+        calls.retain(|name| *name != ASKED);
+        ensure_eq!(all, 2 * calls.len(), "asked once for each copy");
         Ok::<_, Failure>(calls)
     };
     const BOX: &str = "cuMemcpy3DAsync_v2";
@@ -348,10 +384,16 @@ fn context_once() -> TestResult {
     let lab = Lab::new()?;
     let device = lab.context.device();
     let (calls, again) = lab.calls(|| device.context())?;
-    ensure!(calls.is_empty(), "{calls:?}");
+    // Whether it is still the context that was retained shows by its id, and that is read without a
+    // handle of ours: by one more retain. (Whether it is active is asked before, and not listed.)
+    ensure_eq!(calls, ["cuDevicePrimaryCtxRetain", "cuCtxGetId", "cuDevicePrimaryCtxRelease_v2"]);
     ensure_eq!(again, lab.context);
     let in_use = lab.context.clone().close();
-    ensure!(in_use.is_err_and(|(_, error)| error.to_string().contains("still in use")));
+    ensure!(
+        in_use.is_err_and(|error| error
+            .to_string()
+            .ends_with("still in use by 2 other handles to it"))
+    );
     drop(again);
     // `Lab::close` looks for whatever was not given back.
     lab.close()

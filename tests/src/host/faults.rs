@@ -118,11 +118,11 @@ fn fail_once(
         let later = lab.context.synchronize().err();
         let later = later.ok_or_else(|| Failure::new("a later call succeeds"))?;
         check_error(&later, failed, code)?;
-        let Err((context, error)) = lab.context.close() else {
+        let Err(refused) = lab.context.close() else {
             return Err(Failure::new("closing the context of a lost device succeeds"));
         };
-        check_error(&error, failed, code)?;
-        drop(context);
+        check_error(refused.error(), failed, code)?;
+        drop(refused);
         ensure_eq!(lab.recorder.names(), [""; 0], "no call is made any more");
         return Ok(());
     }
@@ -148,7 +148,7 @@ fn opening_a_context() -> TestResult {
     let installed = recorder.install();
     let context = open(&recorder)?;
     let calls = recorder.names();
-    context.close().map_err(|(_, error)| error)?;
+    context.close()?;
     drop(installed);
     // The first call asks for the version while the table is made, which may fail.
     ensure_eq!(calls.first(), Some(&"cuDriverGetVersion"));
@@ -188,11 +188,12 @@ fn closing_a_context() -> TestResult {
         for code in [CUresult::CUDA_ERROR_INVALID_VALUE, CUresult::CUDA_ERROR_OUT_OF_MEMORY] {
             let Lab { context, recorder, installed } = prepare()?;
             recorder.fail(Some(Fault { call: number, code, repeated: false }));
-            let Err((context, error)) = context.close() else {
+            let Err(refused) = context.close() else {
                 // Nobody could ask the context for it any more.
                 return Err(Failure::new(format!("{call} fails, and closing is Ok")));
             };
-            check_error(&error, call, code)?;
+            check_error(refused.error(), call, code)?;
+            let context = refused.into_inner();
             recorder.fail(None);
             // It is as usable as before.
             let stream = context.stream()?;

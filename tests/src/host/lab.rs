@@ -62,7 +62,7 @@ impl Lab {
         if !errors.is_empty() {
             return Err(Failure::new(format!("drops met errors: {errors:?}")));
         }
-        self.context.close().map_err(|(_, error)| Failure::new(format!("close: {error}")))?;
+        self.context.close().map_err(|error| Failure::new(format!("close: {error}")))?;
         let alive = self.recorder.alive();
         if !alive.is_empty() {
             return Err(Failure::new(format!("not given back: {alive:?}")));

@@ -2,8 +2,7 @@
 
 use cuda_safe::sys::CUresult;
 use cuda_safe::{
-    Context, DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, UnifiedBuffer,
-    kernels,
+    DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, UnifiedBuffer, kernels,
 };
 
 use super::lab::{Lab, PTX};
@@ -210,10 +209,24 @@ fn buffers() -> TestResult {
     )?;
     let misfit = buffer.slice(..3)?.cast::<u64>();
     let address = buffer.as_raw();
-    says(misfit, &format!("12 bytes at {address:#x} are not a whole number of aligned u64"))?;
+    says(misfit, "cast: 12 bytes are not a whole number of u64, which has 8")?;
+    let past = buffer.slice(1..3)?.cast::<u64>();
+    let text = "is not aligned for u64: it must be a multiple of 8 bytes, and is 4 past one";
+    says(past, &format!("cast: the address {:#x} {text}", address + 4))?;
+    says(buffer.slice(..0)?.cast::<()>(), "cast: () has no bytes")?;
+    // SAFETY: any bits are such a number.
+    let view = unsafe { buffer.allocation().view::<u64>(4..12) };
+    says(view, &format!("the bytes 4..12: the address {:#x} {text}", address + 4))?;
+    // SAFETY: as above.
+    let view = unsafe { buffer.allocation().view::<u64>(8..24) };
+    says(view, "the bytes 8..24 are not within 0..16")?;
     // SAFETY: refused.
     let odd = unsafe { DeviceBuffer::<u32>::from_raw(&stream, 0x1002, 4, None) };
-    says(odd, "0x1002 is no address for a u32")?;
+    says(
+        odd,
+        "the buffer: the address 0x1002 is not aligned for u32: it must be a multiple of 4 bytes, \
+         and is 2 past one",
+    )?;
     let (start, end) = (Event::new(&lab.context)?, Event::timing(&lab.context)?);
     says(
         start.elapsed_ms(&end),
@@ -307,8 +320,7 @@ fn strangers() -> TestResult {
     }
     ensure_eq!(lab.recorder.names(), [""; 0], "refused before a driver is asked");
     drop((event, one, buffer, stream, elsewhere));
-    let alone: Result<(), (Context, Error)> = other.close();
-    alone.map_err(|(_, error)| error)?;
+    other.close()?;
     lab.close()
 }
 

@@ -2,8 +2,8 @@
 //! failing once, and with other contexts current.
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, Launch, Module, PinnedBuffer, PitchedLayout, Result, Stream,
-    launch,
+    ConsumeError, Context, DeviceBuffer, Error, Event, Launch, Module, PinnedBuffer, PitchedLayout,
+    Result, Stream, launch,
 };
 
 use super::lab::PTX;
@@ -318,8 +318,8 @@ fn raw_handles(s: &Steps<'_>) -> Result<()> {
 }
 
 /// The error alone: what came back with it is dropped.
-fn closed<T>(result: Result<(), (T, cuda_safe::Error)>) -> Result<()> {
-    result.map_err(|(_, error)| error)
+fn closed<T>(result: Result<(), ConsumeError<T>>) -> Result<()> {
+    Ok(result?)
 }
 
 fn graphs(s: &Steps<'_>) -> Result<()> {
@@ -338,8 +338,7 @@ fn graphs(s: &Steps<'_>) -> Result<()> {
     let mut copy = s.at(graph.try_clone(()))?;
     s.at(copy.launch(&stream))?;
     s.drop(copy);
-    let (buffer, closed) = graph.close();
-    s.at(closed)?;
+    let buffer = s.at(graph.close().map_err(Error::from))?;
     s.drop(buffer);
     s.at(s.context.collect())
 }

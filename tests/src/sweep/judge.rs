@@ -84,7 +84,8 @@ fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
     loop {
         told.extend(context.take_drop_errors().iter().map(ToString::to_string));
         // Who is told that closing has failed has the context back, and closes it again.
-        let Err((back, error)) = context.close() else { return told };
+        let Err(refused) = context.close() else { return told };
+        let (back, error) = refused.into_parts();
         // The driver was not asked: something of the context is alive.
         let in_use = error.call().is_none();
         if begin.elapsed() > MOMENT {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUdeviceptr;
 
-use super::{SMALL_BYTES, upload_small};
+use super::{SMALL_BYTES, enqueue_on_device, upload_small};
 use crate::error::Result;
 use crate::memory::allocation::Allocation;
 use crate::memory::enqueue::enqueue;
@@ -30,32 +30,35 @@ pub(crate) fn fill(
         return super::recorded::fill(stream, capture, allocation, offset, (pattern, bytes));
     }
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Write)], |inner| {
-        let sys = inner.state().sys;
-        let stream = inner.raw;
-        if pattern.iter().all(|byte| *byte == pattern[0]) {
-            // SAFETY: the range lies in an allocation that the caller holds.
-            let result = unsafe { sys.cuMemsetD8Async(to, pattern[0], bytes, stream) };
-            return inner.answer("cuMemsetD8Async", result);
+        if !has_memset(pattern, to) {
+            return fill_by_doubling(inner, to, pattern, bytes, !allocation.is_captured());
         }
-        if let Ok(pattern) = <[u8; 2]>::try_from(pattern) {
-            let value = u16::from_ne_bytes(pattern);
-            if to.is_multiple_of(2) {
-                // SAFETY: as above, and the address is aligned.
-                let result = unsafe { sys.cuMemsetD16Async(to, value, count, stream) };
-                return inner.answer("cuMemsetD16Async", result);
-            }
+        // On an ordinary stream the driver takes memsets whatever is current. A node may keep it.
+        match inner.capture {
+            None => memset(inner, to, pattern, count),
+            Some(_) => inner.context.with_current(|| memset(inner, to, pattern, count)),
         }
-        let (words, rest) = pattern.as_chunks::<4>();
-        if rest.is_empty() && words.iter().all(|word| *word == words[0]) {
-            let value = u32::from_ne_bytes(words[0]);
-            if to.is_multiple_of(4) {
-                // SAFETY: as above, and the address is aligned.
-                let result = unsafe { sys.cuMemsetD32Async(to, value, bytes / 4, stream) };
-                return inner.answer("cuMemsetD32Async", result);
-            }
-        }
-        fill_by_doubling(inner, to, pattern, bytes, !allocation.is_captured())
     })
+}
+
+/// Enqueues a memset for a pattern that the driver has one for.
+fn memset(inner: &StreamInner, to: CUdeviceptr, pattern: &[u8], count: usize) -> Result<()> {
+    let (sys, stream, bytes) = (inner.state().sys, inner.raw, pattern.len() * count);
+    if pattern.iter().all(|byte| *byte == pattern[0]) {
+        // SAFETY: the range lies in an allocation that the caller holds.
+        let result = unsafe { sys.cuMemsetD8Async(to, pattern[0], bytes, stream) };
+        return inner.answer("cuMemsetD8Async", result);
+    }
+    if let Ok(pattern) = <[u8; 2]>::try_from(pattern) {
+        let value = u16::from_ne_bytes(pattern);
+        // SAFETY: as above, and the address is aligned, as `has_memset` says.
+        let result = unsafe { sys.cuMemsetD16Async(to, value, count, stream) };
+        return inner.answer("cuMemsetD16Async", result);
+    }
+    let value = u32::from_ne_bytes(pattern.first_chunk().copied().unwrap_or_default());
+    // SAFETY: as above.
+    let result = unsafe { sys.cuMemsetD32Async(to, value, bytes / 4, stream) };
+    inner.answer("cuMemsetD32Async", result)
 }
 
 /// Whether the driver has a memset for the pattern at this address.
@@ -85,8 +88,7 @@ fn fill_by_doubling(
         let next = filled.min(bytes - filled);
         let end = to + filled as u64;
         // SAFETY: both ranges lie in the caller's allocation and don't overlap.
-        let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(end, to, next, inner.raw) };
-        inner.answer("cuMemcpyDtoDAsync", result)?;
+        unsafe { enqueue_on_device(inner, end, to, next) }?;
         filled += next;
     }
     Ok(())

@@ -82,11 +82,14 @@ fn download_block(
     let copied = enqueue(stream, [(allocation, range, Access::Read)], |inner| {
         before = inner.enqueued();
         let to = block.start().as_ptr().cast();
-        // SAFETY: the block has room for the bytes and is touched by nobody until its event is done;
-        // the source lies in an allocation that the caller holds.
-        let result =
-            unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, target.len(), inner.raw) };
-        inner.answer("cuMemcpyDtoHAsync", result).and_then(|()| block.record(inner))
+        let (bytes, sys) = (target.len(), inner.state().sys);
+        let copied = inner.copying(|| {
+            // SAFETY: the block has room for the bytes and is touched by nobody until its event is
+            // done; the source lies in an allocation that the caller holds.
+            let result = unsafe { sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
+            inner.answer("cuMemcpyDtoHAsync", result)
+        });
+        copied.and_then(|()| block.record(inner))
     });
     if let Err(error) = copied.and_then(|()| block.wait(context)) {
         // Whether the device still writes to the block nobody knows.

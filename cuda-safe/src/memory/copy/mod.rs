@@ -130,17 +130,13 @@ fn copy_from_block(
         std::ptr::copy_nonoverlapping(source.as_ptr(), from, source.len());
         from
     };
-    // SAFETY: the block stays untouched until its event, recorded later on this stream, is done;
-    // the destination lies in an allocation that the caller holds.
-    let result = unsafe {
-        inner.state().sys.cuMemcpyHtoDAsync_v2(
-            to,
-            from.cast_const().cast(),
-            source.len(),
-            inner.raw,
-        )
-    };
-    inner.answer("cuMemcpyHtoDAsync", result)
+    let (from, bytes, sys) = (from.cast_const().cast(), source.len(), inner.state().sys);
+    inner.copying(|| {
+        // SAFETY: the block stays untouched until its event, recorded later on this stream, is
+        // done; the destination lies in an allocation that the caller holds.
+        let result = unsafe { sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
+        inner.answer("cuMemcpyHtoDAsync", result)
+    })
 }
 
 /// Copies from the device into `target` and waits: when it returns `Ok`, all of `target` is
@@ -218,10 +214,12 @@ fn copy_to_block(
 ) -> Result<()> {
     debug_assert!(bytes <= BLOCK_BYTES);
     let to = block.start().as_ptr().cast();
-    // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until its
-    // event, recorded next, is done; the source lies in an allocation that the caller holds.
-    let result = unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-    inner.answer("cuMemcpyDtoHAsync", result)
+    inner.copying(|| {
+        // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until
+        // its event, recorded next, is done; the source lies in an allocation that the caller holds.
+        let result = unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
+        inner.answer("cuMemcpyDtoHAsync", result)
+    })
 }
 
 /// Copies the start of a block, which a copy that is done has written, to `target`.
@@ -325,6 +323,22 @@ pub(super) fn copy_on_device(
     let from = from.address() + from_offset as u64;
     enqueue(stream, uses, |inner| {
         // SAFETY: both ranges lie in allocations that the caller holds.
+        unsafe { enqueue_on_device(inner, to, from, bytes) }
+    })
+}
+
+/// Enqueues a copy within the device.
+///
+/// # Safety
+/// Both ranges must lie in allocations that the caller holds.
+unsafe fn enqueue_on_device(
+    inner: &StreamInner,
+    to: CUdeviceptr,
+    from: CUdeviceptr,
+    bytes: usize,
+) -> Result<()> {
+    inner.copying(|| {
+        // SAFETY: the caller's promise.
         let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(to, from, bytes, inner.raw) };
         inner.answer("cuMemcpyDtoDAsync", result)
     })

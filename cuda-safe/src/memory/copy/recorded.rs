@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::context::{ContextInner, Garbage};
+use crate::context::{ContextInner, Counted, Garbage};
 use crate::error::Result;
 use crate::graph::Capture;
 use crate::memory::allocation::Allocation;
@@ -29,6 +29,7 @@ unsafe impl Sync for Source {}
 
 impl Drop for Source {
     fn drop(&mut self) {
+        self.context.census.remove(Counted::Pinned);
         if self.context.state.is_usable() {
             // A launch of the graph may still be reading it.
             self.context.bin.put(Garbage::PinnedInFlight { start: self.start, bytes: self.bytes });
@@ -48,6 +49,7 @@ pub(super) fn upload(
     capture.enter(stream.inner())?.captures()?;
     let context = &stream.inner().context;
     let start = pages::allocate(context, source.len())?;
+    context.census.add(Counted::Pinned);
     let pinned = Arc::new(Source { context: context.clone(), start, bytes: source.len() });
     // SAFETY: the memory has room for the source and is only ours.
     unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
@@ -59,11 +61,14 @@ pub(super) fn upload(
     let range = offset..offset + source.len();
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
         let from = start.as_ptr().cast_const().cast();
-        // SAFETY: the graph keeps the source, and goes before it; the target lies in an allocation
-        // that the caller holds and the graph keeps.
-        let result =
-            unsafe { inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, source.len(), inner.raw) };
-        inner.answer("cuMemcpyHtoDAsync", result)
+        inner.copying(|| {
+            // SAFETY: the graph keeps the source, and goes before it; the target lies in an
+            // allocation that the caller holds and the graph keeps.
+            let result = unsafe {
+                inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, source.len(), inner.raw)
+            };
+            inner.answer("cuMemcpyHtoDAsync", result)
+        })
     })
 }
 

@@ -130,9 +130,11 @@ unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> R
         Depth: piece.depth,
         ..CUDA_MEMCPY3D::default()
     };
-    // SAFETY: the caller's promise; the description is read before the call returns.
-    let result = unsafe { inner.state().sys.cuMemcpy3DAsync_v2(&raw const what, inner.raw) };
-    inner.answer("cuMemcpy3DAsync", result)
+    inner.copying(|| {
+        // SAFETY: the caller's promise; the description is read before the call returns.
+        let result = unsafe { inner.state().sys.cuMemcpy3DAsync_v2(&raw const what, inner.raw) };
+        inner.answer("cuMemcpy3DAsync", result)
+    })
 }
 
 fn in_bytes(elements: &Range<usize>, size: usize) -> Range<usize> {
