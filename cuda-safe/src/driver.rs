@@ -11,7 +11,7 @@ use crate::context::ContextInner;
 use crate::device::Device;
 use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
 use crate::generation::Watch;
-use crate::trace::event;
+use crate::trace::{event, is_emitting};
 
 /// A CUDA driver: loaded, initialised, and ready to be asked for devices.
 ///
@@ -85,8 +85,8 @@ impl Driver {
     /// What `cuInit` or the enumeration of devices answered.
     #[doc(alias = "cuInit")]
     pub fn from_sys(sys: &'static cuda_sys::Driver) -> Result<Self> {
-        if forked() {
-            return Err(Error::forked());
+        if forked() || is_emitting() {
+            return Err(not_now());
         }
         let mut drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = drivers.iter().find(|shared| std::ptr::eq(shared.sys, sys)) {
@@ -130,8 +130,8 @@ impl Driver {
     /// What the driver answered.
     #[doc(alias = "cuDriverGetVersion")]
     pub fn version(&self) -> Result<i32> {
-        if forked() {
-            return Err(Error::forked());
+        if forked() || is_emitting() {
+            return Err(not_now());
         }
         let mut version = 0;
         // SAFETY: `version` is a valid place for an int.
@@ -225,14 +225,11 @@ impl DeviceState {
         self.fatal.get()
     }
 
-    /// Whether the device may still be asked: neither lost to a fatal error nor forked away.
+    /// Fails if the device may not be asked: it was lost to a fatal error or forked away, or the caller is a
+    /// subscriber of `tracing`. Every call asks this before it takes a lock.
     #[inline]
     pub(crate) fn usable(&self) -> Result<()> {
-        if self.lost.load(Ordering::Relaxed) || forked() {
-            Err(self.why_unusable())
-        } else {
-            Ok(())
-        }
+        if !self.is_usable() { Err(self.why_unusable()) } else { Ok(()) }
     }
 
     /// Fails if the other device is shown by another driver, which knows none of our handles.
@@ -245,13 +242,13 @@ impl DeviceState {
 
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed) && !forked()
+        !self.lost.load(Ordering::Relaxed) && !forked() && !is_emitting()
     }
 
     #[cold]
     fn why_unusable(&self) -> Error {
-        if forked() {
-            return Error::forked();
+        if forked() || is_emitting() {
+            return not_now();
         }
         match self.fatal.get() {
             Some(error) => error.clone(),
@@ -340,6 +337,23 @@ pub(crate) fn answer(call: &'static str, result: Result<CUresult, MissingSymbol>
         Ok(code) => Err(reported(Error::driver(call, code))),
         Err(missing) => Err(reported(missing.into())),
     }
+}
+
+/// Fails if the caller is a subscriber of `tracing`: some lock may be held.
+pub(crate) fn outside_subscribers() -> Result<()> {
+    if is_emitting() { Err(not_now()) } else { Ok(()) }
+}
+
+/// The error for a forked child, and for a subscriber of `tracing`.
+#[cold]
+fn not_now() -> Error {
+    if forked() {
+        return Error::forked();
+    }
+    Error::invalid("a subscriber of `tracing` called cuda-safe while it handled one of its events")
+        .with_hint(
+            "a call of the crate is under way on this thread: send what you need to another thread",
+        )
 }
 
 /// Whether this process is a child, made by `fork` after a driver was initialised in its parent.

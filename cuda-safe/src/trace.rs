@@ -1,5 +1,4 @@
-//! What the crate tells the `tracing` crate, under the target `cuda_safe`; with the feature
-//! `tracing` alone.
+//! Events for the `tracing` crate, under the target `cuda_safe`; with the feature `tracing` alone.
 //!
 //! | level | what |
 //! |---|---|
@@ -10,12 +9,72 @@
 //! | `TRACE` | launches, copies, fills, allocations and frees |
 //!
 //! Times are the host's, in nanoseconds, in the field `elapsed`.
+//!
+//! A subscriber is code of the user that runs in the middle of a call of this crate: some of the crate's
+//! locks are held, and a sequence or an enqueue may be half done. So while an event is emitted, every call
+//! of the crate on that thread is an error before it takes a lock, objects that the subscriber drops are
+//! leaked, and a panic of the subscriber is caught. See [`emit`] and `DeviceState::usable`.
 
-/// An event. Without the feature it is nothing: its arguments are not evaluated.
+#[cfg(feature = "tracing")]
+pub(crate) use emitting::emit;
+
+/// Whether this thread emits an event at this moment: then a subscriber is the caller.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(crate) fn is_emitting() -> bool {
+    emitting::now()
+}
+
+/// As with the feature: nothing is ever emitted.
+#[cfg(not(feature = "tracing"))]
+#[inline]
+pub(crate) const fn is_emitting() -> bool {
+    false
+}
+
+#[cfg(feature = "tracing")]
+mod emitting {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    thread_local! {
+        static EMITTING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Ends the emission, also if it unwinds. Holds what was before: a subscriber may drop what emits.
+    struct Emission(bool);
+
+    impl Drop for Emission {
+        fn drop(&mut self) {
+            let _ = EMITTING.try_with(|emitting| emitting.set(self.0));
+        }
+    }
+
+    pub(super) fn now() -> bool {
+        EMITTING.try_with(Cell::get).unwrap_or(false)
+    }
+
+    /// Runs the code of subscribers. A panic in it ends here: between the driver's call and the record of what
+    /// it uses, unwinding would leave a use that nobody waits for.
+    pub(crate) fn emit(event: impl FnOnce()) {
+        let _emission =
+            Emission(EMITTING.try_with(|emitting| emitting.replace(true)).unwrap_or(true));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
+            // What it was thrown with may panic when it is dropped.
+            std::mem::forget(panic);
+        }
+    }
+}
+
+/// Emits an event. Without the feature it is nothing: its arguments are not evaluated.
 macro_rules! event {
     ($level:ident, $($what:tt)+) => {
         #[cfg(feature = "tracing")]
-        ::tracing::event!(target: "cuda_safe", ::tracing::Level::$level, $($what)+);
+        if ::tracing::Level::$level <= ::tracing::level_filters::LevelFilter::current() {
+            $crate::trace::emit(|| {
+                ::tracing::event!(target: "cuda_safe", ::tracing::Level::$level, $($what)+);
+            });
+        }
     };
 }
 
@@ -26,10 +85,8 @@ macro_rules! timed {
         #[cfg(feature = "tracing")]
         let begin = ::std::time::Instant::now();
         let value = $value;
-        #[cfg(feature = "tracing")]
-        ::tracing::event!(
-            target: "cuda_safe",
-            ::tracing::Level::$level,
+        $crate::trace::event!(
+            $level,
             elapsed = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
             $($what)+
         );

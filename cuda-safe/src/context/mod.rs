@@ -26,7 +26,7 @@ use turn::Turn;
 
 use crate::consume::ConsumeError;
 use crate::device::Device;
-use crate::driver::{DeviceState, Driver, forked};
+use crate::driver::{DeviceState, Driver, forked, outside_subscribers};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::generation::Watching;
 use crate::graph::Conditional;
@@ -313,6 +313,9 @@ impl Context {
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let state = self.inner.state;
+        if let Err(error) = outside_subscribers() {
+            return Err((self, error));
+        }
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the lock is taken for good: what others have lent may come back here when it is
         // dropped.

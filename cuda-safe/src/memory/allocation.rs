@@ -19,7 +19,7 @@ use crate::consume::ConsumeError;
 use crate::context::{Garbage, NO_STREAM, list};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use crate::trace::event;
+use crate::trace::{event, is_emitting};
 
 /// A piece of device memory, shared by the buffers and views that lie in it.
 ///
@@ -317,6 +317,11 @@ impl Drop for Allocation {
         }
         let home = self.home.inner();
         if !home.state().is_usable() {
+            if is_emitting() {
+                // Dropped by a subscriber, which may not take locks. The device goes on: what a token keeps
+                // alive may still be in use.
+                std::mem::forget(std::mem::replace(&mut self.kind, Kind::Released));
+            }
             return;
         }
         if let (Kind::Graph, Some(capture)) = (&self.kind, &home.capture) {
