@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::capture::part;
 use super::driver::{self, RawNode};
 use super::exec::GraphExec;
-use super::recording::{Capture, Target};
+use super::recording::Capture;
 use super::template::Template;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -53,10 +53,6 @@ struct Growing {
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        if self.capture.lock().lost {
-            // Another thread may still be adding to it.
-            self.template.graph = std::ptr::null_mut();
-        }
         drop(self.capture.empty());
     }
 }
@@ -83,7 +79,7 @@ impl<'env, S> GraphBuilder<'env, S> {
         let inner = context.inner();
         let mut template = Template::empty(inner);
         template.graph = driver::create(inner)?;
-        let growing = Growing { template, capture: Capture::new(Target::Ended) };
+        let growing = Growing { template, capture: Capture::new() };
         Ok(Self { growing, parts: Vec::new(), spoilt: None, state, env: PhantomData })
     }
 

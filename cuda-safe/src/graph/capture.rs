@@ -8,7 +8,7 @@ use cuda_sys::CUgraph;
 use super::driver::{self, RawNode};
 use super::exec::GraphExec;
 use super::node::GraphNode;
-use super::recording::{BODY_GOES_ON, Capture, Target, destroy_stream};
+use super::recording::{Capture, Target, destroy_stream};
 use super::template::Template;
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
@@ -49,6 +49,13 @@ impl Context {
     /// # Ok(()) }
     /// ```
     ///
+    /// # What stays borrowed
+    /// What `record` borrows for `'env` stays borrowed as long as the graph lives. Memory that it reaches in
+    /// another way does not: a buffer behind a lock or a channel, or one that it has made and moved elsewhere.
+    /// A launch of the graph may then change the values that a view shows. The graph keeps such memory, and
+    /// the device orders its launches with all other uses, as the host's guards are. So unsafe code must not
+    /// rely on values in device memory to stay as they were checked, unless it owns the memory.
+    ///
     /// # Order
     /// Each launch of the graph uses all that its nodes use: it waits for conflicting work on other
     /// streams, and later work waits for it, as for any other launch. So memory may be in use while
@@ -58,7 +65,8 @@ impl Context {
     /// Waiting for the device or asking it, downloads to the host's memory, and waiting for events and
     /// streams from outside: each is an error before the driver is asked, so the capture goes on. What
     /// the closure enqueues on *other* streams than the one it is given, and its forks, is not
-    /// recorded: it runs at once, and no error tells. The slice
+    /// recorded: it runs at once, and no error tells. Only the thread that runs `record` can enqueue on
+    /// these streams: a graph can't keep borrowed what another thread has borrowed. The slice
     /// of an upload is read while recording, and each launch of the graph copies it again.
     ///
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
@@ -121,7 +129,7 @@ pub(super) fn capture(
     context: &Arc<ContextInner>,
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Template> {
-    let Emptied(capture) = &Emptied(Capture::new(Target::Ended));
+    let Emptied(capture) = &Emptied(Capture::new());
     let part = part(context, capture, None, &[], record)?;
     let mut template = Template::empty(context);
     template.graph = part.graph;
@@ -170,16 +178,6 @@ pub(super) fn part(
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
     let (joined, tail, ended, streams) = {
         let mut recording = capture.lock();
-        if matches!(recording.target, Target::Body) {
-            // Another thread is still recording a body that belongs to the graph, and graphs are not
-            // for two threads: that thread ends the capture when it is done.
-            recording.target = Target::Ended;
-            recording.orphan = Some(raw);
-            recording.lost = true;
-            drop(recording);
-            recorded.unwrap_or_else(|panic| resume_unwind(panic))?;
-            return Err(Error::invalid(BODY_GOES_ON));
-        }
         let joined = recording.join_all(context);
         let tail = driver::tail(context, raw);
         recording.target = Target::Ended;

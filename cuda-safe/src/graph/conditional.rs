@@ -161,8 +161,8 @@ fn conditional(
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
         capture.lock().broken.get_or_insert_with(|| error.clone());
     })?;
-    let Emptied(bodys) = &Emptied(Capture::of_body(capture));
-    let mut outer = Outer { capture, bodys, context, done: false };
+    let Emptied(bodys) = &Emptied(Capture::new());
+    let mut outer = Outer { capture, done: false };
     let made = part(context, bodys, Some(inside), &[], |stream| {
         body(stream)?;
         match kind {
@@ -173,22 +173,9 @@ fn conditional(
         }
     });
     outer.done = true;
-    if bodys.lock().lost {
-        // The body is still added to, so its node's recording stays closed until the thread that does
-        // so is done.
-        return made.map(drop);
-    }
     let mut noted = bodys.empty();
     // Held until the body's uses are noted: the recording must not end without them.
     let mut recording = capture.lock();
-    if !matches!(recording.target, Target::Body) {
-        // Another thread has let the recording end meanwhile, and left its graph to this one.
-        drop(recording);
-        let ended = || Error::invalid("the recording ended while the body was recorded");
-        let error = made.and_then(|part| part.outcome).err().unwrap_or_else(ended);
-        capture.give_up_body(context, error.clone());
-        return Err(error);
-    }
     recording.target = Target::Capture;
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
@@ -209,17 +196,14 @@ fn conditional(
 /// Spoils the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
-    bodys: &'a Capture,
-    context: &'a ContextInner,
     done: bool,
 }
 
 impl Drop for Outer<'_> {
     fn drop(&mut self) {
-        // What is still added to is left to the thread that does so.
-        if !self.done && !self.bodys.lock().lost {
-            let error = Error::invalid("the closure of a conditional body has panicked");
-            self.capture.give_up_body(self.context, error);
+        if !self.done {
+            self.capture
+                .give_up_body(Error::invalid("the closure of a conditional body has panicked"));
         }
     }
 }

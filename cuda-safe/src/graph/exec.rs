@@ -61,7 +61,7 @@ pub enum Recaptured {
 
 impl<'env, S> GraphExec<'env, S> {
     pub(super) fn new(context: &Context, template: Template, state: S) -> Result<Self> {
-        let exec = driver::instantiate(context.inner(), template.graph)?;
+        let exec = template.explain(driver::instantiate(context.inner(), template.graph))?;
         let (name, _) = names::intern("(graph)");
         let (newest, recorder, env) = (None, None, PhantomData);
         Ok(Self { exec, template, newest, changed: false, name, recorder, state, env })
@@ -139,7 +139,7 @@ impl<'env, S> GraphExec<'env, S> {
         // SAFETY: graph and stream are live and of one context; all memory and code that the graph
         // uses is kept by it. Two launches of one graph never overlap: the driver orders them.
         let result = unsafe { context.state.sys.cuGraphLaunch(self.exec, inner.raw) };
-        let done = inner.answer("cuGraphLaunch", result);
+        let done = self.template.explain(inner.answer("cuGraphLaunch", result));
         // Recorded even if the call failed: part of it may have been enqueued.
         let sequence = enqueuing.number();
         inner.remember(self.name, sequence);
@@ -164,7 +164,7 @@ impl<'env, S> GraphExec<'env, S> {
         }
         let context = &shape.context;
         let (graph, tail) = driver::capturing(context, stream.inner().raw)?;
-        let node = driver::add_child(context, graph, &tail, shape.graph)?;
+        let node = shape.explain(driver::add_child(context, graph, &tail, shape.graph))?;
         // The child is in the graph, so what it needs is noted whatever comes.
         let followed = driver::continue_at(context, stream.inner().raw, node);
         let sequence = enqueuing.number();
@@ -239,7 +239,7 @@ impl<'env, S> GraphExec<'env, S> {
             return Err(Error::invalid("the node is not one of this graph"));
         };
         let (stream, capture) = self.recorder.get_or_insert_with(|| {
-            let capture = Capture::new(Target::Ended);
+            let capture = Capture::new();
             let raw = std::ptr::null_mut();
             let stream = Stream::recording(&self.template.context, raw, capture.clone());
             (stream, capture)
@@ -248,6 +248,7 @@ impl<'env, S> GraphExec<'env, S> {
             let mut recording = capture.lock();
             let update = Update::new(self.exec, kernel, self.template.branches);
             recording.target = Target::Update(update);
+            recording.belongs_to_this_thread();
             recording.uses = std::mem::take(&mut self.template.uses);
         }
         let mut change =
@@ -279,7 +280,7 @@ impl<'env, S> GraphExec<'env, S> {
         // The driver pairs with the graph that was used last.
         let shape = self.newest.as_ref().unwrap_or(&self.template);
         let updated = match shape.pairs_with(&new)? {
-            true => driver::update(context, self.exec, new.graph),
+            true => new.explain(driver::update(context, self.exec, new.graph)),
             false => Ok(false),
         };
         let updated = updated.inspect_err(|_| {
@@ -298,6 +299,7 @@ impl<'env, S> GraphExec<'env, S> {
             self.template.uses = new.uses.clone();
             self.template.kept = new.kept.clone();
             self.template.branches = new.branches;
+            self.template.allocates = new.allocates;
             self.newest = Some(new.into_second_shape());
             self.changed = false;
             return Ok(Recaptured::Updated);
@@ -327,10 +329,11 @@ impl<'env, S> GraphExec<'env, S> {
         let shape = self.shape()?;
         let context = &shape.context;
         let mut copy = Template::empty(context);
-        copy.graph = driver::clone(context, shape.graph)?;
+        copy.graph = shape.explain(driver::clone(context, shape.graph))?;
         copy.uses = shape.uses.clone();
         copy.kept = shape.kept.clone();
         copy.branches = shape.branches;
+        copy.allocates = shape.allocates;
         copy.number = number;
         for node in &shape.nodes {
             let mut node = node.clone();

@@ -49,6 +49,7 @@ impl Recording {
     /// the same recording are closed.
     pub(super) fn begin(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
         self.target = Target::Capture;
+        self.belongs_to_this_thread();
         for lane in &mut self.lanes {
             lane.open = false;
         }

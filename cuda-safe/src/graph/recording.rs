@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
@@ -24,13 +25,8 @@ use crate::stream::StreamInner;
 /// A recording that streams share: a capture, or the change of a node of a graph.
 pub(crate) struct Capture {
     number: u64,
-    /// Of a body: the recording that its node is in.
-    parent: Option<Arc<Self>>,
     recording: Mutex<Recording>,
 }
-
-/// Why a capture fails whose closure leaves a body to another thread.
-pub(super) const BODY_GOES_ON: &str = "another thread still records a conditional body";
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -66,11 +62,11 @@ pub(crate) struct Recording {
     pub(super) branches: bool,
     /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
-    /// Whether another thread was still adding to the graph when whoever captures it was done: then
-    /// ending the capture is left to that thread, and destroying the graph.
-    pub(super) lost: bool,
-    /// The stream of such a capture, until it has ended.
-    pub(super) orphan: Option<CUstream>,
+    /// The thread that runs the closure. Another thread may not enqueue: the graph's `'env` says nothing
+    /// about what such a thread has borrowed.
+    pub(super) thread: Option<ThreadId>,
+    /// Whether memory was allocated in it.
+    pub(super) allocates: bool,
 }
 
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
@@ -82,6 +78,7 @@ pub(super) struct Contents {
     pub(super) kept: Vec<Kept>,
     pub(super) nodes: Vec<KernelNode>,
     pub(super) memory: usize,
+    pub(super) allocates: bool,
     pub(super) branches: bool,
     pub(super) broken: Option<Error>,
 }
@@ -90,20 +87,11 @@ pub(super) struct Contents {
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl Capture {
-    pub(super) fn new(target: Target) -> Arc<Self> {
-        Self::inside(None, target)
-    }
-
-    /// The recording of a body whose node is in `parent`.
-    pub(super) fn of_body(parent: &Arc<Self>) -> Arc<Self> {
-        Self::inside(Some(parent.clone()), Target::Ended)
-    }
-
-    fn inside(parent: Option<Arc<Self>>, target: Target) -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let recording = Recording {
             number,
-            target,
+            target: Target::Ended,
             lanes: Vec::new(),
             order: HashMap::new(),
             uses: Uses::default(),
@@ -113,10 +101,10 @@ impl Capture {
             streams: Vec::new(),
             branches: false,
             broken: None,
-            lost: false,
-            orphan: None,
+            thread: None,
+            allocates: false,
         };
-        Arc::new(Self { number, parent, recording: Mutex::new(recording) })
+        Arc::new(Self { number, recording: Mutex::new(recording) })
     }
 
     /// Names the recording in the process; never 0.
@@ -139,17 +127,25 @@ impl Capture {
             kept: std::mem::take(&mut recording.kept),
             nodes: std::mem::take(&mut recording.nodes),
             memory: recording.memory,
+            allocates: recording.allocates,
             branches: recording.branches,
             broken: recording.broken.take(),
         }
     }
 
     /// The recording, to enqueue something on `stream`.
+    ///
+    /// # Errors
+    /// The recording has ended or is broken, a body is recorded in it, or this is another thread than the
+    /// one that runs the recording's closure.
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let recording = self.lock();
         if let Some(error) = &recording.broken {
             // What follows would fail for reasons that come of this one.
             return Err(error.clone());
+        }
+        if !matches!(recording.target, Target::Ended) {
+            recording.is_of_this_thread()?;
         }
         match recording.target {
             // A stream of an earlier part does not capture any more: the driver would run the work.
@@ -183,7 +179,7 @@ impl Capture {
         }
         {
             let mut recording = self.lock();
-            if recording.orphan.is_some() || !matches!(recording.target, Target::Ended) {
+            if !matches!(recording.target, Target::Ended) {
                 recording.streams.push(raw);
                 return;
             }
@@ -191,43 +187,13 @@ impl Capture {
         destroy_stream(context, raw);
     }
 
-    /// To be called when the recording of a body is over that is not to be used: spoils the recording
-    /// that its node is in. If that has ended meanwhile, its capture ends now.
-    pub(super) fn give_up_body(&self, context: &ContextInner, error: Error) {
-        {
-            let mut recording = self.lock();
-            if matches!(recording.target, Target::Body) {
-                recording.target = Target::Capture;
-                recording.broken.get_or_insert(error);
-                return;
-            }
+    /// Spoils the recording that the node of a body is in, which is not to be used.
+    pub(super) fn give_up_body(&self, error: Error) {
+        let mut recording = self.lock();
+        if matches!(recording.target, Target::Body) {
+            recording.target = Target::Capture;
         }
-        self.end_orphan(context);
-    }
-
-    /// Ends a capture that whoever began it could not end, and destroys its graph. That of a body goes
-    /// with the graph around it.
-    fn end_orphan(&self, context: &ContextInner) {
-        let (ended, streams) = {
-            let mut recording = self.lock();
-            let Some(raw) = recording.orphan.take() else { return };
-            let joined = recording.join_all(context);
-            let ended = driver::end(context, raw).and_then(|graph| match self.parent {
-                None => driver::destroy_graph(context, graph),
-                Some(_) => Ok(()),
-            });
-            (joined.and(ended), std::mem::take(&mut recording.streams))
-        };
-        context.captures.end();
-        if let Err(error) = ended {
-            context.keep_drop_error(error);
-        }
-        for raw in streams {
-            destroy_stream(context, raw);
-        }
-        if let Some(parent) = &self.parent {
-            parent.give_up_body(context, Error::invalid(BODY_GOES_ON));
-        }
+        recording.broken.get_or_insert(error);
     }
 
     /// Frees memory that was allocated in the capture: its graph frees it there.
@@ -257,6 +223,22 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
 }
 
 impl Recording {
+    /// Makes this thread the one that may enqueue.
+    pub(super) fn belongs_to_this_thread(&mut self) {
+        self.thread = Some(std::thread::current().id());
+    }
+
+    fn is_of_this_thread(&self) -> Result<()> {
+        if self.thread == Some(std::thread::current().id()) {
+            return Ok(());
+        }
+        Err(Error::invalid("only the thread that runs a recording's closure can record")
+            .with_hint(
+                "a graph keeps borrowed what its closure has borrowed, not what another thread has; let \
+                 other threads return what they have prepared, and enqueue it in the closure",
+            ))
+    }
+
     /// Fails where only the launch of a kernel makes sense.
     pub(crate) fn captures(&self) -> Result<()> {
         match self.target {
@@ -397,6 +379,7 @@ impl Recording {
         }
         self.kept.append(&mut body.kept);
         self.branches |= body.branches;
+        self.allocates |= body.allocates;
         Ok(())
     }
 
@@ -450,7 +433,11 @@ impl Recording {
                 Ok(self.nodes.len() - 1)
             }
             _ => Err(Error::invalid(
-                "the newest that the stream has recorded is no launch of a kernel",
+                "the newest that the stream has recorded is no launch of a kernel, or is named already",
+            )
+            .with_hint(
+                "call `last_node` once, right after the launch and on the same stream; copies, fills, \
+                 graphs and bodies can't be changed later",
             )),
         }
     }
@@ -459,6 +446,7 @@ impl Recording {
     pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
         self.captures()?;
         let start = driver::allocate(stream, bytes)?;
+        self.allocates = true;
         self.memory += 1;
         Ok(start)
     }

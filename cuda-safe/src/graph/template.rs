@@ -25,6 +25,8 @@ pub(super) struct Template {
     pub(super) branches: bool,
     /// As what the context counts it.
     counted: Counted,
+    /// Whether it allocates memory when it runs.
+    pub(super) allocates: bool,
 }
 
 impl Template {
@@ -39,6 +41,7 @@ impl Template {
             number: 0,
             branches: false,
             counted: Counted::Graph,
+            allocates: false,
         }
     }
 
@@ -58,6 +61,18 @@ impl Template {
         }
         let same = self.nodes.len() == other.nodes.len() && !self.branches && !other.branches;
         Ok(same && self.places()? == other.places()?)
+    }
+
+    /// Adds to an error of the driver what it can't do with graphs that allocate memory, if this one does.
+    pub(super) fn explain<R>(&self, result: Result<R>) -> Result<R> {
+        result.map_err(|error| match error.code() {
+            Some(_) if self.allocates && !error.is_fatal() => error.with_hint(
+                "the graph allocates the buffers that its closure makes, and drivers restrict such graphs: \
+                 they can't be cloned or be part of another graph; make the buffers before the capture, in \
+                 its state",
+            ),
+            _ => error,
+        })
     }
 
     /// Where the named nodes stand among all nodes.
@@ -86,6 +101,7 @@ impl Template {
         self.kept = contents.kept;
         self.nodes = contents.nodes;
         self.branches = contents.branches;
+        self.allocates = contents.allocates;
         self.number = capture.number();
         Ok(())
     }

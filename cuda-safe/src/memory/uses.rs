@@ -96,14 +96,18 @@ impl Allocation {
         access: Access,
     ) -> Result<()> {
         let user = stream.inner();
-        self.exists_outside_graphs()?;
         if !std::sync::Arc::ptr_eq(&user.context, &self.home().inner().context) {
             self.reachable_from(&user.context)?;
         }
         self.order_use(stream, range, access)
     }
 
-    /// Makes the stream, perhaps one of another context, wait for conflicting uses.
+    /// Makes the stream, perhaps one of another context, wait for conflicting uses. Every use on a stream
+    /// that does not record comes here, unless the memory is on its home stream alone.
+    ///
+    /// # Errors
+    /// The memory was allocated in a capture: it exists only while its graph runs, and its home stream
+    /// captures or has ended.
     #[cold]
     pub(crate) fn order_use(
         &self,
@@ -112,6 +116,7 @@ impl Allocation {
         access: Access,
     ) -> Result<()> {
         let user = stream.inner();
+        self.exists_outside_graphs()?;
         if self.bytes() == 0 {
             return Ok(());
         }

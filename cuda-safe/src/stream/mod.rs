@@ -115,7 +115,8 @@ impl Stream {
         Context::from_inner(self.inner.context.clone())
     }
 
-    /// The raw handle. It stays valid while any handle to this stream lives.
+    /// The raw handle. It stays valid while any handle to this stream lives. It is null for the stream
+    /// that [`GraphExec::update`](crate::GraphExec::update) gives its closure.
     ///
     /// Work enqueued through it is not numbered: buffers that it uses must be ordered by the
     /// caller.
@@ -278,16 +279,29 @@ impl Stream {
         callback::host_function_mut(self, Box::new(function))
     }
 
-    /// This stream's priority, after clamping.
+    /// Returns this stream's priority, after clamping. A stream that records has the default priority,
+    /// which is that of its nodes unless [`Launch::priority`](crate::Launch::priority) gives another one.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream's recording has ended, and in
+    /// [`GraphExec::update`](crate::GraphExec::update), where there is no stream of the driver;
+    /// otherwise what the driver returned.
     #[doc(alias = "cuStreamGetPriority")]
     pub fn priority(&self) -> Result<i32> {
         let inner = &*self.inner;
         inner.context.state.usable()?;
+        // Held until the driver has returned: the stream goes with its recording.
+        let _recording = match &inner.capture {
+            None => None,
+            Some(capture) => {
+                let recording = capture.enter(inner)?;
+                recording.captures()?;
+                Some(recording)
+            }
+        };
         let mut priority = 0;
-        // SAFETY: the stream is live and `priority` is a valid place for an int.
+        // SAFETY: the stream is live, not null since it is none of an update, and `priority` is a valid
+        // place for an int.
         let result =
             unsafe { inner.context.state.sys.cuStreamGetPriority(inner.raw, &raw mut priority) };
         inner.answer("cuStreamGetPriority", result)?;

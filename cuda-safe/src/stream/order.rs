@@ -10,7 +10,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use cuda_sys::{CUevent, CUevent_flags};
 
-use super::StreamInner;
+use super::{StreamInner, outside_capture};
 use crate::context::ContextInner;
 use crate::error::Result;
 use crate::trace::event;
@@ -132,6 +132,11 @@ impl StreamInner {
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
         // The caller has asked its own device; this stream's may be another one.
         self.state().usable()?;
+        if self.capture.is_some() {
+            // Its work is none of any stream. An event recorded there would pull the waiter into the
+            // capture, or name a stream that does not exist.
+            return Err(outside_capture("a stream"));
+        }
         let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
         let (event, covers) = match &*marker {
             Some(marker) if marker.covers >= sequence => (marker.event, marker.covers),

@@ -19,6 +19,7 @@ mod modules;
 mod names;
 mod order;
 mod pinned;
+mod recorders;
 mod saxpy;
 mod sequences;
 mod shaped;
@@ -48,6 +49,7 @@ pub(crate) fn cases() -> Vec<Case> {
         marks::cases(),
         sharing::cases(),
         sequences::cases(),
+        recorders::cases(),
         soundness::cases(),
         contexts::cases(),
         foreign::cases(),

@@ -16,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::process("fault::peers::dropped_while_copied", dropped_while_copied),
         Case::process("fault::peers::kernels_use_memory_of_peers", kernels_use_memory_of_peers),
         Case::process("fault::peers::what_is_refused", what_is_refused),
+        Case::process("fault::peers::memory_of_graphs", memory_of_graphs),
         Case::process("fault::peers::opened_again", opened_again),
     ]
     .map(|case| case.variables(&[("CUDA_EMU_DEVICES", "2")]))
@@ -227,6 +228,56 @@ fn what_is_refused(open: Open) -> TestResult {
         said_invalid("neither's", two.as_slice_mut().copy_from_peer(&far.stream, &one))?;
         two.as_slice_mut().copy_from_peer(&near.stream, &one)?;
         first_difference(&two.to_vec(&near.stream)?, &[6; 10])
+    })
+}
+
+/// Memory of a graph is used inside its capture alone: not by a copy to another device, in the capture or after
+/// it, and the capture and both streams go on.
+fn memory_of_graphs(open: Open) -> TestResult {
+    both_directions(open, |near, far| {
+        near.context.enable_peer_access(&far.context)?;
+        far.context.enable_peer_access(&near.context)?;
+        let mut target = far.buffer(5, N)?;
+        let (mut refused, mut leaked) = (Vec::new(), None);
+        let made = near.context.capture((), |stream, ()| {
+            let x = DeviceBuffer::<u32>::zeroed(stream, N)?;
+            let mut as_target = DeviceBuffer::<u32>::zeroed(stream, N)?;
+            for on in [&far.stream, &near.stream, stream] {
+                refused.push(target.as_slice_mut().copy_from_peer(on, &x));
+                refused.push(as_target.as_slice_mut().copy_from_peer(on, &target));
+            }
+            // A kernel of the peer reads it where it lies; and a fill, which is a write.
+            refused.push(far.basic.copy(&far.stream, (8, 128), &x, &mut target, N as u64));
+            refused.push(as_target.fill(&far.stream, 1));
+            refused.push(x.to_vec(&near.stream).map(drop));
+            Ok(())
+        });
+        made.map(drop)?;
+        let captured = near.context.capture((), |stream, ()| {
+            leaked = Some(DeviceBuffer::<u32>::zeroed(stream, N)?);
+            Ok(())
+        });
+        let captured = captured.map(drop);
+        ensure!(captured.is_err(), "a buffer of the graph is alive");
+        let Some(mut leaked) = leaked else {
+            return Err(Failure::new("nothing was leaked".to_owned()));
+        };
+        for on in [&far.stream, &near.stream] {
+            refused.push(leaked.as_slice_mut().copy_from_peer(on, &target));
+            refused.push(target.as_slice_mut().copy_from_peer(on, &leaked));
+            // SAFETY: nothing is enqueued.
+            refused.push(unsafe { on.enqueue((&leaked,), |_| ()) });
+        }
+        let count = refused.len();
+        ensure!(count == 15, "{count} attempts");
+        for (index, result) in refused.into_iter().enumerate() {
+            said_invalid(&format!("attempt {index}"), result)?;
+        }
+        drop(leaked);
+        for stream in [&near.stream, &far.stream] {
+            stream.synchronize()?;
+        }
+        first_difference(&target.to_vec(&far.stream)?, &[5; N])
     })
 }
 
