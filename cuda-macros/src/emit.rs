@@ -4,6 +4,7 @@ use crate::check::check;
 use crate::function::{Function, Kind, Param};
 use crate::lex::quote;
 use crate::parse::{Attribute, Declaration};
+use crate::primitive::primitives;
 use crate::source;
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
@@ -17,16 +18,22 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let mut symbols = Vec::new();
     let mut found = Vec::new();
     let mut methods = Vec::new();
-    for function in functions {
+    for (index, function) in functions.iter().enumerate() {
         let holes: &[(&str, &[Token])] = &[
             ("cfg", &cfg(&function.attributes)),
             ("name", std::slice::from_ref(&function.name)),
             ("symbol", std::slice::from_ref(&function.symbol)),
+            ("index", &[Token::Literal(format!("{index}usize"), Span::Macro)]),
             ("cuda", krate),
         ];
-        fields.extend(quote("$cfg $name: $cuda::Kernel,", holes));
+        // A field's type names the struct and the declaration, and safe code makes no value of it: only
+        // the same field of another such struct can be assigned.
+        fields.extend(quote("$cfg $name: $cuda::__private::Declared<Self, $index>,", holes));
         symbols.extend(quote("$cfg $symbol,", holes));
-        found.extend(quote("$cfg $name: $cuda::Module::kernel(module, $symbol)?,", holes));
+        found.extend(quote(
+            "$cfg $name: unsafe { $cuda::__private::Declared::find(module, $symbol) }?,",
+            holes,
+        ));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
     }
@@ -70,7 +77,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         r#"
         $default_doc $attributes $clone
         #[allow(clippy::struct_field_names, reason = "fields have the kernels' names")]
-        $visibility struct $name { $fields module: $cuda::Module }
+        $visibility struct $name { $fields module: $cuda::__private::DeclaredIn<Self> }
 
         $lints
         impl $name {
@@ -96,9 +103,10 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             /// A kernel is not in `module`.
             #[allow(dead_code, reason = "one of the two constructors is enough")]
             pub unsafe fn from_module(module: &$cuda::Module) -> $cuda::Result<Self> {
+                // SAFETY: our caller promises that `module` has the kernels that are declared here.
                 ::core::result::Result::Ok(Self {
                     $found
-                    module: ::core::clone::Clone::clone(module),
+                    module: unsafe { $cuda::__private::DeclaredIn::new(module) },
                 })
             }
 
@@ -106,7 +114,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             #[allow(dead_code, reason = "few sources have globals")]
             #[must_use]
             pub fn module(&self) -> $cuda::Module {
-                ::core::clone::Clone::clone(&self.module)
+                $cuda::__private::DeclaredIn::module(&self.module)
             }
 
             $methods
@@ -141,10 +149,12 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         let name = std::slice::from_ref(&param.name);
         match &param.kind {
             Kind::Value { ty, .. } => {
-                params.extend(quote("$name: $ty,", &[("name", name), ("ty", ty)]));
+                let ty = primitives(ty);
+                params.extend(quote("$name: $ty,", &[("name", name), ("ty", &ty)]));
             }
             Kind::Slice { element, mutable, from, to } => {
                 let lifetime = lifetime(param);
+                let element = primitives(element);
                 let (view, method) = match mutable {
                     true => ("$cuda::WriteView", "::write_view"),
                     false => ("$cuda::ReadView", "::read_view"),
@@ -156,7 +166,7 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
                 let end = at(*to, quote(">", &[]));
                 let holes: &[(&str, &[Token])] = &[
                     ("a", &lifetime),
-                    ("T", element),
+                    ("T", &element),
                     ("name", name),
                     ("view", &view),
                     ("make", &make),
@@ -200,7 +210,9 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             // its arguments, and does not race, in the shapes and under the clauses that were just
             // checked; of an `unsafe fn`, our caller promises it.
             unsafe {
-                $launch(&self.$name, stream, launch, $arguments)
+                $launch(
+                    $cuda::__private::Declared::kernel(&self.$name), stream, launch, $arguments
+                )
             }
         }",
         &[
@@ -236,13 +248,7 @@ fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
 
 /// `tokens`, as if they were written at `span`.
 fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
-    let moved = |token| match token {
-        Token::Ident(text, _) => Token::Ident(text, span),
-        Token::Punct(ch, spacing, _) => Token::Punct(ch, spacing, span),
-        Token::Literal(text, _) => Token::Literal(text, span),
-        Token::Group(delimiter, tokens, _) => Token::Group(delimiter, at(span, tokens), span),
-    };
-    tokens.into_iter().map(moved).collect()
+    tokens.into_iter().map(|token| token.with_span(span)).collect()
 }
 
 /// The method that shows the kernel itself.
@@ -255,7 +261,9 @@ fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
         "$cfg $doc
         #[allow(dead_code, reason = \"few launches need more than the method\")]
         #[must_use]
-        $visibility fn $access(&self) -> &$cuda::Kernel { &self.$name }",
+        $visibility fn $access(&self) -> &$cuda::Kernel {
+            $cuda::__private::Declared::kernel(&self.$name)
+        }",
         &[
             ("cfg", &cfg(&function.attributes)),
             (

@@ -11,6 +11,7 @@ mod emit;
 mod function;
 mod lex;
 mod parse;
+mod primitive;
 mod shape;
 mod source;
 #[cfg(test)]
@@ -47,7 +48,8 @@ use proc_macro::TokenStream;
 /// `blockIdx.x * blockDim.x` wraps, being 32 bits wide: then two threads have one index.)
 ///
 /// The kernel also has the parameters that are declared here, which is checked as far as possible when
-/// it is first launched. Kernels without `extern "C"` have mangled names, which tell what each
+/// it is first launched. The promise also covers that `::cuda_safe`, or the path after `#![crate = …]`,
+/// is this crate, and `::core` the language's. Kernels without `extern "C"` have mangled names, which tell what each
 /// parameter points to and whether that is const; of one with `extern "C"` only the number, the size
 /// and the class (integer or float) of its parameters are known.
 ///
@@ -66,6 +68,8 @@ use proc_macro::TokenStream;
 /// - `module(&self) -> Module`, for the source's globals;
 /// - `Debug`, unless it is derived.
 ///
+/// The fields are private to the macro: safe code cannot put another kernel in the place of one.
+///
 /// Methods are `pub` unless a visibility is written before `safe` or `unsafe`. Documentation and
 /// other attributes are passed on; `#[cfg]` removes a kernel altogether, or the struct with all of
 /// them; `#[allow]` on the struct holds for its methods. The one `unsafe` block that rests on the
@@ -75,8 +79,9 @@ use proc_macro::TokenStream;
 /// # Parameters
 /// `&[T]` takes every `cuda_safe::ReadView`: `&DeviceBuffer<T>`, and views by reference or by value.
 /// `&mut [T]` takes every `cuda_safe::WriteView`: `&mut DeviceBuffer<T>`, and views for writing by
-/// `&mut` or by value. Every other type is passed by value and is a `cuda_safe::KernelArg`. At most 24;
-/// no generics: `#[name = "f<float>"]` names one instance of a template. That attribute holds the
+/// `&mut` or by value. Every other type is passed by value and is a `cuda_safe::KernelArg`. The name of
+/// a primitive type (`f32`, `u64`, `bool`…) always means that type, also where another type of the same
+/// name is in scope. At most 24; no generics: `#[name = "f<float>"]` names one instance of a template. That attribute holds the
 /// symbol or the NVRTC name expression; without it, it is the function's name.
 ///
 /// The methods are generic in what they take, so Rust does not reborrow by itself: a variable `x:

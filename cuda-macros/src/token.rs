@@ -62,6 +62,19 @@ impl Token {
         }
     }
 
+    /// The same token as if it were written at `span`.
+    pub(crate) fn with_span(self, span: Span) -> Self {
+        match self {
+            Token::Ident(text, _) => Token::Ident(text, span),
+            Token::Punct(ch, spacing, _) => Token::Punct(ch, spacing, span),
+            Token::Literal(text, _) => Token::Literal(text, span),
+            Token::Group(delimiter, tokens, _) => {
+                let tokens = tokens.into_iter().map(|token| token.with_span(span)).collect();
+                Token::Group(delimiter, tokens, span)
+            }
+        }
+    }
+
     pub(crate) fn is_ident(&self, name: &str) -> bool {
         matches!(self, Token::Ident(text, _) if text == name)
     }

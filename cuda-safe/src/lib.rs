@@ -127,6 +127,7 @@ pub use nvrtc;
 pub mod __private {
     use crate::error::{Error, ErrorKind};
     pub use crate::launch::in_x_alone;
+    pub use crate::module::{Declared, DeclaredIn};
 
     /// The error of a `where` clause that does not hold.
     #[cold]

@@ -10,4 +10,5 @@ fn what_compiles_and_what_does_not() {
     cases.compile_fail("tests/ui/*.rs");
     // Named after the others, it is expected to compile.
     cases.pass("tests/ui/kernels_pass.rs");
+    cases.pass("tests/ui/kernels_pass_names.rs");
 }

@@ -43,15 +43,21 @@ fn arithmetic_is_emitted_checked() {
 #[test]
 fn safe_and_unsafe_kernels_become_safe_and_unsafe_methods() {
     let code = emitted("safe fn s(a: f32); unsafe fn u(x: &[u8], r#in: &mut [u8]);");
-    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::cuda_safe::IntoLaunch,a:f32,)->::cuda_safe::Result<()>";
+    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::cuda_safe::IntoLaunch,a:::core::primitive::f32,)->::cuda_safe::Result<()>";
     assert!(code.contains(safe), "{code}");
     let generic = "pubunsafefnu<'x,'in_,>(&self,stream:&::cuda_safe::Stream,";
     assert!(code.contains(generic), "{code}");
-    assert!(code.contains("x:impl::cuda_safe::ReadView<'x,u8>,"), "{code}");
-    assert!(code.contains("r#in:impl::cuda_safe::WriteView<'in_,u8>,"), "{code}");
+    assert!(code.contains("x:impl::cuda_safe::ReadView<'x,::core::primitive::u8>,"), "{code}");
+    assert!(
+        code.contains("r#in:impl::cuda_safe::WriteView<'in_,::core::primitive::u8>,"),
+        "{code}"
+    );
     assert!(code.contains("letr#in=::cuda_safe::WriteView::write_view(r#in);"), "{code}");
-    assert!(code.contains("(&self.s,stream,launch,(a,))"), "one argument is a tuple, too");
-    assert!(code.contains("(&self.u,stream,launch,(x,r#in,))"), "{code}");
+    assert!(
+        code.contains("Declared::kernel(&self.s),stream,launch,(a,))"),
+        "one argument is a tuple, too"
+    );
+    assert!(code.contains("Declared::kernel(&self.u),stream,launch,(x,r#in,))"), "{code}");
     assert!(code.contains("pubunsafefnfrom_module("), "a foreign module keeps no promise");
 }
 
@@ -134,6 +140,40 @@ fn derived_debug_is_not_implemented_twice() {
         squeeze(&to_text(&emit(&d))).matches("impl::core::fmt::DebugforK").count()
     };
     assert_eq!((with(""), with("/// Debug\n"), with("#[derive(Clone, Debug)]")), (1, 1, 0));
+}
+
+/// The types of the parameters of `f` as they are emitted.
+#[track_caller]
+fn types(declared: &str) -> String {
+    let code = emitted(&format!("unsafe fn f({declared});"));
+    let start = code.find("IntoLaunch,").map_or(0, |at| at + "IntoLaunch,".len());
+    let end = code[start..].find(")->::cuda_safe::Result").map_or(code.len(), |at| start + at);
+    code[start..end].replace("::core::primitive::", "@")
+}
+
+#[test]
+fn names_of_primitives_mean_the_primitives() {
+    for (declared, wanted) in [
+        ("a: u64, b: f32, c: bool, d: usize", "a:@u64,b:@f32,c:@bool,d:@usize,"),
+        ("a: [f32; 3], b: (u8, [i16; 2])", "a:[@f32;3],b:(@u8,[@i16;2]),"),
+        ("a: *mut f64, b: Pair<u8, fn(u8) -> u16>", "a:*mut@f64,b:Pair<@u8,fn(@u8)->@u16>,"),
+        ("a: &[u128]", "a:impl::cuda_safe::ReadView<'a,@u128>,"),
+        ("a: &mut [Pair<f32>]", "a:impl::cuda_safe::WriteView<'a,Pair<@f32>>,"),
+        // Not names of primitives: paths, lifetimes, raw names, what a macro is given.
+        ("a: glam::f32::Vec3, b: f32::Vec3, c: my::u8", "a:glam::f32::Vec3,b:f32::Vec3,c:my::u8,"),
+        ("a: View<'u8, u8>, b: r#u8, c: half!(f32)", "a:View<'u8,@u8>,b:r#u8,c:half!(f32),"),
+        ("a: [u8; u8::MAX as usize]", "a:[@u8;u8::MAXas@usize],"),
+    ] {
+        assert_eq!(types(declared), wanted);
+    }
+}
+
+#[test]
+fn fields_are_of_types_that_name_the_declaration() {
+    let code = emitted("safe fn f(); safe fn g();");
+    assert!(code.contains("f:::cuda_safe::__private::Declared<Self,0usize>,"), "{code}");
+    assert!(code.contains("g:::cuda_safe::__private::Declared<Self,1usize>,"), "{code}");
+    assert!(code.contains("module:::cuda_safe::__private::DeclaredIn<Self>}"), "{code}");
 }
 
 #[test]

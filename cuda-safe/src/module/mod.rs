@@ -1,5 +1,6 @@
 //! Modules: compiled code, loaded on a device.
 
+mod declared;
 mod global;
 mod jit;
 mod load;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
+pub use declared::{Declared, DeclaredIn};
 pub use global::Global;
 use global::KnownGlobal;
 pub use jit::{JitOptions, OptimizationLevel};
