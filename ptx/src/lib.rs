@@ -4,6 +4,7 @@
 //!   [`cfg::Cfg`] has a function's basic blocks and post-dominators.
 //! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
 //!   takes, where it lies and whether it is an integer, a float or a structure.
+//! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
 //! - [`mangled`] reads from a C++ kernel's name what PTX has forgotten: to what its pointers point,
 //!   and which are `const`.
 //!
@@ -42,6 +43,7 @@ mod lex;
 pub mod mangled;
 mod parse;
 mod print;
+pub mod variables;
 
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;

@@ -4,6 +4,8 @@
 //! Where a version is not installed its tests are reported as ignored, with the reason in their
 //! names: they never count as passed.
 
+mod variables;
+
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -59,6 +61,20 @@ fn main() {
                             check(&path, source, arch, options).map_err(|e| e.to_string().into())
                         },
                     ));
+                }
+            }
+        }
+        for case in variables::CASES {
+            for &arch in arches {
+                // Without optimisation locals lie in memory, where addresses are not told apart.
+                let debug = ("debug", Options::new().debug(true), false);
+                for (flag, options, exact) in [("default", Options::new(), true), debug] {
+                    let path = path.clone();
+                    let name = format!("{version}/variables/{}/{arch}/{flag}", case.name);
+                    trials.push(Trial::test(name, move || {
+                        variables::check(&path, case, arch, options, exact)
+                            .map_err(|error| error.to_string().into())
+                    }));
                 }
             }
         }
