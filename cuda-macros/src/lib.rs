@@ -42,8 +42,8 @@ use proc_macro::TokenStream;
 ///
 /// # The promise
 /// Whoever writes `unsafe in SOURCE` promises: for every launch that the `where` of a `safe fn` allows
-/// (in x alone unless it names y or z), the kernel stays inside what it was given, writes only
-/// through `&mut`, and does not race with itself. So it holds for any number of blocks and threads in
+/// (in x alone unless it names y or z), the kernel stays inside what it was given and the variables of
+/// its module, writes only these and what it has as `&mut`, and does not race with itself. So it holds for any number of blocks and threads in
 /// x that the `where` does not exclude, and for any amount of dynamic shared memory. (In large grids
 /// `blockIdx.x * blockDim.x` wraps, being 32 bits wide: then two threads have one index.)
 ///

@@ -254,7 +254,56 @@ impl Section {
     }
 }
 
+/// Whether machine code, which [`check`] has taken, may have variables in global or constant memory.
+/// `true` in case of doubt.
+pub(crate) fn may_have_variables(bytes: &[u8]) -> bool {
+    match bytes {
+        [0x7f, b'E', b'L', b'F', ..] => cubin_variables(bytes).unwrap_or(true),
+        [0x50, 0xed, 0x55, 0xba, ..] => fatbin_variables(bytes).unwrap_or(true),
+        _ => true,
+    }
+}
+
+/// Global variables are in sections `.nv.global` and `.nv.global.init`, constant ones in
+/// `.nv.constant3`. The other banks of constants hold parameters and the compiler's own constants.
+fn cubin_variables(bytes: &[u8]) -> Result<bool, String> {
+    let cubin = Cubin::open(bytes)?;
+    let names = cubin.strings(cubin.names, "the section names")?;
+    for index in 0..cubin.len() {
+        let section = cubin.section(index)?;
+        let name = names.get(section.name as usize..).unwrap_or_default();
+        if name.starts_with(b".nv.global") || name.starts_with(b".nv.constant3") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn fatbin_variables(bytes: &[u8]) -> Result<bool, String> {
+    let mut found = false;
+    for_each_entry(bytes, |_, entry| {
+        // PTX and what is compressed are not read here.
+        found |= !entry.starts_with(b"\x7fELF") || cubin_variables(entry)?;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 fn check_fatbin(bytes: &[u8]) -> Result<(), String> {
+    for_each_entry(bytes, |index, entry| {
+        // What is compressed does not begin like this, and is not ours to unpack.
+        if entry.starts_with(b"\x7fELF") {
+            check_cubin(entry).map_err(|why| format!("entry {index} of the fatbin: {why}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` with the number and the contents of each entry of a fatbin.
+fn for_each_entry(
+    bytes: &[u8],
+    mut each: impl FnMut(usize, &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let smallest = u64::from(FATBIN_HEADER);
     let header = range(bytes, "fatbin", || "the header".to_owned(), 0, smallest)?;
     let version = u16::from_le_bytes(field(header, 4)?);
@@ -284,10 +333,7 @@ fn check_fatbin(bytes: &[u8]) -> Result<(), String> {
         }
         at += header_size;
         let entry = range(bytes, "fatbin", || format!("entry {index}"), at, size)?;
-        // What is compressed does not begin like this, and is not ours to unpack.
-        if entry.starts_with(b"\x7fELF") {
-            check_cubin(entry).map_err(|why| format!("entry {index} of the fatbin: {why}"))?;
-        }
+        each(index, entry)?;
         at += entry.len() as u64;
         index += 1;
     }

@@ -17,7 +17,7 @@ use crate::launch::{
     call_name, check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
-use crate::module::{Module, ModuleInner};
+use crate::module::{KernelVariables, Module, ModuleInner};
 use crate::stream::Stream;
 use crate::trace::event;
 
@@ -30,6 +30,8 @@ pub struct Kernel {
 struct KernelInner {
     raw: CUfunction,
     module: Arc<ModuleInner>,
+    /// The module's variables that it reaches; `None` for most.
+    variables: Option<Box<KernelVariables>>,
     name: &'static str,
     number: u32,
     limits: KernelLimits,
@@ -94,6 +96,7 @@ impl Kernel {
         let mut inner = KernelInner {
             raw,
             module: module.clone(),
+            variables: module.variables_of(name)?,
             name,
             number,
             limits: KernelLimits {
@@ -182,7 +185,8 @@ impl Kernel {
     /// blocks is `Ok` and enqueues nothing.
     ///
     /// If a buffer was last used on another stream, `stream` waits for that use. With all buffers
-    /// at home on `stream` a launch is one driver call and no heap allocation.
+    /// at home on `stream` a launch is one driver call and no heap allocation. The module's variables
+    /// that the kernel reaches by name are ordered like buffers; see [`Global`](crate::Global).
     ///
     /// [`DeviceRepr`]: crate::DeviceRepr
     ///
@@ -193,8 +197,8 @@ impl Kernel {
     ///
     /// # Safety
     /// The kernel is foreign code: with these arguments and this shape it must access only the
-    /// memory that it was given, within bounds, write only what was passed as `&mut`, and not race
-    /// with itself. [`kernels!`](crate::kernels) is the place to state that once.
+    /// memory that it was given, within bounds, and variables of its module; write only what was
+    /// passed as `&mut` and these variables; and not race with itself. [`kernels!`](crate::kernels) is the place to state that once.
     #[doc(alias = "cuLaunchKernel")]
     #[doc(alias = "cuLaunchCooperativeKernel")]
     #[inline]
@@ -207,9 +211,9 @@ impl Kernel {
         let launch = launch.into();
         let kernel = &*self.inner;
         let queue = &**stream.inner();
-        if queue.capture.is_some() {
+        if queue.capture.is_some() | kernel.variables.is_some() {
             // SAFETY: the caller's promise.
-            return unsafe { kernel.record(stream, &launch, &args) };
+            return unsafe { kernel.launch_or_record(stream, &launch, &args) };
         }
         queue.state().usable()?;
         if !kernel.may_launch(stream, &launch, A::TYPED.then_some(A::TYPES))? {
@@ -359,12 +363,13 @@ impl KernelInner {
         Ok(fits || self.fits_after_all(stream, launch, max_shared)?)
     }
 
-    /// A launch on a stream that records: into the graph, or as the new parameters of a node.
+    /// A launch on a stream that records: into the graph, or as the new parameters of a node. Or one on
+    /// any stream of a kernel that reaches variables of its module.
     ///
     /// # Safety
     /// As [`Kernel::launch`].
     #[cold]
-    unsafe fn record<A: KernelArgs>(
+    unsafe fn launch_or_record<A: KernelArgs>(
         &self,
         stream: &Stream,
         launch: &Launch,
@@ -379,15 +384,34 @@ impl KernelInner {
             recording.check(launch)?;
         }
         args.uses(&mut BeginAny(&mut enqueuing))?;
+        let variables = self.variables.as_deref();
+        let mut begun = match variables {
+            Some(variables) => Some(variables.begin(&mut enqueuing)?),
+            None => None,
+        };
         let result = args.with_pointers(|pointers| match enqueuing.recording() {
             // SAFETY: as in `Kernel::launch`.
             Some(recording) => unsafe {
                 recording.launch(queue, self.raw, launch, &self.module, pointers)
             },
-            None => Err(Error::invalid("the stream does not record")),
+            None => {
+                // SAFETY: as in `Kernel::launch`.
+                let result =
+                    unsafe { issue(queue.state().sys, self.raw, launch, queue.raw, pointers) };
+                queue.answer(call_name(launch), result)
+            }
         });
+        if let Some(begun) = &mut begun {
+            begun.launching = None;
+        }
         result.map_err(|error| self.asked(launch, error))?;
         let sequence = enqueuing.number();
+        if enqueuing.recording().is_none() {
+            queue.remember(self.number, sequence);
+        }
+        if let (Some(variables), Some(begun)) = (variables, &begun) {
+            variables.end(&mut enqueuing, begun, sequence);
+        }
         let done = args.uses(&mut EndAny(&mut enqueuing, sequence));
         drop(enqueuing);
         self.trace(stream, launch, sequence);

@@ -63,6 +63,25 @@ pub(crate) const CLUSTERS: Program = Program {
     expressions: &[],
 };
 
+/// With variables that kernels reach by name.
+pub(crate) const VARIABLES: Program = Program {
+    name: "variables.cu",
+    source: include_str!("../kernels/variables.cu"),
+    expressions: &[],
+};
+
+kernels! {
+    pub(crate) struct Variables;
+    // SAFETY: thread i writes element i alone, and only if i < n; of variables, one thread writes one.
+    unsafe in VARIABLES.source {
+        safe fn take(out: &mut [u32], n: u64) where n <= out.len();
+        safe fn set(value: u32);
+        safe fn peek(out: &mut [u32], n: u64) where n <= out.len();
+        safe fn follow(value: u32);
+        safe fn look(out: &mut [u32], n: u64) where n <= out.len();
+    }
+}
+
 kernels! {
     pub(crate) struct Saxpy;
     // SAFETY: thread i reads and writes element i alone, and only if i < n; of four floats each in

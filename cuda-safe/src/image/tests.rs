@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{ImageKind, check, ptx_target, ptx_version};
+use super::{ImageKind, check, may_have_variables, ptx_target, ptx_version};
 
 /// A section of a cubin under construction: name offset, type, contents, size if not theirs.
 struct Part {
@@ -24,6 +24,11 @@ const TABLE_ENTRY: usize = 64;
 /// An ELF file with section names, code, a symbol, uninitialised memory and one program header;
 /// its tables are last, program headers after the sections.
 fn cubin() -> Vec<u8> {
+    named(b"\0.names\0")
+}
+
+/// The same, where the first section's name is the first of `names`.
+fn named(names: &[u8]) -> Vec<u8> {
     let mut symbols = part(1, 2, &[0; 48]);
     symbols.contents[24] = 1;
     (symbols.link, symbols.entry_size) = (4, 24);
@@ -31,7 +36,7 @@ fn cubin() -> Vec<u8> {
     global.reserves = 1 << 22;
     let parts = [
         part(0, 0, &[]),
-        part(1, 3, b"\0.names\0"),
+        part(1, 3, names),
         part(1, 1, &[0xab; 32]),
         symbols,
         part(1, 3, b"\0kernel\0"),
@@ -133,6 +138,21 @@ fn whole_images_are_told_apart() {
     assert_eq!(check(&fatbin(&[cubin(), b"compressed".to_vec()])), Ok(ImageKind::Fatbin));
     assert_eq!(check(b"// c\n.version 8.0\n.target sm_75\n"), Ok(ImageKind::Ptx));
     assert_eq!(check(b".version 8.0\n.target sm_75\n\0"), Ok(ImageKind::Ptx));
+}
+
+#[test]
+fn sections_tell_whether_there_are_variables() {
+    assert!(!may_have_variables(&cubin()));
+    for name in ["\0.nv.constant0.kernel\0", "\0.text.kernel\0"] {
+        assert!(!may_have_variables(&named(name.as_bytes())), "{name}");
+    }
+    for name in ["\0.nv.global\0", "\0.nv.global.init\0", "\0.nv.constant3\0"] {
+        assert!(may_have_variables(&named(name.as_bytes())), "{name}");
+        assert!(may_have_variables(&fatbin(&[cubin(), named(name.as_bytes())])), "{name}");
+    }
+    assert!(!may_have_variables(&fatbin(&[cubin(), cubin()])));
+    assert!(may_have_variables(&fatbin(&[cubin(), b"compressed".to_vec()])));
+    assert!(may_have_variables(b"\x7fELF"), "in case of doubt");
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub(super) enum Kind {
     Graph,
     /// The host sees it too: to the bin. See `host.rs`.
     Visible(Visible),
+    /// The variables of a module, which covers all addresses: goes with the module.
+    Module,
     /// Given away by `into_raw`.
     Released,
 }
@@ -88,6 +90,19 @@ impl Allocation {
         token: Box<dyn Any + Send + Sync>,
     ) -> Arc<Self> {
         Self::with_kind(start, bytes, home, Kind::Borrowed { token })
+    }
+
+    /// All addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded,
+    /// with the context's graph lock held.
+    pub(crate) fn of_module(home: &Stream, end: usize) -> Arc<Self> {
+        let this = Self::with_kind(0, end, home, Kind::Module);
+        this.note_captured();
+        this
+    }
+
+    /// Whether nothing has to be waited for before its first use.
+    pub(super) fn is_of_module(&self) -> bool {
+        matches!(self.kind, Kind::Module)
     }
 
     /// Memory that `cuMemFreeAsync` on the home stream will free.
@@ -216,7 +231,7 @@ impl Allocation {
 
     /// Whether the memory is somebody else's, or part of something else such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
-        matches!(self.kind, Kind::Borrowed { .. })
+        matches!(self.kind, Kind::Borrowed { .. } | Kind::Module)
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -302,7 +317,7 @@ impl Allocation {
                 }
             }
             // The token goes with the kind.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
         }
         self.kind = Kind::Released;
         Ok(())
@@ -312,7 +327,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         self.home.inner().memory_dropped();
-        if matches!(self.kind, Kind::Empty | Kind::Released) {
+        if matches!(self.kind, Kind::Empty | Kind::Module | Kind::Released) {
             return;
         }
         let home = self.home.inner();
@@ -368,7 +383,7 @@ impl Drop for Allocation {
             }),
             Kind::Visible(visible) => self.discard_visible(visible),
             // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Released => {}
+            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
         }
     }
 }

@@ -143,7 +143,8 @@ impl Allocation {
             // Stands for every use by the home stream so far, reads too, and for the allocation
             // itself, which is work of that stream.
             let sequence = home.inner().enqueued().max(self.born());
-            let write = Some(Mark { stream: home.clone(), sequence });
+            // A module's variables are there when it is loaded.
+            let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
             Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
         })
     }

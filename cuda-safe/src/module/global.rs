@@ -3,86 +3,31 @@
 use std::ffi::CString;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_sys::{CUdeviceptr, CUresult};
 
 use super::{Module, ModuleInner};
-use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::event::Event;
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, fit};
 use crate::stream::Stream;
 
 /// A `__device__` or `__constant__` variable of a module, as `len` elements of `T`.
 ///
-/// Reads and writes by this crate are ordered among each other on whatever streams they run. What
-/// kernels do with the variable the crate does not see: use the stream that they run on, or wait.
+/// Reads and writes by this handle, by other handles to the variable and by kernels of the module that
+/// reach it by name are ordered like uses of a buffer, on whatever streams they run. Which kernels reach
+/// it, and whether they may write it, is derived from the module's PTX. If a module has machine code
+/// alone and any variable, each of its kernels counts as writing all of them.
 pub struct Global<T> {
     name: String,
-    allocation: Arc<Allocation>,
-    turn: Arc<Mutex<()>>,
+    module: Arc<ModuleInner>,
+    memory: Arc<Allocation>,
+    /// Where it is in `memory`, in bytes.
+    start: usize,
     len: usize,
     marker: PhantomData<T>,
-}
-
-/// What a module knows of a global that was asked for.
-#[derive(Default)]
-pub(super) struct KnownGlobal {
-    /// Alive as long as there are handles, or graphs that use the global.
-    allocation: Weak<Allocation>,
-    /// One at a time: a handle writes without being borrowed exclusively, unlike a buffer.
-    turn: Arc<Mutex<()>>,
-    /// Whose allocation that is, until it has left word. Numbers begin with 1.
-    owner: Option<u64>,
-    /// The newest owner's number.
-    newest: u64,
-    /// Comes after all uses by an allocation that is gone; the next one waits for it.
-    left: Option<Event>,
-}
-
-impl KnownGlobal {
-    /// Whether somebody has a handle to the global, which holds the module.
-    pub(super) fn is_alive(&self) -> bool {
-        self.allocation.strong_count() > 0
-    }
-}
-
-/// Keeps the module, and leaves word of the uses when the allocation goes.
-struct Owner {
-    module: Arc<ModuleInner>,
-    home: Stream,
-    name: String,
-    number: u64,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let context = &self.module.context;
-        if !context.state.is_usable() {
-            return;
-        }
-        // The home stream waits for the uses on other streams by now.
-        let event = Event::new(&Context::from_inner(context.clone()))
-            .and_then(|event| event.record(&self.home).map(|()| event));
-        let event = match event {
-            Ok(event) => event,
-            // The next one waits for the device.
-            Err(error) => return context.keep_drop_error(error),
-        };
-        let _before = {
-            let mut globals = self.module.globals.lock().unwrap_or_else(PoisonError::into_inner);
-            match globals.get_mut(&self.name) {
-                Some(known) if known.owner == Some(self.number) => {
-                    known.owner = None;
-                    known.left.replace(event)
-                }
-                // Somebody could not wait for this and has waited for the device.
-                _ => Some(event),
-            }
-        };
-    }
 }
 
 impl Module {
@@ -99,13 +44,16 @@ impl Module {
         }
     }
 
-    /// The variable `name` as elements of `T`. `stream` is where it is at home: the natural one is
-    /// the stream that its kernels run on.
+    /// Returns the variable `name` as elements of `T`. `stream` is any stream of the module's context that
+    /// does not record.
+    ///
+    /// The first call for a module **waits for the device** if kernels were launched that read variables
+    /// which no kernel of the module writes: such launches record nothing before that.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if its size is not a multiple of `T`'s or
-    /// its address not aligned for one; otherwise what the driver answered, such as
-    /// `CUDA_ERROR_NOT_FOUND`.
+    /// its address not aligned for one, or if the call would have to wait while a graph is recorded in
+    /// the context; otherwise what the driver answered, such as `CUDA_ERROR_NOT_FOUND`.
     #[doc(alias = "cuModuleGetGlobal")]
     #[doc(alias = "cudaMemcpyToSymbol")]
     pub fn global<T: Copy + 'static>(&self, stream: &Stream, name: &str) -> Result<Global<T>> {
@@ -113,46 +61,28 @@ impl Module {
         if !Arc::ptr_eq(&inner.context, &stream.inner().context) {
             return Err(Error::invalid("module and stream belong to different contexts"));
         }
-        // Other streams wait for the home stream, which must not be one that never runs.
         stream.inner().not_capturing("Module::global")?;
-        let (allocation, turn) = share(inner, stream, name)?;
+        let (address, bytes) = find(inner, name)?;
         let what = format!("the global `{name}`");
-        let len = fit::elements::<T>(&what, allocation.address(), allocation.bytes())?;
-        Ok(Global { name: name.to_owned(), allocation, turn, len, marker: PhantomData })
+        let len = fit::elements::<T>(&what, address, bytes)?;
+        let start = usize::try_from(address)
+            .map_err(|_| Error::invalid(format!("{what} lies at {address:#x}, beyond the host's addresses")))?;
+        inner.watch_variables()?;
+        let memory = inner.variable_memory()?.clone();
+        inner.globals.fetch_add(1, Ordering::Relaxed);
+        Ok(Global {
+            name: name.to_owned(),
+            module: inner.clone(),
+            memory,
+            start,
+            len,
+            marker: PhantomData,
+        })
     }
-}
-
-/// The one allocation that a global has at a time, and its turn.
-fn share(
-    inner: &Arc<ModuleInner>,
-    stream: &Stream,
-    name: &str,
-) -> Result<(Arc<Allocation>, Arc<Mutex<()>>)> {
-    let mut globals = inner.globals.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = globals.get(name)
-        && let Some(allocation) = known.allocation.upgrade()
-    {
-        return Ok((allocation, known.turn.clone()));
-    }
-    let (start, bytes) = find(inner, name)?;
-    let known = globals.entry(name.to_owned()).or_default();
-    match &known.left {
-        // The allocation before is being dropped at this moment, or could not leave word.
-        _ if known.owner.is_some() => stream.context().synchronize()?,
-        Some(left) => stream.wait_event(left)?,
-        None => {}
-    }
-    known.newest += 1;
-    known.owner = Some(known.newest);
-    let (name, number) = (name.to_owned(), known.newest);
-    let owner = Owner { module: inner.clone(), home: stream.clone(), name, number };
-    let allocation = Allocation::borrowed(start, bytes, stream, Box::new(owner));
-    known.allocation = Arc::downgrade(&allocation);
-    Ok((allocation, known.turn.clone()))
 }
 
 /// Where a global lies, and its size in bytes.
-fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
+pub(super) fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
     let text = CString::new(name)
         .map_err(|_| Error::invalid(format!("{name:?} is no name of a global")))?;
     let (mut start, mut bytes) = (0, 0);
@@ -196,8 +126,8 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: NoUninit,
     {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        DeviceSliceMut::new(&self.allocation, 0, self.len).upload(stream, source)
+        self.keep_module(stream);
+        DeviceSliceMut::new(&self.memory, self.start, self.len).upload(stream, source)
     }
 
     /// Copies the variable to a new vector. Waits until it is filled.
@@ -208,8 +138,21 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: AnyBitPattern,
     {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        DeviceSlice::new(&self.allocation, 0, self.len).to_vec(stream)
+        self.keep_module(stream);
+        DeviceSlice::new(&self.memory, self.start, self.len).to_vec(stream)
+    }
+
+    /// Lets a graph that is recorded on `stream` keep the module.
+    fn keep_module(&self, stream: &Stream) {
+        if let Some(capture) = &stream.inner().capture {
+            capture.keep(self.module.clone());
+        }
+    }
+}
+
+impl<T> Drop for Global<T> {
+    fn drop(&mut self) {
+        self.module.globals.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Handing an image to the driver: checked first, since the driver is told no length.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 
 use cuda_sys::{CUmodule, CUresult};
 
 use super::ModuleInner;
 use super::jit::{Arguments, JitOptions};
+use super::variables::{Reach, Variables};
 use crate::context::{ContextInner, Counted};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
@@ -57,15 +57,18 @@ pub(super) fn load(
         ModuleImage::Ptx(ptx) => {
             let signatures = ptx::entries(ptx).unwrap_or_default();
             let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
-            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx))
+            let reach = Reach::of_ptx(ptx);
+            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, reach))
         }
         ModuleImage::Cubin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Cubin, options)?;
-            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin))
+            let reach = Reach::of_machine_code(image::may_have_variables(bytes));
+            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin, reach))
         }
         ModuleImage::Fatbin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
-            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Fatbin))
+            let reach = Reach::of_machine_code(image::may_have_variables(bytes));
+            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Fatbin, reach))
         }
     }
 }
@@ -97,7 +100,12 @@ fn load_image(
             None => return Err(Error::invalid("the image has neither a cubin nor PTX")),
         },
     };
-    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from))
+    let reach = match (&image.ptx, &image.cubin) {
+        (Some(ptx), _) => Reach::of_ptx(ptx),
+        (None, Some(cubin)) => Reach::of_machine_code(image::may_have_variables(cubin)),
+        (None, None) => Reach::default(),
+    };
+    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from, reach))
 }
 
 /// Whether another form of the same program may load where this one did not: no code for the
@@ -125,6 +133,7 @@ fn module(
     signatures: Vec<ptx::Signature>,
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
+    reach: Reach,
 ) -> ModuleInner {
     context.census.add(Counted::Module);
     ModuleInner {
@@ -134,8 +143,9 @@ fn module(
         lowered,
         loaded_from,
         log: loaded.log,
-        globals: Mutex::new(HashMap::new()),
+        variables: Variables::new(reach),
         kernels: AtomicUsize::new(0),
+        globals: AtomicUsize::new(0),
     }
 }
 

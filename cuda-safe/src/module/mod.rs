@@ -5,21 +5,22 @@ mod global;
 mod jit;
 mod load;
 mod source;
+mod variables;
 
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
 pub use declared::{Declared, DeclaredIn};
 pub use global::Global;
-use global::KnownGlobal;
 pub use jit::{JitOptions, OptimizationLevel};
 pub use load::{LoadedFrom, ModuleImage};
 pub use source::KernelSource;
+pub(crate) use variables::KernelVariables;
+use variables::Variables;
 
 use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, Counted, Garbage, list};
@@ -45,10 +46,12 @@ pub(crate) struct ModuleInner {
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
     log: String,
-    /// The globals that were asked for, so that all handles to one share what orders them.
-    globals: Mutex<HashMap<String, KnownGlobal>>,
+    /// What orders the uses of its variables.
+    variables: Variables,
     /// Kernels that are alive, for the errors of `close`.
     kernels: AtomicUsize,
+    /// Handles to variables that are alive, likewise.
+    globals: AtomicUsize,
 }
 
 // SAFETY: a CUmodule may be used from any thread; everything else is Send + Sync.
@@ -313,10 +316,7 @@ impl ModuleInner {
     fn in_use(this: &Arc<Self>, own: usize) -> Error {
         let others = Arc::strong_count(this).saturating_sub(1);
         let kernels = this.kernels.load(Ordering::Relaxed).saturating_sub(own);
-        let globals = {
-            let globals = this.globals.lock().unwrap_or_else(PoisonError::into_inner);
-            globals.values().filter(|known| known.is_alive()).count()
-        };
+        let globals = this.globals.load(Ordering::Relaxed);
         // Graphs hold the module too.
         let handles = others.saturating_sub(kernels + globals);
         let left = list(&[(kernels, "kernel"), (globals, "global"), (handles, "other handle")]);

@@ -27,6 +27,7 @@ mod sharing;
 mod soundness;
 mod streams;
 mod unified;
+mod variables;
 
 use crate::harness::Case;
 
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         sequences::cases(),
         recorders::cases(),
         soundness::cases(),
+        variables::cases(),
         contexts::cases(),
         foreign::cases(),
         modules::cases(),

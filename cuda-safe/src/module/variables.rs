@@ -1,0 +1,258 @@
+//! The variables that kernels reach by name: uses that are ordered like those of arguments.
+//!
+//! A module has one [`Allocation`] for all its variables. It covers all addresses, so that each
+//! variable is the range where it lies, and its uses are always recorded, with the context's graph lock
+//! (`context/turn.rs`) held from ordering to recording: neither kernels nor handles borrow a variable.
+//!
+//! Variables that no kernel of the module writes, such as tables and strings that are printed, are
+//! *quiet* until the program asks for a [`Global`](super::Global) of the module. Until then only graphs
+//! record uses of them. The first `Global` ends that and waits for the launches that recorded nothing.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cuda_sys::CUresult;
+use ptx::variables::Reached;
+
+use super::ModuleInner;
+use super::global::find;
+use crate::context::Context;
+use crate::error::Result;
+use crate::memory::{Access, Allocation, Enqueuing};
+
+/// Where the memory of a module ends: beyond all addresses.
+const END: usize = usize::MAX;
+
+/// Where variables lie that the driver does not know by name: above all addresses of devices.
+const UNKNOWN: usize = 1 << 62;
+
+/// Which variables the kernels of a module reach.
+#[derive(Default)]
+pub(super) enum Reach {
+    /// None.
+    #[default]
+    Nothing,
+    /// Not known: each kernel may write every variable.
+    Everything,
+    /// What the module's PTX tells.
+    Known(Box<Known>),
+}
+
+pub(super) struct Known {
+    reached: Reached,
+    /// For each variable: whether some kernel may write it, and where it lies.
+    written: Vec<bool>,
+    places: Vec<OnceLock<Range<usize>>>,
+}
+
+impl Reach {
+    /// What a text tells; everything if it cannot be read.
+    pub(super) fn of_ptx(text: &str) -> Self {
+        let Ok(reached) = Reached::of_text(text) else { return Self::Everything };
+        if reached.kernels.is_empty() {
+            return Self::Nothing;
+        }
+        let mut written = vec![false; reached.variables.len()];
+        for used in reached.kernels.iter().flat_map(|kernel| &kernel.uses) {
+            if let Some(place) = written.get_mut(used.variable) {
+                *place |= used.writes;
+            }
+        }
+        let places = reached.variables.iter().map(|_| OnceLock::new()).collect();
+        Self::Known(Box::new(Known { reached, written, places }))
+    }
+
+    /// For an image without PTX.
+    pub(super) fn of_machine_code(has_variables: bool) -> Self {
+        if has_variables { Self::Everything } else { Self::Nothing }
+    }
+}
+
+/// What a module keeps to order the uses of its variables.
+#[derive(Default)]
+pub(super) struct Variables {
+    reach: Reach,
+    memory: OnceLock<Arc<Allocation>>,
+    quiet: Arc<Quiet>,
+}
+
+/// Launches that do not record their uses of quiet variables.
+///
+/// A launch counts itself and then looks at `watched`; whoever asks for a variable sets `watched` and
+/// then looks at the count. In the single order of SeqCst operations one of them sees the other.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    /// Whether the program has asked for a variable of the module: then there are no such launches.
+    watched: AtomicBool,
+    /// How many launches are in a call of the driver at this moment.
+    launching: AtomicUsize,
+    /// Whether there was one.
+    launched: AtomicBool,
+    /// Taken by whoever waits for such launches.
+    waiting: Mutex<()>,
+}
+
+/// Counts a launch that records nothing, while the driver is asked.
+pub(crate) struct Launching<'a>(&'a Quiet);
+
+impl Drop for Launching<'_> {
+    fn drop(&mut self) {
+        self.0.launching.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Quiet {
+    /// Begins a launch that records nothing; `None` if it has to.
+    fn enter(&self) -> Option<Launching<'_>> {
+        self.launching.fetch_add(1, Ordering::SeqCst);
+        let launching = Launching(self);
+        if self.watched.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.launched.store(true, Ordering::SeqCst);
+        Some(launching)
+    }
+
+    /// Lets all later launches record their uses, and waits for those that have not, by `wait`.
+    fn watch(&self, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+        // A second caller returns when the first one has waited.
+        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.watched.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        while self.launching.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        if !self.launched.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        // If the wait fails, the next caller tries again.
+        wait().inspect_err(|_| self.watched.store(false, Ordering::SeqCst))
+    }
+}
+
+/// What a kernel reaches.
+pub(crate) struct KernelVariables {
+    memory: Arc<Allocation>,
+    /// Variables that some kernel of the module may write.
+    always: Box<[(Range<usize>, Access)]>,
+    /// Variables that none writes.
+    tables: Box<[Range<usize>]>,
+    quiet: Arc<Quiet>,
+}
+
+/// Between the ordering of a launch's uses of variables and their recording.
+pub(crate) struct Begun<'a> {
+    /// Dropped once the driver has been asked.
+    pub(crate) launching: Option<Launching<'a>>,
+    records_tables: bool,
+}
+
+impl KernelVariables {
+    /// Orders the uses of a launch.
+    pub(crate) fn begin(&self, enqueuing: &mut Enqueuing<'_>) -> Result<Begun<'_>> {
+        for (range, access) in &self.always {
+            enqueuing.begin_use(&self.memory, range.clone(), *access)?;
+        }
+        let mut begun = Begun { launching: None, records_tables: !self.tables.is_empty() };
+        // A graph may run after somebody has asked for the variable.
+        if begun.records_tables && enqueuing.recording().is_none() {
+            begun.launching = self.quiet.enter();
+            begun.records_tables = begun.launching.is_none();
+        }
+        if begun.records_tables {
+            for range in &self.tables {
+                enqueuing.begin_use(&self.memory, range.clone(), Access::Read)?;
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Records the uses of a launch that was enqueued and numbered.
+    pub(crate) fn end(&self, enqueuing: &mut Enqueuing<'_>, begun: &Begun<'_>, sequence: u64) {
+        for (range, access) in &self.always {
+            enqueuing.end_use(&self.memory, range.clone(), *access, sequence);
+        }
+        if begun.records_tables {
+            for range in &self.tables {
+                enqueuing.end_use(&self.memory, range.clone(), Access::Read, sequence);
+            }
+        }
+    }
+}
+
+impl Variables {
+    pub(super) fn new(reach: Reach) -> Self {
+        Self { reach, ..Self::default() }
+    }
+}
+
+impl ModuleInner {
+    /// The memory of all variables of the module.
+    pub(super) fn variable_memory(&self) -> Result<&Arc<Allocation>> {
+        let memory = &self.variables.memory;
+        if memory.get().is_none() {
+            // Of its own: it keeps no stream of the program, and none waits in its place.
+            let home = Context::from_inner(self.context.clone()).stream()?;
+            let made = Allocation::of_module(&home, END);
+            // Another thread may have been faster.
+            return Ok(memory.get_or_init(|| made));
+        }
+        memory.get().ok_or_else(|| crate::error::Error::invalid("the module has no memory"))
+    }
+
+    /// Says that the program uses variables from now on. Waits for launches that have recorded no use.
+    pub(super) fn watch_variables(&self) -> Result<()> {
+        let context = Context::from_inner(self.context.clone());
+        self.variables.quiet.watch(|| context.synchronize())
+    }
+
+    /// The variables that a kernel reaches; `None` if it reaches none.
+    pub(crate) fn variables_of(&self, kernel: &str) -> Result<Option<Box<KernelVariables>>> {
+        let (mut always, mut tables) = (Vec::new(), Vec::new());
+        match &self.variables.reach {
+            Reach::Nothing => return Ok(None),
+            Reach::Everything => always.push((0..END, Access::Write)),
+            Reach::Known(known) => {
+                for used in known.reached.uses(kernel) {
+                    let place = self.place(known, used.variable)?;
+                    match known.written.get(used.variable) {
+                        Some(false) => tables.push(place),
+                        _ if used.writes => always.push((place, Access::Write)),
+                        _ => always.push((place, Access::Read)),
+                    }
+                }
+            }
+        }
+        if always.is_empty() && tables.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(KernelVariables {
+            memory: self.variable_memory()?.clone(),
+            always: always.into(),
+            tables: tables.into(),
+            quiet: self.variables.quiet.clone(),
+        })))
+    }
+
+    /// The addresses of a variable, or a range that no other has.
+    fn place(&self, known: &Known, variable: usize) -> Result<Range<usize>> {
+        let Some(place) = known.places.get(variable) else { return Ok(0..END) };
+        if let Some(place) = place.get() {
+            return Ok(place.clone());
+        }
+        let unknown = UNKNOWN + variable..UNKNOWN + variable + 1;
+        let name = known.reached.variables.get(variable).map_or("", String::as_str);
+        let found = match find(self, name) {
+            Ok((_, 0)) => unknown,
+            Ok((start, bytes)) => match usize::try_from(start) {
+                Ok(start) => start..start.saturating_add(bytes),
+                Err(_) => unknown,
+            },
+            Err(error) if error.code() == Some(CUresult::CUDA_ERROR_NOT_FOUND) => unknown,
+            Err(error) => return Err(error),
+        };
+        Ok(place.get_or_init(|| found).clone())
+    }
+}
