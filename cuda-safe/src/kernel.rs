@@ -219,6 +219,7 @@ impl Kernel {
         if !kernel.may_launch(stream, &launch, A::TYPED.then_some(A::TYPES))? {
             return Ok(());
         }
+        args.check_unborrowed()?;
         let mut ordering = memory::Ordering::on(stream);
         args.uses(&mut Begin(&mut ordering))?;
         let result = args.with_pointers(|pointers| {
@@ -383,6 +384,7 @@ impl KernelInner {
         if let Some(recording) = enqueuing.recording() {
             recording.check(launch)?;
         }
+        args.check_unborrowed()?;
         args.uses(&mut BeginAny(&mut enqueuing))?;
         let variables = self.variables.as_deref();
         let mut begun = match variables {

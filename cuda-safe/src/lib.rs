@@ -101,7 +101,7 @@ pub use device::{
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
-pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured};
+pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured, RecordingId};
 pub use kernel::{Kernel, KernelAttributes, KernelParameter};
 pub use launch::{
     ArgKind, ArgType, ArgVisitor, Class, DeviceRepr, Dim3, EachArg, IntoLaunch, KernelArg,
@@ -109,7 +109,7 @@ pub use launch::{
 };
 pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
-    PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
+    KeptMemory, PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
 };
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,

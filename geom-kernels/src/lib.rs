@@ -42,3 +42,6 @@ pub use geometry::{Geometry, ptx, sources};
 pub use headers::{headers, program};
 pub use layout::{Aabb, Layout, layouts};
 pub use ray::Ray;
+
+/// An answer that is yes or no, as kernels write it for each query: 1 or 0.
+pub type Flag = u8;

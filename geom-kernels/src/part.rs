@@ -18,6 +18,22 @@ pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<Device
     Ok(unsafe { buffer.assume_init() })
 }
 
+/// Memory on `home` that work on `stream` writes, for work that may be in another graph.
+///
+/// # Safety
+/// Work enqueued on `stream` writes all of it. A graph need not have run: then it is zero.
+pub(crate) unsafe fn kept_scratch<T: Pod>(
+    stream: &Stream,
+    home: &Stream,
+    n: usize,
+) -> Result<DeviceBuffer<T>> {
+    if stream.is_recording() {
+        return DeviceBuffer::zeroed(home, n);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { scratch(home, n) }
+}
+
 /// Reports that a whole view is read.
 pub(crate) fn read<T: Copy + 'static, V: UseVisitor>(
     visitor: &mut V,

@@ -15,6 +15,7 @@ use crate::backward::{FrameArg, NO_ARG, Pass, Place, whole};
 use crate::element::{Differentiable, Element};
 use crate::frame::{DETERMINISTIC, Frame};
 use crate::record::{NONE, Recording, Target, Use};
+use crate::saved::Saved;
 use crate::spec::{Effect, Value};
 use crate::store::Store;
 use crate::variable::{Watched, memory_of};
@@ -307,15 +308,13 @@ impl Adjoint<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was asked for.
-    pub fn value<T: Copy + 'static>(&self, what: Handle<T>) -> Result<DeviceSlice<'_, T>> {
+    pub fn value<T: Copy + 'static>(&self, what: Handle<T>) -> Result<Saved<'_, T>> {
         self.place(what)?;
         let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Value::None));
         let Some(used) = used else {
             return Err(Error::invalid("the value was not asked for when it was recorded"));
         };
-        let bytes = self.recording.value_view(used)?;
-        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them.
-        unsafe { bytes.allocation().view(bytes.byte_range()) }
+        Ok(Saved::new(self.recording.place_of_value(used)?))
     }
 
     /// A gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
@@ -442,7 +441,7 @@ impl Pass<'_> {
         let uses = self.recording.uses_of(known);
         let places = self.plan.places.get(first as usize..).unwrap_or_default();
         let log = self.store.known_work(crate::store::Work::Log).filter(|_| frame.log_bytes > 0);
-        let status = if self.plan.raises { whole(self.store.known_status()?) } else { NO_ARG };
+        let status = if self.guarded() { whole(self.store.known_status()?) } else { NO_ARG };
         frame.status = status.address();
         let log = log.map_or(NO_ARG, whole);
         let mut adjoint = Adjoint {
@@ -455,6 +454,12 @@ impl Pass<'_> {
             frame: FrameArg { frame, log, status },
         };
         op.backward(&mut adjoint)?;
+        if let Some(message) = self.recording.missing_value(step as usize) {
+            // By the operation itself or another thread: it may have read what is new.
+            return Err(Error::invalid(message).with_hint(
+                "what a recorded operation has read must stay until the pass has returned",
+            ));
+        }
         if frame.log_bytes > 0 {
             self.sum_log(&frame)?;
         }
@@ -481,7 +486,7 @@ impl Recording {
                     self.memories.holds(used.memory, used.element.real)?;
                 }
                 if matches!(used.value, Value::Entry | Value::EntryPrivate) {
-                    self.pend(self.uses.len() - 1)?;
+                    self.pend(self.uses.len() - 1, stream)?;
                 }
             }
         }
@@ -496,7 +501,7 @@ impl Recording {
             ))
             .with_hint("`CustomOp::log` says that its adjoint gives the same bits each time"));
         }
-        self.custom_done(uses, first, (id, Box::new(op)), scope, through)
+        self.custom_done(stream, uses, first, (id, Box::new(op)), scope, through)
     }
 
     /// Whether gradients come through what uses this memory so.

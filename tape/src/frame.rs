@@ -92,6 +92,7 @@ pub(crate) const SCRATCH_OVERFLOW: u32 = 1;
 pub(crate) const LOG_OVERFLOW: u32 = 2;
 pub(crate) const OTHER_ABI: u32 = 3;
 pub(crate) const TAPE_OVERFLOW: u32 = 4;
+pub(crate) const NEVER_RAN: u32 = 5;
 
 /// Which numbers of a structure have partial sums: `Members` of tape.cu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]

@@ -77,7 +77,11 @@
 //! data if the recording is in a graph as well, which was launched before: a graph of a pass alone takes what
 //! it finds where the recording's values lie (memory, or copies that the recording has made). A launch of a
 //! graph can't compare versions, so none of that is checked then. After a captured pass there are gradients
-//! once its graph was launched.
+//! once its graph was launched. If the recording's graph has not run by then, the pass computes nothing, and
+//! [`Tape::check`] returns that as an error.
+//!
+//! A pass that is not captured uses no gradients of a graph. [`Tape::gradient`] returns those of the pass that
+//! was enqueued or captured last.
 //!
 //! # Deterministic tapes
 //! Sums of floats depend on their order, which atomics leave to chance. On a tape that is
@@ -104,6 +108,7 @@ mod marker;
 mod record;
 mod report;
 mod runs;
+mod saved;
 mod seeds;
 mod spec;
 mod store;
@@ -118,6 +123,7 @@ pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
 pub use kernels::{headers, program, ptx};
 pub use record::Recorder;
 pub use report::MemoryReport;
+pub use saved::Saved;
 pub use seeds::Seeds;
 pub use spec::{Effect, Op, OpSpec, Param, Value};
 #[doc(hidden)]

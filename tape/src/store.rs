@@ -1,14 +1,23 @@
 //! The tape's own memory: gradients, copies of values, partial sums. What one recording has given back
 //! the next one takes again, so that a loop allocates once.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Zeroable;
-use cuda_safe::{DeviceBuffer, Error, Result, Sequence, Stream};
+use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 
 use crate::backward::failed;
 use crate::frame::{FINE, Status};
+
+/// What adjoints work in. There are two: graphs go on using theirs, whenever they are launched, so what is not
+/// captured never uses it.
+#[derive(Default)]
+struct Working {
+    status: Option<DeviceBuffer<u8>>,
+    /// Of all adjoints, one after the other: scratch memory, partial sums (zero between launches), the log
+    /// of a deterministic tape and its table (zero between launches).
+    work: [Option<DeviceBuffer<u8>>; 4],
+}
 
 /// Memory at home on the tape's stream.
 pub(crate) struct Store {
@@ -16,17 +25,18 @@ pub(crate) struct Store {
     free: Vec<DeviceBuffer<u8>>,
     /// Bytes of all that it has allocated and that is alive.
     bytes: usize,
-    status: Option<DeviceBuffer<u8>>,
-    /// Whether primals of a recording that is forgotten may have raised it.
+    direct: Working,
+    graphs: Working,
+    /// Whether what is enqueued now is captured.
+    captures: bool,
+    /// Whether primals of a recording that is forgotten may have raised the status.
     pub(crate) stale: bool,
-    /// Of all adjoints, one after the other: scratch memory, partial sums (zero between launches), the log
-    /// of a deterministic tape and its table (zero between launches).
-    pub(crate) work: [Option<DeviceBuffer<u8>>; 4],
     /// Whether graphs raise the status, whenever they are launched.
     pub(crate) graphs_raise: bool,
-    /// Whether graphs use working memory: of that, `kept` is what was replaced since.
-    pub(crate) in_graphs: bool,
+    /// Working memory of graphs that was replaced since.
     kept: Vec<DeviceBuffer<u8>>,
+    /// Where the status of graphs is read from.
+    heard: Option<DeviceBuffer<u8>>,
 }
 
 /// Which of `Store::work`.
@@ -57,13 +67,32 @@ impl Store {
             home: home.clone(),
             free: Vec::new(),
             bytes: 0,
-            status: None,
+            direct: Working::default(),
+            graphs: Working::default(),
+            captures: false,
             stale: false,
-            work: Default::default(),
             graphs_raise: false,
-            in_graphs: false,
             kept: Vec::new(),
+            heard: None,
         }
+    }
+
+    /// Chooses the working memory for what is enqueued on a stream from now on.
+    pub(crate) fn enqueues_on(&mut self, stream: &Stream) {
+        self.captures = stream.is_recording();
+    }
+
+    /// The tape's own stream, which never records.
+    pub(crate) fn home(&self) -> &Stream {
+        &self.home
+    }
+
+    fn working(&self) -> &Working {
+        if self.captures { &self.graphs } else { &self.direct }
+    }
+
+    fn working_mut(&mut self) -> &mut Working {
+        if self.captures { &mut self.graphs } else { &mut self.direct }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -74,7 +103,14 @@ impl Store {
         self.free.iter().map(DeviceBuffer::bytes).sum()
     }
 
-    /// Memory of at least `bytes`, with any contents: whoever takes it writes before it reads.
+    /// Bytes of working memory.
+    pub(crate) fn work_bytes(&self) -> usize {
+        let all = self.direct.work.iter().chain(&self.graphs.work).flatten();
+        all.map(DeviceBuffer::bytes).sum()
+    }
+
+    /// Memory of at least `bytes`, with any contents: whoever takes it writes before it reads. A graph that
+    /// reads it may run without the one that writes it, so new memory is zero.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<DeviceBuffer<u8>> {
         let size = bytes
             .max(1)
@@ -83,10 +119,9 @@ impl Store {
         let mut buffer = match self.free.iter().rposition(|buffer| buffer.bytes() == size) {
             Some(at) => self.free.swap_remove(at),
             None => {
-                let buffer = DeviceBuffer::<MaybeUninit<u8>>::uninit(&self.home, size)?;
+                let buffer = DeviceBuffer::zeroed(&self.home, size)?;
                 self.bytes += size;
-                // SAFETY: any bits are a `u8`; the tape writes what it hands out before it is read.
-                unsafe { buffer.assume_init() }
+                buffer
             }
         };
         if POISONED.load(Ordering::Relaxed) {
@@ -102,28 +137,64 @@ impl Store {
         Ok(buffer)
     }
 
+    /// Memory for a status of its own, with this code; at once, as above.
+    pub(crate) fn marker(&mut self, code: u32) -> Result<DeviceBuffer<u8>> {
+        let mut buffer = self.zeroed(size_of::<Status>())?;
+        buffer.slice_mut(..4)?.cast_mut()?.fill(&self.home, code)?;
+        Ok(buffer)
+    }
+
     /// Where adjoints say what is wrong; all zero at first.
     pub(crate) fn status(&mut self) -> Result<&DeviceBuffer<u8>> {
-        if self.status.is_none() {
-            self.status = Some(self.zeroed(size_of::<Status>())?);
+        if self.working().status.is_none() {
+            let status = self.zeroed(size_of::<Status>())?;
+            self.working_mut().status = Some(status);
         }
         self.known_status()
     }
 
     /// As [`status`](Self::status), where it was asked for before.
     pub(crate) fn known_status(&self) -> Result<&DeviceBuffer<u8>> {
-        self.status.as_ref().ok_or_else(|| Error::invalid("the tape has no status"))
+        let known = self.working().status.as_ref();
+        known.ok_or_else(|| Error::invalid("the tape has no status"))
     }
 
-    /// What adjoints have said, which is cleared. Waits.
+    /// The status of what was not captured, which primals may have raised.
+    pub(crate) fn direct_status(&self) -> Option<&DeviceBuffer<u8>> {
+        self.direct.status.as_ref()
+    }
+
+    /// What adjoints have said that were not captured, which is cleared. Waits.
     pub(crate) fn take_status(&mut self, stream: &Stream) -> Result<Status> {
-        let Some(buffer) = &mut self.status else { return Ok(Status::zeroed()) };
+        let Some(buffer) = &mut self.direct.status else { return Ok(Status::zeroed()) };
         let mut status = Status::zeroed();
         let bytes = buffer.slice(..size_of::<Status>())?;
         bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
         if status != Status::zeroed() {
             buffer.fill(stream, 0)?;
         }
+        Ok(status)
+    }
+
+    /// What adjoints and primals in graphs have said, which is cleared. Waits.
+    pub(crate) fn take_status_of_graphs(&mut self, stream: &Stream) -> Result<Status> {
+        if self.graphs.status.is_none() {
+            return Ok(Status::zeroed());
+        }
+        if self.heard.is_none() {
+            self.heard = Some(self.zeroed(size_of::<Status>())?);
+        }
+        let (Some(buffer), Some(heard)) = (&mut self.graphs.status, &mut self.heard) else {
+            return Ok(Status::zeroed());
+        };
+        // What a graph that another thread launches raises in between would be lost.
+        stream.sequence([buffer.allocation()]).run(|| {
+            heard.copy_from(stream, &*buffer)?;
+            buffer.fill(stream, 0)
+        })?;
+        let mut status = Status::zeroed();
+        let bytes = heard.slice(..size_of::<Status>())?;
+        bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
         Ok(status)
     }
 
@@ -140,19 +211,22 @@ impl Store {
         Err(failed(status))
     }
 
-    /// Clears the status, which was that of something forgotten.
+    /// Clears the status of what was not captured, which was that of something forgotten.
     pub(crate) fn clear_status(&mut self) -> Result<()> {
-        let Some(status) = &mut self.status else { return Ok(()) };
+        let Some(status) = &mut self.direct.status else { return Ok(()) };
         status.fill(&self.home, 0)
     }
 
-    /// Working memory of at least so many bytes; zero where it is new.
+    /// Working memory of at least so many bytes; zero where it is new. That of graphs, which can't grow, is as
+    /// large as passes before have needed.
     pub(crate) fn work(&mut self, which: Work, bytes: usize) -> Result<&DeviceBuffer<u8>> {
+        let direct = self.direct.work.get(which as usize).and_then(Option::as_ref);
+        let bytes = bytes.max(direct.map_or(0, DeviceBuffer::bytes));
         let there = self.known_work(which).is_some_and(|buffer| buffer.bytes() >= bytes);
         if !there {
             let buffer = self.zeroed(bytes)?;
-            if let Some(old) =
-                self.work.get_mut(which as usize).and_then(|work| work.replace(buffer))
+            if let Some(work) = self.work_mut(which)
+                && let Some(old) = work.replace(buffer)
             {
                 self.retire(old);
             }
@@ -161,12 +235,16 @@ impl Store {
     }
 
     pub(crate) fn known_work(&self, which: Work) -> Option<&DeviceBuffer<u8>> {
-        self.work.get(which as usize).and_then(Option::as_ref)
+        self.working().work.get(which as usize).and_then(Option::as_ref)
     }
 
-    /// Takes working memory that was replaced. Graphs go on using it, and find zeros where they need them.
+    pub(crate) fn work_mut(&mut self, which: Work) -> Option<&mut Option<DeviceBuffer<u8>>> {
+        self.working_mut().work.get_mut(which as usize)
+    }
+
+    /// Takes working memory that was replaced. Graphs go on using theirs, and find zeros where they need them.
     pub(crate) fn retire(&mut self, old: DeviceBuffer<u8>) {
-        if self.in_graphs {
+        if self.captures {
             self.kept.push(old);
         } else {
             self.forget(old);
@@ -178,32 +256,18 @@ impl Store {
         self.home.context().is_recording()
     }
 
-    /// Enqueues that no launch of a graph by another thread interrupts which uses the status, working memory, or
-    /// `others`.
-    pub(crate) fn sequence<'s>(
-        &self,
-        stream: &'s Stream,
-        others: &[DeviceBuffer<u8>],
-    ) -> Sequence<'s> {
-        let all = self.status.iter().chain(self.work.iter().flatten()).chain(others);
-        let all = all.filter(|_| self.in_graphs);
-        stream.sequence(all.map(|memory| memory.allocation()))
-    }
-
     /// Makes working memory zero again, which an adjoint that gave up has left as it was.
     pub(crate) fn clean_work(&mut self) -> Result<()> {
-        let mut all = self.work.iter_mut().flatten().chain(&mut self.kept);
-        all.try_for_each(|work| work.fill(&self.home, 0))
+        let work = self.direct.work.iter_mut().chain(&mut self.graphs.work).flatten();
+        work.chain(&mut self.kept).try_for_each(|work| work.fill(&self.home, 0))
     }
 
-    /// Frees working memory, whose contents are not known after an error; what graphs use is cleaned.
-    pub(crate) fn forget_work(&mut self) {
-        if self.in_graphs && self.clean_work().is_ok() {
-            return;
-        }
-        for work in std::mem::take(&mut self.work).into_iter().flatten() {
+    /// Frees working memory, whose contents are not known after an error; that of graphs is cleaned.
+    pub(crate) fn forget_work(&mut self) -> Result<()> {
+        for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
             self.forget(work);
         }
+        self.clean_work()
     }
 
     /// Takes memory back. What a graph uses is nobody's to use again.
@@ -225,9 +289,9 @@ impl Store {
         for buffer in std::mem::take(&mut self.free) {
             self.forget(buffer);
         }
-        // Graphs would keep it in any case. The status may hold something that nobody has looked at.
-        if !self.in_graphs {
-            self.forget_work();
+        // Graphs would keep theirs in any case. The status may hold something that nobody has looked at.
+        for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
+            self.forget(work);
         }
     }
 }

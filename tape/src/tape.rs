@@ -90,6 +90,7 @@ impl Tape {
     ) -> Result<()> {
         self.recover()?;
         self.reset();
+        self.store.enqueues_on(stream);
         self.forget_status(stream)?;
         self.recording.deterministic = self.deterministic;
         self.recording.captured = stream.is_recording();
@@ -97,7 +98,6 @@ impl Tape {
         let mut done = record(&mut Recorder::new(&mut self.recording, &mut self.store, stream));
         if stream.is_recording() {
             self.store.graphs_raise |= self.recording.raises;
-            self.store.in_graphs |= self.recording.raises;
             done = done.and_then(|()| self.recording.mark(stream, &mut self.store));
         }
         if done.is_err() {
@@ -110,33 +110,38 @@ impl Tape {
 
     /// What primals of a recording have raised is nothing to the next one; what graphs have raised is.
     fn forget_status(&mut self, stream: &Stream) -> Result<()> {
-        if !self.store.stale || self.store.graphs_raise && stream.is_recording() {
+        if !self.store.stale {
+            return Ok(());
+        }
+        self.store.clear_status()?;
+        if self.store.graphs_raise && stream.is_recording() {
             return Ok(());
         }
         self.store.stale = false;
         if !self.store.graphs_raise {
-            return self.store.clear_status();
+            return Ok(());
         }
-        self.store.sequence(stream, &[]).run(|| match self.store.take_status(stream)? {
+        match self.store.take_status_of_graphs(stream)? {
             Status { code: FINE | TAPE_OVERFLOW, .. } => Ok(()),
             status => {
                 self.store.clean_work()?;
                 Err(failed(status))
             }
-        })
+        }
     }
 
-    /// Fails if the status was raised, which is cleared. Waits.
+    /// Fails if a status was raised, which is cleared. Waits.
     fn hear(&mut self, stream: &Stream) -> Result<()> {
-        self.store.sequence(stream, &[]).run(|| {
-            let status = self.store.take_status(stream)?;
-            if status.code == FINE {
-                return Ok(());
-            }
-            self.recording.heard(status);
-            self.store.clean_work()?;
-            Err(failed(status))
-        })
+        let mut status = self.store.take_status_of_graphs(stream)?;
+        if status.code == FINE {
+            status = self.store.take_status(stream)?;
+        }
+        if status.code == FINE {
+            return Ok(());
+        }
+        self.recording.heard(status);
+        self.store.clean_work()?;
+        Err(failed(status))
     }
 
     /// Nothing is used again that a pass has left behind which a panic has ended: working memory with sums and
@@ -144,7 +149,7 @@ impl Tape {
     fn recover(&mut self) -> Result<()> {
         if self.half_done {
             self.store.clear_status()?;
-            self.store.forget_work();
+            self.store.forget_work()?;
             self.plan.clear(&mut self.store);
             self.half_done = false;
         }
@@ -216,17 +221,8 @@ impl Tape {
             return Err(Error::invalid("the tape has no recording to go back through"));
         }
         self.passed = false;
-        // From the first look at the status on, so that what is heard at the end is this pass's own.
-        self.store.sequence(stream, &[]).run(|| self.pass_uninterrupted(stream, outputs, given))
-    }
-
-    fn pass_uninterrupted(
-        &mut self,
-        stream: &Stream,
-        outputs: &[(&Arc<Allocation>, Range<usize>, Option<Real>)],
-        given: &Given<'_>,
-    ) -> Result<()> {
         self.recover()?;
+        self.store.enqueues_on(stream);
         if let Some(status) = self.recording.failed {
             return Err(failed(status));
         }
@@ -258,7 +254,9 @@ impl Tape {
                 )
             })
         };
+        // Graphs go on using their gradients, whenever they are launched: no pass that runs now does.
         let made = self.plan.made
+            && (stream.is_recording() || !self.plan.captured)
             && self.plan.outputs.len() == outputs.len()
             && outputs.iter().zip(&self.plan.outputs).all(|((memory, range, _), known)| {
                 self.recording.memories.find(memory) == Some(known.0) && *range == known.1
@@ -276,26 +274,25 @@ impl Tape {
         // A graph goes on using gradients, and copies of values.
         self.plan.captured |= stream.is_recording();
         self.recording.captured |= stream.is_recording();
-        self.store.in_graphs |= stream.is_recording();
-        self.store.graphs_raise |= stream.is_recording() && self.plan.raises;
         self.store.status()?;
-        // The status need be in no graph; gradients and sums may be.
-        self.store.sequence(stream, &self.plan.buffers).run(|| {
-            self.half_done = true;
-            let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
-            self.half_done = false;
-            if done.is_err() {
-                // Whatever was left half done is not used again.
-                if self.plan.raises && !stream.is_recording() {
-                    // This error comes first.
-                    let _later = self.hear(stream);
-                }
-                self.store.forget_work();
-                self.plan.clear(&mut self.store);
+        self.half_done = true;
+        let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
+        self.half_done = false;
+        if done.is_err() {
+            // Whatever was left half done is not used again.
+            // This error comes first.
+            let raises = self.plan.raises || self.recording.marker.is_some();
+            if raises
+                && !stream.is_recording()
+                && let Ok(status) = self.store.take_status(stream)
+            {
+                self.recording.heard(status);
             }
-            self.passed = done.is_ok();
-            done
-        })
+            let _later = self.store.forget_work();
+            self.plan.clear(&mut self.store);
+        }
+        self.passed = done.is_ok();
+        done
     }
 
     /// Whether memory was recorded with numbers of this type: its gradient's are of the type for it.
@@ -319,9 +316,11 @@ impl Tape {
             work: &mut self.work,
             scratch_bytes: self.scratch_bytes,
             log_bytes: self.log_bytes,
+            takes: false,
         };
         pass.check_values()?;
         pass.prepare()?;
+        pass.take_statuses()?;
         let seeds = std::mem::take(&mut pass.plan.seeds);
         let seeded = seeds.iter().enumerate().try_for_each(|(at, place)| {
             let Some(buffer) = pass.plan.buffers.get_mut(place.buffer as usize) else {
@@ -340,7 +339,9 @@ impl Tape {
         pass.plan.seeds = seeds;
         seeded?;
         pass.run(0)?;
-        if pass.plan.raises && !stream.is_recording() {
+        if pass.guarded() && stream.is_recording() {
+            pass.store.graphs_raise = true;
+        } else if pass.guarded() {
             pass.settle()?;
             // Primals were fine; those of a graph may be launched again.
             self.recording.raises &= self.recording.captured;
@@ -428,9 +429,10 @@ impl Tape {
 
     /// Forgets the recording and its gradients. The memory is kept for the next recording.
     pub fn reset(&mut self) {
+        // First: operations that are dropped may panic.
+        (self.recorded, self.passed) = (false, false);
         self.plan.clear(&mut self.store);
         self.recording.clear(&mut self.store);
-        (self.recorded, self.passed) = (false, false);
     }
 
     /// Frees memory that nothing recorded needs.

@@ -8,9 +8,9 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
     (
         "shared_counts_first",
         "memory/shared.rs",
-        "self.raised.store(true, Ordering::SeqCst);\n            Box::new(Mutex::new(first()))",
+        "self.state.fetch_or(RAISED, Ordering::SeqCst);\n            Box::new(Mutex::new(first()))",
         "let uses = Box::new(Mutex::new(first()));\n            \
-         self.raised.store(true, Ordering::SeqCst);\n            uses",
+         self.state.fetch_or(RAISED, Ordering::SeqCst);\n            uses",
     ),
     (
         "looking_in_two_steps",

@@ -122,6 +122,21 @@ impl Stream {
         let index = capture.enter(self.inner())?.name_last(self.inner())?;
         Ok(GraphNode { recording: capture.number(), index })
     }
+
+    /// Makes [`last_node`](Self::last_node) refuse the launch that was recorded last on this stream: for
+    /// libraries, whose later work relies on what that launch writes. Does nothing on other streams.
+    pub fn seal_last_node(&self) {
+        if let Some(capture) = &self.inner().capture {
+            capture.lock().seal_last(self.inner());
+        }
+    }
+
+    /// Returns which recording the stream belongs to; `None` on a stream that doesn't record. What the
+    /// streams of one recording enqueue runs in one launch of its graph, or not at all.
+    #[must_use]
+    pub fn recording_id(&self) -> Option<super::RecordingId> {
+        self.inner().capture.as_ref().map(|capture| capture.id())
+    }
 }
 
 /// Runs `record` on a stream that captures, and gives what was captured.

@@ -23,6 +23,7 @@ mod uses;
 pub use build::{GraphBuilder, GraphPart};
 pub use exec::{GraphExec, Recaptured};
 pub use node::GraphNode;
+pub use recording::RecordingId;
 
 pub(crate) use conditional::Conditional;
 pub(crate) use recording::{Capture, Recording};

@@ -28,6 +28,10 @@ pub(crate) struct Capture {
     recording: Mutex<Recording>,
 }
 
+/// Which recording a stream belongs to; the body of a conditional node is one of its own. From [`Stream::recording_id`](crate::Stream::recording_id).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordingId(u64);
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What is to become of what is enqueued.
@@ -110,6 +114,11 @@ impl Capture {
     /// Names the recording in the process; never 0.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// What tells it from other recordings.
+    pub(crate) fn id(&self) -> RecordingId {
+        RecordingId(self.number)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Recording> {
@@ -439,6 +448,13 @@ impl Recording {
                 "call `last_node` once, right after the launch and on the same stream; copies, fills, \
                  graphs and bodies can't be changed later",
             )),
+        }
+    }
+
+    /// Lets nobody name what the stream has recorded last.
+    pub(super) fn seal_last(&mut self, stream: &StreamInner) {
+        if let Ok(lane) = self.lane(stream.id) {
+            self.lanes[lane].last = None;
         }
     }
 

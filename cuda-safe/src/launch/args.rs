@@ -135,6 +135,10 @@ pub unsafe trait KernelArg {
     /// which one it is: the tape's `Variable`.
     #[doc(hidden)]
     const IS_VARIABLE: bool = false;
+    /// Whether it reads memory that nobody has borrowed for it: a launch is refused in which another
+    /// argument writes the same bytes.
+    #[doc(hidden)]
+    const IS_UNBORROWED: bool = false;
 
     /// The value that the kernel is given.
     fn abi(&self) -> Self::Abi;
@@ -317,6 +321,17 @@ pub unsafe trait KernelArgs {
 
     /// Calls `f` with pointers to the values that the kernel is given.
     fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out;
+
+    /// Fails if one argument writes what another reads without a borrow. Costs nothing where every
+    /// argument has one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) names the two.
+    #[doc(hidden)]
+    #[inline]
+    fn check_unborrowed(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Who is shown each argument of a launch; see [`EachArg`].
@@ -363,6 +378,14 @@ macro_rules! tuples {
             fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out {
                 let _values = ($(self.$index.abi(),)*);
                 f(&mut [$((&raw const _values.$index).cast_mut().cast::<c_void>()),*])
+            }
+
+            #[inline]
+            fn check_unborrowed(&self) -> Result<()> {
+                if false $(|| $name::IS_UNBORROWED)* {
+                    return super::unborrowed::check(self);
+                }
+                Ok(())
             }
         }
     };

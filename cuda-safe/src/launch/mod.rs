@@ -6,6 +6,7 @@ mod limits;
 mod macros;
 pub(crate) mod names;
 mod signature;
+mod unborrowed;
 mod views;
 
 use std::fmt;

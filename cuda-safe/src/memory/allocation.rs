@@ -186,7 +186,10 @@ impl Allocation {
     /// of elements, or is not aligned for them.
     ///
     /// # Safety
-    /// What is read of it as a `T` was written as one, or any bits are one.
+    /// What is read of it as a `T` was written as one, or any bits are one. Nobody has borrowed the memory
+    /// for the view, so the caller makes sure that it is in no launch together with an argument that writes
+    /// the same bytes, and that no use that conflicts comes between the ordering and the recording of a use
+    /// by it: the memory is borrowed by other means, used by the caller alone, or [kept](Self::keep).
     pub unsafe fn view<T: Copy + 'static>(
         self: &Arc<Self>,
         range: Range<usize>,

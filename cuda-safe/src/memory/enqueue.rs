@@ -28,7 +28,8 @@ impl<'a> Ordering<'a> {
     }
 
     /// To be called before a use is enqueued: makes the stream wait for conflicting uses on other
-    /// streams. Costs two loads while the allocation stays on its home stream.
+    /// streams. Costs two loads while the allocation stays on its home stream and is borrowed by all who
+    /// use it.
     #[inline]
     pub(crate) fn begin_use(
         &mut self,
@@ -36,7 +37,7 @@ impl<'a> Ordering<'a> {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        if allocation.is_alone_on(self.stream) {
+        if allocation.is_quiet_on(self.stream) {
             return Ok(());
         }
         self.begin_shared_use(allocation, range, access)
@@ -54,6 +55,10 @@ impl<'a> Ordering<'a> {
             self.is_of_its_context(allocation)?;
             self.take_turn()?;
         }
+        if allocation.is_alone_on(self.stream) {
+            // Kept, and used on its home stream only, which keeps order.
+            return Ok(());
+        }
         allocation.begin_shared_use(self.stream, range, access)
     }
 
@@ -68,7 +73,9 @@ impl<'a> Ordering<'a> {
         if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
             return Ok(());
         }
-        Err(Error::invalid("memory that a graph uses can be used by streams of its context alone"))
+        Err(Error::invalid(
+            "memory that a graph uses, or a tape keeps, can be used by streams of its context alone",
+        ))
     }
 }
 

@@ -6,6 +6,7 @@ mod copy;
 mod enqueue;
 pub(crate) mod fit;
 mod host;
+mod kept;
 mod looking;
 pub(crate) mod pages;
 mod pinned;
@@ -23,6 +24,7 @@ mod versions;
 
 pub use allocation::Allocation;
 pub use buffer::DeviceBuffer;
+pub use kept::KeptMemory;
 pub use pinned::PinnedBuffer;
 pub use shaped::{Extent, PitchedLayout};
 pub use slice::{DeviceSlice, DeviceSliceMut};

@@ -5,26 +5,55 @@
 //! either the home use sees the flag raised, and records itself, or its number is seen and counted
 //! as part of what the home stream had enqueued by then. No use is missed.
 
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A flag, raised once, and what is recorded from then on.
+/// Whether uses are recorded.
+const RAISED: usize = 1;
+/// One user without a borrow; their number is counted in multiples of this.
+const KEEPER: usize = 2;
+
+/// A flag, raised once, and what is recorded from then on. And how many users without a borrow there are,
+/// in the same word: a use on the home stream reads both by one load.
 pub(super) struct Shared<U> {
-    raised: AtomicBool,
+    state: AtomicUsize,
     /// Made when the flag is raised. Most allocations' never is, so it is kept out of line.
     uses: OnceLock<Box<Mutex<U>>>,
 }
 
 impl<U> Shared<U> {
     pub(super) const fn new(raised: bool) -> Self {
-        Self { raised: AtomicBool::new(raised), uses: OnceLock::new() }
+        let state = if raised { RAISED } else { 0 };
+        Self { state: AtomicUsize::new(state), uses: OnceLock::new() }
+    }
+
+    /// Returns whether uses are not recorded and every user has a borrow.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == 0
+    }
+
+    /// Returns whether there is a user without a borrow.
+    #[inline]
+    pub(super) fn is_kept(&self) -> bool {
+        self.state.load(Ordering::SeqCst) >= KEEPER
+    }
+
+    /// Counts a user without a borrow.
+    pub(super) fn keep(&self) {
+        self.state.fetch_add(KEEPER, Ordering::SeqCst);
+    }
+
+    /// Takes back one call of [`keep`](Self::keep).
+    pub(super) fn release(&self) {
+        self.state.fetch_sub(KEEPER, Ordering::SeqCst);
     }
 
     /// Whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
     /// else can raise the flag meanwhile.
     #[inline]
     pub(super) fn is_raised(&self) -> bool {
-        self.raised.load(Ordering::SeqCst)
+        self.state.load(Ordering::SeqCst) & RAISED != 0
     }
 
     /// What is recorded. The first call raises the flag and then asks `first`, which has to count
@@ -34,7 +63,7 @@ impl<U> Shared<U> {
     /// have counted already, without the asker's use, and not have answered yet.
     pub(super) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
         let uses = self.uses.get_or_init(|| {
-            self.raised.store(true, Ordering::SeqCst);
+            self.state.fetch_or(RAISED, Ordering::SeqCst);
             Box::new(Mutex::new(first()))
         });
         uses.lock().unwrap_or_else(PoisonError::into_inner)

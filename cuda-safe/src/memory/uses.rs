@@ -51,6 +51,13 @@ impl Allocation {
         self.is_home(stream) && !self.shared.is_raised()
     }
 
+    /// Returns whether, besides, nobody uses the memory without a borrow: then a use need not be ordered,
+    /// nor take the graph lock.
+    #[inline]
+    pub(super) fn is_quiet_on(&self, stream: &Stream) -> bool {
+        self.is_home(stream) && self.shared.is_quiet()
+    }
+
     /// To be called after the use was enqueued and numbered.
     #[inline]
     pub(crate) fn end_use(
@@ -162,12 +169,13 @@ impl Allocation {
         }
     }
 
-    /// Returns whether a recording has used the memory. Never false again after it was true. Enqueues that
-    /// use such memory take the graph lock of its context; see [`Stream::sequence`].
+    /// Returns whether somebody uses the memory without a borrow: a recording has used it, which is never false
+    /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph
+    /// lock of its context; see [`Stream::sequence`].
     #[inline]
     #[must_use]
     pub fn is_captured(&self) -> bool {
-        self.captured.load(Ordering::Acquire)
+        self.captured.load(Ordering::Acquire) || self.shared.is_kept()
     }
 
     #[cold]

@@ -120,6 +120,7 @@ impl Stream {
         if let Some(recording) = enqueuing.recording() {
             recording.captures()?;
         }
+        uses.check_unborrowed()?;
         uses.uses(&mut BeginAny(&mut enqueuing))?;
         let raw = self.inner().raw;
         // Recorded whatever becomes of the call: part of the work may have been enqueued.

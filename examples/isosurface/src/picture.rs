@@ -1,8 +1,8 @@
 //! The picture: rays at the mesh by batch calls, four for each pixel, and what they find coloured on the host.
 
 use cuda_safe::{DeviceBuffer, Error, Result};
-use geom_kernels::Aabb;
 use geom_kernels::mesh::{FacePoint, NO_FACE, Ray, RayHit};
+use geom_kernels::{Aabb, Flag};
 use rayon::prelude::*;
 
 use crate::Scene;
@@ -45,7 +45,7 @@ pub(crate) fn draw(scene: &Scene<'_>) -> Result<Vec<u8>> {
         let to_lamp: Vec<Ray> =
             to_lamp.map(|((ray, hit), normal)| shadow(ray, hit, *normal, off)).collect();
         let to_lamp = DeviceBuffer::from_slice(stream, &to_lamp)?;
-        let mut shaded = DeviceBuffer::<u32>::zeroed(stream, rays.len())?;
+        let mut shaded = DeviceBuffer::<Flag>::zeroed(stream, rays.len())?;
         scene.mesh.any_hits(stream, &to_lamp, &mut shaded)?;
         let shaded = shaded.to_vec(stream)?;
 

@@ -1,6 +1,7 @@
 //! How many queries are answered in a second.
 
 use cuda_safe::{DeviceBuffer, Event, Result, Stream};
+use geom_kernels::Flag;
 use geom_kernels::mesh::{ClosestPoint, PointQueries, Ray, RayHit, Sign};
 
 use crate::Scene;
@@ -30,7 +31,7 @@ pub(crate) fn measure(scene: &Scene<'_>) -> Result<Answers> {
     let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(stream, n)?;
     let mut distances = DeviceBuffer::<f32>::zeroed(stream, n)?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, n)?;
-    let mut any = DeviceBuffer::<u32>::zeroed(stream, n)?;
+    let mut any = DeviceBuffer::<Flag>::zeroed(stream, n)?;
 
     println!(
         "random queries, million/s{}",

@@ -54,7 +54,7 @@ enum : unsigned { ABI = GEOM_TAPE_ABI };
 enum : unsigned { COUNT = 1, RESUME = 2, DETERMINISTIC = 4 };
 
 // Status::code.
-enum : unsigned { FINE, SCRATCH_OVERFLOW, LOG_OVERFLOW, OTHER_ABI, TAPE_OVERFLOW };
+enum : unsigned { FINE, SCRATCH_OVERFLOW, LOG_OVERFLOW, OTHER_ABI, TAPE_OVERFLOW, NEVER_RAN };
 
 struct Status {
     unsigned code;
@@ -186,7 +186,9 @@ __device__ inline void raise(const Frame& frame, unsigned code, unsigned long lo
     atomicCAS(&frame.status->code, FINE, code);
 }
 
-// Whether the adjoint has anything to do: not after an overflow of one before it, which the tape repeats.
+// Whether the adjoint has anything to do: not after an overflow of one before it, which the tape repeats, and not
+// if the recorded launches have not run, whose memory was never written then. Every adjoint calls it before it
+// reads anything.
 // Where nothing can overflow there is no status, and no wait for a load.
 __device__ __forceinline__ bool begin(const Frame& frame) {
     if (frame.abi != ABI) {

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128, 10)
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    mesh_within(Mesh mesh, mesh::PointQueries queries, unsigned* within) {
+    mesh_within(Mesh mesh, mesh::PointQueries queries, unsigned char* within) {
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
     within[i] = is_within(mesh, queries.points[i], queries.reach(i));

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(128, 9)
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
-    mesh_any_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned* hits) {
+    mesh_any_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned char* hits) {
     if (thread() < n) hits[thread()] = any_hit(mesh, load(rays, thread()));
 }
 

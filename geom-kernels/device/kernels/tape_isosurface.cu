@@ -27,6 +27,7 @@ __device__ __forceinline__ void go_back(const Field& field, const IndexMap& map,
     // Numbers are those of the first vertices only if they have not wrapped around.
     if (tiles[word / TILE_WORDS].vertices_before >= capacity) return;
     const Place lower = {unsigned(word), unsigned(corner % 32)};
+    if (lower.lane >= field.run(lower.word).count) return;
     for_each_vertex(edges[word], lower.lane, [&](unsigned number, int axis) {
         if (number >= capacity) return;
         const vec3<float> by = tape::grad_take(frame, 0, g + number);

@@ -139,7 +139,7 @@ impl MarchingCubes {
             counts.reborrow().cast_mut::<u32>()?.fill(stream, 0)?;
             return Ok(None);
         }
-        let search = Search::new(home, &self.kernels, field, iso)?;
+        let search = Search::new(stream, home, &self.kernels, field, iso)?;
         search.count(stream, capacities, counts)?;
         Ok(Some(search))
     }

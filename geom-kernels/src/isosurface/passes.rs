@@ -8,7 +8,7 @@ use super::field::Source as Field;
 use super::layout::{Edges, Signs, Tile};
 use super::output::{Counts, Output, OutputArg};
 use crate::geometry::{Geometry, Group, Source};
-use crate::part::{Part, scratch};
+use crate::part::{Part, kept_scratch};
 
 /// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
 const TILE: usize = 256;
@@ -91,9 +91,10 @@ pub(crate) struct Search<'a, F> {
 }
 
 impl<'a, F: Field> Search<'a, F> {
-    /// Of a field with cells.
+    /// Of a field with cells. Its scratch is made on `home`, and the search is enqueued on `stream`.
     pub(super) fn new(
         stream: &Stream,
+        home: &Stream,
         kernels: &'a Kernels,
         field: &'a F,
         iso: f32,
@@ -116,7 +117,7 @@ impl<'a, F: Field> Search<'a, F> {
         let state = part(2 * (1 + 2 * tiles) * size_of::<u64>());
         // SAFETY: the passes read of it only what those before have written; but for edges of fields whose parts
         // contradict each other, of which any bits will do: they end up in faces.
-        let scratch = unsafe { scratch::<u8>(stream, end)? };
+        let scratch = unsafe { kept_scratch::<u8>(stream, home, end)? };
         Ok(Self { field, iso, passes, scratch, signs, edges, tiles: tiles_at, state, launch })
     }
 

@@ -7,6 +7,7 @@ use cuda_safe::{
 
 use super::layout::{ClosestPoint, RawPointQueries};
 use super::{Mesh, MeshView};
+use crate::Flag;
 use crate::part::{read, read_part};
 
 /// Threads in a block of queries.
@@ -173,7 +174,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Whether a face is within the distance of each point: 1 or 0. Faster than
+    /// Whether a face is within the distance of each point. Faster than
     /// [`closest_points`](Self::closest_points), as the first such face will do.
     ///
     /// # Errors
@@ -182,7 +183,7 @@ impl Mesh<'_> {
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        within: impl WriteView<'b, u32>,
+        within: impl WriteView<'b, Flag>,
     ) -> Result<()> {
         let mut within = within.write_view();
         same_length("answers", within.len(), queries.len())?;

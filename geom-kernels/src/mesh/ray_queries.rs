@@ -7,8 +7,8 @@ use cuda_safe::{
 use super::Mesh;
 use super::layout::RayHit;
 use super::points::same_length;
-use crate::Ray;
 use crate::part::scratch;
+use crate::{Flag, Ray};
 
 /// Threads in a block.
 const BLOCK: u32 = 128;
@@ -46,7 +46,7 @@ impl Mesh<'_> {
         self.for_rays(stream, self.kernels.rays()?.nearest_hits, rays.into(), hits.write_view())
     }
 
-    /// Whether each ray hits anything: 1 or 0.
+    /// Whether each ray hits anything.
     ///
     /// # Errors
     /// As [`nearest_hits`](Self::nearest_hits).
@@ -54,7 +54,7 @@ impl Mesh<'_> {
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
-        hits: impl WriteView<'b, u32>,
+        hits: impl WriteView<'b, Flag>,
     ) -> Result<()> {
         self.for_rays(stream, self.kernels.rays()?.any_hits, rays.into(), hits.write_view())
     }

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceBuffer, Error, Kernel, Launch, Result};
 use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
 
-use super::volume::Kept;
+use super::{value, volume::Kept};
 use crate::isosurface::{
     BlockField, Counts, DenseField, Field, Found, IndexToWorld, MOST_LAUNCHED, MarchingCubes,
     Output, Parts, RawIndexMap, TriangleBuffers, VolumeField, is_wide,
@@ -164,7 +164,7 @@ impl CustomOp for ExtractOp {
     }
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let (values, g) = (pass.value(self.values)?, pass.gradient(self.vertices)?);
+        let (values, g) = (value(pass, self.values)?, pass.gradient(self.vertices)?);
         let Some(found) = self.found.as_ref().filter(|_| !g.is_null() && self.capacity != 0) else {
             return Ok(());
         };
@@ -182,7 +182,7 @@ impl CustomOp for ExtractOp {
                 unsafe { self.kernel.launch(pass.stream(), launch, args) }
             }
             Kind::Blocks { stride, origins, neighbors, map: to_world } => {
-                let (origins, neighbors) = (pass.value(origins)?, pass.value(neighbors)?);
+                let (origins, neighbors) = (value(pass, origins)?, value(pass, neighbors)?);
                 let field = BlockField::new(values, stride, origins, neighbors, to_world)?;
                 let args = (field, map, iso, edges, tiles, g, capacity, of_values, frame);
                 // SAFETY: see above.
@@ -220,7 +220,7 @@ impl<T: tape::Differentiable + bytemuck::Pod> CustomOp for UpdateOp<T> {
         }
         let launch = Launch::new(self.blocks.min(MOST_LAUNCHED) as u32, 128);
         let args =
-            (volume, pass.value(self.origins)?, self.blocks as u32, g, of_grid, pass.frame());
+            (&volume, pass.value(self.origins)?, self.blocks as u32, g, of_grid, pass.frame());
         // SAFETY: reads the origins and 512 gradients of each block, and adds to those of values that the volume's
         // memory has.
         unsafe { self.kernel.launch(pass.stream(), launch, args) }

@@ -5,7 +5,7 @@ use tape::{
     Adjoint, CustomBuilder, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value,
 };
 
-use super::share_memory;
+use super::{share_memory, value};
 use crate::mesh::{FacePoint, Mesh, Surface, same_length};
 
 /// Threads in a block of adjoints.
@@ -147,7 +147,7 @@ impl CustomOp for PositionsOp {
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let asked = &self.asked;
-        let surface = Surface::new(pass.value(self.vertices)?, pass.value(asked.faces)?)?;
+        let surface = Surface::new(value(pass, self.vertices)?, value(pass, asked.faces)?)?;
         let (points, g) = (pass.value(asked.points)?, pass.gradient(self.out)?);
         if asked.count == 0 || g.is_null() {
             return Ok(());
@@ -179,7 +179,7 @@ impl CustomOp for NormalsOp {
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let asked = &self.asked;
-        let surface = Surface::new(pass.value(self.vertices)?, pass.value(asked.faces)?)?;
+        let surface = Surface::new(value(pass, self.vertices)?, value(pass, asked.faces)?)?;
         let (points, g) = (pass.value(asked.points)?, pass.gradient(self.out)?);
         if asked.count == 0 || g.is_null() {
             return Ok(());

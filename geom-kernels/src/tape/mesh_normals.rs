@@ -3,8 +3,10 @@
 use cuda_safe::{DeviceBuffer, Kernel, Launch, Result, WriteView};
 use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
 
+use super::value;
+
 use crate::mesh::{Surface, Topology, cover, has_length};
-use crate::part::scratch;
+use crate::part::kept_scratch;
 
 /// Numbers that an adjoint adds for each face.
 const ADDS: usize = 9;
@@ -38,7 +40,7 @@ impl Topology {
             let home = points.allocation().home().clone();
             let n = if through { points.len() } else { 0 };
             // SAFETY: they are filled below.
-            let mut sums = unsafe { scratch::<[f64; 4]>(&home, n)? };
+            let mut sums = unsafe { kept_scratch::<[f64; 4]>(stream, &home, n)? };
             if through && corners != 0 && n != 0 {
                 stream.sequence([normals.allocation()]).run(|| {
                     normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
@@ -78,7 +80,7 @@ impl CustomOp for NormalsOp {
     }
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let surface = Surface::new(pass.value(self.points)?, pass.value(self.faces)?)?;
+        let surface = Surface::new(value(pass, self.points)?, value(pass, self.faces)?)?;
         let g = pass.gradient(self.out)?;
         if self.count == 0 || g.is_null() {
             return Ok(());

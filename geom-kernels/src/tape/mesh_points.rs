@@ -5,9 +5,9 @@ use tape::{
     Adjoint, CustomBuilder, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value,
 };
 
-use super::share_memory;
+use super::{share_memory, value};
 use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface, same_length};
-use crate::part::{read_part, scratch};
+use crate::part::{kept_scratch, read_part, scratch};
 
 /// Threads in a block of adjoints.
 const BLOCK: u32 = 128;
@@ -135,7 +135,7 @@ impl Mesh<'_> {
         let home = queries.points().allocation().home().clone();
         let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
         // SAFETY: the kernel writes all of them.
-        let mut answers = unsafe { scratch::<u32>(&home, n)? };
+        let mut answers = unsafe { kept_scratch::<u32>(stream, &home, n)? };
         let Some(closest) = closest.filter(|closest| !closest.is_empty()) else {
             return Ok(answers);
         };
@@ -216,7 +216,7 @@ impl CustomOp for ClosestOp {
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let asked = &self.asked;
-        let surface = Surface::new(pass.value(asked.points)?, pass.value(asked.faces)?)?;
+        let surface = Surface::new(value(pass, asked.points)?, value(pass, asked.faces)?)?;
         let (queries, g) = (pass.value(asked.queries)?, pass.gradient(self.out)?);
         if asked.count == 0 || g.is_null() {
             return Ok(());
@@ -250,7 +250,7 @@ impl CustomOp for DistanceOp {
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let asked = &self.asked;
-        let surface = Surface::new(pass.value(asked.points)?, pass.value(asked.faces)?)?;
+        let surface = Surface::new(value(pass, asked.points)?, value(pass, asked.faces)?)?;
         let (queries, distances) = (pass.value(asked.queries)?, pass.value(self.out)?);
         let g = pass.gradient(self.out)?;
         if asked.count == 0 || g.is_null() {

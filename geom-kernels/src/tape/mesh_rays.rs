@@ -3,10 +3,10 @@
 use cuda_safe::{DeviceBuffer, DeviceSlice, Kernel, Launch, Result, WriteView};
 use tape::{Adjoint, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value};
 
-use super::share_memory;
+use super::{share_memory, value};
 use crate::Ray;
 use crate::mesh::{Mesh, RayHit, Surface, same_length};
-use crate::part::scratch;
+use crate::part::kept_scratch;
 
 // SAFETY: eight f32.
 unsafe impl Differentiable for Ray {
@@ -51,7 +51,7 @@ impl Mesh<'_> {
             // Where it outlives the graph, if one is captured: passes back may be another one.
             let home = rays.allocation().home().clone();
             // SAFETY: the kernel writes all of them.
-            let mut found = unsafe { scratch::<u32>(&home, n)? };
+            let mut found = unsafe { kept_scratch::<u32>(stream, &home, n)? };
             if n > 0 {
                 let args = (hits.as_slice(), n as u64, &mut found);
                 // SAFETY: thread i reads hit i and writes its face.
@@ -81,7 +81,7 @@ impl CustomOp for HitsOp {
     }
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let surface = Surface::new(pass.value(self.points)?, pass.value(self.faces)?)?;
+        let surface = Surface::new(value(pass, self.points)?, value(pass, self.faces)?)?;
         let (rays, g) = (pass.value(self.rays)?, pass.gradient(self.out)?);
         let n = self.found.len();
         if n == 0 || g.is_null() {

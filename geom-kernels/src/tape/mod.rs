@@ -202,7 +202,17 @@ pub use volume::DifferentiableValue;
 
 pub(crate) use kernels::Kernels;
 
-use cuda_safe::DeviceSlice;
+use cuda_safe::{DeviceSlice, Result};
+use tape::{Adjoint, Handle};
+
+/// A value as a view, for arguments that are made of views.
+fn value<'a, T: Copy + 'static>(
+    pass: &'a Adjoint<'_>,
+    what: Handle<T>,
+) -> Result<DeviceSlice<'a, T>> {
+    // SAFETY: adjoints of this crate give it to kernels alone that write gradients and memory of their own.
+    unsafe { pass.value(what)?.as_slice() }
+}
 
 /// Whether two views are of the same memory, where gradients of both may come from several threads.
 fn share_memory<T: Copy + 'static, U: Copy + 'static>(

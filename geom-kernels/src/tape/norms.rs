@@ -9,7 +9,7 @@ use super::DifferentiableValue;
 use super::kernels::Reduce;
 use super::reductions::{Summed, THREADS, checked, is_wide, join, sum_up};
 use crate::Geometry;
-use crate::part::scratch;
+use crate::part::kept_scratch;
 
 /// Norms are of all the numbers that vectors consist of, and are computed as sums are.
 impl Geometry {
@@ -111,7 +111,7 @@ impl Geometry {
                 unsafe { greatest.launch(stream, launch, (parts, n, out)) }
             })?;
             // SAFETY: the adjoint fills it.
-            let first = unsafe { scratch::<u32>(&home, usize::from(through))? };
+            let first = unsafe { kept_scratch::<u32>(stream, &home, usize::from(through))? };
             Ok(GreatestOp { find, kernel, x: known_x, out, n, first })
         })
     }
@@ -231,8 +231,8 @@ impl<T: Summed> CustomOp for GreatestOp<T> {
             self.first.fill(stream, u32::MAX)?;
             let launch = Launch::cover(n as usize, THREADS);
             // SAFETY: thread i reads element i, of which there are n, and lowers one number.
-            unsafe { self.find.launch(stream, launch, (x, n, out, &mut self.first)) }?;
-            let args = (x, n, &self.first, g, of_x, pass.frame());
+            unsafe { self.find.launch(stream, launch, (&x, n, &out, &mut self.first)) }?;
+            let args = (&x, n, &self.first, g, of_x, pass.frame());
             // SAFETY: one thread reads that element, if it is below n, and adds to its gradient.
             unsafe { self.kernel.launch(stream, Launch::new(1, 1), args) }
         })

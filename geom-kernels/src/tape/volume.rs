@@ -4,11 +4,10 @@ use cuda_safe::{
     ArgType, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, UseVisitor,
     WriteView,
 };
-use tape::{Adjoint, CustomOp, Differentiable, Handle, Recorder, Value};
+use tape::{Adjoint, CustomOp, Differentiable, Handle, Recorder, Saved, Value};
 
-use super::share_memory;
+use super::{share_memory, value};
 use crate::hash_grid::Real;
-use crate::part::read;
 use crate::volume::nanovdb::ValueType;
 use crate::volume::{
     IndexedValues, Interpolated, Interpolation, RawVolume, Samples, Volume, in_parts, no_gradient,
@@ -207,17 +206,18 @@ fn adds<V: DifferentiableValue>(samples: usize, way: Way, shared: bool) -> usize
 }
 
 /// A volume as it was, in its memory or a copy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Kept<'a, N> {
-    pub(super) memory: DeviceSlice<'a, N>,
+    pub(super) memory: Saved<'a, N>,
     /// As if it began at 0.
     pub(super) raw: RawVolume,
 }
 
 // SAFETY: as of `VolumeView`; all of the volume's memory is reported, or all of a copy.
-unsafe impl<N: Copy + 'static> KernelArg for Kept<'_, N> {
+unsafe impl<N: Copy + 'static> KernelArg for &Kept<'_, N> {
     type Abi = RawVolume;
     const TYPE: ArgType = ArgType::value::<RawVolume>();
+    const IS_UNBORROWED: bool = true;
 
     fn abi(&self) -> RawVolume {
         let (from, raw) = (self.memory.as_raw(), self.raw);
@@ -230,7 +230,7 @@ unsafe impl<N: Copy + 'static> KernelArg for Kept<'_, N> {
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        read(visitor, &self.memory)
+        self.memory.uses(visitor)
     }
 }
 
@@ -261,14 +261,14 @@ where
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let volume = Kept { memory: pass.value(self.variables)?, raw: self.raw };
-        let samples = samples(pass.value(self.points)?, self.in_world);
+        let samples = samples(value(pass, self.points)?, self.in_world);
         let Some(g) = pass.gradient(self.out)?.as_slice()? else { return Ok(()) };
         let of = (pass.gradient(self.points)?, pass.gradient(self.variables)?);
         let [of_points, of_voxels] = &self.kernels;
         let kernel = if of.1.is_null() { of_points } else { of_voxels };
         let shared = u32::from(self.shared);
         samples.in_parts(|part, launch, range| {
-            let args = (volume, part, range.start as u64, g, of.0, of.1, shared, pass.frame());
+            let args = (&volume, part, range.start as u64, g, of.0, of.1, shared, pass.frame());
             // SAFETY: thread i reads position and gradient i of the part, and adds to the gradients of that
             // position and of values that the volume's memory has.
             unsafe { kernel.launch(pass.stream(), launch, args) }
@@ -304,14 +304,14 @@ where
 
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
         let volume = Kept { memory: pass.value(self.grid)?, raw: self.raw };
-        let values = IndexedValues::new(pass.value(self.values)?, self.background);
-        let samples = samples(pass.value(self.points)?, self.in_world);
+        let values = IndexedValues::new(value(pass, self.values)?, self.background);
+        let samples = samples(value(pass, self.points)?, self.in_world);
         let Some(g) = pass.gradient(self.out)?.as_slice()? else { return Ok(()) };
         let of = (pass.gradient(self.points)?, pass.gradient(self.values)?);
         let shared = u32::from(self.shared);
         samples.in_parts(|part, launch, range| {
             let first = range.start as u64;
-            let args = (volume, part, values, first, g, of.0, of.1, shared, pass.frame());
+            let args = (&volume, part, values, first, g, of.0, of.1, shared, pass.frame());
             // SAFETY: thread i reads position and gradient i of the part, and adds to the gradients of that
             // position and of elements that the array has.
             unsafe { self.kernel.launch(pass.stream(), launch, args) }

@@ -4,6 +4,7 @@ use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
 
 use super::samples::{in_parts, same_length};
 use super::{Value, Volume};
+use crate::Flag;
 
 impl Volume {
     /// The value of each voxel: of an inactive one too, and the background where nothing is stored. Of index
@@ -29,7 +30,7 @@ impl Volume {
         })
     }
 
-    /// Whether each voxel is active, itself or as part of a tile: 1 or 0.
+    /// Whether each voxel is active, itself or as part of a tile.
     ///
     /// # Errors
     /// `active` has another length than `voxels`; otherwise what the driver answered.
@@ -37,7 +38,7 @@ impl Volume {
         &self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
-        active: impl WriteView<'b, u8>,
+        active: impl WriteView<'b, Flag>,
     ) -> Result<()> {
         let (voxels, mut active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;

@@ -158,7 +158,7 @@ impl Volume {
     /// [`Grid::from_changed_bytes`].
     ///
     /// # Errors
-    /// A stream that records; what the driver answered; no memory.
+    /// As [`counts`](Self::counts); no memory.
     pub fn download(&self, stream: &Stream) -> std::result::Result<Grid, VolumeError> {
         Ok(Grid::from_changed_bytes(&self.download_bytes(stream)?)?)
     }

@@ -112,6 +112,14 @@ extern "C" __global__ void tape_note(NotedStatus* noted, unsigned step) {
         noted->step = step;
 }
 
+// Raises the status of a pass if another one is raised that the pass depends on.
+extern "C" __global__ void tape_take(const Status* other, Status* status) {
+    if (other->code == FINE)
+        return;
+    atomicMax(&status->need, other->need);
+    atomicCAS(&status->code, FINE, other->code);
+}
+
 // The sums of a log. Each address has a place in a hash table, with the largest exponent among its
 // summands; they are then integers below that exponent, whose sums don't depend on their order. So the
 // bits are the same each time, and nothing need be sorted. 61 bits below the largest summand are kept.

@@ -8,6 +8,7 @@ use super::plan::Place;
 use super::run::Pass;
 use crate::frame::{DETERMINISTIC, Frame, RESUME};
 use crate::record::{Chunk, Kind, NONE, Recording, Target, Use, write_address};
+use crate::saved::Saved;
 use crate::spec::{Op, Slot, Value};
 use crate::store::Work;
 use crate::untyped::Tell;
@@ -195,9 +196,9 @@ impl Pass<'_> {
             let found = self.plan.private.iter_mut().find(|(of, _)| *of as usize == number);
             let Some((_, private)) = found else { continue };
             let Some(used) = self.recording.uses.get(number).copied() else { continue };
-            let source = self.recording.value_view(&used)?;
             let part = private.offset..private.offset + used.range().len();
-            private.buffer.slice_mut(part)?.copy_from(self.stream, source)?;
+            let value = Saved::<u8>::new(self.recording.place_of_value(&used)?);
+            value.copy_to(self.stream, private.buffer.slice_mut(part)?)?;
             write_address(&mut self.recording.bytes, used.patch, private.address());
         }
         Ok(())
@@ -265,7 +266,12 @@ fn tell_value(
     match recording.copies.get(used.copy as usize) {
         Some(copy) => tell(copy.buffer.allocation(), copy.buffer.byte_range(), Access::Read),
         None => match recording.memories.get(used.memory) {
-            Some(memory) => tell(&memory.allocation, used.range(), Access::Read),
+            Some(memory) => {
+                let (allocation, version) = (&memory.allocation, Some(used.version));
+                tell(allocation, used.range(), Access::Read)?;
+                // From here on nobody writes it before the launch is recorded: it is kept.
+                crate::saved::Place { allocation, range: used.range(), version }.check()
+            }
             None => Ok(()),
         },
     }

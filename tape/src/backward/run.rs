@@ -31,6 +31,8 @@ pub(crate) struct Pass<'a> {
     /// What adjoints first get of scratch memory, and of the log; if it was set.
     pub(crate) scratch_bytes: Option<usize>,
     pub(crate) log_bytes: Option<usize>,
+    /// Whether the pass has begun with what another has raised: see [`take_statuses`](Self::take_statuses).
+    pub(crate) takes: bool,
 }
 
 /// Blocks of the tape's own kernels, whose threads go on to the next element.
@@ -80,8 +82,27 @@ impl Pass<'_> {
     }
 
     /// Whether an earlier step may have failed, so that nothing must be touched behind it.
-    pub(super) fn guarded(&self) -> bool {
-        self.plan.raises
+    pub(crate) fn guarded(&self) -> bool {
+        self.plan.raises || self.takes
+    }
+
+    /// Enqueues that the status is raised if another one is: the marker of a recording that may not have run,
+    /// or what primals outside of the graph have raised. No adjoint then follows what was never written.
+    pub(crate) fn take_statuses(&mut self) -> Result<()> {
+        let marker = self.recording.marker.as_ref();
+        let apart = self.stream.is_recording() && self.recording.raises && marker.is_none();
+        let direct = if apart { self.store.direct_status() } else { None };
+        let asked = marker.and_then(|marker| marker.asked_by(self.stream));
+        let takes = asked.is_some() || direct.is_some();
+        for other in [asked, direct].into_iter().flatten() {
+            let place = Place { buffer: 0, offset: 0, bytes: other.bytes() };
+            let from = PlaceArg { buffer: Some(other), place, access: Access::Read };
+            let args = (from, whole(self.store.known_status()?));
+            // SAFETY: one thread reads one status and writes another.
+            unsafe { self.kernels.take.launch(self.stream, Launch::new(1, 1), args) }?;
+        }
+        self.takes = takes;
+        Ok(())
     }
 
     pub(crate) fn zero(&mut self, place: Place) -> Result<()> {

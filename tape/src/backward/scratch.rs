@@ -6,7 +6,9 @@ use super::adjoint::{log_adds, partials_bytes};
 use super::log::SUM;
 use super::plan::{Action, Place};
 use super::run::{Pass, PlaceArg, cover};
-use crate::frame::{FINE, Frame, LOG_OVERFLOW, OTHER_ABI, SCRATCH_OVERFLOW, Status, TAPE_OVERFLOW};
+use crate::frame::{
+    FINE, Frame, LOG_OVERFLOW, NEVER_RAN, OTHER_ABI, SCRATCH_OVERFLOW, Status, TAPE_OVERFLOW,
+};
 use crate::record::Kind;
 use crate::spec::Op;
 use crate::store::Work;
@@ -169,13 +171,13 @@ impl Pass<'_> {
         let known = self.recording.steps.get(*step as usize).map(|step| &step.kind);
         let Some(Kind::Launch { op, launch, .. }) = known else { return Err(failed(status)) };
         let start = marks(&op.shape(launch))?;
-        let old = self.store.work.get_mut(Work::Scratch as usize).and_then(Option::take);
+        let old = self.store.work_mut(Work::Scratch).and_then(Option::take);
         let Some(old) = old else { return Err(failed(status)) };
         // Threads that came late have not even said what they need.
         let need = (status.need as usize).saturating_mul(1024).max(old.bytes().saturating_mul(2));
         let new = self.store.work(Work::Scratch, need);
         let copied = new.map(drop).and_then(|()| {
-            let new = self.store.work.get_mut(Work::Scratch as usize).and_then(Option::as_mut);
+            let new = self.store.work_mut(Work::Scratch).and_then(Option::as_mut);
             let Some(new) = new else { return Ok(()) };
             // What was handed out is handed out anew.
             new.slice_mut(..HEADER)?.fill(self.stream, 0)?;
@@ -207,6 +209,11 @@ pub(crate) fn failed(status: Status) -> Error {
         TAPE_OVERFLOW => Error::invalid(format!(
             "a primal needs {need} bytes of tape memory, more than its `OpSpec::primal` says"
         )),
+        NEVER_RAN => Error::invalid(
+            "a pass went back through a recording in a graph that had not been launched, or through one in \
+             a conditional body that had not run: it has computed nothing",
+        )
+        .with_hint("launch the graph of the recording before that of the pass"),
         OTHER_ABI => Error::invalid(
             "an adjoint was compiled with another version of geom/tape.cuh than the tape's",
         ),

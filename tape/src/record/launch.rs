@@ -109,7 +109,7 @@ impl Recording {
                     }
                 }
                 if matches!(used.value, Value::Entry | Value::EntryPrivate) {
-                    self.pend(number)?;
+                    self.pend(number, stream)?;
                 }
             }
         }
@@ -126,12 +126,8 @@ impl Recording {
         for found in self.found.iter().filter(|found| found.writes) {
             self.memories.note_recorded(found.memory, found.range());
         }
-        self.after(
-            through,
-            before.uses,
-            scope,
-            Kind::Launch { op: op.clone(), launch, bytes: index(before.bytes)?, primal },
-        )
+        let kind = Kind::Launch { op: op.clone(), launch, bytes: index(before.bytes)?, primal };
+        self.after(stream, through, before.uses, scope, kind)
     }
 
     /// What one argument writes, no other writes. One may read it if the writer is a view: Rust allows no
@@ -332,7 +328,18 @@ impl Recording {
     }
 
     /// After the launch: its values at exit, what carries gradients now, and the step itself.
-    fn after(&mut self, through: Through, first: usize, scope: u32, kind: Kind) -> Result<bool> {
+    fn after(
+        &mut self,
+        stream: &Stream,
+        through: Through,
+        first: usize,
+        scope: u32,
+        kind: Kind,
+    ) -> Result<bool> {
+        if through == Through::Gradients {
+            // A node that is changed later would leave the adjoint without what it needs.
+            stream.seal_last_node();
+        }
         let gradients = through == Through::Gradients;
         let cuts = |used: &Use| match &kind {
             Kind::Launch { op, .. } => op.inner.cuts(used),
@@ -341,7 +348,7 @@ impl Recording {
         for number in first..self.uses.len() {
             let Some(used) = self.uses.get(number).copied() else { break };
             if gradients && matches!(used.value, Value::Exit) {
-                self.pend(number)?;
+                self.pend(number, stream)?;
             }
             match used.effect {
                 Effect::Overwrites | Effect::Updates | Effect::Accumulates
@@ -384,6 +391,7 @@ impl Recording {
     /// After the forward of a custom operation.
     pub(crate) fn custom_done(
         &mut self,
+        stream: &Stream,
         uses: Vec<Use>,
         first: usize,
         op: (u64, Box<dyn CustomOp>),
@@ -392,7 +400,7 @@ impl Recording {
     ) -> Result<()> {
         if through {
             let kind = Kind::Custom(op.0, Some(op.1));
-            return self.after(Through::Gradients, first, scope, kind).map(drop);
+            return self.after(stream, Through::Gradients, first, scope, kind).map(drop);
         }
         let hides = |used: &Use| {
             used.effect == Effect::Overwrites && self.memories.is_active(used.memory, used.range())

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Allocation, Error, Result};
+use cuda_safe::{Allocation, Error, KeptMemory, Result, Stream};
 
 use super::{NONE, index};
 use crate::element::Real;
@@ -22,6 +22,8 @@ pub(crate) struct Memory {
     pub(crate) pending: Vec<u32>,
     /// The first step that uses it.
     pub(crate) first_step: u32,
+    /// Made with the first value that lies here: nobody has borrowed the memory for what reads that.
+    kept: Option<KeptMemory>,
 }
 
 /// What is known of some bytes of an allocation.
@@ -36,6 +38,14 @@ pub(crate) enum Active {
 }
 
 impl Memory {
+    /// Makes uses by others wait for those of a pass, and those of a pass for theirs.
+    pub(crate) fn keep(&mut self, stream: &Stream) -> Result<()> {
+        if self.kept.is_none() {
+            self.kept = Some(self.allocation.keep(stream)?);
+        }
+        Ok(())
+    }
+
     /// Whether active bytes of a run were written by something that is not recorded.
     fn is_stale(&self, run: Range<usize>, active: Active) -> bool {
         match active {
@@ -79,7 +89,8 @@ impl Memories {
                 pending.clear();
                 let allocation = allocation.clone();
                 let (real, first_step) = (None, NONE);
-                self.all.push(Memory { allocation, active, real, pending, first_step });
+                let kept = None;
+                self.all.push(Memory { allocation, active, real, pending, first_step, kept });
                 self.index.insert(key, number);
                 number
             }

@@ -182,7 +182,6 @@ impl Recording {
         store.stale |= self.raises;
         (self.raises, self.failed) = (false, None);
         self.memories.clear();
-        self.steps.clear();
         self.uses.clear();
         self.bytes.clear();
         self.watches.clear();
@@ -190,6 +189,8 @@ impl Recording {
         self.captured = false;
         self.counted = 0;
         self.inactive = 0;
+        // Last: drops operations, which are code of the user's and may panic.
+        self.steps.clear();
     }
 
     /// Notes a status, which may be that of its primals.

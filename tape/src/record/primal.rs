@@ -110,6 +110,10 @@ unsafe impl<A: KernelArgs> KernelArgs for WithFrame<'_, A> {
         })
     }
 
+    fn check_unborrowed(&self) -> Result<()> {
+        self.args.check_unborrowed()
+    }
+
     fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out {
         self.args.with_pointers(|pointers| {
             let mut all: Vec<*mut c_void> = Vec::with_capacity(pointers.len() + 1);

@@ -4,18 +4,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 
 use super::args::write_address;
 use super::{Copied, Kind, LOST, NONE, Recording, Target, Use, index};
+use crate::saved::Place;
 use crate::spec::Value;
 use crate::store::Store;
 
 impl Recording {
-    /// From now on the value of a use is looked after: it is what its memory holds now.
-    pub(crate) fn pend(&mut self, number: usize) -> Result<()> {
+    /// From now on the value of a use is looked after: it is what its memory holds now. The caller has
+    /// borrowed the memory at this moment, and nobody has later on: it is kept, so that no use by others comes
+    /// into one of a pass.
+    pub(crate) fn pend(&mut self, number: usize, stream: &Stream) -> Result<()> {
         let Some(used) = self.uses.get_mut(number) else { return Ok(()) };
         if let Some(memory) = self.memories.get_mut(used.memory) {
+            memory.keep(stream)?;
             used.version = memory.allocation.version(used.range());
             memory.pending.push(index(number)?);
         }
@@ -93,6 +97,11 @@ impl Recording {
             return Ok(LOST);
         }
         let copied = copy_of(stream, store, &allocation, used.range())?;
+        if allocation.version(used.range()) != used.version {
+            // Another thread has written a part that is not borrowed here.
+            store.give(copied.buffer, self.captured);
+            return Ok(LOST);
+        }
         let number = index(self.copies.len())?;
         self.copies.push(copied);
         Ok(number)
@@ -132,17 +141,16 @@ impl Recording {
         }
     }
 
-    /// The bytes of a use's value, where they lie now.
-    pub(crate) fn value_view(&self, used: &Use) -> Result<DeviceSlice<'_, u8>> {
-        let (allocation, start) = match self.copies.get(used.copy as usize) {
-            Some(copy) => (copy.buffer.allocation(), copy.offset),
+    /// Where the bytes of a use's value lie now.
+    pub(crate) fn place_of_value(&self, used: &Use) -> Result<Place<'_>> {
+        let (allocation, start, version) = match self.copies.get(used.copy as usize) {
+            Some(copy) => (copy.buffer.allocation(), copy.offset, None),
             None => match self.memories.get(used.memory) {
-                Some(memory) => (&memory.allocation, used.start),
+                Some(memory) => (&memory.allocation, used.start, Some(used.version)),
                 None => return Err(Error::invalid("a value of memory that is not known")),
             },
         };
-        // SAFETY: bytes, which are copied or looked at as what they were recorded as.
-        unsafe { allocation.view(start..start + used.range().len()) }
+        Ok(Place { allocation, range: start..start + used.range().len(), version })
     }
 
     /// The first value that an adjoint of a step needs and that is gone, as a message.
@@ -179,8 +187,16 @@ pub(crate) fn copy_of(
 ) -> Result<Copied> {
     let offset = ((allocation.address() + range.start as u64) % 16) as usize;
     let mut buffer: DeviceBuffer<u8> = store.take(offset + range.len())?;
-    // SAFETY: bytes are copied to where they are looked at as what they were.
+    // SAFETY: bytes are copied to where they are looked at as what they were. They are kept: see `pend`.
     let view = unsafe { allocation.view::<u8>(range.clone()) }?;
-    buffer.slice_mut(offset..offset + range.len())?.copy_from(stream, view)?;
+    let mut to = buffer.slice_mut(offset..offset + range.len())?;
+    if stream.is_recording() {
+        // Also at once: the graph may never run, or leave a body out, and then the copy holds values of the
+        // type all the same. Memory of the graph has no value outside of it.
+        if to.copy_from(store.home(), view).is_err() {
+            to.fill(store.home(), 0)?;
+        }
+    }
+    to.copy_from(stream, view)?;
     Ok(Copied { buffer, offset })
 }

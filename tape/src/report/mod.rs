@@ -4,8 +4,6 @@ mod dot;
 
 use std::fmt;
 
-use cuda_safe::DeviceBuffer;
-
 use crate::record::Copied;
 use crate::tape::Tape;
 
@@ -37,7 +35,7 @@ impl Tape {
     pub fn memory(&self) -> MemoryReport {
         let recording = &self.recording;
         let copied = |copied: &Copied| copied.buffer.bytes();
-        let work = self.store.work.iter().flatten().map(DeviceBuffer::bytes).sum::<usize>();
+        let work = self.store.work_bytes();
         MemoryReport {
             gradients: self.plan.bytes(),
             gradient_buffers: self.plan.buffers.len(),

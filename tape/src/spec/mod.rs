@@ -173,7 +173,9 @@ impl OpSpec {
     /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the
     /// kernel, its primal and its adjoint stay inside the memory that they are given, write through what
     /// is passed as `&mut`, to gradients and to the frame's memory alone, and don't race with themselves;
-    /// and the adjoint does with gradients what this specification says.
+    /// and the adjoint does with gradients what this specification says. It reads and writes nothing if
+    /// `geom::tape::begin` (or `Scratch::begin`) returns `false`: the recorded launches may not have run, and
+    /// then nobody has written what they would have left behind.
     pub unsafe fn register(self, module: &Module) -> Result<Op> {
         if self.adjoint.is_some() || self.primal.is_some() {
             register::same_abi(module)?;

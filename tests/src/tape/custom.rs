@@ -117,7 +117,7 @@ impl<T: Number> CustomOp for Checkpoint<T> {
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> cuda_safe::Result<()> {
         let stream = pass.stream().clone();
         let mut y = DeviceBuffer::<T>::zeroed(&stream, N)?;
-        y.copy_from(&stream, pass.value(self.x)?)?;
+        pass.value(self.x)?.copy_to(&stream, &mut y)?;
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&y)?;
             (0..self.times).try_for_each(|_| t.launch(&self.bend, threads(N), (&mut y, N as u32)))

@@ -17,7 +17,9 @@ mod specs;
 mod stale;
 mod streams;
 mod told;
+mod unborrowed;
 mod unfinished;
+mod unwritten;
 mod values;
 
 use crate::harness::Case;
@@ -40,6 +42,8 @@ pub(crate) fn cases() -> Vec<Case> {
         shapes::cases(),
         told::cases(),
         unfinished::cases(),
+        unborrowed::cases(),
+        unwritten::cases(),
         custom::cases(),
         graphs::cases(),
         streams::cases(),

@@ -11,7 +11,7 @@ use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, MeshView, Order, Overlap, PointQueries, RayHit, Sign,
     TriangleMesh, shapes,
 };
-use geom_kernels::{Aabb, Geometry, Ray};
+use geom_kernels::{Aabb, Flag, Geometry, Ray};
 
 use super::{Bench, Work};
 use crate::gpu::Gpu;
@@ -270,7 +270,7 @@ struct RayState {
     mesh: Mesh<'static>,
     rays: Vec<DeviceBuffer<Ray>>,
     hits: Vec<DeviceBuffer<RayHit>>,
-    any: DeviceBuffer<u32>,
+    any: DeviceBuffer<Flag>,
 }
 
 fn rays(bench: &Bench) -> Result<Vec<Row>, Stop> {

@@ -37,7 +37,8 @@ pub(super) fn upload(
         super::upload(stream, &scratch, 0, source)?;
         return super::copy_on_device(stream, (allocation, offset), (&scratch, 0), source.len());
     }
-    // Small ones take a turn each, and wait for nothing.
+    // Small ones, which wait for nothing. One turn for all: no other use sees some of them alone.
+    let _held = stream.inner().context.turn.take_for_sequence()?;
     source.chunks(super::SMALL_BYTES).enumerate().try_for_each(|(index, chunk)| {
         super::upload(stream, allocation, offset + index * super::SMALL_BYTES, chunk)
     })

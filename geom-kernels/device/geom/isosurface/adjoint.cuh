@@ -80,7 +80,9 @@ template <class T, class Field>
 __device__ __forceinline__ VertexGradient<T> vertex_adjoint(const Field& field, const IndexMap& map, float iso,
                                                             Place lower, int axis, vec3<T> g) {
     using namespace exact;
-    const Place upper = field.corner(lower, 4u >> axis);
+    Place upper = field.corner(lower, 4u >> axis);
+    // The last word of a row may have fewer corners: what names an edge there was not written for this field.
+    if (upper.lane >= field.run(upper.word).count) upper = lower;
     VertexGradient<T> out;
     out.place_a = field.run(lower.word).first + lower.lane;
     out.place_b = field.run(upper.word).first + upper.lane;

@@ -71,7 +71,9 @@ struct DenseField {
     __device__ __forceinline__ Place corner(Place cell, unsigned corner) const {
         const unsigned lane = cell.lane + (corner & 1);
         const unsigned rows = (corner >> 2) * ny + (corner >> 1 & 1);
-        return {cell.word + rows * row_words + lane / 32, lane % 32};
+        const unsigned word = cell.word + rows * row_words + lane / 32;
+        // There is none only if what says so was not written for this field.
+        return word < words ? Place{word, lane % 32} : cell;
     }
 
     __device__ __forceinline__ vec3<int> position(Place corner) const {

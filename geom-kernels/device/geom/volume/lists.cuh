@@ -42,7 +42,8 @@ __device__ __forceinline__ void count_voxels(const Leaves& leaves, unsigned n, u
     counts[i] = count;
 }
 
-// The active voxels of all leaves, those of leaf i from `offsets[i]` on. A warp for each leaf.
+// The active voxels of all leaves, those of leaf i from `offsets[i]` to before `offsets[i + 1]`, also if the leaf has
+// others now than when they were counted. A warp for each leaf.
 __device__ __forceinline__ void list_voxels(const Leaves& leaves, unsigned n, const unsigned long long* offsets,
                                             unsigned long long room, int* voxels) {
     // Numbers of threads may have more than 32 bits.
@@ -50,10 +51,11 @@ __device__ __forceinline__ void list_voxels(const Leaves& leaves, unsigned n, co
     if (i >= n || i >= leaves.count()) return;
     const unsigned char* leaf = leaves.at(i);
     unsigned long long to = offsets[i];
+    const unsigned long long last = offsets[i + 1], end = last < room ? last : room;
     for (unsigned w = 0; w < 16; ++w) {
         const unsigned word = load<unsigned>(leaf + 16 + 4 * w);
         const unsigned long long at = to + __popc(word & ((1u << lane) - 1));
-        if ((word >> lane & 1) != 0 && at < room) {
+        if ((word >> lane & 1) != 0 && at < end) {
             const vec3<int> voxel = leaf_voxel(leaf, 32 * w + lane);
             voxels[3 * at] = voxel.x;
             voxels[3 * at + 1] = voxel.y;

@@ -13,9 +13,11 @@ impl Volume {
     /// without statistics of values and without a checksum, and all of its capacity. See [`download`](Self::download). Waits.
     ///
     /// # Errors
-    /// A stream that records; what the driver answered.
+    /// As [`counts`](Self::counts).
     pub fn download_bytes(&self, stream: &Stream) -> Result<Vec<u8>> {
-        self.memory()?.slice(..self.length())?.to_vec(stream)
+        let memory = self.memory()?;
+        self.check_built(stream)?;
+        memory.slice(..self.length())?.to_vec(stream)
     }
 
     /// Copies the values of a box of voxels, active or not, to an array: `dense[(x * ny + y) * nz + z]` becomes

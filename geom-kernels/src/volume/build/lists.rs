@@ -51,9 +51,12 @@ impl Volume {
     /// How many nodes, active tiles and active voxels there are. Waits.
     ///
     /// # Errors
-    /// A stream that records; what the driver answered.
+    /// A build in place that found too little room or never ran: see [`build_status`](Self::build_status). A
+    /// stream that records; what the driver answered.
     pub fn counts(&self, stream: &Stream) -> Result<VolumeCounts> {
-        let bytes = self.memory()?.slice(VALUES..TREE_END)?.to_vec(stream)?;
+        let memory = self.memory()?;
+        self.check_built(stream)?;
+        let bytes = memory.slice(VALUES..TREE_END)?.to_vec(stream)?;
         let word = |n: usize| {
             let at = TREE_COUNTS - VALUES + 4 * n;
             let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
@@ -113,7 +116,7 @@ impl Volume {
         if total != 0 {
             let launch = Launch::cover(32 * n, 256);
             let args = (&leaves, n as u32, &offsets, total, &mut voxels);
-            // SAFETY: reads n offsets, and writes below the total.
+            // SAFETY: reads n + 1 offsets; each warp writes from the one to the next, below the total.
             unsafe { kernels.lists()?.list_voxels.launch(stream, launch, args)? };
         }
         Ok(voxels)

@@ -1,5 +1,7 @@
 //! Volumes that are built again in the memory that they have.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
 use nanovdb::{Map, ValueType};
 
@@ -17,6 +19,10 @@ pub(in crate::volume) struct Rebuild {
     work: Work,
     shape: Shape,
     map: Map,
+    /// The version of the state that was recorded last, if the last build was recorded in a graph.
+    recorded: Option<u64>,
+    /// The version of the state that somebody has seen, or that was found to be right.
+    seen: AtomicU64,
 }
 
 impl Rebuild {
@@ -37,7 +43,8 @@ impl Rebuild {
         work.write(stream, &mut grid, shape, 0, (None, Fill::Tiles))?;
         let built = (grid, shape.bytes as usize, directory);
         let mut volume = Volume::built(stream, geometry, built, options)?;
-        volume.set_rebuild(Self { work, shape, map: options.map });
+        let (recorded, seen) = (None, AtomicU64::new(0));
+        volume.set_rebuild(Self { work, shape, map: options.map, recorded, seen });
         Ok(volume)
     }
 
@@ -58,14 +65,26 @@ impl Rebuild {
         }
         self.work.write(stream, grid, self.shape, n, (Some(listed), fill))
     }
+
+    /// Fails if the last build was recorded in a graph that was never launched.
+    fn check_ran(&self) -> Result<()> {
+        if self.recorded != Some(self.work.version()) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "the last build of the volume was recorded in a graph that was never launched",
+        )
+        .with_hint("launch the graph first; until then the volume is what it was before"))
+    }
 }
 
 impl Volume {
     /// Builds it again as [`from_tiles`](Self::from_tiles) does, in the memory that it has: nothing is allocated
     /// or waited for, and it can be recorded in a graph, which builds from what the list then has.
     ///
-    /// If there are more nodes than have room, the volume stays what it was: [`build_status`](Self::build_status)
-    /// tells how many are needed.
+    /// If there are more nodes than have room, the volume stays what it was. The first query that waits, such as
+    /// [`counts`](Self::counts) or [`download`](Self::download), is an error then, unless
+    /// [`build_status`](Self::build_status) was called before, which returns how many are needed.
     ///
     /// The list, and values, are read more than once: a graph that writes them belongs on this stream too.
     ///
@@ -110,17 +129,50 @@ impl Volume {
         self.rebuild(stream, voxels, Fill::Voxels(Some(values)))
     }
 
-    /// How the last build in place came out. Waits.
+    /// Returns how the last build in place came out. Waits.
+    ///
+    /// Queries that wait fail after a build that found too little room, until this was called: from then on
+    /// they answer for what the volume was before that build.
     ///
     /// # Errors
-    /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; a stream that records; what
-    /// the driver answered.
+    /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; one that was recorded in a
+    /// graph which was never launched; a stream that records; what the driver answered.
     pub fn build_status(&self, stream: &Stream) -> Result<BuildStatus> {
         let Some(rebuild) = self.rebuild_state() else {
             return Err(no_capacity(self.value_type()));
         };
         self.memory()?;
-        Ok(rebuild.work.state(stream)?.into())
+        rebuild.check_ran()?;
+        // Before the state is read: that of a later build is not seen by this.
+        let version = rebuild.work.version();
+        let status = rebuild.work.state(stream)?.into();
+        rebuild.seen.store(version, Ordering::Relaxed);
+        Ok(status)
+    }
+
+    /// For queries that wait: fails if the last build in place found too little room, which nobody has seen,
+    /// or never ran.
+    pub(super) fn check_built(&self, stream: &Stream) -> Result<()> {
+        let Some(rebuild) = self.rebuild_state() else { return Ok(()) };
+        rebuild.check_ran()?;
+        let version = rebuild.work.version();
+        if rebuild.seen.load(Ordering::Relaxed) == version {
+            return Ok(());
+        }
+        let status = BuildStatus::from(rebuild.work.state(stream)?);
+        if status.is_built() {
+            rebuild.seen.store(version, Ordering::Relaxed);
+            return Ok(());
+        }
+        let BuildStatus { leaves, lower, upper, .. } = status;
+        Err(Error::invalid(format!(
+            "the last build of the volume found too little room for {leaves} leaves, {lower} lower and \
+             {upper} upper nodes"
+        ))
+        .with_hint(
+            "give `VolumeOptions::capacity` more; after `Volume::build_status` queries answer for what the \
+             volume was before the build",
+        ))
     }
 
     pub(super) fn rebuild(
@@ -143,6 +195,7 @@ impl Volume {
                 return Err(no_capacity(value_type));
             };
             let built = rebuild.run(stream, memory, list, fill);
+            rebuild.recorded = stream.is_recording().then(|| rebuild.work.version());
             let built = built.and_then(|()| self.write_directory(stream));
             self.set_built(built)
         })

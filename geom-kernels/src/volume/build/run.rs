@@ -203,6 +203,11 @@ impl Work {
         self.entries.state(stream)
     }
 
+    /// The number of the newest write of the state: each build has its own.
+    pub(super) fn version(&self) -> u64 {
+        self.entries.memory.allocation().version(self.entries.state.clone())
+    }
+
     fn arg<'a>(&'a self, grid: Option<&'a DeviceBuffer<u8>>, shape: Shape, n: usize) -> Arg<'a> {
         Arg { work: self, grid, shape, n }
     }

@@ -1,6 +1,7 @@
 //! Builds, refits and queries in graphs, and meshes of other threads.
 
 use cuda_safe::DeviceBuffer;
+use geom_kernels::Flag;
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, Order, PointQueries, Ray, RayHit, Sign, TriangleMesh, shapes,
 };
@@ -26,7 +27,7 @@ struct State {
     rays: DeviceBuffer<Ray>,
     closest: DeviceBuffer<ClosestPoint>,
     distances: DeviceBuffer<f32>,
-    within: DeviceBuffer<u32>,
+    within: DeviceBuffer<Flag>,
     sides: DeviceBuffer<i32>,
     nearest: DeviceBuffer<RayHit>,
     counts: DeviceBuffer<u32>,
@@ -79,7 +80,7 @@ impl State {
     fn answers(&self, stream: &cuda_safe::Stream) -> Result<Vec<u32>, Failure> {
         let mut all = bits(&self.closest.to_vec(stream)?).to_vec();
         all.extend(bits(&self.distances.to_vec(stream)?));
-        all.extend(self.within.to_vec(stream)?);
+        all.extend(self.within.to_vec(stream)?.into_iter().map(u32::from));
         all.extend(bits(&self.sides.to_vec(stream)?));
         all.extend(bits(&self.nearest.to_vec(stream)?));
         all.extend(self.counts.to_vec(stream)?);

@@ -94,7 +94,7 @@ fn of_batches(fixture: &Fixture<'_>, mesh: &Mesh<'_>, asked: &Asked) -> Result<V
     let mut all = bits(&fixture.closest(mesh, &queries)?).to_vec();
     all.extend(bits(&fixture.signed(mesh, &queries, Sign::Normal)?.0));
     all.extend(bits(&fixture.sides(mesh, &queries)?));
-    all.extend(fixture.within(mesh, &queries.within(0.25))?);
+    all.extend(fixture.within(mesh, &queries.within(0.25))?.into_iter().map(u32::from));
     let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
     let balls = Queries::spheres_of(&points, &radii);
     let mut each = Vec::new();

@@ -126,6 +126,13 @@ fn room(device: &TestDevice) -> TestResult {
             upper: exact[2],
             active_voxels: 0,
         };
+        // The first query that waits says so, until the status was asked for.
+        for _ in 0..2 {
+            no_room(volume.counts(&stream))?;
+            no_room(volume.download_bytes(&stream))?;
+            no_room(volume.tiles(&stream))?;
+            no_room(volume.voxels(&stream))?;
+        }
         ensure_eq!(volume.build_status(&stream)?, wanted);
         ensure!(volume.download_bytes(&stream)? == bytes, "what was there is changed");
         volume.rebuild_from_voxels(&stream, &before)?;
@@ -146,9 +153,22 @@ fn room(device: &TestDevice) -> TestResult {
     let none = Capacity { leaves: 0, lower: 0, upper: 0, entries: 3 };
     let options = VolumeOptions::new(background).capacity(none);
     let volume = Volume::from_tiles(&stream, &geometry, &before, &options)?;
+    no_room(volume.counts(&stream))?;
     ensure_eq!(volume.build_status(&stream)?.leaves, 2);
     ensure!(!volume.build_status(&stream)?.is_built());
     Model::new(background).check_nodes(&volume.download_bytes(&stream)?)?;
+    Ok(())
+}
+
+fn no_room<T>(answer: cuda_safe::Result<T>) -> TestResult {
+    let error = answer.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(error.contains("found too little room"), "{error}");
+    Ok(())
+}
+
+fn never_ran<T>(answer: cuda_safe::Result<T>) -> TestResult {
+    let error = answer.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(error.contains("in a graph that was never launched"), "{error}");
     Ok(())
 }
 
@@ -197,11 +217,20 @@ fn graphs(device: &TestDevice) -> TestResult {
         let (volume, list, values) = graph.state_mut();
         list.upload(&stream, &voxels)?;
         values.upload(&stream, &numbers)?;
-        let before = volume.download_bytes(&stream)?;
+        let before = match round {
+            // Not before the graph has run.
+            0 => {
+                never_ran(volume.counts(&stream))?;
+                never_ran(volume.build_status(&stream))?;
+                Vec::new()
+            }
+            _ => volume.download_bytes(&stream)?,
+        };
         graph.launch(&stream)?;
         let (volume, ..) = graph.state();
         let model = Model::of_voxels([0.5, 1.0, 2.0], &voxels, Some(&numbers));
         if round == 2 {
+            no_room(volume.download_bytes(&stream))?;
             ensure!(volume.build_status(&stream)?.lower_capacity_exceeded);
             ensure!(volume.download_bytes(&stream)? == before, "what was there is changed");
         } else {

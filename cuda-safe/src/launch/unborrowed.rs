@@ -1,0 +1,79 @@
+//! Arguments that read memory which nobody has borrowed for them: no other argument of the launch writes it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::args::{ArgVisitor, EachArg, KernelArg, UseVisitor};
+use crate::error::{Error, Result};
+use crate::memory::{Access, Allocation};
+
+/// A use of one argument.
+struct Found {
+    argument: usize,
+    unborrowed: bool,
+    /// The place of the allocation on the heap, where the argument keeps it.
+    allocation: usize,
+    range: Range<usize>,
+    writes: bool,
+}
+
+#[derive(Default)]
+struct Arguments {
+    found: Vec<Found>,
+}
+
+/// The uses of one argument.
+struct One<'a> {
+    found: &'a mut Vec<Found>,
+    argument: usize,
+    unborrowed: bool,
+}
+
+impl UseVisitor for One<'_> {
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        self.found.push(Found {
+            argument: self.argument,
+            unborrowed: self.unborrowed,
+            allocation: Arc::as_ptr(allocation).addr(),
+            range,
+            writes: access == Access::Write,
+        });
+        Ok(())
+    }
+}
+
+impl ArgVisitor for Arguments {
+    fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
+        let found = &mut self.found;
+        arg.uses(&mut One { found, argument: index, unborrowed: A::IS_UNBORROWED })
+    }
+}
+
+/// Fails if one argument writes what another reads without a borrow.
+#[cold]
+pub(super) fn check<A: EachArg>(args: &A) -> Result<()> {
+    let mut all = Arguments::default();
+    args.each(&mut all)?;
+    for read in all.found.iter().filter(|found| found.unborrowed) {
+        let shares = |other: &&Found| {
+            other.writes
+                && other.argument != read.argument
+                && other.allocation == read.allocation
+                && other.range.start < read.range.end
+                && read.range.start < other.range.end
+        };
+        if let Some(other) = all.found.iter().find(shares) {
+            return Err(Error::invalid(format!(
+                "argument {} writes memory that argument {} reads, which nobody has borrowed",
+                other.argument, read.argument
+            ))
+            .with_hint("copy what is read to memory of your own first"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Values that a recorded operation has seen, as adjoints find them: in memory that nobody has borrowed.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::AnyBitPattern;
+use cuda_safe::{
+    Access, Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, Stream, UseVisitor,
+    WriteView,
+};
+
+/// Where a value lies, and what says that it is still there.
+#[derive(Debug, Clone)]
+pub(crate) struct Place<'a> {
+    pub(crate) allocation: &'a Arc<Allocation>,
+    pub(crate) range: Range<usize>,
+    /// The memory's version when the value was there; none of a copy, which only the tape writes.
+    pub(crate) version: Option<u64>,
+}
+
+impl Place<'_> {
+    /// Fails if the memory was written since. Holds until the end of a use whose memory was reported before.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.version {
+            Some(version) if self.allocation.version(self.range.clone()) != version => {
+                Err(overwritten())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports the memory of a use, and fails if the value is gone.
+    pub(crate) fn visit<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        visitor.visit(self.allocation, self.range.clone(), Access::Read)?;
+        self.check()
+    }
+}
+
+#[cold]
+fn overwritten() -> Error {
+    Error::invalid(
+        "memory that an adjoint needs was overwritten while the pass went back through the recording",
+    )
+    .with_hint("what a recorded launch has read must stay until the backward pass has returned")
+}
+
+/// A value that a recorded operation has seen: a kernel argument, and a source of copies.
+///
+/// The memory is the recorded one, or the tape's copy of it. Nobody has borrowed it, so this is no
+/// [`DeviceSlice`]: a launch is refused in which another argument writes the same bytes, and every use
+/// fails if the memory was written since it was recorded.
+///
+/// In a captured pass, a launch of the graph can't compare versions: the kernel finds what the memory then
+/// holds, which is a `T` in any case.
+///
+/// ```compile_fail,E0308
+/// # fn view<'a>(pass: &'a tape::Adjoint<'_>, x: tape::Handle<f32>) -> cuda_safe::Result<cuda_safe::DeviceSlice<'a, f32>> {
+/// pass.value(x)
+/// # }
+/// ```
+pub struct Saved<'a, T> {
+    place: Place<'a>,
+    marker: PhantomData<&'a [T]>,
+}
+
+impl<T> Clone for Saved<'_, T> {
+    fn clone(&self) -> Self {
+        Self { place: self.place.clone(), marker: PhantomData }
+    }
+}
+
+impl<'a, T: Copy + 'static> Saved<'a, T> {
+    /// Callers have checked that the bytes were recorded as a slice of `T`.
+    pub(crate) fn new(place: Place<'a>) -> Self {
+        Self { place, marker: PhantomData }
+    }
+
+    /// Returns the number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.place.range.len() / size_of::<T>().max(1)
+    }
+
+    /// Returns whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the device address of the first element.
+    #[must_use]
+    pub fn as_raw(&self) -> u64 {
+        self.place.allocation.address() + self.place.range.start as u64
+    }
+
+    /// Copies the elements to a new vector. Waits until it is filled.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was
+    /// recorded, or the stream records; otherwise the driver's.
+    pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>>
+    where
+        T: AnyBitPattern,
+    {
+        self.place.check()?;
+        let host = self.view()?.to_vec(stream)?;
+        // Nothing has written in between, so all of it is the value.
+        self.place.check().map(|()| host)
+    }
+
+    /// Copies the elements to other memory of the device, in the order of the stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, the target overlaps the
+    /// value, or the memory was written since it was recorded; otherwise the driver's.
+    pub fn copy_to<'b>(&self, stream: &Stream, to: impl WriteView<'b, T>) -> Result<()> {
+        let mut to = to.write_view();
+        let (ours, theirs) = (&self.place.range, to.byte_range());
+        let same = Arc::ptr_eq(self.place.allocation, to.allocation());
+        if same && ours.start < theirs.end && theirs.start < ours.end {
+            return Err(Error::invalid("a value can't be copied to the memory that it lies in"));
+        }
+        self.place.check()?;
+        to.copy_from(stream, self.view()?)?;
+        self.place.check()
+    }
+
+    /// Returns a view of the memory, for arguments that are made of views.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was recorded.
+    ///
+    /// # Safety
+    /// Nobody has borrowed the memory: the view is in no launch and no copy that writes the same bytes.
+    pub unsafe fn as_slice(&self) -> Result<DeviceSlice<'a, T>> {
+        self.place.check()?;
+        self.view()
+    }
+
+    fn view(&self) -> Result<DeviceSlice<'a, T>> {
+        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them. What this
+        // type does with the view writes no such bytes, and the memory is kept: see `Recording::pend`.
+        unsafe { self.place.allocation.view(self.place.range.clone()) }
+    }
+}
+
+impl<T> fmt::Debug for Saved<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saved").field("place", &self.place).finish()
+    }
+}
+
+// SAFETY: the kernel reads the elements, which are reported; it gets none if the value is gone.
+unsafe impl<T: Copy + 'static> KernelArg for Saved<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
+    const IS_UNBORROWED: bool = true;
+
+    fn abi(&self) -> u64 {
+        self.as_raw()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.place.visit(visitor)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: Copy + 'static> KernelArg for &Saved<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
+    const IS_UNBORROWED: bool = true;
+
+    fn abi(&self) -> u64 {
+        self.as_raw()
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.place.visit(visitor)
+    }
+}
