@@ -38,10 +38,12 @@ enum Works {
     Always,
 }
 
+type Call<'t> = Box<dyn Fn(&Stream) -> Result<()> + 't>;
+
 struct Method<'t> {
     name: &'static str,
     works: Works,
-    call: Box<dyn Fn(&Stream) -> Result<()> + 't>,
+    call: Call<'t>,
 }
 
 /// What the methods are called with.
