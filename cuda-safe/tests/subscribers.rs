@@ -132,7 +132,7 @@ fn calls_behind_a_lock_do_not_wait() {
         on_event("stream waits", move || {
             let copied = its_data.to_vec(&its_stream).map(drop);
             let made = its_stream.context().stream().map(drop);
-            let closed = its_stream.context().close().map_err(|(_, error)| error);
+            let closed = its_stream.context().close().map_err(Into::into);
             let drivers = Driver::from_sys(noop::driver()).map(drop);
             let results = [copied, made, closed, drivers, its_stream.synchronize()];
             count.set(count.get() + results.iter().filter(|result| result.is_err()).count());

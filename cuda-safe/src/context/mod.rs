@@ -314,7 +314,7 @@ impl Context {
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let state = self.inner.state;
         if let Err(error) = outside_subscribers() {
-            return Err((self, error));
+            return Err(ConsumeError::new(self, error));
         }
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the lock is taken for good: what others have lent may come back here when it is

@@ -260,6 +260,7 @@ impl Allocation {
             Kind::Borrowed { .. } => Some("it is somebody else's, which a token keeps alive"),
             Kind::Graph => Some("it belongs to a graph"),
             Kind::Visible(_) => Some("the host sees it too"),
+            Kind::Module => Some("it is a variable of a module"),
             Kind::Released => Some("it was given away"),
         };
         if let Some(whose) = whose {

@@ -65,8 +65,9 @@ impl Module {
         let (address, bytes) = find(inner, name)?;
         let what = format!("the global `{name}`");
         let len = fit::elements::<T>(&what, address, bytes)?;
-        let start = usize::try_from(address)
-            .map_err(|_| Error::invalid(format!("{what} lies at {address:#x}, beyond the host's addresses")))?;
+        let start = usize::try_from(address).map_err(|_| {
+            Error::invalid(format!("{what} lies at {address:#x}, beyond the host's addresses"))
+        })?;
         inner.watch_variables()?;
         let memory = inner.variable_memory()?.clone();
         inner.globals.fetch_add(1, Ordering::Relaxed);

@@ -110,8 +110,11 @@ impl Sanitizer {
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Command {
         let mut command = Command::new(&self.path);
-        let known = options.into_iter().filter(|(option, _)| self.help.contains(option));
-        known.for_each(|(option, value)| drop(command.args([option, value])));
+        for (option, value) in options {
+            if self.help.contains(option) {
+                command.args([option, value]);
+            }
+        }
         command
     }
 

@@ -116,10 +116,8 @@ impl<'d> Things<'d> {
                 false => Ok(()),
             }
         });
-        method!(Never, "Stream::into_raw", |s| {
-            s.clone().into_raw().map(drop).map_err(|_| cuda_safe::Error::invalid("in use"))
-        });
-        method!(Never, "Stream::close", |s| s.clone().close().map_err(|(_, error)| error));
+        method!(Never, "Stream::into_raw", |s| { Ok(s.clone().into_raw().map(drop)?) });
+        method!(Never, "Stream::close", |s| Ok(s.clone().close()?));
         method!(Recorded, "Stream::record_if", |s| s.record_if(&*self.flag.borrow(), |_| Ok(())));
         method!(Recorded, "Stream::record_while", |s| {
             s.record_while(&mut *self.flag.borrow_mut(), |_, _| Ok(()))

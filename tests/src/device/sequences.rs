@@ -198,7 +198,7 @@ fn of_two_contexts(device: &TestDevice) -> TestResult {
         all_are(their_graph.state(), &theirs, 2)?;
     }
     no_drop_errors(&foreign)?;
-    foreign.close().map_err(|(_, error)| error.into())
+    Ok(foreign.close()?)
 }
 
 /// One thread sorts in scratch memory within a sequence on that, another one without a sequence: neither waits
