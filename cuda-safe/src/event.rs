@@ -99,7 +99,8 @@ impl Event {
     /// Records the event: it is done when all that `stream` has enqueued so far is done.
     ///
     /// # Errors
-    /// What the driver answered, such as a stream of another context.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream belongs to another context; otherwise
+    /// what the driver returned.
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
         let mut enqueuing = Enqueuing::on(stream)?;
@@ -107,7 +108,7 @@ impl Event {
             recording.captures()?;
         }
         let stream = stream.inner();
-        stream.state().same_driver(self.context.state)?;
+        self.of_context(&stream.context)?;
         let mut captured = self.captured();
         // SAFETY: both handles are live: `self` and `stream` own them.
         let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
@@ -127,6 +128,17 @@ impl Event {
             true => Ok(captured),
             false => Err(outside_capture("an event recorded")),
         }
+    }
+
+    /// Fails unless the driver's context is this one: it records events, and measures between them, in their
+    /// own context alone.
+    fn of_context(&self, context: &ContextInner) -> Result<()> {
+        self.context.state.same_driver(context.state)?;
+        if self.context.raw == context.raw {
+            return Ok(());
+        }
+        Err(Error::invalid("the event belongs to another context")
+            .with_hint("make it by `Event::new` with the context of the stream"))
     }
 
     fn captured(&self) -> MutexGuard<'_, u64> {
@@ -174,15 +186,15 @@ impl Event {
     /// half a microsecond. Waits for both.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time;
-    /// otherwise what the driver answered, such as an event that was never recorded.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time, or they belong to
+    /// different contexts; otherwise what the driver answered, such as an event that was never recorded.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
         if !self.timing || !end.timing {
             return Err(Error::invalid("an event made without timing measures no time")
                 .with_hint("make both with Event::timing"));
         }
-        self.context.state.same_driver(end.context.state)?;
+        self.of_context(&end.context)?;
         self.synchronize()?;
         end.synchronize()?;
         let mut milliseconds = 0.0;
