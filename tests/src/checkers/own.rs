@@ -8,7 +8,7 @@ use crate::harness::{Failure, Outcome, TestResult, deep, ensure, limited_to, spa
 
 /// Cases of the tier of the software device that take little time, and launch all kernels of geom-kernels and
 /// tape. With `--deep` it is all cases but those that [`run`] leaves out.
-pub(crate) const CASES: [&str; 67] = [
+pub(crate) const CASES: [&str; 68] = [
     "geometry::sort_orders_signed_and_floating_keys",
     "geometry::sort_in_a_graph_gives_the_same_each_time",
     "geometry::sort_takes_parts_of_buffers",
@@ -72,6 +72,7 @@ pub(crate) const CASES: [&str; 67] = [
     "tape::awkward::scattered_sums_f64",
     "tape::values::scratch_overflow_f32",
     "tape::graphs::forward_and_backward_in_one",
+    "tape::unwritten::primals",
     "mesh::overlaps_with_balls_at_their_ends",
     "mesh::overlaps_of_many_queries_are_those_of_few",
     "mesh::overlaps_in_a_graph_follow_the_points",
