@@ -1,5 +1,9 @@
 //! Attacks on contexts, devices and threads.
 
+pub(super) mod closing;
+pub(super) mod devices;
+pub(super) mod threads;
+
 use cuda_safe::{
     Context, DeviceBuffer, Event, Launch, PinnedBuffer, Result, UnifiedBuffer, kernels,
 };

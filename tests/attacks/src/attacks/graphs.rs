@@ -1,5 +1,11 @@
 //! Attacks on graphs.
 
+pub(super) mod bodies;
+pub(super) mod changes;
+pub(super) mod kit;
+pub(super) mod order;
+pub(super) mod recording;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 

@@ -1,5 +1,9 @@
 //! Attacks on kernels and modules.
 
+pub(super) mod declarations;
+pub(super) mod limits;
+pub(super) mod modules;
+
 use cuda_safe::{DeviceBuffer, Dim3, Launch, Module, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};

@@ -16,14 +16,24 @@ mod unified;
 
 use crate::harness::Program;
 
-/// All that run. A theme's name is its file's.
+/// All that run, by file. A theme's name is that of its file or its folder.
 pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("contexts", contexts::ATTACKS),
+    ("contexts", contexts::closing::ATTACKS),
+    ("contexts", contexts::devices::ATTACKS),
+    ("contexts", contexts::threads::ATTACKS),
     ("errors", errors::ATTACKS),
     ("geometry", geometry::ATTACKS),
     ("graphs", graphs::ATTACKS),
+    ("graphs", graphs::bodies::ATTACKS),
+    ("graphs", graphs::changes::ATTACKS),
+    ("graphs", graphs::order::ATTACKS),
+    ("graphs", graphs::recording::ATTACKS),
     ("host_functions", host_functions::ATTACKS),
     ("kernels", kernels::ATTACKS),
+    ("kernels", kernels::declarations::ATTACKS),
+    ("kernels", kernels::limits::ATTACKS),
+    ("kernels", kernels::modules::ATTACKS),
     ("memory", memory::ATTACKS),
     ("order", order::ATTACKS),
     ("pinned", pinned::ATTACKS),
@@ -36,6 +46,6 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
 /// The attack of this name, `theme::name`.
 pub(crate) fn program(name: &str) -> Option<Program> {
     let (theme, name) = name.split_once("::")?;
-    let (_, programs) = PROGRAMS.iter().find(|(known, _)| *known == theme)?;
-    programs.iter().find(|program| program.name == name).copied()
+    let files = PROGRAMS.iter().filter(|(known, _)| *known == theme);
+    files.flat_map(|(_, programs)| *programs).find(|program| program.name == name).copied()
 }

@@ -123,6 +123,21 @@ impl Lab {
         Ok(())
     }
 
+    /// Returns the device whose context is current on this thread, if it is one of the lab's.
+    pub(crate) fn current(&self) -> Result<Option<usize>, Failure> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle.
+        let code = unsafe { self.driver.as_sys().cuCtxGetCurrent(&raw mut raw) }?;
+        ensure_eq!(code, cuda_safe::sys::CUresult::CUDA_SUCCESS);
+        let same = |place: &OnceCell<Context>| {
+            place.get().is_some_and(|context| context.as_raw() == raw)
+        };
+        match self.contexts.iter().position(same) {
+            None if !raw.is_null() => Err(Failure::new("a stranger is current")),
+            found => Ok(found),
+        }
+    }
+
     /// What must hold after every attack: each device launches and copies, and no drop met an error but the one
     /// that is declared.
     pub(super) fn finish(&self, drops: Option<&str>) -> TestResult {

@@ -1,0 +1,518 @@
+//! Attacks on declarations of kernels: clauses, types of the user's own, names.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cuda_safe::{
+    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphExec, IntoLaunch, KernelSource,
+    Launch, Module, ReadView, Result, Stream, WriteView, kernels,
+};
+
+use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+
+kernels! {
+    struct Clauses;
+    // SAFETY: `one` writes element 0 in one thread, and only if the array has one, whatever its numbers are.
+    unsafe in r#"
+        extern "C" __global__ void one(unsigned long long a, unsigned long long b, long long c, unsigned* x,
+                                       unsigned long long n) {
+            if (n > 0 && blockIdx.x + blockIdx.y + blockIdx.z == 0 && threadIdx.x + threadIdx.y + threadIdx.z == 0)
+                x[0] = 1;
+        }
+    "# {
+        #[name = "one"]
+        safe fn product(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a * b <= x.len();
+        #[name = "one"]
+        safe fn cube(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+            where n == x.len(), a * a * a * b * b * b <= x.len();
+        #[name = "one"]
+        safe fn sum(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a + b <= x.len();
+        #[name = "one"]
+        safe fn difference(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+            where n == x.len(), 0 <= a - b, a - b <= x.len();
+        #[name = "one"]
+        safe fn quotient(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+            where n == x.len(), a / b <= x.len(), c / (a - b) <= 4;
+        #[name = "one"]
+        safe fn rest(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a % b < x.len();
+        #[name = "one"]
+        safe fn chain(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+            where n == x.len(), 0 <= c < a <= b < x.len();
+        #[name = "one"]
+        safe fn threads(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+            where n == x.len(), block.x * block.y * block.z * grid.x * grid.y * grid.z <= x.len(),
+                shared >= 4 * block.x;
+        #[name = "one"]
+        safe fn hidden(grid: u64, block: u64, shared: i64, x: &mut [u32], n: usize)
+            where n == x.len(), grid <= x.len(), block == 3, shared < 0;
+    }
+}
+
+/// Asks for numbers that wrap in 64 and in 128 bits, for negative ones, and for divisions by zero.
+///
+/// - row: launching foreign code is unsafe
+/// - row: `unsafe in SOURCE` of `kernels!`
+/// - targets: `kernels!`, `Launch::new`
+/// - must: right
+fn clauses_that_wrap(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = Clauses::load(&context)?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+    let (one, x) = (Launch::new(1, 1), &mut x);
+    let no = |result: Result<()>| lab.refused_because(result, "");
+    const MAX: u64 = u64::MAX;
+    no(k.product(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
+    no(k.product(&stream, one, 1 << 32, 1 << 32, 0, &mut *x, 100))?;
+    no(k.product(&stream, one, 1 << 63, 2, 0, &mut *x, 100))?;
+    no(k.product(&stream, one, 101, 1, 0, &mut *x, 100))?;
+    k.product(&stream, one, MAX, 0, 0, &mut *x, 100)?;
+    // 2^128 and 2^192 wrap to nothing in 128 bits.
+    for (a, b) in [(1 << 22, 1 << 21), (1 << 32, 1 << 32), (1 << 43, 1), (MAX, MAX), (1 << 63, 2)] {
+        no(k.cube(&stream, one, a, b, 0, &mut *x, 100))?;
+    }
+    no(k.sum(&stream, one, MAX, 1, 0, &mut *x, 100))?;
+    no(k.sum(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
+    no(k.difference(&stream, one, 0, 1, 0, &mut *x, 100))?;
+    no(k.difference(&stream, one, 0, MAX, 0, &mut *x, 100))?;
+    no(k.difference(&stream, one, MAX, 0, 0, &mut *x, 100))?;
+    for (a, b) in [(5, 0), (0, 0), (7, 7), (MAX, 1)] {
+        no(k.quotient(&stream, one, a, b, i64::MIN, &mut *x, 100))?;
+    }
+    no(k.quotient(&stream, one, 0, 1, i64::MIN, &mut *x, 100))?;
+    k.quotient(&stream, one, 3, 1, i64::MIN, &mut *x, 100)?;
+    no(k.rest(&stream, one, 5, 0, 0, &mut *x, 100))?;
+    no(k.rest(&stream, one, 3, 7, 0, x.slice_mut(..3)?, 3))?;
+    for (c, a, b) in [(-1, 5, 5), (5, 5, 5), (i64::MIN, MAX, MAX), (0, 1, 100), (3, 5, 4)] {
+        no(k.chain(&stream, one, a, b, c, &mut *x, 100))?;
+    }
+    ensure_eq!(x.to_vec(&stream)?[1..], [0; 99]);
+    k.chain(&stream, one, 5, 99, 4, &mut *x, 100)?;
+    ensure_eq!(x.to_vec(&stream)?[0], 1);
+    Ok(())
+}
+
+/// Launches with products of extents that wrap, where a clause names every direction, and where parameters have the
+/// names of the launch's numbers.
+///
+/// - row: launching foreign code is unsafe
+/// - row: a launch is within the limits
+/// - targets: `kernels!`, `Launch::new`, `Launch::threads`, `Dim3::count`
+/// - must: right
+fn extents_that_wrap(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = Clauses::load(&context)?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+    const BIG: u32 = 1 << 31;
+    let wide = Launch::new((BIG, BIG, 4), (BIG, BIG, 4)).shared(u32::MAX);
+    // The products are 2^64 each, and 2^128 together: no number of 64 bits holds one.
+    for dim in [wide.grid, wide.block] {
+        let counted = catch_unwind(AssertUnwindSafe(|| dim.count()));
+        ensure!(counted.is_ok_and(|count| count >= 1 << 63), "{dim} counts as few");
+    }
+    let threads = catch_unwind(AssertUnwindSafe(|| wide.threads()));
+    ensure!(threads.is_ok_and(|threads| threads >= 1 << 63), "{wide} has few threads");
+    for launch in [
+        wide,
+        Launch::new((BIG, BIG, 4), 1).shared(4),
+        Launch::new(1, (BIG, BIG, 4)).shared(u32::MAX),
+        Launch::new((1 << 16, 1 << 16, 1), (1 << 16, 1 << 16, 1)).shared(u32::MAX),
+        Launch::new(101, 1).shared(4),
+        Launch::new((5, 5, 5), 1).shared(4),
+        Launch::new(1, 8).shared(31),
+        Launch::new(1, (1 << 30, 1, 1)),
+    ] {
+        lab.refused_because(k.threads(&stream, launch, 0, 0, 0, &mut x, 100), "")?;
+        lab.refused_because(k.threads(&stream, launch.cooperative(), 0, 0, 0, &mut x, 100), "")?;
+    }
+    ensure_eq!(x.to_vec(&stream)?, [0; 100]);
+    k.threads(&stream, Launch::new((2, 3, 4), (2, 2, 1)).shared(8), 0, 0, 0, &mut x, 100)?;
+    ensure_eq!(x.to_vec(&stream)?[0], 1);
+    x.fill(&stream, 0)?;
+    // The parameters hide the launch's numbers, but not the rule that a launch is in x.
+    lab.refused_because(k.hidden(&stream, (1, 1), 1, 3, 0, &mut x, 100), "shared < 0")?;
+    lab.refused_because(k.hidden(&stream, (1, 3), 1, 1, -1, &mut x, 100), "block == 3")?;
+    lab.refused_because(k.hidden(&stream, (1, 1), 101, 3, -1, &mut x, 100), "grid <=")?;
+    lab.refused_because(k.hidden(&stream, (1, (1, 2)), 1, 3, -1, &mut x, 100), "")?;
+    lab.refused_because(k.hidden(&stream, ((1, 1, 2), 1), 1, 3, -1, &mut x, 100), "")?;
+    ensure_eq!(x.to_vec(&stream)?, [0; 100]);
+    k.hidden(&stream, (1, 1), 1, 3, -1, &mut x, 100)?;
+    ensure_eq!(x.to_vec(&stream)?[0], 1);
+    Ok(())
+}
+
+kernels! {
+    struct Fill;
+    // SAFETY: thread i writes element i if i < n; `add` reads element i of y besides.
+    unsafe in r#"
+        extern "C" __global__ void fill(unsigned v, unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = v;
+        }
+        extern "C" __global__ void add(const unsigned* y, unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] += y[i];
+        }
+    "# {
+        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn add(y: &[u32], x: &mut [u32], n: u32) where n <= x.len(), n <= y.len();
+    }
+}
+
+/// Views and shapes that change each time somebody asks.
+struct Fickle<'a> {
+    asked: &'a Cell<usize>,
+    long: &'a DeviceBuffer<u32>,
+}
+
+impl<'a> ReadView<'a, u32> for &'a Fickle<'_> {
+    fn read_view(self) -> DeviceSlice<'a, u32> {
+        let asked = self.asked.replace(self.asked.get() + 1);
+        let long = self.long.as_slice();
+        if asked % 2 == 0 { long } else { long.slice(..1).unwrap_or(long) }
+    }
+}
+
+struct Shape<'a>(&'a Cell<usize>);
+
+impl IntoLaunch for Shape<'_> {
+    fn into_launch(self) -> Launch {
+        match self.0.replace(self.0.get() + 1) % 2 {
+            0 => Launch::cover(64, 32),
+            _ => Launch::new((2, 2), 32),
+        }
+    }
+}
+
+/// Passes arguments whose views and shapes differ from one question to the next.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `ReadView::read_view`, `IntoLaunch::into_launch`, `DeviceSlice::slice`
+/// - must: right
+fn views_that_change(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = Fill::load(&context)?;
+    let y = DeviceBuffer::from_slice(&stream, &[2u32; 64])?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
+    let mut launched = 0;
+    for start in 0..4 {
+        let (asked, shaped) = (Cell::new(start), Cell::new(start / 2));
+        let view = Fickle { asked: &asked, long: &y };
+        let result = k.add(&stream, Shape(&shaped), &view, &mut x, 64);
+        // What was asked first counts: a short view is refused, and so is a shape in two directions.
+        ensure_eq!(result.is_ok(), start == 0, "start {start}");
+        launched += u32::from(result.is_ok());
+        ensure!(asked.get() <= start + 1, "the view was asked for {} times", asked.get() - start);
+        ensure!(shaped.get() <= start / 2 + 1, "the shape was asked for more than once");
+    }
+    ensure_eq!(launched, 1);
+    ensure_eq!(x.to_vec(&stream)?, [2; 64]);
+    Ok(())
+}
+
+/// A view that uses the device when it is asked for.
+struct Reentrant<'a> {
+    stream: &'a Stream,
+    kernels: &'a Fill,
+    graph: &'a mut GraphExec<'static, DeviceBuffer<u32>>,
+    panics: bool,
+}
+
+impl<'a> WriteView<'a, u32> for &'a mut Reentrant<'_> {
+    fn write_view(self) -> DeviceSliceMut<'a, u32> {
+        let done = (|| {
+            self.graph.launch(self.stream)?;
+            let seen = self.graph.state().to_vec(self.stream)?;
+            self.kernels.fill(self.stream, (1, 64), seen[0] + 1, self.graph.state_mut(), 64)?;
+            self.stream.synchronize()
+        })();
+        if self.panics || done.is_err() {
+            std::panic::panic_any("in a view");
+        }
+        self.graph.state_mut().as_slice_mut()
+    }
+}
+
+/// Launches a graph, a kernel and a download inside the question for an argument's view, and panics there.
+///
+/// - row: launching foreign code is unsafe
+/// - row: nothing slips in between
+/// - targets: `WriteView::write_view`, `GraphExec::launch`, `GraphExec::state_mut`
+/// - must: right
+fn views_that_launch(lab: &Lab) -> TestResult {
+    let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
+    let k = Fill::load(&context)?;
+    let x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
+    let mut graph = context.capture(x, |s, x| x.fill(s, 7))?;
+    let y = DeviceBuffer::from_slice(&other, &[100u32; 64])?;
+    for panics in [false, true, false] {
+        let mut view = Reentrant { stream: &other, kernels: &k, graph: &mut graph, panics };
+        let caught = catch_unwind(AssertUnwindSafe(|| k.add(&stream, (1, 64), &y, &mut view, 64)));
+        ensure_eq!(caught.is_err(), panics);
+        if let Ok(result) = caught {
+            result?;
+        }
+        let expected = if panics { 8 } else { 108 };
+        ensure_eq!(graph.state().to_vec(&stream)?, [expected; 64]);
+    }
+    Ok(())
+}
+
+/// A source that is loaded in another context than it is asked for.
+struct Elsewhere(Context);
+
+impl KernelSource for Elsewhere {
+    fn load_kernels(self, _: &Context, names: &[&str]) -> Result<Module> {
+        let source = r#"extern "C" __global__ void set(unsigned* x) {
+            if (blockIdx.x == 0 && threadIdx.x == 0) x[0] = 1;
+        }"#;
+        source.load_kernels(&self.0, names)
+    }
+}
+
+/// A source that has no such kernels, or fails, or panics.
+struct Nothing(&'static str);
+
+impl KernelSource for Nothing {
+    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        match self.0 {
+            "panic" => std::panic::panic_any("in a source"),
+            "error" => Err(cuda_safe::Error::invalid("on purpose")),
+            _ => Module::compile(context, r#"extern "C" __global__ void other(unsigned* x) {}"#),
+        }
+    }
+}
+
+thread_local! {
+    /// What the source of `Sources` is made of.
+    static SOURCE: Cell<Option<Context>> = const { Cell::new(None) };
+    static FAILS: Cell<&'static str> = const { Cell::new("error") };
+}
+
+struct Chosen;
+
+impl KernelSource for Chosen {
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        match SOURCE.take() {
+            Some(elsewhere) => Elsewhere(elsewhere).load_kernels(context, names),
+            None => Nothing(FAILS.get()).load_kernels(context, names),
+        }
+    }
+}
+
+kernels! {
+    struct Sources;
+    // SAFETY: the source, if it makes kernels of this name at all, has one that writes element 0 in one thread.
+    unsafe in Chosen {
+        safe fn set(x: &mut [u32]) where 1 <= x.len();
+    }
+}
+
+/// Loads kernels by a source that makes a module of another device's context, one without the kernel, none, or
+/// panics.
+///
+/// - row: handles of different contexts or drivers do not mix
+/// - row: arguments have the number, sizes, classes
+/// - targets: `KernelSource::load_kernels`, `Module::context`
+/// - must: right
+/// - variables: CUDA_EMU_DEVICES=2
+fn sources_that_lie(lab: &Lab) -> TestResult {
+    let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
+    let (on_a, on_b) = (a.stream()?, b.stream()?);
+    let mut x = DeviceBuffer::<u32>::zeroed(&on_a, 4)?;
+    let mut y = DeviceBuffer::<u32>::zeroed(&on_b, 4)?;
+    SOURCE.set(Some(b.clone()));
+    if let Ok(k) = Sources::load(&a) {
+        ensure_eq!(k.module().context(), b);
+        lab.refused_because(k.set(&on_a, (1, 1), &mut x), "context")?;
+        lab.refused_because(k.set(&on_b, (1, 1), &mut x), "context")?;
+        k.set(&on_b, (1, 1), &mut y)?;
+        ensure_eq!(y.to_vec(&on_b)?, [1, 0, 0, 0]);
+    }
+    ensure_eq!(x.to_vec(&on_a)?, [0; 4]);
+    lab.refused_because(Sources::load(&a), "on purpose")?;
+    FAILS.set("without");
+    lab.refused_because(Sources::load(&a), "set")?;
+    FAILS.set("panic");
+    ensure!(catch_unwind(AssertUnwindSafe(|| Sources::load(&b))).is_err());
+    SOURCE.set(Some(a.clone()));
+    Sources::load(&a)?.set(&on_a, (1, 1), &mut x)?;
+    ensure_eq!(x.to_vec(&on_a)?, [1, 0, 0, 0]);
+    Ok(())
+}
+
+/// Names that the generated code uses too.
+mod shadows {
+    #![allow(dead_code, non_camel_case_types, unused_macros, non_upper_case_globals)]
+
+    use cuda_safe::kernels;
+
+    pub(super) struct Result;
+    pub(super) struct Option;
+    pub(super) struct Launch;
+    pub(super) struct Context;
+    pub(super) struct Kernel;
+    pub(super) struct Module;
+    pub(super) struct Error;
+    pub(super) struct Ok(());
+    pub(super) struct Err(());
+    pub(super) mod core {}
+    pub(super) mod std {}
+    pub(super) const Some: u8 = 0;
+    pub(super) type i128 = f32;
+    pub(super) type usize = i8;
+    pub(super) trait From<T> {
+        fn from(_: T) -> u8 {
+            0
+        }
+    }
+    impl From<u32> for super::Fill {}
+
+    /// Would be shorter than any slice is, if it were called.
+    pub(super) trait Lengths {
+        fn len(&self) -> u8 {
+            0
+        }
+        fn read_view(&self) -> u8 {
+            0
+        }
+    }
+    impl<T> Lengths for T {}
+
+    macro_rules! vec {
+        ($($all:tt)*) => {};
+    }
+    macro_rules! matches {
+        ($($all:tt)*) => {
+            true
+        };
+    }
+
+    kernels! {
+        pub(super) struct Shadowed;
+        // SAFETY: thread i writes element i if i < n.
+        unsafe in r#"
+            extern "C" __global__ void fill(unsigned v, unsigned* x, unsigned n) {
+                unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+                if (i < n) x[i] = v;
+            }
+        "# {
+            safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+            #[name = "fill"]
+            safe fn r#move(stream: u32, launch: &mut [u32], context: u32) where context <= launch.len();
+            #[name = "fill"]
+            safe fn module_of(kernel: u32, error: &mut [u32], arguments: u32)
+                where arguments <= error.len(), arguments * 2 <= error.len() * 2;
+        }
+    }
+}
+
+/// Declares kernels where everything that generated code may name has another meaning, and with parameters of its
+/// likely names.
+///
+/// - row: launching foreign code is unsafe
+/// - row: `unsafe in SOURCE` of `kernels!`
+/// - targets: `kernels!`, `DeviceBuffer::slice_mut`
+/// - must: right
+fn names_that_mean_something_else(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = shadows::Shadowed::load(&context)?;
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
+    let shape = Launch::cover(64, 32);
+    lab.refused_because(k.fill(&stream, shape, 9, &mut x, 65), "n <= x.len()")?;
+    lab.refused_because(k.r#move(&stream, shape, 9, x.slice_mut(..63)?, 64), "launch.len()")?;
+    lab.refused_because(k.module_of(&stream, shape, 9, &mut x, u32::MAX), "error.len()")?;
+    ensure_eq!(x.to_vec(&stream)?, [0; 64]);
+    k.fill(&stream, shape, 1, x.slice_mut(..16)?, 16)?;
+    k.r#move(&stream, shape, 2, x.slice_mut(16..32)?, 16)?;
+    k.module_of(&stream, shape, 3, x.slice_mut(32..)?, 32)?;
+    let expected: Vec<u32> = (0..64).map(|i| [1, 2, 3, 3][i / 16]).collect();
+    ensure_eq!(x.to_vec(&stream)?, expected);
+    ensure_eq!(k.r#move_kernel().name(), "fill");
+    Ok(())
+}
+
+kernels! {
+    struct Others;
+    // SAFETY: `dims` writes, in each thread, the element of its index in x, y and z, if there is one; `twenty_four`
+    // writes the first element in one thread; `half<T>` writes element i in thread i if i < n.
+    unsafe in r#"
+        extern "C" __global__ void dims(unsigned* x, unsigned n) {
+            size_t w = gridDim.x * blockDim.x, h = gridDim.y * blockDim.y;
+            size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+            size_t j = blockIdx.y * blockDim.y + threadIdx.y;
+            size_t k = blockIdx.z * blockDim.z + threadIdx.z;
+            size_t at = (k * h + j) * w + i;
+            if (at < n) x[at] = 1 + at;
+        }
+        extern "C" __global__ void twenty_four(
+            char a, unsigned char b, short c, unsigned short d, int e, unsigned f, long long g, unsigned long long h,
+            float i, double j, char k, double l, char m, float n, char o, long long p, char q, short r, char s, int t,
+            char u, double v, double* x, size_t len) {
+            if (blockIdx.x == 0 && threadIdx.x == 0 && len > 0)
+                x[0] = a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + s + t + u + v;
+        }
+        template <class T> __global__ void half_of(const T* y, T* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = y[i] / 2;
+        }
+    "# {
+        safe fn dims(x: &mut [u32], n: u32)
+            where n <= x.len(), block.x * block.y * block.z >= 1, grid.y + grid.z >= 1;
+        safe fn twenty_four(
+            a: i8, b: u8, c: i16, d: u16, e: i32, f: u32, g: i64, h: u64, i: f32, j: f64, k: i8, l: f64, m: i8,
+            n: f32, o: i8, p: i64, q: i8, r: i16, s: i8, t: i32, u: i8, v: f64, x: &mut [f64], len: usize)
+            where len <= x.len();
+        #[name = "half_of<float>"]
+        safe fn floats(y: &[f32], x: &mut [f32], n: u32) where n <= x.len(), n <= y.len();
+        #[name = "half_of<unsigned long long>"]
+        safe fn longs(y: &[u64], x: &mut [u64], n: u32) where n <= x.len(), n <= y.len();
+        #[cfg(any())]
+        safe fn removed(x: &mut [Nothing]) where 1 <= x.len();
+    }
+}
+
+/// Passes 24 arguments of all sizes, launches in three directions, and launches two instances of a template.
+///
+/// - row: arguments have the number, sizes, classes
+/// - targets: `kernels!`, `Kernel::parameters`, `Kernel::attributes`
+/// - must: right
+fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = Others::load(&context)?;
+    let mut x = DeviceBuffer::<f64>::zeroed(&stream, 1)?;
+    k.twenty_four(
+        &stream, (3, 32), -1, 255, -3000, 65535, i32::MIN, u32::MAX, -5, 7, 0.5, -0.25, -128, 1e10, 127, -2.5,
+        3, 1 << 40, -7, 12345, 5, -99, 1, 1e-3, &mut x, 1,
+    )?;
+    // As C++ adds: integers first, as unsigned long long, then floats and doubles.
+    let integers = (-1i64 + 255 - 3000 + 65535 + i64::from(i32::MIN)) as i32 as u32;
+    let sum = u64::from(integers.wrapping_add(u32::MAX)).wrapping_add((-5i64) as u64).wrapping_add(7);
+    let sum = f64::from(sum as f32 + 0.5) - 0.25 - 128.0 + 1e10 + 127.0 - 2.5 + 3.0
+        + (1u64 << 40) as f64 - 7.0 + 12345.0 + 5.0 - 99.0 + 1.0 + 1e-3;
+    ensure_eq!(x.to_vec(&stream)?, [sum]);
+    let parameters = k.twenty_four_kernel().parameters();
+    ensure!(parameters.is_none_or(|all| all.len() == 24 && all[22].size == 8));
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 2 * 3 * 4 * 5)?;
+    k.dims(&stream, Launch::new((1, 3, 2), (2, 2, 5)), &mut x, 120)?;
+    ensure!(x.to_vec(&stream)?.into_iter().eq(1..=120));
+    let y = DeviceBuffer::from_slice(&stream, &[3.0f32, -0.0, f32::INFINITY])?;
+    let mut z = DeviceBuffer::<f32>::zeroed(&stream, 3)?;
+    k.floats(&stream, (1, 3), &y, &mut z, 3)?;
+    ensure_eq!(z.to_vec(&stream)?, [1.5, -0.0, f32::INFINITY]);
+    let y = DeviceBuffer::from_slice(&stream, &[u64::MAX, 1])?;
+    let mut z = DeviceBuffer::<u64>::zeroed(&stream, 2)?;
+    k.longs(&stream, (1, 2), &y, &mut z, 2)?;
+    ensure_eq!(z.to_vec(&stream)?, [u64::MAX / 2, 0]);
+    ensure!(k.dims_kernel().attributes()?.max_threads_per_block >= 32);
+    Ok(())
+}
+
+list![
+    clauses_that_wrap,
+    extents_that_wrap,
+    views_that_change,
+    views_that_launch,
+    sources_that_lie,
+    names_that_mean_something_else,
+    arguments_of_all_sizes,
+];
