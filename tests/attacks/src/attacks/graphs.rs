@@ -3,6 +3,7 @@
 pub(super) mod bodies;
 pub(super) mod changes;
 pub(super) mod kit;
+pub(super) mod memory;
 pub(super) mod order;
 pub(super) mod recording;
 

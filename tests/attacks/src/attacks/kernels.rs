@@ -3,6 +3,7 @@
 pub(super) mod declarations;
 pub(super) mod limits;
 pub(super) mod modules;
+pub(super) mod traits;
 
 use cuda_safe::{DeviceBuffer, Dim3, Launch, Module, kernels};
 

@@ -129,9 +129,8 @@ impl Lab {
         // SAFETY: the driver writes one handle.
         let code = unsafe { self.driver.as_sys().cuCtxGetCurrent(&raw mut raw) }?;
         ensure_eq!(code, cuda_safe::sys::CUresult::CUDA_SUCCESS);
-        let same = |place: &OnceCell<Context>| {
-            place.get().is_some_and(|context| context.as_raw() == raw)
-        };
+        let same =
+            |place: &OnceCell<Context>| place.get().is_some_and(|context| context.as_raw() == raw);
         match self.contexts.iter().position(same) {
             None if !raw.is_null() => Err(Failure::new("a stranger is current")),
             found => Ok(found),

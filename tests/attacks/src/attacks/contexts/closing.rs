@@ -3,8 +3,7 @@
 use std::thread;
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, GraphBuilder, Launch, Module, PinnedBuffer, Stream,
-    UnifiedBuffer,
+    Context, DeviceBuffer, Event, GraphBuilder, Launch, Module, PinnedBuffer, Stream, UnifiedBuffer,
 };
 
 use crate::attacks::graphs::kit::{Kit, LEN, N, all};

@@ -50,7 +50,8 @@ fn current_after_unwinding(lab: &Lab) -> TestResult {
     still("a capture")?;
     let node = graph.nodes().next().ok_or_else(unnamed)?;
     for panics in [false, true] {
-        let end = move || if panics { std::panic::panic_any("on purpose") } else { Err(on_purpose()) };
+        let end =
+            move || if panics { std::panic::panic_any("on purpose") } else { Err(on_purpose()) };
         let mut seen = Vec::new();
         let mut done = |failed: std::thread::Result<bool>| seen.push(failed.unwrap_or(true));
         done(catch_unwind(AssertUnwindSafe(|| a.capture((), |_, ()| end()).is_err())));

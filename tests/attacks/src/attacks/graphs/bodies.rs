@@ -144,10 +144,8 @@ fn bodies_that_end_badly(lab: &Lab) -> TestResult {
         }
     }
     ensure!(!context.is_recording());
-    let mut next =
-        context.capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, x| {
-            kit.add(s, all(), 1, x, LEN)
-        })?;
+    let mut next = context
+        .capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, x| kit.add(s, all(), 1, x, LEN))?;
     next.launch(&stream)?;
     ensure_eq!(next.state().to_vec(&stream)?, [1; N]);
     Ok(())
@@ -168,9 +166,8 @@ fn what_a_body_cannot_hold(lab: &Lab) -> TestResult {
     let flag = DeviceBuffer::from_slice(&stream, &[1u32])?;
     let event = Event::new(&context)?;
     let variant = lab.variant();
-    let inner = context.capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, x| {
-        kit.add(s, all(), 1, x, LEN)
-    })?;
+    let inner = context
+        .capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, x| kit.add(s, all(), 1, x, LEN))?;
     let state = (x, flag, inner, None);
     let captured = context.capture(state, |s, (x, flag, inner, named)| {
         s.record_if(&*flag, |s| {

@@ -36,23 +36,11 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
     lab.refused_because(graph.update(node, |s, x| x.fill(s, 3)), "")?;
     lab.refused_because(graph.update(node, |s, x| x.upload(s, &[3; N])), "")?;
     lab.refused_because(graph.update(node, |s, _| s.fork().map(drop)), "")?;
-    lab.refused_because(
-        graph.update(node, |s, x| kit.add(s, Launch::new(0, 64), 9, x, LEN)),
-        "",
-    )?;
-    lab.refused_because(
-        graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)),
-        "",
-    )?;
-    lab.refused_because(
-        graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)),
-        "",
-    )?;
+    lab.refused_because(graph.update(node, |s, x| kit.add(s, Launch::new(0, 64), 9, x, LEN)), "")?;
+    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "")?;
+    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "")?;
     lab.refused_because(graph.update(node, |s, x| kit.add(s, all(), 9, x, LEN + 1)), "n <=")?;
-    lab.refused_because(
-        graph.update(node, |s, _| s.host_function_mut(|| ())),
-        "",
-    )?;
+    lab.refused_because(graph.update(node, |s, _| s.host_function_mut(|| ())), "")?;
     graph.launch(&stream)?;
     let seen = graph.state().to_vec(&stream)?;
     // The documentation allows that a launch stays which a failing closure has made before its error.

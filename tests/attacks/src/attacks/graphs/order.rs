@@ -158,9 +158,8 @@ fn inner_graph_changed_and_dropped(lab: &Lab) -> TestResult {
         None => Err(on_purpose()),
     })?;
     drop(kept);
-    let others = (0..4)
-        .map(|_| DeviceBuffer::<u32>::zeroed(&stream, N))
-        .collect::<Result<Vec<_>, _>>()?;
+    let others =
+        (0..4).map(|_| DeviceBuffer::<u32>::zeroed(&stream, N)).collect::<Result<Vec<_>, _>>()?;
     outer.launch(&other)?;
     outer.launch(&stream)?;
     for other in &others {
@@ -286,7 +285,9 @@ fn threads_launch_clones(lab: &Lab) -> TestResult {
         }));
         threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked"))))
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Failure::new("a thread has panicked")))
+            })
             .collect()
     });
     results.into_iter().collect::<TestResult>()?;
@@ -354,9 +355,8 @@ fn borrowed_from_a_cell(lab: &Lab) -> TestResult {
     }
     let Some(x) = cell.take() else { return Err(Failure::new("the buffer is gone")) };
     ensure!(x.into_raw().is_err(), "memory of a graph was given up");
-    let others = (0..4)
-        .map(|_| DeviceBuffer::<u32>::zeroed(&stream, N))
-        .collect::<Result<Vec<_>, _>>()?;
+    let others =
+        (0..4).map(|_| DeviceBuffer::<u32>::zeroed(&stream, N)).collect::<Result<Vec<_>, _>>()?;
     graph.launch(&other)?;
     for other in &others {
         ensure_eq!(other.to_vec(&stream)?, [0; N]);

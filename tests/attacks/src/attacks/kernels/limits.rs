@@ -105,7 +105,9 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
         }
     }
     let (min, max) = (1, u32::MAX);
-    for cluster in [(0, 1, 1), (3, 1, 1), (max, max, max), (1 << 16, 1 << 16, 1), (9, 1, 1), (2, 2, 2)] {
+    for cluster in
+        [(0, 1, 1), (3, 1, 1), (max, max, max), (1 << 16, 1 << 16, 1), (9, 1, 1), (2, 2, 2)]
+    {
         for grid in [(0, 1, 1), (4, 4, 4), (max, max, max), (7, 1, 1)] {
             for block in [0, min, 64, max] {
                 let launch = Launch::new(grid, block).cluster(cluster).shared(0);
@@ -116,7 +118,10 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
         }
     }
     let _ = kernel.max_active_clusters(&Launch::new(4, 64));
-    ensure!(kernel.set_non_portable_cluster(true).is_ok() || kernel.set_non_portable_cluster(false).is_err());
+    ensure!(
+        kernel.set_non_portable_cluster(true).is_ok()
+            || kernel.set_non_portable_cluster(false).is_err()
+    );
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
     k.turn(&stream, Launch::new(4, 64).shared(256), &mut x, 64)?;
     ensure!(x.to_vec(&stream)?.into_iter().eq((0..64).rev()));
@@ -212,7 +217,12 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
     let k = Shared::load(&context)?;
     let kernel = k.turn_kernel();
     kernel.check_types(const { &[POINTER, ArgType::value::<u32>()] })?;
-    kernel.check_types(const { &[ArgType::value::<u64>(), ArgType::value::<i32>()] }).or(Ok::<_, Error>(()))?;
+    kernel.check_types(const { &[ArgType::value::<u64>(), ArgType::value::<i32>()] }).or(Ok::<
+        _,
+        Error,
+    >(
+        ()
+    ))?;
     let wrong: [&'static [ArgType]; 9] = [
         const { &[] },
         const { &[POINTER] },
@@ -243,9 +253,4 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    shared_memory_from_threads,
-    occupancy_of_nonsense,
-    launches_of_nonsense,
-    types_of_arguments,
-];
+list![shared_memory_from_threads, occupancy_of_nonsense, launches_of_nonsense, types_of_arguments,];

@@ -1,8 +1,8 @@
 //! Attacks on modules, their images and their globals.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, JitOptions, Kernel, Launch, LoadedFrom, Module, ModuleImage, OptimizationLevel,
-    kernels, nvrtc,
+    ArgType, DeviceBuffer, JitOptions, Kernel, Launch, LoadedFrom, Module, ModuleImage,
+    OptimizationLevel, kernels, nvrtc,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -29,7 +29,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below.max(1)
     }
 }
@@ -62,8 +63,8 @@ fn ptx_with_changes(lab: &Lab) -> TestResult {
                 let at = random.next(bytes.len());
                 changed.drain(at..(at + 1 + random.next(12)).min(bytes.len()));
             }
-            _ => changed.insert(random.next(bytes.len()), *b"\0{}();%@"
-                .get(random.next(8)).unwrap_or(&0)),
+            _ => changed
+                .insert(random.next(bytes.len()), *b"\0{}();%@".get(random.next(8)).unwrap_or(&0)),
         }
         let Ok(text) = String::from_utf8(changed) else { continue };
         // Whatever still loads is never launched.
@@ -71,7 +72,9 @@ fn ptx_with_changes(lab: &Lab) -> TestResult {
             loaded += 1;
             ensure_eq!(module.loaded_from(), LoadedFrom::Ptx);
             for name in module.kernel_names() {
-                let _ = module.kernel(&name).map(|kernel| (kernel.parameters(), kernel.attributes().is_ok()));
+                let _ = module
+                    .kernel(&name)
+                    .map(|kernel| (kernel.parameters(), kernel.attributes().is_ok()));
             }
             let _ = module.has_global("weight");
             ensure!(module.close().is_ok());
@@ -214,9 +217,8 @@ fn closed_while_handles_live(lab: &Lab) -> TestResult {
     ensure_eq!(weight.read(&stream)?, [1, 2, 3, 4]);
     drop(weight);
     let kernels = Kernels::load(&context)?;
-    let mut graph = context.capture((), |s, ()| {
-        kernels.fill(s, Launch::cover(1 << 12, 64), 5, &mut x, 1 << 12)
-    })?;
+    let mut graph = context
+        .capture((), |s, ()| kernels.fill(s, Launch::cover(1 << 12, 64), 5, &mut x, 1 << 12))?;
     let module = kernels.module();
     ensure!(module.close().is_err());
     graph.launch(&stream)?;
