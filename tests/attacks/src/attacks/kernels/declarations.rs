@@ -334,9 +334,4 @@ fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    clauses_that_wrap,
-    extents_that_wrap,
-    names_that_mean_something_else,
-    arguments_of_all_sizes,
-];
+list![clauses_that_wrap, extents_that_wrap, names_that_mean_something_else, arguments_of_all_sizes,];
