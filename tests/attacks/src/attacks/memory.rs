@@ -1,8 +1,24 @@
 //! Attacks on device memory: its lifetime, its types, and what copies do with slices.
 
+mod lifetime;
+mod shaped;
+mod views;
+
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use lifetime::{
+    all_memory_again_and_again, buffers_dropped_in_a_host_function, copy_threads_that_come_and_go,
+    memory_kept_after_its_buffer, shared_buffers_dropped_by_threads,
+};
+use shaped::{
+    columns_on_several_streams, numbers_that_wrap, random_boxes, rows_of_elements_of_odd_sizes,
+};
+use views::{
+    arrays_of_odd_shapes, buffers_cast_to_and_fro, copies_of_memory_not_yet_written,
+    elements_aligned_beyond_a_page, elements_of_no_size, parts_that_are_none,
+    versions_of_parts_that_are_none,
+};
 
 /// Drops a buffer that another stream still reads, and takes memory of its size at once.
 ///
@@ -156,4 +172,20 @@ list![
     boxes_that_reach_past_a_slice,
     casts_that_do_not_fit,
     peers_copy_into_memory_of_a_graph,
+    all_memory_again_and_again,
+    buffers_dropped_in_a_host_function,
+    copy_threads_that_come_and_go,
+    memory_kept_after_its_buffer,
+    shared_buffers_dropped_by_threads,
+    columns_on_several_streams,
+    numbers_that_wrap,
+    random_boxes,
+    rows_of_elements_of_odd_sizes,
+    arrays_of_odd_shapes,
+    buffers_cast_to_and_fro,
+    copies_of_memory_not_yet_written,
+    elements_aligned_beyond_a_page,
+    elements_of_no_size,
+    parts_that_are_none,
+    versions_of_parts_that_are_none,
 ];

@@ -1,8 +1,20 @@
 //! Attacks on the order between streams.
 
+mod events;
+pub(in crate::attacks) mod random;
+mod threads;
+
 use cuda_safe::{DeviceBuffer, Launch, kernels};
 
 use crate::harness::{Lab, TestResult, ensure, list};
+use events::{
+    events_of_ended_captures, events_that_change_after_a_wait, marks_of_streams_that_are_gone,
+    streams_that_wait_in_a_ring, time_between_unlike_events, waits_for_another_device,
+};
+use random::random_programs;
+use threads::{
+    globals_of_many_threads, readers_and_writers_of_many_threads, streams_that_come_and_go,
+};
 
 kernels! {
     struct Kernels;
@@ -162,4 +174,14 @@ list![
     forty_readers_then_a_writer,
     overlapping_parts_on_three_streams,
     first_reads_of_many_threads,
+    events_of_ended_captures,
+    events_that_change_after_a_wait,
+    marks_of_streams_that_are_gone,
+    streams_that_wait_in_a_ring,
+    time_between_unlike_events,
+    waits_for_another_device,
+    random_programs,
+    globals_of_many_threads,
+    readers_and_writers_of_many_threads,
+    streams_that_come_and_go,
 ];

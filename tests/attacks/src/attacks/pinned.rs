@@ -1,5 +1,8 @@
 //! Attacks on transfers of pinned memory.
 
+mod futures;
+mod lifetime;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,6 +13,14 @@ use std::time::{Duration, Instant};
 use cuda_safe::{DeviceBuffer, PinnedBuffer};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use futures::{
+    hundreds_of_tasks, polled_after_the_end, tasks_behind_an_error, tasks_that_change_threads,
+    wakers_of_transfers_that_are_gone, wakers_that_call_the_crate,
+};
+use lifetime::{
+    everything_else_dropped_under_a_transfer, lengths_that_differ, pinned_memory_of_many_threads,
+    transfers_between_contexts, transfers_in_a_capture,
+};
 
 /// Forgets and drops transfers in flight, and fills new pinned memory at once.
 ///
@@ -77,4 +88,18 @@ fn wakers_that_panic(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![transfers_that_nobody_waits_for, wakers_that_panic];
+list![
+    transfers_that_nobody_waits_for,
+    wakers_that_panic,
+    hundreds_of_tasks,
+    polled_after_the_end,
+    tasks_behind_an_error,
+    tasks_that_change_threads,
+    wakers_of_transfers_that_are_gone,
+    wakers_that_call_the_crate,
+    everything_else_dropped_under_a_transfer,
+    lengths_that_differ,
+    pinned_memory_of_many_threads,
+    transfers_between_contexts,
+    transfers_in_a_capture,
+];
