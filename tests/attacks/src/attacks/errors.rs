@@ -1,10 +1,21 @@
 //! Attacks on what happens after errors, and at the end of threads.
 
+mod contexts;
+mod faults;
+
 use std::cell::RefCell;
 
 use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use crate::harness::{Failure, Lab, TestResult, ensure_eq, list};
+use contexts::{
+    calls_beside_a_capture, children_beside_work, closed_beside_one_handle,
+    contexts_closed_by_threads,
+};
+use faults::{
+    calls_that_fail_in_a_program, ends_with_work_in_flight, errors_of_many_drops,
+    handles_after_a_trap, handles_of_a_context_that_is_gone,
+};
 
 thread_local! {
     static KEPT: RefCell<Vec<(Stream, DeviceBuffer<u32>, Event)>> = const { RefCell::new(Vec::new()) };
@@ -55,4 +66,16 @@ fn more_memory_than_there_is(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![handles_left_to_a_thread, more_memory_than_there_is];
+list![
+    handles_left_to_a_thread,
+    more_memory_than_there_is,
+    calls_beside_a_capture,
+    children_beside_work,
+    closed_beside_one_handle,
+    contexts_closed_by_threads,
+    calls_that_fail_in_a_program,
+    ends_with_work_in_flight,
+    errors_of_many_drops,
+    handles_after_a_trap,
+    handles_of_a_context_that_is_gone,
+];

@@ -1,10 +1,17 @@
 //! Attacks on host functions.
 
+mod lifetime;
+
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use lifetime::{
+    calls_of_clones_of_a_graph, calls_of_the_crate_in_a_function, dropped_while_it_is_called,
+    functions_whose_drops_call_the_crate, host_memory_dropped_in_a_function,
+    last_handles_dropped_in_a_function, thousands_of_functions,
+};
 
 /// Panics when it is dropped.
 struct Bomb(Arc<AtomicUsize>);
@@ -87,4 +94,14 @@ fn streams_dropped_before_their_functions_run(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![panics_in_host_functions, streams_dropped_before_their_functions_run];
+list![
+    panics_in_host_functions,
+    streams_dropped_before_their_functions_run,
+    calls_of_clones_of_a_graph,
+    calls_of_the_crate_in_a_function,
+    dropped_while_it_is_called,
+    functions_whose_drops_call_the_crate,
+    host_memory_dropped_in_a_function,
+    last_handles_dropped_in_a_function,
+    thousands_of_functions,
+];

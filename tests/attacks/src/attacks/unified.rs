@@ -1,8 +1,18 @@
 //! Attacks on memory that the host sees.
 
+mod guards;
+mod registered;
+
 use cuda_safe::{DeviceBuffer, UnifiedBuffer};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use guards::{
+    a_reading_guard_leaked, guards_on_other_threads, guards_race_with_launches,
+    pages_moved_under_guards, written_while_others_read,
+};
+use registered::{
+    a_vector_taken_back_in_use, registered_vectors_dropped_in_flight, vectors_that_share_pages,
+};
 
 /// Leaks a guard for writing, then lets the device use the buffer.
 ///
@@ -67,4 +77,16 @@ fn graph_launched_under_a_guard(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![leaked_guards, guards_beside_copies, graph_launched_under_a_guard];
+list![
+    leaked_guards,
+    guards_beside_copies,
+    graph_launched_under_a_guard,
+    a_reading_guard_leaked,
+    guards_on_other_threads,
+    guards_race_with_launches,
+    pages_moved_under_guards,
+    written_while_others_read,
+    a_vector_taken_back_in_use,
+    registered_vectors_dropped_in_flight,
+    vectors_that_share_pages,
+];

@@ -1,0 +1,240 @@
+//! Attacks on the guards of memory that the host sees.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cuda_safe::{DeviceBuffer, Launch, UnifiedBuffer, kernels};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i reads and writes element i of x, and reads element i of y, if i < n.
+    unsafe in r#"
+        extern "C" __global__ void increment(unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] += 1;
+        }
+        extern "C" __global__ void add(const unsigned* y, unsigned* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] += y[i];
+        }
+    "# {
+        safe fn increment(x: &mut [u32], n: u32) where n <= x.len();
+        safe fn add(y: &[u32], x: &mut [u32], n: u32) where n <= x.len(), n <= y.len();
+    }
+}
+
+const N: usize = 600;
+
+fn made(lab: &Lab, stream: &cuda_safe::Stream) -> Result<UnifiedBuffer<u32>, Failure> {
+    Ok(match lab.variant() {
+        "managed" => UnifiedBuffer::managed(stream, N)?,
+        "pinned" => UnifiedBuffer::pinned(stream, N)?,
+        _ => UnifiedBuffer::register(stream, vec![0; N])?,
+    })
+}
+
+/// Launches a graph that increments a buffer in one thread, while another thread increments it through guards and
+/// checks that all elements are equal.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - row: when the host reads, all writes are done
+/// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::host`, `Context::capture`
+/// - must: right
+/// - variants: managed, pinned, registered
+pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut graph = context.capture(Some(made(lab, &stream)?), |s, x| match x {
+        Some(x) => {
+            kernels.increment(s, Launch::cover(N, 64), &mut *x, N as u32)?;
+            kernels.increment(s, Launch::cover(N, 64), x, N as u32)
+        }
+        None => Ok(()),
+    })?;
+    let Some(mut x) = graph.state_mut().take() else { return Ok(()) };
+    let launched = AtomicUsize::new(0);
+    let (mut by_host, launched) = (0, &launched);
+    let refused = Mutex::new(Vec::new());
+    let ended = std::thread::scope(|scope| -> Result<_, Failure> {
+        let refused = &refused;
+        let launches = scope.spawn(move || {
+            let mut graph = graph;
+            for _ in 0..60 {
+                match graph.launch(&stream) {
+                    Ok(()) => drop(launched.fetch_add(1, Ordering::SeqCst)),
+                    Err(error) => {
+                        refused.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+                    }
+                }
+                std::thread::yield_now();
+            }
+        });
+        for round in 0..60 {
+            if round % 3 == 0 {
+                let seen = x.host()?;
+                let first = seen[0];
+                for _ in 0..20 {
+                    ensure!(seen.iter().all(|x| *x == first), "round {round}: torn");
+                }
+            } else {
+                let mut all = x.host_mut()?;
+                for element in all.iter_mut() {
+                    *element += 1;
+                }
+                by_host += 1;
+            }
+        }
+        Ok(launches.join())
+    });
+    ended?.map_err(|_| Failure::new("a launch panicked"))?;
+    for error in refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        lab.refused_because(Err::<(), _>(error), "host")?;
+    }
+    let wanted = by_host + 2 * launched.load(Ordering::SeqCst) as u32;
+    ensure_eq!(x.host()?[..], [wanted; N]);
+    Ok(())
+}
+
+/// Writes a buffer through a guard while streams and graphs that read it have work left to do.
+///
+/// - row: when the host reads, all writes are done
+/// - row: work that uses the same bytes
+/// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice`, `UnifiedBuffer::slice`, `UnifiedBuffer::slice_mut`,
+///   `UnifiedBuffer::home`
+/// - must: right
+/// - variants: managed, pinned, registered
+pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let home = context.stream()?;
+    let kernels = Kernels::load(&context)?;
+    let mut x = made(lab, &home)?;
+    ensure!(*x.home() == home, "another home");
+    let mut copies = Vec::new();
+    for round in 1..25u32 {
+        x.host_mut()?.fill(round);
+        let streams = [context.stream()?, context.stream()?];
+        let mut copy = DeviceBuffer::<u32>::zeroed(&streams[1], N)?;
+        copy.slice_mut(..9)?.copy_from(&streams[0], x.slice(..9)?)?;
+        copy.slice_mut(9..)?.copy_from(&streams[0], x.as_slice().slice(9..)?)?;
+        let launch = Launch::cover(N, 64);
+        kernels.add(&streams[1], launch, &x, &mut copy, N as u32)?;
+        if round % 2 == 0 {
+            kernels.increment(&streams[0], launch, x.slice_mut(N / 2..)?, N as u32 / 2)?;
+            kernels.increment(&home, launch, x.slice_mut(..N / 2)?, N as u32 / 2)?;
+        }
+        // Dropped now; the copies are at home on one of them.
+        drop(streams);
+        copies.push(copy);
+    }
+    for (round, copy) in (1..).zip(&copies) {
+        ensure_eq!(copy.to_vec(&home)?, [2 * round; N]);
+    }
+    Ok(())
+}
+
+/// Leaks a guard for reading, then reads and writes the buffer by all means there are.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - row: a registered vector comes back only
+/// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice_mut`,
+///   `UnifiedBuffer::into_vec`, `UnifiedBuffer::allocation`
+/// - must: error "host"
+/// - variants: managed, pinned, registered
+pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = made(lab, &stream)?;
+    x.host_mut()?.fill(4);
+    std::mem::forget(x.host()?);
+    let y = DeviceBuffer::from_slice(&stream, &[1u32; N])?;
+    let launch = Launch::cover(N, 64);
+    ensure_eq!(x.as_slice().to_vec(&stream)?, [4; N]);
+    ensure_eq!(x.host()?[..], [4; N]);
+    lab.refused(x.copy_from(&stream, &y))?;
+    lab.refused(x.as_slice_mut().fill(&stream, 5))?;
+    lab.refused(x.slice_mut(3..4)?.upload(&stream, &[5]))?;
+    lab.refused(kernels.increment(&stream, launch, &mut x, N as u32))?;
+    lab.refused_because(x.host_mut().map(drop), "guard")?;
+    let mut graph = context.capture(y, |s, y| {
+        kernels.add(s, launch, &x, &mut *y, N as u32)
+    })?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state().to_vec(&stream)?, [5; N]);
+    drop(graph);
+    let memory = x.allocation().clone();
+    ensure!(x.into_vec().is_err(), "a vector came back under a leaked guard");
+    drop(memory);
+    context.collect()?;
+    Ok(())
+}
+
+/// Sends guards to other threads, which look and drop them there while this thread enqueues what does not conflict.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - row: all types may go to other threads
+/// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`
+/// - must: right
+/// - variants: managed, pinned, registered
+pub(super) fn guards_on_other_threads(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let other = context.stream()?;
+    let mut x = made(lab, &stream)?;
+    for round in 0..15u32 {
+        let mut guard = x.host_mut()?;
+        let written = std::thread::scope(|scope| {
+            scope.spawn(move || guard.iter_mut().for_each(|x| *x += 1)).join()
+        });
+        written.map_err(|_| Failure::new("a thread panicked"))?;
+        let (one, two) = (x.host()?, x.host()?);
+        let copy = std::thread::scope(|scope| {
+            let reader = scope.spawn(move || one.iter().all(|x| *x == round + 1));
+            let copy = DeviceBuffer::<u32>::zeroed(&other, N).and_then(|mut copy| {
+                copy.copy_from(&other, &x)?;
+                Ok(copy)
+            });
+            (copy, reader.join())
+        });
+        ensure!(copy.1.unwrap_or(false), "round {round}");
+        ensure_eq!(two[..], [round + 1; N]);
+        drop(two);
+        x.as_slice_mut().copy_from(&stream, &copy.0?)?;
+    }
+    ensure_eq!(x.host()?[..], [15; N]);
+    Ok(())
+}
+
+/// Moves pages of managed memory to and fro while guards live and kernels run, and pages of memory that is not
+/// managed.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - targets: `UnifiedBuffer::prefetch_to_device`, `UnifiedBuffer::prefetch_to_host`, `UnifiedBuffer::host`
+/// - must: right
+/// - variants: managed, pinned, registered
+pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = made(lab, &stream)?;
+    if lab.variant() != "managed" {
+        lab.refused_because(x.prefetch_to_device(&stream), "managed")?;
+        return lab.refused_because(x.prefetch_to_host(&stream), "managed");
+    }
+    for round in 1..20u32 {
+        x.prefetch_to_device(&context.stream()?)?;
+        kernels.increment(&stream, Launch::cover(N, 64), &mut x, N as u32)?;
+        x.prefetch_to_host(&context.stream()?)?;
+        let seen = x.host()?;
+        // It changes no byte: refused or done, the guard sees the same.
+        for result in [x.prefetch_to_device(&stream), x.prefetch_to_host(&stream)] {
+            if result.is_err() {
+                lab.refused_because(result, "host")?;
+            }
+        }
+        ensure_eq!(seen[..], [round; N]);
+    }
+    let empty = UnifiedBuffer::<u32>::managed(&stream, 0)?;
+    empty.prefetch_to_device(&stream)?;
+    empty.prefetch_to_host(&stream)?;
+    Ok(())
+}
