@@ -1,5 +1,6 @@
 //! Attacks on what happens after errors, and at the end of threads.
 
+mod blocked;
 mod contexts;
 mod faults;
 
@@ -8,6 +9,9 @@ use std::cell::RefCell;
 use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use crate::harness::{Failure, Lab, TestResult, ensure_eq, list};
+use blocked::{
+    captures_race_with_waits, drops_beside_a_blocked_stream, work_beside_a_blocked_stream,
+};
 use contexts::{
     calls_beside_a_capture, children_beside_work, closed_beside_one_handle,
     contexts_closed_by_threads,
@@ -78,4 +82,7 @@ list![
     errors_of_many_drops,
     handles_after_a_trap,
     handles_of_a_context_that_is_gone,
+    captures_race_with_waits,
+    drops_beside_a_blocked_stream,
+    work_beside_a_blocked_stream,
 ];

@@ -1,6 +1,7 @@
 //! Attacks on device memory: its lifetime, its types, and what copies do with slices.
 
 mod lifetime;
+mod odd;
 mod shaped;
 mod views;
 
@@ -11,6 +12,7 @@ use lifetime::{
     all_memory_again_and_again, buffers_dropped_in_a_host_function, copy_threads_that_come_and_go,
     memory_kept_after_its_buffer, shared_buffers_dropped_by_threads,
 };
+use odd::{conversions_that_call_the_crate, fills_of_any_size, ranges_that_lie};
 use shaped::{
     columns_on_several_streams, numbers_that_wrap, random_boxes, rows_of_elements_of_odd_sizes,
 };
@@ -188,4 +190,7 @@ list![
     elements_of_no_size,
     parts_that_are_none,
     versions_of_parts_that_are_none,
+    conversions_that_call_the_crate,
+    fills_of_any_size,
+    ranges_that_lie,
 ];

@@ -1,5 +1,6 @@
 //! Attacks on the order between streams.
 
+mod arguments;
 mod events;
 pub(in crate::attacks) mod random;
 mod threads;
@@ -7,6 +8,7 @@ mod threads;
 use cuda_safe::{DeviceBuffer, Launch, kernels};
 
 use crate::harness::{Lab, TestResult, ensure, list};
+use arguments::{arguments_in_other_orders, copies_between_devices};
 use events::{
     events_of_ended_captures, events_that_change_after_a_wait, marks_of_streams_that_are_gone,
     streams_that_wait_in_a_ring, time_between_unlike_events, waits_for_another_device,
@@ -184,4 +186,6 @@ list![
     globals_of_many_threads,
     readers_and_writers_of_many_threads,
     streams_that_come_and_go,
+    arguments_in_other_orders,
+    copies_between_devices,
 ];

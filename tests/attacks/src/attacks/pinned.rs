@@ -14,7 +14,7 @@ use cuda_safe::{DeviceBuffer, PinnedBuffer};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 use futures::{
-    hundreds_of_tasks, polled_after_the_end, tasks_behind_an_error, tasks_that_change_threads,
+    awaited_in_contexts_that_are_closed, hundreds_of_tasks, polled_after_the_end, tasks_behind_an_error, tasks_that_change_threads,
     wakers_of_transfers_that_are_gone, wakers_that_call_the_crate,
 };
 use lifetime::{
@@ -102,4 +102,5 @@ list![
     pinned_memory_of_many_threads,
     transfers_between_contexts,
     transfers_in_a_capture,
+    awaited_in_contexts_that_are_closed,
 ];

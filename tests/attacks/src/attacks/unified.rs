@@ -7,6 +7,7 @@ use cuda_safe::{DeviceBuffer, UnifiedBuffer};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 use guards::{
+    a_panic_under_a_guard, every_use_under_a_leaked_guard,
     a_reading_guard_leaked, guards_on_other_threads, guards_race_with_launches,
     pages_moved_under_guards, written_while_others_read,
 };
@@ -89,4 +90,6 @@ list![
     a_vector_taken_back_in_use,
     registered_vectors_dropped_in_flight,
     vectors_that_share_pages,
+    a_panic_under_a_guard,
+    every_use_under_a_leaked_guard,
 ];

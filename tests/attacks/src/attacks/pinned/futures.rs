@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use cuda_safe::{Context, DeviceBuffer, Launch, PinnedBuffer, Stream, Transfer, kernels};
+use cuda_safe::{Context, DeviceBuffer, Driver, Launch, PinnedBuffer, Stream, Transfer, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, limited_to};
 
@@ -324,5 +324,27 @@ pub(super) fn tasks_behind_an_error(lab: &Lab) -> TestResult {
     let Err(error) = stream.synchronize() else { return Err(Failure::new("no error")) };
     ensure!(error.is_fatal(), "{error}");
     ensure!(started(&context, &stream, 1).is_err(), "a device that is lost");
+    Ok(())
+}
+
+/// Awaits transfers of contexts that are closed and opened again between them.
+///
+/// - row: wakers, which are code of the executor
+/// - row: a context is closed only when nothing of it is alive
+/// - targets: `Context::close`, `DeviceBuffer::download_pinned`, `Device::context`
+/// - must: right
+pub(super) fn awaited_in_contexts_that_are_closed(_: &Lab) -> TestResult {
+    for round in 0..8 {
+        let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
+        let stream = context.stream()?;
+        let mut first = started(&context, &stream, round)?;
+        let waker = Waker::from(unparks());
+        // Pending or not, one is given up and the other awaited.
+        let _ = Pin::new(&mut first).poll(&mut TaskContext::from_waker(&waker));
+        drop(first);
+        ensure_eq!(block_on(started(&context, &stream, round + 1)?)??[..], [round + 1; N]);
+        drop(stream);
+        ensure!(context.close().is_ok(), "round {round}: the context is kept by a task");
+    }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Attacks on the guards of memory that the host sees.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cuda_safe::{DeviceBuffer, Launch, UnifiedBuffer, kernels};
+use cuda_safe::{DeviceBuffer, Launch, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -236,5 +237,79 @@ pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
     let empty = UnifiedBuffer::<u32>::managed(&stream, 0)?;
     empty.prefetch_to_device(&stream)?;
     empty.prefetch_to_host(&stream)?;
+    Ok(())
+}
+
+/// Uses a buffer whose guard for writing was leaked, by every kind of copy, launch and recording.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice`, `UnifiedBuffer::as_slice_mut`,
+///   `DeviceSlice::download_pinned`, `DeviceSliceMut::upload_pinned`, `Stream::record_if`, `Context::capture`
+/// - must: error "host"
+/// - variants: managed, pinned, registered
+pub(super) fn every_use_under_a_leaked_guard(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = made(lab, &stream)?;
+    let mut y = DeviceBuffer::from_slice(&stream, &[1u32; N])?;
+    let guard = x.host_mut()?;
+    let address = guard.as_ptr().addr();
+    std::mem::forget(guard);
+    ensure!(address != 0, "a guard of nothing");
+    let (row, launch) = (PitchedLayout::compact((N, 1)), Launch::cover(N, 64));
+    let pinned = || PinnedBuffer::<u32>::zeroed(&context, N);
+    let mut host = vec![0u32; N];
+    lab.refused(x.as_slice().download(&stream, &mut host))?;
+    lab.refused(x.as_slice().download_3d(&stream, row, &mut host, row, (N, 1)))?;
+    lab.refused(x.as_slice().download_pinned(&stream, pinned()?))?;
+    lab.refused(x.as_slice_mut().upload_pinned(&stream, pinned()?))?;
+    lab.refused(x.as_slice_mut().upload(&stream, &host))?;
+    lab.refused(x.as_slice_mut().upload_3d(&stream, row, &host, row, (N, 1)))?;
+    lab.refused(x.as_slice_mut().copy_3d_from(&stream, row, &y, row, (N, 1)))?;
+    lab.refused(x.as_slice_mut().copy_from_peer(&stream, &y))?;
+    lab.refused(x.as_slice_mut().fill(&stream, 1))?;
+    lab.refused(y.copy_from(&stream, &x))?;
+    lab.refused(y.copy_3d_from(&stream, row, &x, row, (N, 1)))?;
+    lab.refused(y.as_slice_mut().copy_from_peer(&stream, &x))?;
+    lab.refused(kernels.add(&stream, launch, &x, &mut y, N as u32))?;
+    lab.refused(kernels.increment(&stream, launch, x.slice_mut(5..6)?, 1))?;
+    // Refused when it is recorded, or when it is launched.
+    let launched = context
+        .capture((), |s, ()| kernels.increment(s, launch, &mut x, N as u32))
+        .and_then(|mut graph| graph.launch(&stream));
+    lab.refused(launched)?;
+    let launched = context
+        .capture((), |s, ()| s.record_if(&x, |s| y.fill(s, 3)))
+        .and_then(|mut graph| graph.launch(&stream));
+    lab.refused(launched)?;
+    ensure_eq!(y.to_vec(&stream)?, [1; N]);
+    Ok(())
+}
+
+/// Unwinds through a guard for writing, and uses the buffer afterwards.
+///
+/// - row: while a guard lives nothing that conflicts
+/// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::host`
+/// - must: right
+/// - variants: managed, pinned, registered
+pub(super) fn a_panic_under_a_guard(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let mut x = made(lab, &stream)?;
+    for round in 1..10u32 {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let Ok(mut guard) = x.host_mut() else { return };
+            guard.fill(round);
+            resume_unwind(Box::new("on purpose"));
+        }));
+        ensure!(unwound.is_err(), "the guard was refused");
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let Ok(_guard) = x.host() else { return };
+            resume_unwind(Box::new("on purpose"));
+        }));
+        ensure!(unwound.is_err(), "the guard was refused");
+        kernels.increment(&context.stream()?, Launch::cover(N, 64), &mut x, N as u32)?;
+        ensure_eq!(x.host()?[..], [round + 1; N]);
+    }
     Ok(())
 }
