@@ -1,5 +1,6 @@
 //! Attacks on device memory: its lifetime, its types, and what copies do with slices.
 
+mod large;
 mod lifetime;
 mod odd;
 mod shaped;
@@ -8,6 +9,7 @@ mod views;
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use large::{boxes_larger_than_what_is_staged, writes_that_leave_no_version};
 use lifetime::{
     all_memory_again_and_again, buffers_dropped_in_a_host_function, copy_threads_that_come_and_go,
     memory_kept_after_its_buffer, shared_buffers_dropped_by_threads,
@@ -193,4 +195,6 @@ list![
     conversions_that_call_the_crate,
     fills_of_any_size,
     ranges_that_lie,
+    boxes_larger_than_what_is_staged,
+    writes_that_leave_no_version,
 ];

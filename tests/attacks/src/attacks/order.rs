@@ -15,7 +15,8 @@ use events::{
 };
 use random::random_programs;
 use threads::{
-    globals_of_many_threads, readers_and_writers_of_many_threads, streams_that_come_and_go,
+    events_of_many_threads, globals_of_many_threads, readers_and_writers_of_many_threads,
+    streams_that_come_and_go,
 };
 
 kernels! {
@@ -188,4 +189,5 @@ list![
     streams_that_come_and_go,
     arguments_in_other_orders,
     copies_between_devices,
+    events_of_many_threads,
 ];

@@ -14,8 +14,9 @@ use cuda_safe::{DeviceBuffer, PinnedBuffer};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 use futures::{
-    awaited_in_contexts_that_are_closed, hundreds_of_tasks, polled_after_the_end, tasks_behind_an_error, tasks_that_change_threads,
-    wakers_of_transfers_that_are_gone, wakers_that_call_the_crate,
+    awaited_in_contexts_that_are_closed, hundreds_of_tasks, polled_after_the_end,
+    tasks_behind_an_error, tasks_that_change_threads, wakers_of_transfers_that_are_gone,
+    wakers_that_call_the_crate,
 };
 use lifetime::{
     everything_else_dropped_under_a_transfer, lengths_that_differ, pinned_memory_of_many_threads,

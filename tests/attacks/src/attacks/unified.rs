@@ -7,9 +7,9 @@ use cuda_safe::{DeviceBuffer, UnifiedBuffer};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 use guards::{
-    a_panic_under_a_guard, every_use_under_a_leaked_guard,
-    a_reading_guard_leaked, guards_on_other_threads, guards_race_with_launches,
-    pages_moved_under_guards, written_while_others_read,
+    a_panic_under_a_guard, a_reading_guard_leaked, every_use_under_a_leaked_guard,
+    guards_on_other_threads, guards_race_with_launches, pages_moved_under_guards,
+    written_while_others_read,
 };
 use registered::{
     a_vector_taken_back_in_use, registered_vectors_dropped_in_flight, vectors_that_share_pages,

@@ -74,9 +74,8 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
         let event = Event::new(&context)?;
         event.record(&stream)?;
         event.synchronize()?;
-        let mut graph = context.capture(z, |s, z| {
-            kernels.increment(s, Launch::cover(N, 64), z, N as u32)
-        })?;
+        let mut graph =
+            context.capture(z, |s, z| kernels.increment(s, Launch::cover(N, 64), z, N as u32))?;
         graph.launch(&stream)?;
         ensure_eq!(graph.state().to_vec(&stream)?, [10; N]);
         stream.mark()?.synchronize()?;
@@ -185,8 +184,7 @@ pub(super) fn captures_race_with_waits(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (context, ended) = (&context, &AtomicBool::new(false));
     let results = std::thread::scope(|scope| {
-        let captures =
-            [1000u32, 2000].map(|number| scope.spawn(move || captures(context, number)));
+        let captures = [1000u32, 2000].map(|number| scope.spawn(move || captures(context, number)));
         let waits = scope.spawn(move || -> TestResult {
             while !ended.load(Ordering::SeqCst) {
                 drop(PinnedBuffer::<u32>::zeroed(context, 100)?);

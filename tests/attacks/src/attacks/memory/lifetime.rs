@@ -28,7 +28,10 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
         let new = new.as_raw()..new.as_raw() + 4000;
         for kept in &kept {
             let old = kept.address()..kept.address() + kept.bytes() as u64;
-            ensure!(new.end <= old.start || old.end <= new.start, "{old:?} is given out as {new:?}");
+            ensure!(
+                new.end <= old.start || old.end <= new.start,
+                "{old:?} is given out as {new:?}"
+            );
         }
     }
     for kept in &kept {
@@ -72,24 +75,26 @@ pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::try_clone`, `Context::trim_pool`, `Context::set_pool_threshold`
 /// - must: right
-/// - variables: CUDA_EMU_MEMORY=64M
+/// - variables: CUDA_EMU_MEMORY=32M
 /// - variants: kept, trimmed
 pub(super) fn all_memory_again_and_again(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
-    let n = 1 << 20;
+    let n = 1 << 19;
     let (_, total) = context.memory_info()?;
-    ensure!(total >= 32 << 20, "the device has {total} bytes");
+    ensure!(total >= 16 << 20, "the device has {total} bytes");
     let mut most = 0;
     if lab.variant() == "trimmed" {
         context.set_pool_threshold(0)?;
     }
-    for round in 0..6u32 {
+    for round in 0..4u32 {
         let mut all = Vec::new();
         let error = loop {
-            match DeviceBuffer::<u32>::zeroed(if all.len() % 2 == 0 { &stream } else { &other }, n) {
+            match DeviceBuffer::<u32>::zeroed(if all.len() % 2 == 0 { &stream } else { &other }, n)
+            {
                 Ok(mut x) => {
-                    x.slice_mut(..10)?.fill(if all.len() % 3 == 0 { &stream } else { &other }, round)?;
+                    x.slice_mut(..10)?
+                        .fill(if all.len() % 3 == 0 { &stream } else { &other }, round)?;
                     all.push(x);
                 }
                 Err(error) => break error,

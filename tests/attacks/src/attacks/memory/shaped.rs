@@ -229,7 +229,13 @@ pub(super) fn columns_on_several_streams(lab: &Lab) -> TestResult {
         let stream = &streams[round as usize % 3];
         let (mut left, mut right) = x.split_at_mut(256)?;
         match round % 4 {
-            0 => left.upload_3d(stream, column, &[round; 32], PitchedLayout::compact((2, 16)), (2, 16)),
+            0 => left.upload_3d(
+                stream,
+                column,
+                &[round; 32],
+                PitchedLayout::compact((2, 16)),
+                (2, 16),
+            ),
             1 => right.copy_3d_from(stream, column, &left, column, (2, 16)),
             2 => left.copy_3d_from(stream, column, &right, column, (2, 16)),
             _ => right.fill(stream, round),

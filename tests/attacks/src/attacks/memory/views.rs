@@ -126,7 +126,7 @@ pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
             for len in [0, 5, usize::MAX] {
                 let mut x = UnifiedBuffer::register(&stream, vec![(); len])?;
                 ensure_eq!(x.host()?.len(), len);
-                    ensure_eq!(x.host_mut()?.len(), len);
+                ensure_eq!(x.host_mut()?.len(), len);
                 let Ok(vector) = x.into_vec() else {
                     return Err(Failure::new("an empty vector does not come back"));
                 };
@@ -174,15 +174,13 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
     let mut kept = Vec::new();
     for round in 1..6 {
         match lab.variant() {
-            "pinned" => {
-                match PinnedBuffer::<Wide>::zeroed(&context, round) {
-                    Ok(pinned) => {
-                        aligned(&pinned, "pinned memory")?;
-                        kept.push(pinned);
-                    }
-                    refused => lab.refused_because(refused, "align")?,
+            "pinned" => match PinnedBuffer::<Wide>::zeroed(&context, round) {
+                Ok(pinned) => {
+                    aligned(&pinned, "pinned memory")?;
+                    kept.push(pinned);
                 }
-            }
+                refused => lab.refused_because(refused, "align")?,
+            },
             "reused" => {
                 let mut bytes = PinnedBuffer::<u8>::zeroed(&context, round * 16384)?;
                 bytes.fill(0xff);
@@ -192,18 +190,14 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                     refused => lab.refused_because(refused, "align")?,
                 }
             }
-            "managed" => {
-                match UnifiedBuffer::<Wide>::managed(&stream, round) {
-                    Ok(mut x) => aligned(&x.host_mut()?, "managed memory")?,
-                    refused => lab.refused_because(refused, "align")?,
-                }
-            }
-            "unified" => {
-                match UnifiedBuffer::<Wide>::pinned(&stream, round) {
-                    Ok(x) => aligned(&x.host()?, "pinned memory")?,
-                    refused => lab.refused_because(refused, "align")?,
-                }
-            }
+            "managed" => match UnifiedBuffer::<Wide>::managed(&stream, round) {
+                Ok(mut x) => aligned(&x.host_mut()?, "managed memory")?,
+                refused => lab.refused_because(refused, "align")?,
+            },
+            "unified" => match UnifiedBuffer::<Wide>::pinned(&stream, round) {
+                Ok(x) => aligned(&x.host()?, "pinned memory")?,
+                refused => lab.refused_because(refused, "align")?,
+            },
             "registered" => {
                 let x = UnifiedBuffer::register(&stream, vec![Wide::zeroed(); round])?;
                 aligned(&x.host()?, "a registered vector")?;

@@ -61,9 +61,8 @@ pub(super) fn arguments_in_other_orders(lab: &Lab) -> TestResult {
         let launches = scope.spawn(move || -> TestResult {
             let stream = context.stream()?;
             let x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
-            let mut graph = context.capture(x, |s, x| {
-                kernels.sum(s, launch, c, a, b, &mut *x, N as u32)
-            })?;
+            let mut graph =
+                context.capture(x, |s, x| kernels.sum(s, launch, c, a, b, &mut *x, N as u32))?;
             while !ended.load(Ordering::SeqCst) {
                 graph.launch(&stream)?;
                 stream.synchronize()?;

@@ -38,8 +38,7 @@ pub(super) fn events_that_change_after_a_wait(lab: &Lab) -> TestResult {
     let (a, b, idle) = (context.stream()?, context.stream()?, context.stream()?);
     let notes = Notes::default();
     for round in 0..20 {
-        let event =
-            if round % 2 == 0 { Event::new(&context)? } else { Event::timing(&context)? };
+        let event = if round % 2 == 0 { Event::new(&context)? } else { Event::timing(&context)? };
         if lab.variant() == "never" {
             ensure!(event.is_done()?, "an event that was never recorded is not done");
             event.synchronize()?;
@@ -86,9 +85,8 @@ pub(super) fn marks_of_streams_that_are_gone(lab: &Lab) -> TestResult {
         b.wait_mark(&mark)?;
         notes.note(mark.stream(), 4)?;
         let last = mark.stream().mark()?;
-        let waited = std::thread::scope(|scope| {
-            scope.spawn(move || mark.clone().synchronize()).join()
-        });
+        let waited =
+            std::thread::scope(|scope| scope.spawn(move || mark.clone().synchronize()).join());
         waited.map_err(|_| Failure::new("a thread panicked"))??;
         notes.note(&b, 1)?;
         b.synchronize()?;

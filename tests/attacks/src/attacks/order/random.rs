@@ -181,7 +181,9 @@ pub(super) fn random_programs(lab: &Lab) -> TestResult {
     let streams =
         [context.stream()?, context.stream()?, context.stream()?, context.stream()?].to_vec();
     let buffers = (0..5)
-        .map(|i| Ok((DeviceBuffer::from_slice(&streams[i % 4], &[i as u32; N])?, vec![i as u32; N])))
+        .map(|i| {
+            Ok((DeviceBuffer::from_slice(&streams[i % 4], &[i as u32; N])?, vec![i as u32; N]))
+        })
         .collect::<Result<_>>()?;
     let unified = (UnifiedBuffer::pinned(&streams[0], N)?, vec![0; N]);
     let mut machine = Machine { streams, buffers, unified, transfers: Vec::new() };

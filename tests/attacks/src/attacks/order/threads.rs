@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use cuda_safe::{DeviceBuffer, Launch, Module, kernels};
+use cuda_safe::{DeviceBuffer, Event, Launch, Module, kernels};
 
 use super::random::Random;
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
@@ -131,5 +131,49 @@ pub(super) fn globals_of_many_threads(lab: &Lab) -> TestResult {
     for result in ended {
         result.map_err(|_| Failure::new("a thread panicked"))??;
     }
+    Ok(())
+}
+
+/// Records, asks, awaits and drops the same events and streams in several threads at once.
+///
+/// - row: all types may go to other threads
+/// - row: a thread may end at any time
+/// - targets: `Event::timing`, `Event::record`, `Event::synchronize`, `Event::elapsed_ms`, `Stream::wait_event`,
+///   `Stream::mark`
+/// - must: right
+pub(super) fn events_of_many_threads(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let (begin, end) = (Event::timing(&context)?, Event::timing(&context)?);
+    let shared = context.stream()?;
+    begin.record(&shared)?;
+    let (begin, end, shared, context) = (&begin, &end, &shared, &context);
+    let ended = std::thread::scope(|scope| {
+        let threads = [0usize, 1, 2, 3].map(|number| {
+            scope.spawn(move || -> TestResult {
+                let own = context.stream()?;
+                for round in 0..25 {
+                    let stream = if (round + number) % 2 == 0 { shared } else { &own };
+                    stream.host_function(|| ())?;
+                    end.record(stream)?;
+                    own.wait_event(end)?;
+                    own.wait_stream(shared)?;
+                    match round % 4 {
+                        0 => end.synchronize()?,
+                        1 => own.synchronize()?,
+                        2 => ensure!(begin.elapsed_ms(end)?.is_finite(), "no time"),
+                        _ => stream.mark()?.synchronize()?,
+                    }
+                    ensure!(begin.is_done()?, "an event that was waited for");
+                }
+                Ok(())
+            })
+        });
+        threads.map(|thread| thread.join())
+    });
+    for result in ended {
+        result.map_err(|_| Failure::new("a thread panicked"))??;
+    }
+    end.synchronize()?;
+    ensure!(end.is_done()? && begin.elapsed_ms(end)? >= 0.0, "the end is not done");
     Ok(())
 }

@@ -43,7 +43,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> Result<F::Output, Failure> {
     let begin = Instant::now();
     let mut woken = 0;
     loop {
-        if let Poll::Ready(value) = Pin::new(&mut future).poll(&mut TaskContext::from_waker(&waker)) {
+        if let Poll::Ready(value) = Pin::new(&mut future).poll(&mut TaskContext::from_waker(&waker))
+        {
             return Ok(value);
         }
         while counter.1.load(Ordering::SeqCst) == woken {
@@ -116,8 +117,7 @@ pub(super) fn tasks_that_change_threads(lab: &Lab) -> TestResult {
             let waker = Waker::from(first.clone());
             scope
                 .spawn(move || {
-                    let polled =
-                        Pin::new(&mut transfer).poll(&mut TaskContext::from_waker(&waker));
+                    let polled = Pin::new(&mut transfer).poll(&mut TaskContext::from_waker(&waker));
                     (transfer, polled)
                 })
                 .join()

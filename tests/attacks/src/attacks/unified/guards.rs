@@ -158,9 +158,7 @@ pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
     lab.refused(x.slice_mut(3..4)?.upload(&stream, &[5]))?;
     lab.refused(kernels.increment(&stream, launch, &mut x, N as u32))?;
     lab.refused_because(x.host_mut().map(drop), "guard")?;
-    let mut graph = context.capture(y, |s, y| {
-        kernels.add(s, launch, &x, &mut *y, N as u32)
-    })?;
+    let mut graph = context.capture(y, |s, y| kernels.add(s, launch, &x, &mut *y, N as u32))?;
     graph.launch(&stream)?;
     ensure_eq!(graph.state().to_vec(&stream)?, [5; N]);
     drop(graph);

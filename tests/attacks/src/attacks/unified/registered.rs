@@ -107,7 +107,8 @@ pub(super) fn vectors_that_share_pages(lab: &Lab) -> TestResult {
                     let vector = vec![0u32; 1 + i as usize % 5];
                     let mut x = UnifiedBuffer::register(&stream, vector)?;
                     x.host_mut()?[0] = i;
-                    let source = DeviceBuffer::from_slice(&other, &vec![number * 100 + i; x.len()])?;
+                    let source =
+                        DeviceBuffer::from_slice(&other, &vec![number * 100 + i; x.len()])?;
                     x.copy_from(&other, &source)?;
                     all.push((x, i));
                     if i % 3 == 2 {
