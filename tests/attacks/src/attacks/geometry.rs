@@ -1,5 +1,8 @@
 //! Attacks on the kernels of `geom-kernels`, which are called through safe functions.
 
+pub(crate) mod grids;
+pub(crate) mod meshes;
+
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Geometry;
 use geom_kernels::mesh::{Mesh, MeshOptions};

@@ -24,6 +24,8 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("contexts", contexts::threads::ATTACKS),
     ("errors", errors::ATTACKS),
     ("geometry", geometry::ATTACKS),
+    ("geometry", geometry::grids::ATTACKS),
+    ("geometry", geometry::meshes::ATTACKS),
     ("graphs", graphs::ATTACKS),
     ("graphs", graphs::bodies::ATTACKS),
     ("graphs", graphs::changes::ATTACKS),
@@ -40,6 +42,9 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("order", order::ATTACKS),
     ("pinned", pinned::ATTACKS),
     ("tape", tape::ATTACKS),
+    ("tape", tape::graphs::ATTACKS),
+    ("tape", tape::passes::ATTACKS),
+    ("tape", tape::values::ATTACKS),
     #[cfg(unix)]
     ("trust", trust::ATTACKS),
     ("unified", unified::ATTACKS),

@@ -1,5 +1,10 @@
 //! Attacks on the gradient tape.
 
+pub(crate) mod graphs;
+mod kit;
+pub(crate) mod passes;
+pub(crate) mod values;
+
 use std::sync::mpsc;
 use std::time::Duration;
 

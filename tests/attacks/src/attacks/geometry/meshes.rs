@@ -1,0 +1,502 @@
+//! Attacks on meshes, hierarchies of boxes, and rays.
+
+use std::mem;
+
+use cuda_safe::{DeviceBuffer, Result, Stream};
+use geom_kernels::bvh::{Builder, Bvh, Queries};
+use geom_kernels::mesh::{
+    ClosestPoint, FacePoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, RayHit, Sign,
+    TriangleMesh, shapes,
+};
+use geom_kernels::{Aabb, Geometry, Ray};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+
+const NAN: f32 = f32::NAN;
+const INF: f32 = f32::INFINITY;
+
+/// Builds a hierarchy of boxes that are empty, inverted, infinite, no numbers, and there a thousand times, and
+/// refits it to others.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
+///   `Bvh::with_capacity`
+/// - must: error ""
+/// - variants: fast, quality
+fn boxes_that_are_none(lab: &Lab) -> TestResult {
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    let builder = if lab.variant() == "fast" { Builder::Fast } else { Builder::Quality };
+    let unit = Aabb { lower: [0.0f32; 3], upper: [1.0; 3] };
+    let mut boxes = vec![unit; 1000];
+    let odd = [
+        Aabb::<f32>::EMPTY,
+        Aabb { lower: [1.0; 3], upper: [0.0; 3] },
+        Aabb { lower: [NAN, 0.0, 0.0], upper: [1.0; 3] },
+        Aabb { lower: [-INF; 3], upper: [INF; 3] },
+        Aabb { lower: [0.0; 3], upper: [0.0, INF, 0.0] },
+        Aabb { lower: [-f32::MAX; 3], upper: [f32::MAX; 3] },
+        Aabb { lower: [0.5; 3], upper: [0.5; 3] },
+    ];
+    boxes.extend(odd);
+    let device = DeviceBuffer::from_slice(&stream, &boxes)?;
+    let mut bvh = Bvh::build(&stream, &geometry, &device, builder)?;
+    let report = bvh.report(&stream)?;
+    ensure_eq!(report.items + report.skipped, boxes.len());
+    let asked = [unit, Aabb::EMPTY, odd[2], odd[3], Aabb { lower: [5.0; 3], upper: [6.0; 3] }];
+    let asked = DeviceBuffer::from_slice(&stream, &asked)?;
+    let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 5)?;
+    bvh.count_overlaps(&stream, &asked, &mut counts)?;
+    let seen = counts.to_vec(&stream)?;
+    ensure!(seen[0] >= 1002 && seen[3] >= seen[0], "{seen:?}");
+    ensure_eq!((seen[1], seen[2]), (0, 0));
+    let lists = bvh.overlap_lists(&stream, &asked)?;
+    let found = lists.indices.to_vec(&stream)?;
+    ensure_eq!(found.len(), seen.iter().sum::<u32>() as usize);
+    ensure!(found[..1000].iter().copied().eq(0..1000));
+    for skipped in [1000u32, 1001, 1002] {
+        ensure!(!found.contains(&skipped), "box {skipped} was found");
+    }
+    lab.refused(bvh.refit(&stream, device.slice(1..)?))?;
+    let nothing = DeviceBuffer::from_slice(&stream, &vec![odd[2]; boxes.len()])?;
+    bvh.refit(&stream, &nothing)?;
+    bvh.count_overlaps(&stream, &asked, &mut counts)?;
+    ensure_eq!(counts.to_vec(&stream)?, [0; 5]);
+    bvh.rebuild(&stream, &nothing)?;
+    ensure_eq!(bvh.report(&stream)?.items, 0);
+    bvh.rebuild(&stream, device.slice(..1)?)?;
+    bvh.count_overlaps(&stream, &asked, &mut counts)?;
+    ensure_eq!(counts.to_vec(&stream)?, [1, 0, 0, 1, 0]);
+    let mut small = Bvh::with_capacity(&stream, &geometry, 3, builder)?;
+    lab.refused(small.rebuild(&stream, device.slice(..4)?))?;
+    small.count_overlaps(&stream, &asked, &mut counts)?;
+    ensure_eq!(counts.to_vec(&stream)?, [0; 5]);
+    lab.refused(Bvh::with_capacity(&stream, &geometry, usize::MAX, builder))?;
+    lab.refused(small.count_overlaps(&stream, &asked, counts.slice_mut(..4)?))?;
+    let centers = DeviceBuffer::from_slice(&stream, &[[NAN; 3], [INF; 3], [0.0; 3]])?;
+    bvh.count_overlaps(&stream, Queries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
+    ensure_eq!(counts.to_vec(&stream)?[..3], [0, 0, 1]);
+    let negative = Queries::spheres(&centers, -1.0);
+    lab.refused(bvh.count_overlaps(&stream, negative, counts.slice_mut(..3)?))?;
+    Ok(())
+}
+
+/// Asks for lists in memory that is too short, with other values right behind it.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `Bvh::overlap_lists_into`, `Mesh::overlap_lists_into`, `Mesh::all_hits_into`, `Mesh::all_hits`
+/// - must: error ""
+/// - variants: bvh, overlaps, hits
+fn lists_without_room(lab: &Lab) -> TestResult {
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    let unit = Aabb { lower: [-1.0f32; 3], upper: [1.0; 3] };
+    let boxes = DeviceBuffer::from_slice(&stream, &[unit; 100])?;
+    let bvh = Bvh::build(&stream, &geometry, &boxes, Builder::default())?;
+    let soup = TriangleMesh {
+        points: vec![[-9.0, -9.0, 0.0], [9.0, -9.0, 0.0], [0.0, 9.0, 0.0]],
+        faces: vec![[0, 1, 2]; 100],
+    };
+    let mesh = Mesh::upload(&stream, &geometry, &soup, MeshOptions::default())?;
+    let rays = [Ray::new([0.1, 0.1, -5.0], [0.0, 0.0, 1.0]); 3];
+    let rays = DeviceBuffer::from_slice(&stream, &rays)?;
+    let asked = DeviceBuffer::from_slice(&stream, &[unit; 3])?;
+    let mut offsets = DeviceBuffer::<u64>::zeroed(&stream, 4)?;
+    let guard = RayHit { t: 7.0, face: 7, u: 7.0, v: 7.0, front: 7 };
+    for room in [0usize, 1, 99, 150, 299, 300, 310] {
+        let (list, behind) = match lab.variant() {
+            "hits" => {
+                let mut hits = DeviceBuffer::from_slice(&stream, &[guard; 320])?;
+                mesh.all_hits_into(&stream, &rays, &mut offsets, hits.slice_mut(..room)?)?;
+                let faces = hits.to_vec(&stream)?.iter().map(|hit| hit.face).collect::<Vec<_>>();
+                let ts = hits.to_vec(&stream)?.iter().all(|hit| hit.t == 7.0 || hit.t == 5.0);
+                ensure!(ts);
+                (faces[..room].to_vec(), faces[room..].to_vec())
+            }
+            variant => {
+                let mut items = DeviceBuffer::from_slice(&stream, &[7u32; 320])?;
+                let mut part = items.slice_mut(..room)?;
+                if variant == "bvh" {
+                    bvh.overlap_lists_into(&stream, &asked, &mut offsets, &mut part)?;
+                } else {
+                    let what = Overlap::default();
+                    mesh.overlap_lists_into(&stream, &asked, what, &mut offsets, &mut part)?;
+                }
+                let items = items.to_vec(&stream)?;
+                (items[..room].to_vec(), items[room..].to_vec())
+            }
+        };
+        ensure_eq!(offsets.to_vec(&stream)?, [0, 100, 200, 300]);
+        ensure!(behind.iter().all(|item| *item == 7), "written behind {room} places");
+        for (place, item) in list.iter().enumerate().take(300) {
+            ensure!(lab.variant() == "hits" || *item == (place % 100) as u32, "{place}: {item}");
+            ensure!(*item < 100, "{place}: {item}");
+        }
+    }
+    let mut short = offsets.slice_mut(..3)?;
+    let mut items = DeviceBuffer::<u32>::zeroed(&stream, 300)?;
+    lab.refused(bvh.overlap_lists_into(&stream, &asked, &mut short, &mut items))?;
+    let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, 300)?;
+    lab.refused(mesh.all_hits_into(&stream, &rays, &mut short, &mut hits))?;
+    ensure_eq!(mesh.all_hits(&stream, &rays)?.hits.len(), 300);
+    Ok(())
+}
+
+/// Everything that can be asked of a mesh, with answers in buffers whose last element is a guard.
+fn ask_all(stream: &Stream, mesh: &Mesh<'_>, points: usize) -> Result<Vec<ClosestPoint>> {
+    let at = [[0.1f32; 3], [NAN; 3], [INF; 3], [1e30; 3], [0.0; 3], [-1e-40; 3]];
+    let at = DeviceBuffer::from_slice(stream, &at)?;
+    let queries = PointQueries::at(&at);
+    let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(stream, 6)?;
+    mesh.closest_points(stream, &queries, &mut closest)?;
+    let mut numbers = DeviceBuffer::<f32>::zeroed(stream, 6)?;
+    mesh.signed_distances(stream, &queries, Sign::Parity, &mut numbers)?;
+    let mut sides = DeviceBuffer::<i32>::zeroed(stream, 6)?;
+    mesh.sides(stream, &queries, &mut sides)?;
+    if mesh.options() == MeshOptions::default().winding().topology().unchecked() {
+        mesh.winding_numbers(stream, &queries, 2.0, &mut numbers)?;
+        mesh.signed_distances(stream, &queries, Sign::Normal, &mut numbers)?;
+        mesh.signed_distances(stream, &queries, Sign::Winding, &mut numbers)?;
+    }
+    let faces = [0, 1, 2, 3, 1 << 31, NO_FACE - 1, NO_FACE];
+    let faces: Vec<_> = faces.iter().map(|face| FacePoint { face: *face, u: NAN, v: 1e30 }).collect();
+    let faces = DeviceBuffer::from_slice(stream, &faces)?;
+    let mut vectors = DeviceBuffer::<[f32; 3]>::zeroed(stream, 7)?;
+    mesh.positions_at(stream, &faces, &mut vectors)?;
+    mesh.normals_at(stream, &faces, &mut vectors)?;
+    let attributes = DeviceBuffer::<[f32; 5]>::zeroed(stream, points)?;
+    let mut out = DeviceBuffer::<[f32; 5]>::zeroed(stream, 7)?;
+    mesh.attributes_at(stream, &faces, &attributes, &mut out)?;
+    mesh.report(stream)?;
+    closest.to_vec(stream)
+}
+
+/// Lets faces name points that are not there, without the check, or after it, and asks a mesh for everything.
+///
+/// - row: an index that a kernel reads from memory
+/// - targets: `Mesh::build`, `Mesh::faces_mut`, `Mesh::points_mut`, `Mesh::refit`, `Mesh::rebuild`,
+///   `Mesh::positions_at`, `Mesh::attributes_at`, `Mesh::normals_at`, `Mesh::report`, `Mesh::neighbors`,
+///   `Mesh::vertex_normals`
+/// - must: right
+/// - variants: built, refitted, rebuilt, not_built
+fn faces_that_name_no_points(lab: &Lab) -> TestResult {
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    let good = shapes::cube(2.0)?;
+    let mut bad = good.faces.clone();
+    for (i, index) in [8, u32::MAX, 1 << 31, u32::MAX - 1, 9].into_iter().enumerate() {
+        bad[i][i % 3] = index;
+    }
+    let options = MeshOptions::default().winding().topology().unchecked();
+    let points = DeviceBuffer::from_slice(&stream, &good.points)?;
+    let first = if lab.variant() == "built" { &bad } else { &good.faces };
+    let faces = DeviceBuffer::from_slice(&stream, first)?;
+    let mut mesh = Mesh::build(&stream, &geometry, points, faces, options)?;
+    if lab.variant() != "built" {
+        let Some(mut faces) = mesh.faces_mut() else { return Err(Failure::new("not owned")) };
+        faces.upload(&stream, &bad)?;
+        match lab.variant() {
+            "refitted" => mesh.refit(&stream)?,
+            "rebuilt" => mesh.rebuild(&stream)?,
+            _ => {}
+        }
+    }
+    let closest = ask_all(&stream, &mesh, 8)?;
+    for point in &closest {
+        ensure!(point.face == NO_FACE || point.face < 12, "{point:?}");
+        ensure!(point.face == NO_FACE || lab.variant() != "built" || point.face >= 5, "{point:?}");
+    }
+    ensure_eq!(closest[1].face, NO_FACE);
+    if let (Some(neighbors), Some(normals)) = (mesh.neighbors(), mesh.vertex_normals()) {
+        let neighbors = neighbors.to_vec(&stream)?;
+        ensure!(neighbors.iter().all(|face| *face == NO_FACE || *face < 12), "{neighbors:?}");
+        ensure_eq!(normals.len(), 8);
+    }
+    // Back to what it was: right again.
+    let Some(mut faces) = mesh.faces_mut() else { return Err(Failure::new("not owned")) };
+    faces.upload(&stream, &good.faces)?;
+    let Some(mut moved) = mesh.points_mut() else { return Err(Failure::new("not owned")) };
+    moved.fill(&stream, [NAN; 3])?;
+    mesh.rebuild(&stream)?;
+    ensure!(ask_all(&stream, &mesh, 8)?.iter().all(|point| point.face == NO_FACE));
+    let Some(mut moved) = mesh.points_mut() else { return Err(Failure::new("not owned")) };
+    moved.upload(&stream, &good.points)?;
+    mesh.rebuild(&stream)?;
+    ensure_eq!(ask_all(&stream, &mesh, 8)?[4].distance_squared, 1.0);
+    Ok(())
+}
+
+/// Sends rays without a direction, with limits out of order, of huge and tiny numbers, and along edges.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `Mesh::nearest_hits`, `Mesh::any_hits`, `Mesh::count_hits`, `Ray::new`, `Ray::between`, `Ray::segment`
+/// - must: right
+fn rays_of_every_kind(lab: &Lab) -> TestResult {
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    let mesh = Mesh::upload(&stream, &geometry, &shapes::cube(2.0)?, MeshOptions::default())?;
+    let nothing = [
+        Ray::new([0.0; 3], [0.0; 3]),
+        Ray::new([0.0; 3], [NAN, 0.0, 1.0]),
+        Ray::new([0.0; 3], [INF, 0.0, 0.0]),
+        Ray::new([INF, 0.0, 0.0], [1.0, 0.0, 0.0]),
+        Ray::new([f32::MAX; 3], [-1.0; 3]),
+        Ray::new([0.0; 3], [0.0, 0.0, 1.0]).between(5.0, 1.0),
+        Ray::new([0.0; 3], [0.0, 0.0, 1.0]).between(NAN, 9.0),
+        Ray::new([0.0; 3], [0.0, 0.0, 1.0]).between(0.0, NAN),
+        Ray::new([0.0; 3], [0.0, 0.0, 1.0]).between(2.0, INF),
+        Ray::segment([0.5; 3], [0.5; 3]),
+    ];
+    let mut rays = nothing.to_vec();
+    rays.push(Ray::new([0.0; 3], [0.0, 0.0, 1.0]).between(-5.0, INF));
+    // Through edges, vertices and diagonals of faces: each goes in once and comes out once.
+    for z in [-1.0f32, 0.0, 1.0] {
+        for x in [-1.0f32, 0.0, 1.0] {
+            let aside = [x * 3.0, 0.25, z * 3.0];
+            rays.push(Ray::new(aside, [-x * 3.0, 0.0, -z * 3.0]));
+        }
+    }
+    let inside = nothing.len();
+    let device = DeviceBuffer::from_slice(&stream, &rays)?;
+    let n = rays.len();
+    let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, n)?;
+    let mut counts = DeviceBuffer::<u32>::zeroed(&stream, n)?;
+    mesh.nearest_hits(&stream, &device, &mut hits)?;
+    mesh.count_hits(&stream, &device, &mut counts)?;
+    let (hits, counts) = (hits.to_vec(&stream)?, counts.to_vec(&stream)?);
+    for (i, (hit, count)) in hits.iter().zip(&counts).enumerate() {
+        let middle = rays[i].direction == [0.0; 3];
+        match i {
+            _ if i < inside || middle => ensure!(hit.face == NO_FACE && *count == 0, "{i}: {hit:?}"),
+            _ if i == inside => ensure!(hit.t == 1.0 && *count == 1, "{hit:?}"),
+            _ => ensure!(hit.face < 12 && *count == 2, "{i}: {hit:?}, {count}"),
+        }
+    }
+    Ok(())
+}
+
+/// Gives meshes other numbers of points, answers of other lengths, and factors that are no numbers.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `Mesh::refit_to`, `Mesh::closest_points`, `Mesh::winding_numbers`, `Mesh::signed_closest_points`,
+///   `Mesh::attributes_at`, `Mesh::count_overlaps`, `PointQueries::within_each`, `Mesh::upload`
+/// - must: error ""
+fn answers_of_other_lengths(lab: &Lab) -> TestResult {
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    let cube = shapes::cube(2.0)?;
+    let mut mesh = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default().winding())?;
+    for n in [0usize, 7, 9] {
+        let points = DeviceBuffer::<[f32; 3]>::zeroed(&stream, n)?;
+        lab.refused(mesh.refit_to(&stream, points))?;
+    }
+    let at = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3]; 4])?;
+    let queries = PointQueries::at(&at);
+    let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 5)?;
+    lab.refused(mesh.closest_points(&stream, &queries, &mut closest))?;
+    let mut numbers = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
+    lab.refused(mesh.signed_closest_points(
+        &stream,
+        &queries,
+        Sign::Parity,
+        &mut numbers,
+        &mut closest,
+    ))?;
+    for beta in [NAN, -1.0, 0.0, 0.999, f32::NEG_INFINITY] {
+        lab.refused(mesh.winding_numbers(&stream, &queries, beta, &mut numbers))?;
+    }
+    mesh.winding_numbers(&stream, &queries, INF, &mut numbers)?;
+    ensure!(numbers.to_vec(&stream)?.iter().all(|w| (w - 1.0).abs() < 1e-5));
+    let distances = DeviceBuffer::from_slice(&stream, &[NAN, -1.0, 0.5, INF])?;
+    let limited = queries.within_each(distances.slice(..3)?);
+    let mut closest = closest.slice_mut(..4)?;
+    lab.refused(mesh.closest_points(&stream, &limited, &mut closest))?;
+    mesh.closest_points(&stream, &queries.within_each(&distances), &mut closest)?;
+    let faces: Vec<_> = closest.as_slice().to_vec(&stream)?.iter().map(|c| c.face).collect();
+    ensure!(faces[..3] == [NO_FACE; 3] && faces[3] < 12, "{faces:?}");
+    let attributes = DeviceBuffer::<[f32; 2]>::zeroed(&stream, 9)?;
+    let places = DeviceBuffer::<FacePoint>::zeroed(&stream, 1)?;
+    let mut out = DeviceBuffer::<[f32; 2]>::zeroed(&stream, 1)?;
+    lab.refused(mesh.attributes_at(&stream, &places, &attributes, &mut out))?;
+    let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
+    let rays = DeviceBuffer::from_slice(&stream, &[Ray::new([0.0; 3], [1.0; 3])])?;
+    lab.refused(mesh.count_overlaps(&stream, &rays, Overlap::default(), &mut counts))?;
+    let plain = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default())?;
+    lab.refused(plain.winding_numbers(&stream, &queries, 2.0, &mut numbers))?;
+    Ok(())
+}
+
+/// Drops meshes and hierarchies right after queries were enqueued, on other threads, and leaks one.
+///
+/// - row: device memory is freed after the last work
+/// - targets: `Mesh::upload`, `Mesh::closest_points`, `Bvh::build`, `Bvh::count_overlaps`, `Mesh::view`, `Bvh::view`
+/// - must: right
+fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let (stream, other) = (context.stream()?, context.stream()?);
+    let geometry = Geometry::new(&context);
+    let ball = shapes::icosphere(2, 1.0)?;
+    let at: Vec<[f32; 3]> = (0..40).map(|i| [i as f32 * 0.1 - 2.0, 0.3, 0.1]).collect();
+    let at = DeviceBuffer::from_slice(&stream, &at)?;
+    let unit = Aabb { lower: [0.0f32; 3], upper: [1.0; 3] };
+    let mut expected: Option<Vec<ClosestPoint>> = None;
+    for round in 0..6 {
+        let mesh = Mesh::upload(&stream, &geometry, &ball, MeshOptions::default())?;
+        let boxes = DeviceBuffer::from_slice(&stream, &[unit; 50])?;
+        let bvh = Bvh::build(&stream, &geometry, &boxes, Builder::default())?;
+        let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 40)?;
+        let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 50)?;
+        mesh.closest_points(&other, &PointQueries::at(&at), &mut closest)?;
+        bvh.count_overlaps(&other, &boxes, &mut counts)?;
+        ensure!(format!("{:?}{:?}", mesh.view(), bvh.view()).len() > 10);
+        if round == 2 {
+            mem::forget((mesh, bvh));
+        } else {
+            let drop_all = move || drop((bvh, boxes, mesh));
+            std::thread::spawn(drop_all).join().map_err(|_| Failure::new("a panic"))?;
+        }
+        context.collect()?;
+        let mut taken = Vec::new();
+        for len in [1usize << 8, 1 << 12, 1 << 15] {
+            taken.push(DeviceBuffer::from_slice(&stream, &vec![0xffu8; len])?);
+        }
+        let seen = closest.to_vec(&stream)?;
+        ensure!(seen.iter().all(|c| c.face < 320), "round {round}");
+        ensure_eq!(counts.to_vec(&stream)?, [50; 50]);
+        match &expected {
+            None => expected = Some(seen),
+            Some(expected) => ensure!(*expected == seen, "round {round}"),
+        }
+    }
+    Ok(())
+}
+
+/// Asks one mesh and one hierarchy from four threads, whose kernels nobody has loaded yet.
+///
+/// - row: all types may go to other threads
+/// - targets: `Mesh::nearest_hits`, `Mesh::closest_points`, `Mesh::report`, `Geometry::context`
+/// - must: right
+fn one_mesh_for_four_threads(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let geometry = Geometry::new(&context);
+    ensure!(*geometry.context() == context);
+    let ball = shapes::icosphere(2, 1.0)?;
+    let mesh = Mesh::upload(&stream, &geometry, &ball, MeshOptions::default())?;
+    let rays: Vec<Ray> = (0..64).map(|i| Ray::new([0.0; 3], [i as f32 - 31.5, 3.0, 1.0])).collect();
+    let rays = DeviceBuffer::from_slice(&stream, &rays)?;
+    let ask = |stream: Stream| -> Result<(Vec<RayHit>, usize)> {
+        let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, 64)?;
+        mesh.nearest_hits(&stream, &rays, &mut hits)?;
+        Ok((hits.to_vec(&stream)?, mesh.report(&stream)?.edges))
+    };
+    let ask = &ask;
+    let streams = (0..4).map(|_| context.stream()).collect::<Result<Vec<_>>>()?;
+    let seen = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            streams.into_iter().map(|stream| scope.spawn(move || ask(stream))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().map_err(|_| Failure::new("a panic"))
+        };
+        threads.into_iter().map(join).collect::<std::result::Result<Vec<_>, _>>()
+    })?;
+    for one in seen {
+        let (hits, edges) = one?;
+        ensure_eq!(edges, 480);
+        ensure!(hits.iter().all(|hit| hit.face < 320 && hit.t > 0.0));
+        ensure!(hits == ask(stream.clone())?.0);
+    }
+    Ok(())
+}
+
+/// Gives methods of meshes on the host indices out of range and numbers that are none, and shapes sizes that can't be.
+///
+/// - row: launching foreign code is unsafe
+/// - targets: `TriangleMesh::weld`, `TriangleMesh::volume`, `TriangleMesh::vertex_normals`, `TriangleMesh::displace`,
+///   `TriangleMesh::append`, `icosphere`, `plane`, `torus`, `knot`, `cuboid`
+/// - must: error ""
+fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
+    let mut mesh = TriangleMesh {
+        points: vec![[0.0; 3], [-0.0; 3], [NAN; 3], [INF, 0.0, 0.0], [1.0, 2.0, 3.0], [f32::MAX; 3]],
+        faces: vec![[0, 1, 6], [u32::MAX; 3], [2, 3, 4], [0, 0, 0], [5, 4, 0], [7, 1 << 31, 0]],
+    };
+    let before = mesh.faces.clone();
+    mesh.weld();
+    ensure_eq!(mesh.faces[0], [0, 0, 6]);
+    ensure_eq!(mesh.faces[1], [u32::MAX; 3]);
+    ensure_eq!(mesh.vertex_normals().len(), 6);
+    ensure!(mesh.area() >= 0.0 || mesh.area().is_nan());
+    ensure!(mesh.volume().is_nan() || mesh.volume().is_finite() || mesh.volume().is_infinite());
+    let bounds = mesh.bounds().ok_or_else(|| Failure::new("no bounds"))?;
+    ensure_eq!((bounds.lower, bounds.upper), ([0.0; 3], [f32::MAX; 3]));
+    mesh.flip();
+    mesh.scale([-1.0, NAN, 0.0]);
+    mesh.transform(&[[INF; 4]; 3]);
+    mesh.translate([NAN; 3]);
+    let copy = mesh.clone();
+    mesh.append(&copy)?;
+    ensure_eq!(mesh.faces.len(), 2 * before.len());
+    ensure!(mesh.faces.iter().flatten().filter(|index| **index < 12).count() > 12);
+    lab.refused(mesh.displace(&shapes::Noise::new(1), NAN, 1.0))?;
+    mesh.displace(&shapes::Noise::new(u64::MAX), 1.0, f32::MAX)?;
+    for radius in [0.0, -1.0, NAN, INF] {
+        lab.refused(shapes::icosphere(0, radius))?;
+        lab.refused(shapes::torus(radius, 0.5, 3, 3))?;
+        lab.refused(shapes::cuboid([1.0, radius, 1.0]))?;
+    }
+    lab.refused(shapes::icosphere(14, 1.0))?;
+    lab.refused(shapes::icosphere(u32::MAX, 1.0))?;
+    lab.refused(shapes::plane([1.0; 2], [u32::MAX; 2]))?;
+    lab.refused(shapes::plane([1.0; 2], [0, 1]))?;
+    lab.refused(shapes::plane([1.0; 2], [u32::MAX, 1]))?;
+    lab.refused(shapes::torus(1.0, 0.5, u32::MAX, u32::MAX))?;
+    lab.refused(shapes::knot(u32::MAX, u32::MAX))?;
+    lab.refused(shapes::knot(65_536, 65_536))?;
+    lab.refused(shapes::knot(2, 3))?;
+    Ok(())
+}
+
+/// Asks meshes and hierarchies of one device with streams, points and answers of another one.
+///
+/// - row: handles of different contexts or drivers do not mix
+/// - targets: `Mesh::build`, `Mesh::closest_points`, `Bvh::build`, `Bvh::refit`, `Mesh::refit_to`, `Mesh::rebuild`
+/// - must: error ""
+/// - variables: CUDA_EMU_DEVICES=2
+fn meshes_of_two_devices(lab: &Lab) -> TestResult {
+    let (context, other) = (lab.context()?, lab.context_of(1)?);
+    let (stream, strange) = (context.stream()?, other.stream()?);
+    let (geometry, far) = (Geometry::new(&context), Geometry::new(&other));
+    let cube = shapes::cube(2.0)?;
+    let options = MeshOptions::default();
+    lab.refused(Mesh::upload(&stream, &far, &cube, options))?;
+    let mut mesh = Mesh::upload(&stream, &geometry, &cube, options)?;
+    let points = DeviceBuffer::from_slice(&strange, &cube.points)?;
+    let faces = DeviceBuffer::from_slice(&strange, &cube.faces)?;
+    lab.refused(Mesh::build(&stream, &geometry, &points, &faces, options))?;
+    lab.refused(mesh.rebuild(&strange))?;
+    lab.refused(mesh.refit(&strange))?;
+    lab.refused(mesh.report(&strange))?;
+    lab.refused(mesh.refit_to(&stream, points.slice(..)?).map(drop))?;
+    let mut mesh = Mesh::upload(&stream, &geometry, &cube, options)?;
+    let near = DeviceBuffer::from_slice(&stream, &cube.points)?;
+    let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 8)?;
+    lab.refused(mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest))?;
+    lab.refused(mesh.closest_points(&strange, &PointQueries::at(&near), &mut closest))?;
+    let boxes = DeviceBuffer::from_slice(&strange, &[Aabb::<f32>::EMPTY; 4])?;
+    lab.refused(Bvh::build(&stream, &geometry, &boxes, Builder::default()))?;
+    mesh.rebuild(&stream)?;
+    mesh.closest_points(&stream, &PointQueries::at(&near), &mut closest)?;
+    ensure!(closest.to_vec(&stream)?.iter().all(|c| c.distance_squared == 0.0));
+    Ok(())
+}
+
+list![
+    boxes_that_are_none,
+    lists_without_room,
+    faces_that_name_no_points,
+    rays_of_every_kind,
+    answers_of_other_lengths,
+    meshes_dropped_in_use,
+    one_mesh_for_four_threads,
+    meshes_of_nonsense_on_the_host,
+    meshes_of_two_devices,
+];

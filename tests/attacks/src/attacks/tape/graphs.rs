@@ -1,0 +1,288 @@
+//! Attacks on tapes that are recorded and run in graphs.
+
+use cuda_safe::{DeviceBuffer, Launch, Result, Stream};
+use geom_kernels::Geometry;
+use tape::{Seeds, Tape};
+
+use super::kit::{Kernels, N, ghosts, numbers, untouched};
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+
+/// Asks for gradients of a captured pass before its graph was launched, and after the graph was dropped.
+///
+/// - row: an adjoint does not follow what a recording in a graph has not written
+/// - targets: `Tape::gradient`, `Tape::backward`, `Context::capture`, `GraphExec::launch`
+/// - must: error ""
+fn gradients_of_a_graph_that_never_ran(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let geometry = Geometry::new(&context);
+    let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
+    let y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
+    let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        geometry.record_dot(t, &x, &y, &mut loss)
+    })?;
+    // Loads the kernels, which a capture can't.
+    tape.backward(&stream, &loss)?;
+    let mut graph = context.capture(tape, |s, tape| tape.backward(s, &loss))?;
+    lab.refused(graph.state().gradient(&x))?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state().gradient(&x)?.to_vec(&stream)?, numbers(2));
+    let tape = graph.into_state();
+    ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));
+    let mut tape = context.capture(tape, |s, tape| tape.backward(s, &loss))?.into_state();
+    lab.refused(tape.gradient(&x))?;
+    tape.backward(&stream, &loss)?;
+    ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));
+    Ok(())
+}
+
+/// What a graph works on.
+struct State {
+    x: DeviceBuffer<f32>,
+    y: DeviceBuffer<f32>,
+    loss: DeviceBuffer<f32>,
+    twice: DeviceBuffer<f32>,
+    tape: Tape,
+}
+
+impl State {
+    fn new(stream: &Stream) -> Result<Self> {
+        Ok(Self {
+            x: DeviceBuffer::from_slice(stream, &numbers(1))?,
+            y: DeviceBuffer::from_slice(stream, &numbers(2))?,
+            loss: DeviceBuffer::zeroed(stream, 1)?,
+            twice: DeviceBuffer::zeroed(stream, 1)?,
+            tape: Tape::new(stream)?,
+        })
+    }
+
+    /// Records (x y)², and runs the pass.
+    fn run(&mut self, stream: &Stream, geometry: &Geometry) -> Result<()> {
+        let Self { x, y, loss, twice, tape } = self;
+        tape.record_again(stream, |t| {
+            t.watch(&*x)?;
+            geometry.record_dot(t, &*x, &*y, &mut *loss)?;
+            geometry.record_squared_norm(t, &*loss, &mut *twice)
+        })?;
+        tape.backward(stream, &*twice)
+    }
+}
+
+/// Changes or drops a tape whose recording and pass a graph goes on to launch, between buffers that hide freed memory.
+///
+/// - row: the memory, code, pinned sources and host functions that a graph uses
+/// - row: a pass that runs now and the launch of a graph
+/// - targets: `Tape::reset`, `Tape::trim`, `Tape::record_again`, `Tape::backward`, `GraphExec::launch`
+/// - must: right
+/// - variants: dropped, reset, recorded_again, passed_again
+fn a_tape_changed_under_its_graph(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let geometry = Geometry::new(&context);
+    let mut state = State::new(&stream)?;
+    state.run(&stream, &geometry)?;
+    let dot: f32 = numbers(1).iter().zip(numbers(2)).map(|(x, y)| x * y).sum();
+    let expected: Vec<f32> = numbers(2).iter().map(|y| 2.0 * dot * y).collect();
+    let mut copy = DeviceBuffer::<f32>::zeroed(&stream, N)?;
+    let mut graph = context.capture(Some(state), |s, state| {
+        let Some(state) = state else { return Ok(()) };
+        state.run(s, &geometry)?;
+        copy.copy_from(s, state.tape.gradient(&state.x)?)
+    })?;
+    graph.launch(&stream)?;
+    match (lab.variant(), graph.state_mut()) {
+        ("reset", Some(state)) => {
+            state.tape.reset();
+            state.tape.trim();
+        }
+        ("recorded_again", Some(state)) => {
+            let other = DeviceBuffer::from_slice(&stream, &[1.0f32; 4 * N])?;
+            let mut sum = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+            state.tape.record_again(&stream, |t| {
+                t.watch(&other)?;
+                geometry.record_squared_norm(t, &other, &mut sum)
+            })?;
+            state.tape.backward(&stream, &sum)?;
+            graph.launch(&stream)?;
+            if let Some(state) = graph.state() {
+                let seen = state.tape.gradient(&other)?.to_vec(&stream)?;
+                ensure_eq!(seen, [2.0; 4 * N]);
+            }
+        }
+        ("passed_again", Some(state)) => {
+            state.run(&stream, &geometry)?;
+            ensure_eq!(state.tape.gradient(&state.x)?.to_vec(&stream)?, expected);
+        }
+        (_, state) => drop(state.take()),
+    }
+    let hidden = ghosts(&context, &stream)?;
+    for _ in 0..3 {
+        graph.launch(&stream)?;
+    }
+    stream.synchronize()?;
+    drop(graph);
+    ensure!(untouched(&stream, &hidden)?, "the graph wrote to memory of others");
+    ensure_eq!(copy.to_vec(&stream)?, expected);
+    Ok(())
+}
+
+/// Records in the body of a conditional that is skipped, and runs the pass outside of the graph or in another one.
+///
+/// - row: an adjoint does not follow what a recording in a graph has not written
+/// - targets: `Stream::record_if`, `Tape::record_again`, `Tape::backward`, `Tape::check`
+/// - must: right
+/// - variants: now, graph
+fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let geometry = Geometry::new(&context);
+    let mut state = State::new(&stream)?;
+    let flag = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
+    state.run(&stream, &geometry)?;
+    let record = |s: &Stream, State { x, y, loss, tape, .. }: &mut State| {
+        tape.record_again(s, |t| {
+            t.watch(&*x)?;
+            geometry.record_dot(t, &*x, &*y, &mut *loss)?;
+            // The tape keeps a copy of y, which a skipped body does not make.
+            t.fill(&mut *y, 3.0)
+        })
+    };
+    record(&stream, &mut state)?;
+    state.tape.backward(&stream, &state.loss)?;
+    state.y.upload(&stream, &numbers(4))?;
+    let mut graph =
+        context.capture(state, |s, state| s.record_if(&flag, |s| record(s, state)))?;
+    graph.launch(&stream)?;
+    stream.synchronize()?;
+    // The body was skipped: an error by the end of the check, or y as it still is.
+    let State { x, loss, tape, .. } = graph.state_mut();
+    let (passed, seen) = match lab.variant() {
+        "now" => {
+            let passed = tape.backward(&stream, &*loss).and_then(|()| tape.check(&stream));
+            (passed, tape.gradient(&*x).and_then(|gradient| gradient.to_vec(&stream)))
+        }
+        _ => {
+            let State { x, loss, tape, .. } = graph.into_state();
+            let mut back = match context.capture(tape, |s, tape| tape.backward(s, &loss)) {
+                Ok(back) => back,
+                Err(error) => return lab.refused_because(Err::<(), _>(error), ""),
+            };
+            let passed = back.launch(&stream).and_then(|()| back.state_mut().check(&stream));
+            let seen = back.state().gradient(&x).and_then(|gradient| gradient.to_vec(&stream));
+            (passed, seen)
+        }
+    };
+    if passed.is_ok() {
+        ensure_eq!(seen?, numbers(4));
+    }
+    Ok(())
+}
+
+/// Takes streams out of captures that a tape is recorded in, and uses them when the captures have ended.
+///
+/// - row: a stream of a recording that has ended does nothing
+/// - targets: `Recorder::stream`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `Tape::check`
+/// - must: error ""
+fn streams_out_of_recordings(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let geometry = Geometry::new(&context);
+    let mut state = State::new(&stream)?;
+    state.run(&stream, &geometry)?;
+    let seed = DeviceBuffer::from_slice(&stream, &[1.0f32])?;
+    let taken = (state, None, None);
+    let mut graph = context.capture(taken, |s, (state, taken, made)| {
+        *made = Some(Tape::new(s));
+        let State { x, y, loss, tape, .. } = state;
+        tape.record_again(s, |t| {
+            *taken = Some(t.stream().clone());
+            t.watch(&*x)?;
+            geometry.record_dot(t, &*x, &*y, &mut *loss)
+        })?;
+        // A recording does not wait.
+        ensure_refused(tape.check(s))
+    })?;
+    graph.launch(&stream)?;
+    let (State { x, y, mut loss, mut tape, .. }, taken, made) = graph.into_state();
+    let (Some(ended), Some(made)) = (taken, made) else { return Err(Failure::new("not run")) };
+    lab.refused(made)?;
+    lab.refused(tape.backward_with(&ended, &Seeds::new().with(&loss, &seed)?))?;
+    lab.refused(Tape::new(&ended))?;
+    lab.refused(tape.check(&ended))?;
+    lab.refused(tape.record_again(&ended, |t| {
+        t.watch(&x)?;
+        geometry.record_dot(t, &x, &y, &mut loss)
+    }))?;
+    tape.record_again(&stream, |t| {
+        t.watch(&x)?;
+        geometry.record_dot(t, &x, &y, &mut loss)
+    })?;
+    tape.backward(&stream, &loss)?;
+    ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));
+    Ok(())
+}
+
+fn ensure_refused<T>(result: Result<T>) -> Result<()> {
+    match result {
+        Ok(_) => Err(cuda_safe::Error::invalid("a call that waits was recorded")),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Launches the graph of a pass again and again in one thread, while another one runs passes of the same tape's
+/// buffers, and a third one fills what both read.
+///
+/// - row: a pass that runs now and the launch of a graph
+/// - row: nothing slips in between
+/// - targets: `GraphExec::launch`, `Tape::backward`, `Tape::gradient`, `DeviceBuffer::fill`
+/// - must: right
+fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let (stream, one, two) = (context.stream()?, context.stream()?, context.stream()?);
+    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
+    let y = DeviceBuffer::from_slice(&stream, &[2.0f32; N])?;
+    let mut copy = DeviceBuffer::<f32>::zeroed(&stream, N)?;
+    let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+    let mut second_loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        geometry.record_dot(t, &x, &y, &mut loss)
+    })?;
+    tape.backward(&stream, &loss)?;
+    let mut graph = context.capture((), |s, ()| {
+        kernels.put(s, Launch::cover(N, 64), f32::NAN, &mut copy, N as u32)?;
+        tape.backward(s, &loss)?;
+        copy.copy_from(s, tape.gradient(&x)?)
+    })?;
+    std::thread::scope(|scope| {
+        let launching = scope.spawn(|| -> TestResult {
+            for _ in 0..10 {
+                graph.launch(&one)?;
+            }
+            Ok(one.synchronize()?)
+        });
+        let passing = scope.spawn(|| -> TestResult {
+            for _ in 0..5 {
+                let mut tape = Tape::record(&two, |t| {
+                    t.watch(&x)?;
+                    geometry.record_dot(t, &x, &y, &mut second_loss)
+                })?;
+                tape.backward(&two, &second_loss)?;
+                ensure_eq!(tape.gradient(&x)?.to_vec(&two)?, [2.0; N]);
+            }
+            Ok(())
+        });
+        launching.join().map_err(|_| Failure::new("a panic"))??;
+        passing.join().map_err(|_| Failure::new("a panic"))?
+    })?;
+    drop(graph);
+    ensure_eq!(copy.to_vec(&stream)?, [2.0; N]);
+    Ok(())
+}
+
+list![
+    gradients_of_a_graph_that_never_ran,
+    a_tape_changed_under_its_graph,
+    a_recording_that_was_skipped,
+    streams_out_of_recordings,
+    passes_beside_a_graph_of_a_pass,
+];
