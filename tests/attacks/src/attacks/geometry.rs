@@ -1,7 +1,10 @@
 //! Attacks on the kernels of `geom-kernels`, which are called through safe functions.
 
+pub(crate) mod files;
 pub(crate) mod grids;
 pub(crate) mod meshes;
+pub(crate) mod surfaces;
+pub(crate) mod volumes;
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Geometry;

@@ -26,14 +26,14 @@ fn finite(point: &[f32; 3]) -> bool {
     point.iter().all(|x| x.is_finite())
 }
 
-/// Counts neighbours in f64.
+/// Counts neighbours, in f32 as the grid does.
 fn neighbors(points: &[[f32; 3]], at: &[f32; 3], radius: f32) -> u32 {
     if !finite(at) {
         return 0;
     }
     let near = points.iter().filter(|point| {
-        let square: f64 = (0..3).map(|i| f64::from(point[i]) - f64::from(at[i])).map(|d| d * d).sum();
-        finite(point) && square <= f64::from(radius) * f64::from(radius)
+        let square: f32 = (0..3).map(|i| at[i] - point[i]).map(|d| d * d).sum();
+        finite(point) && square <= radius * radius
     });
     near.count() as u32
 }

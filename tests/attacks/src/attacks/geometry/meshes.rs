@@ -43,7 +43,7 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     let mut bvh = Bvh::build(&stream, &geometry, &device, builder)?;
     let report = bvh.report(&stream)?;
     ensure_eq!(report.items + report.skipped, boxes.len());
-    let asked = [unit, Aabb::EMPTY, odd[2], odd[3], Aabb { lower: [5.0; 3], upper: [6.0; 3] }];
+    let asked = [unit, Aabb::<f32>::EMPTY, odd[2], odd[3], Aabb { lower: [5.0; 3], upper: [6.0; 3] }];
     let asked = DeviceBuffer::from_slice(&stream, &asked)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 5)?;
     bvh.count_overlaps(&stream, &asked, &mut counts)?;
@@ -423,7 +423,7 @@ fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
     mesh.weld();
     ensure_eq!(mesh.faces[0], [0, 0, 6]);
     ensure_eq!(mesh.faces[1], [u32::MAX; 3]);
-    ensure_eq!(mesh.vertex_normals().len(), 6);
+    ensure_eq!(mesh.vertex_normals().len(), 5);
     ensure!(mesh.area() >= 0.0 || mesh.area().is_nan());
     ensure!(mesh.volume().is_nan() || mesh.volume().is_finite() || mesh.volume().is_infinite());
     let bounds = mesh.bounds().ok_or_else(|| Failure::new("no bounds"))?;
@@ -435,7 +435,7 @@ fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
     let copy = mesh.clone();
     mesh.append(&copy)?;
     ensure_eq!(mesh.faces.len(), 2 * before.len());
-    ensure!(mesh.faces.iter().flatten().filter(|index| **index < 12).count() > 12);
+    ensure!(mesh.faces.iter().flatten().filter(|index| **index < 10).count() > 12);
     lab.refused(mesh.displace(&shapes::Noise::new(1), NAN, 1.0))?;
     mesh.displace(&shapes::Noise::new(u64::MAX), 1.0, f32::MAX)?;
     for radius in [0.0, -1.0, NAN, INF] {
