@@ -1,9 +1,12 @@
 //! Attacks on the kernels of `geom-kernels`, which are called through safe functions.
 
+pub(crate) mod boxes;
+pub(crate) mod builds;
 pub(crate) mod files;
 pub(crate) mod grids;
 pub(crate) mod meshes;
 pub(crate) mod surfaces;
+pub(crate) mod topology;
 pub(crate) mod volumes;
 
 use cuda_safe::DeviceBuffer;

@@ -24,10 +24,13 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("contexts", contexts::threads::ATTACKS),
     ("errors", errors::ATTACKS),
     ("geometry", geometry::ATTACKS),
+    ("geometry", geometry::boxes::ATTACKS),
+    ("geometry", geometry::builds::ATTACKS),
     ("geometry", geometry::files::ATTACKS),
     ("geometry", geometry::grids::ATTACKS),
     ("geometry", geometry::meshes::ATTACKS),
     ("geometry", geometry::surfaces::ATTACKS),
+    ("geometry", geometry::topology::ATTACKS),
     ("geometry", geometry::volumes::ATTACKS),
     ("graphs", graphs::ATTACKS),
     ("graphs", graphs::bodies::ATTACKS),
@@ -45,11 +48,18 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("order", order::ATTACKS),
     ("pinned", pinned::ATTACKS),
     ("tape", tape::ATTACKS),
+    ("tape", tape::checks::ATTACKS),
+    ("tape", tape::customs::ATTACKS),
     ("tape", tape::graphs::ATTACKS),
     ("tape", tape::passes::ATTACKS),
+    ("tape", tape::threads::ATTACKS),
     ("tape", tape::values::ATTACKS),
     #[cfg(unix)]
     ("trust", trust::ATTACKS),
+    #[cfg(unix)]
+    ("trust", trust::compile::ATTACKS),
+    #[cfg(unix)]
+    ("trust", trust::places::ATTACKS),
     ("unified", unified::ATTACKS),
 ];
 

@@ -1,8 +1,11 @@
 //! Attacks on the gradient tape.
 
+pub(crate) mod checks;
+pub(crate) mod customs;
 pub(crate) mod graphs;
 mod kit;
 pub(crate) mod passes;
+pub(crate) mod threads;
 pub(crate) mod values;
 
 use std::sync::mpsc;

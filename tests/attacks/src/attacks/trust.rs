@@ -1,5 +1,8 @@
 //! Attacks on what is loaded or deleted by name: the search for NVRTC, and the cache of kernels.
 
+pub(crate) mod compile;
+pub(crate) mod places;
+
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown, symlink};
 use std::path::Path;

@@ -16,7 +16,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n.max(1)
     }
 }
@@ -34,10 +35,18 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     for text in [
         format!("{head} 18446744073709551615\n{xyz}end_header\n0 0 0\n"),
         format!("{head} -1\n{xyz}end_header\n"),
-        format!("{head} 1\n{xyz}element face 99999999999\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n"),
-        format!("{head} 1\n{xyz}element face 1\nproperty list uint int vertex_indices\nend_header\n0 0 0\n4294967295 0\n"),
-        format!("{head} 1\n{xyz}element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n3 0 0 1\n"),
-        format!("{head} 1\n{xyz}element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n3 0 0 -1\n"),
+        format!(
+            "{head} 1\n{xyz}element face 99999999999\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n"
+        ),
+        format!(
+            "{head} 1\n{xyz}element face 1\nproperty list uint int vertex_indices\nend_header\n0 0 0\n4294967295 0\n"
+        ),
+        format!(
+            "{head} 1\n{xyz}element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n3 0 0 1\n"
+        ),
+        format!(
+            "{head} 1\n{xyz}element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n3 0 0 -1\n"
+        ),
         format!("{head} 1\n{xyz}"),
         format!("{}ply\n", "\0".repeat(9)),
     ] {
@@ -45,16 +54,25 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     }
     let binary = "ply\nformat binary_little_endian 1.0\nelement vertex 4000000000\n";
     lab.refused(ply(&format!("{binary}{xyz}end_header\n0123")))?;
-    for text in ["f 1 2 3\n", "v 0 0 0\nf 1 1 2\n", "v 0 0 0\nf 0 0 0\n", "v 0 0 0\nf -1 -1 -2\n", "v 0 0\n",
-        "v 1 2 x\n", "v 0 0 0\nf 1 1 99999999999999999999\n", "v 0 0 0\nf 1 1 -9223372036854775808\n"]
-    {
+    for text in [
+        "f 1 2 3\n",
+        "v 0 0 0\nf 1 1 2\n",
+        "v 0 0 0\nf 0 0 0\n",
+        "v 0 0 0\nf -1 -1 -2\n",
+        "v 0 0\n",
+        "v 1 2 x\n",
+        "v 0 0 0\nf 1 1 99999999999999999999\n",
+        "v 0 0 0\nf 1 1 -9223372036854775808\n",
+    ] {
         lab.refused(TriangleMesh::from_obj(text.as_bytes()))?;
     }
     let mut stl = vec![b'x'; 80];
     stl.extend(u32::MAX.to_le_bytes());
     stl.extend([0; 50]);
     lab.refused(TriangleMesh::from_stl(&stl[..]))?;
-    lab.refused(TriangleMesh::from_stl(&b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..]))?;
+    lab.refused(TriangleMesh::from_stl(
+        &b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..],
+    ))?;
     lab.refused(TriangleMesh::from_stl(&[][..]))?;
     fs::create_dir("folder.ply")?;
     lab.refused(TriangleMesh::load("folder.ply"))?;
@@ -118,7 +136,12 @@ fn ask(stream: &Stream, volume: &Volume) -> cuda_safe::Result<Vec<f32>> {
 /// A grid with nodes of all levels, and no checksum.
 fn grid() -> Result<Grid, Failure> {
     let mut builder = Builder::<f32>::new(0.5);
-    builder.name("attacked").fill_tile(1, [4096, 0, 0], 3.0, true).fill_tile(2, [0, 4096, 0], 4.0, false);
+    builder.name("attacked").fill_tile(1, [4096, 0, 0], 3.0, true).fill_tile(
+        2,
+        [0, 4096, 0],
+        4.0,
+        false,
+    );
     for i in -4..4 {
         builder.set([i * 1000, i, -i * 100], i as f32).set([i, i, i], 1.0);
     }
@@ -216,7 +239,9 @@ fn volume_files_in_the_way(lab: &Lab) -> TestResult {
         .map(|_| {
             let grids = grids.clone();
             std::thread::spawn(move || {
-                (0..5).try_for_each(|_| nanovdb::write_file("one.nvdb", &grids, &WriteOptions::default()))
+                (0..5).try_for_each(|_| {
+                    nanovdb::write_file("one.nvdb", &grids, &WriteOptions::default())
+                })
             })
         })
         .collect();
@@ -228,7 +253,8 @@ fn volume_files_in_the_way(lab: &Lab) -> TestResult {
         return Err(Failure::new("not one volume"));
     };
     ensure_eq!(volume.download(&stream)?.active_voxels(), grids[0].active_voxels());
-    let mut left: Vec<_> = fs::read_dir(".")?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
+    let mut left: Vec<_> =
+        fs::read_dir(".")?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
     left.sort();
     ensure_eq!(left, ["folder", "link.nvdb", "one.nvdb", "victim"]);
     Ok(())

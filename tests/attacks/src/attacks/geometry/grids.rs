@@ -177,7 +177,7 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
 /// Builds a grid in a graph from more or fewer points than the host's last build, and asks for its own points.
 ///
 /// - row: an index that a kernel reads from memory
-/// - targets: `HashGrid::rebuild`, `HashGrid::build`, `Queries::own`, `Context::capture`, `HashGrid::view`
+/// - targets: `HashGrid::rebuild`, `HashGrid::build`, `Queries::own`, `Context::capture`
 /// - must: right
 /// - variants: fewer, more
 fn own_points_of_another_build(lab: &Lab) -> TestResult {
@@ -211,7 +211,7 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
 /// Builds grids with groups that the grid does not have, and asks for such groups.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `HashGrid::build_grouped`, `HashGrid::rebuild_grouped`, `Queries::groups`, `GridOptions::groups`
+/// - targets: `HashGrid::build_grouped`, `Queries::groups`, `GridOptions::groups`
 /// - must: error "group"
 fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -277,7 +277,7 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
 /// Sorts NaNs, zeros of both signs and equal keys, by bits that keys don't have, with scratch memory of every length.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Sort::sort_keys`, `Sort::argsort`, `Sort::sort_pairs`, `Sort::within`, `Sort::argsort_scratch`
+/// - targets: `Sort::sort_keys`, `Sort::argsort`, `Sort::within`, `Sort::argsort_scratch`
 /// - must: error ""
 fn keys_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;

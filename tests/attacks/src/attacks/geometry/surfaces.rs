@@ -5,7 +5,9 @@ use geom_kernels::Geometry;
 use geom_kernels::isosurface::{
     BlockField, Counts, DenseField, IndexToWorld, MarchingCubes, Output, VolumeField,
 };
-use geom_kernels::mesh::{ClosestPoint, FacePoint, Mesh, MeshOptions, NO_FACE, PointQueries, shapes};
+use geom_kernels::mesh::{
+    ClosestPoint, FacePoint, Mesh, MeshOptions, NO_FACE, PointQueries, shapes,
+};
 use geom_kernels::volume::{DenseOptions, Volume, VolumeOptions};
 use tape::{Seeds, Tape};
 
@@ -25,13 +27,19 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
     let host: Vec<f32> = (0..7 * 9 * 11).map(|i| odd[(i * i + i / 7) % 8]).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
     let most = usize::MAX;
-    for dims in [[7, 9, 12], [most, most, 1], [1 << 63, 2, 693], [0, 0, 0], [most, 1, 693], [1 << 32, 1 << 32, 1]]
-    {
+    for dims in [
+        [7, 9, 12],
+        [most, most, 1],
+        [1 << 63, 2, 693],
+        [0, 0, 0],
+        [most, 1, 693],
+        [1 << 32, 1 << 32, 1],
+    ] {
         lab.refused(DenseField::new(&values, dims, map))?;
     }
     for spacing in [[0.0, 1.0, 1.0], [f64::NAN; 3], [1.0, 1.0, f64::INFINITY]] {
         lab.refused(IndexToWorld::new([0.0; 3], spacing))?;
-        lab.refused(IndexToWorld::new(spacing.map(|x| 1.0 / x), [1.0; 3]))?;
+        lab.refused(IndexToWorld::new([0.0, spacing[0].recip(), f64::NAN], [1.0; 3]))?;
     }
     lab.refused(IndexToWorld::affine([[1.0; 4]; 3]))?;
     let field = DenseField::new(&values, [7, 9, 11], map)?;
@@ -76,16 +84,20 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
     let whole = marching.extract(&stream, &field, 0.0)?;
     let (vertices, faces) = (whole.vertices.to_vec(&stream)?, whole.faces.to_vec(&stream)?);
     let (nv, nf) = (vertices.len(), faces.len());
-    for (room, face_room) in [(0, 0), (1, nf), (nv, 1), (nv - 1, nf - 1), (nv, nf), (nv + 5, nf + 5)] {
+    for (room, face_room) in
+        [(0, 0), (1, nf), (nv, 1), (nv - 1, nf - 1), (nv, nf), (nv + 5, nf + 5)]
+    {
         let mut out = DeviceBuffer::from_slice(&stream, &vec![[7.0f32; 3]; nv + 10])?;
         let mut normals = DeviceBuffer::from_slice(&stream, &vec![[7.0f32; 3]; nv + 10])?;
         let mut out_faces = DeviceBuffer::from_slice(&stream, &vec![[7u32; 3]; nf + 10])?;
         let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 1)?;
-        let wrong = Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
-            .normals(normals.slice_mut(..room + 1)?);
+        let wrong =
+            Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
+                .normals(normals.slice_mut(..room + 1)?);
         lab.refused(marching.extract_into(&stream, &field, 0.0, wrong))?;
-        let output = Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
-            .normals(normals.slice_mut(..room)?);
+        let output =
+            Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
+                .normals(normals.slice_mut(..room)?);
         marching.extract_into(&stream, &field, 0.0, output)?;
         let counted = counts.to_vec(&stream)?[0];
         ensure_eq!((counted.vertices, counted.faces), (nv as u64, nf as u64));
@@ -220,7 +232,13 @@ fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let seed = closest.to_vec(&stream)?;
     let seed: Vec<_> = seed
         .iter()
-        .map(|c| ClosestPoint { position: [1.0, 0.0, 0.0], distance_squared: 0.0, u: 0.0, v: 0.0, ..*c })
+        .map(|c| ClosestPoint {
+            position: [1.0, 0.0, 0.0],
+            distance_squared: 0.0,
+            u: 0.0,
+            v: 0.0,
+            ..*c
+        })
         .collect();
     let seed = DeviceBuffer::from_slice(&stream, &seed)?;
     tape.backward_with(&stream, &Seeds::new().with(&closest, &seed)?)?;
@@ -266,7 +284,8 @@ fn passes_through_faces_that_are_not_there(lab: &Lab) -> TestResult {
     let options = MeshOptions::default().unchecked();
     let mesh = Mesh::build(&stream, &geometry, &points, &faces, options)?;
     let asked = [3, 4, 12, 1 << 31, NO_FACE - 1, NO_FACE];
-    let asked: Vec<_> = asked.iter().map(|face| FacePoint { face: *face, u: 0.25, v: 0.25 }).collect();
+    let asked: Vec<_> =
+        asked.iter().map(|face| FacePoint { face: *face, u: 0.25, v: 0.25 }).collect();
     let asked = DeviceBuffer::from_slice(&stream, &asked)?;
     let attributes = DeviceBuffer::from_slice(&stream, &[[1.0f32; 2]; 8])?;
     let mut positions = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 6)?;

@@ -149,8 +149,7 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
     record(&stream, &mut state)?;
     state.tape.backward(&stream, &state.loss)?;
     state.y.upload(&stream, &numbers(4))?;
-    let mut graph =
-        context.capture(state, |s, state| s.record_if(&flag, |s| record(s, state)))?;
+    let mut graph = context.capture(state, |s, state| s.record_if(&flag, |s| record(s, state)))?;
     graph.launch(&stream)?;
     stream.synchronize()?;
     // The body was skipped: an error by the end of the check, or y as it still is.

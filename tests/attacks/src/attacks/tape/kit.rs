@@ -5,11 +5,23 @@ use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
 
 kernels! {
     pub(super) struct Kernels;
-    // SAFETY: thread i reads element i of x and writes element i of y, and only if i < n.
+    // SAFETY: thread i reads and writes element i of each buffer, and only if i < n.
     unsafe in r#"
         extern "C" __global__ void square(const float* x, float* y, unsigned n) {
             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
             if (i < n) y[i] = x[i] * x[i];
+        }
+        extern "C" __global__ void add(const float* x, float* y, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] += x[i];
+        }
+        extern "C" __global__ void square_in_place(float* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = x[i] * x[i];
+        }
+        extern "C" __global__ void inverse(const float* x, float* y, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] = 1.0f / x[i];
         }
         extern "C" __global__ void put(float v, float* x, unsigned n) {
             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -17,6 +29,9 @@ kernels! {
         }
     "# {
         pub(super) safe fn square(x: &[f32], y: &mut [f32], n: u32) where n <= x.len(), n <= y.len();
+        pub(super) safe fn add(x: &[f32], y: &mut [f32], n: u32) where n <= x.len(), n <= y.len();
+        pub(super) safe fn square_in_place(x: &mut [f32], n: u32) where n <= x.len();
+        pub(super) safe fn inverse(x: &[f32], y: &mut [f32], n: u32) where n <= x.len(), n <= y.len();
         pub(super) safe fn put(v: f32, x: &mut [f32], n: u32) where n <= x.len();
     }
 }

@@ -2,15 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Launch, Result};
 use geom_kernels::Geometry;
-use tape::check::{Jacobian, differences, gradcheck, jacobian};
 use tape::{Adjoint, CustomOp, Handle, Seeds, Tape, Value};
 
-use super::kit::{Kernels, N, Nothing, ghosts, numbers, square, untouched};
+use super::kit::{Kernels, N, Nothing, numbers, square};
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
 /// Begins passes with seeds that overlap, that are of the wrong length or memory, and that are no numbers.
@@ -294,122 +293,6 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Overwrites all that a pass reads, on another stream, right after the pass was enqueued.
-///
-/// - row: a use of kept memory runs wholly
-/// - row: work that uses the same bytes
-/// - targets: `Tape::backward`, `Tape::gradient`, `DeviceBuffer::upload`, `DeviceBuffer::fill`
-/// - must: right
-fn overwritten_while_the_pass_runs(lab: &Lab) -> TestResult {
-    let context = lab.context()?;
-    let (stream, back, other) = (context.stream()?, context.stream()?, context.stream()?);
-    let geometry = Geometry::new(&context);
-    let mut y = DeviceBuffer::from_slice(&stream, &numbers(0))?;
-    let mut x = DeviceBuffer::from_slice(&stream, &numbers(9))?;
-    let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    let mut tape = Tape::new(&stream)?;
-    for round in 1..8 {
-        tape.record_again(&stream, |t| {
-            t.watch(&x)?;
-            geometry.record_dot(t, &x, &y, &mut loss)
-        })?;
-        tape.backward(&back, &loss)?;
-        y.upload(&other, &numbers(round))?;
-        loss.fill(&other, f32::NAN)?;
-        let seen = tape.gradient(&x)?.to_vec(&stream)?;
-        ensure_eq!(seen, numbers(round - 1));
-        x.fill(&other, round as f32)?;
-    }
-    Ok(())
-}
-
-/// Records and runs tapes of the same buffers in four threads at once, with one `Geometry` that has loaded nothing.
-///
-/// - row: a pass that runs now and the launch of a graph
-/// - targets: `Tape::record`, `Tape::backward`, `Geometry::record_dot`, `Geometry::record_norm_max`
-/// - must: right
-fn tapes_of_four_threads(lab: &Lab) -> TestResult {
-    let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
-    let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
-    let y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
-    let streams = (0..4).map(|_| context.stream()).collect::<Result<Vec<_>>>()?;
-    thread::scope(|scope| {
-        let threads: Vec<_> = streams
-            .iter()
-            .map(|stream| {
-                let (x, y, geometry) = (&x, &y, &geometry);
-                scope.spawn(move || -> TestResult {
-                    let mut loss = DeviceBuffer::<f32>::zeroed(stream, 1)?;
-                    let mut greatest = DeviceBuffer::<f32>::zeroed(stream, 1)?;
-                    let mut tape = Tape::new(stream)?;
-                    for _ in 0..4 {
-                        tape.record_again(stream, |t| {
-                            t.watch(x)?;
-                            geometry.record_dot(t, x, y, &mut loss)?;
-                            geometry.record_norm_max(t, &loss, &mut greatest)
-                        })?;
-                        tape.backward(stream, &greatest)?;
-                        let sign = loss.to_vec(stream)?[0].signum();
-                        let expected: Vec<f32> = numbers(2).iter().map(|y| sign * y).collect();
-                        ensure_eq!(tape.gradient(x)?.to_vec(stream)?, expected);
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().map_err(|_| Failure::new("a thread panicked"))??;
-        }
-        Ok::<_, Failure>(())
-    })
-}
-
-/// Records on one thread, runs the pass on another one, reads the gradient on a third one, and drops the tape in
-/// the first one while its work is in flight.
-///
-/// - row: all types may go to other threads
-/// - targets: `Tape::record`, `Tape::backward`, `Tape::gradient`
-/// - must: right
-fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
-    let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
-    let (send, receive) = mpsc::channel();
-    for round in 0..5 {
-        let x = DeviceBuffer::from_slice(&stream, &numbers(round))?;
-        let (first, second) = (context.stream()?, context.stream()?);
-        let (geometry, kernels, send) = (geometry.clone(), kernels.clone(), send.clone());
-        let tape = thread::spawn(move || -> Result<_> {
-            let mut loss = DeviceBuffer::<f32>::zeroed(&first, 1)?;
-            let mut y = DeviceBuffer::<f32>::zeroed(&first, N)?;
-            let tape = Tape::record(&first, |t| {
-                t.watch(&x)?;
-                square(t, &kernels, &x, &mut y)?;
-                geometry.record_sum(t, &y, &mut loss)
-            })?;
-            Ok((tape, x, loss))
-        });
-        let (mut tape, x, loss) = tape.join().map_err(|_| Failure::new("a panic"))??;
-        let done = thread::spawn(move || -> Result<_> {
-            tape.backward(&second, &loss)?;
-            drop(loss);
-            let gradient = DeviceBuffer::<f32>::zeroed(&second, N)?;
-            let mut gradient = gradient;
-            gradient.copy_from(&second, tape.gradient(&x)?)?;
-            drop((tape, x));
-            // The receiver outlives all threads.
-            let _ = send.send(gradient);
-            Ok(())
-        });
-        let hidden = ghosts(&context, &stream)?;
-        done.join().map_err(|_| Failure::new("a panic"))??;
-        let expected: Vec<f32> = numbers(round).iter().map(|x| 2.0 * x).collect();
-        ensure_eq!(receive.recv()?.to_vec(&stream)?, expected);
-        ensure!(untouched(&stream, &hidden)?);
-    }
-    Ok(())
-}
-
 /// Asks for gradients of parts, of empty views, of more than was watched, and of other types of numbers.
 ///
 /// - row: a pass reads what was recorded
@@ -490,134 +373,11 @@ fn logs_of_any_size(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Lies to the functions that compare gradients with differences.
-///
-/// - row: a pass reads what was recorded
-/// - targets: `jacobian`, `differences`, `gradcheck`, `Jacobian::from_rows`, `Jacobian::compare`, `Jacobian::rows`
-/// - must: error ""
-fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
-    let (context, stream) = (lab.context()?, lab.stream()?);
-    let kernels = Kernels::load(&context)?;
-    let host = &numbers(1)[..4];
-    let mut x = DeviceBuffer::from_slice(&stream, host)?;
-    let mut calls = 0;
-    lab.refused(differences(&stream, &mut x, 0.5, |_| {
-        calls += 1;
-        Ok(vec![0.0; calls])
-    }))?;
-    ensure_eq!(x.to_vec(&stream)?, host);
-    let mut calls = 0;
-    lab.refused(differences(&stream, &mut x, 0.5, |_| {
-        calls += 1;
-        if calls == 4 { Err(cuda_safe::Error::invalid("enough")) } else { Ok(vec![1.0]) }
-    }))?;
-    ensure_eq!(x.to_vec(&stream)?, host);
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        differences(&stream, &mut x, 0.5, |_| -> Result<Vec<f64>> { panic!("no more") })
-    }));
-    ensure!(panicked.is_err());
-    let mut none = DeviceBuffer::<f32>::zeroed(&stream, 0)?;
-    if let Ok(nothing) = differences(&stream, &mut none, 0.5, |_| Ok(vec![1.0])) {
-        ensure_eq!(nothing.columns(), 0);
-    }
-    for step in [0.0, f64::NAN, f64::INFINITY] {
-        // An error, or no numbers; the input is as before.
-        x.upload(&stream, host)?;
-        if let Ok(odd) = differences(&stream, &mut x, step, |_| Ok(vec![1.0])) {
-            ensure_eq!(odd.rows().len(), 1);
-        }
-        ensure_eq!(x.to_vec(&stream)?, host);
-    }
-    lab.refused(Jacobian::from_rows(&[vec![1.0, 2.0], vec![1.0]]))?;
-    let (one, two) = (Jacobian::from_rows(&[vec![1.0]])?, Jacobian::from_rows(&[vec![1.0, 2.0]])?);
-    lab.refused(one.compare(&two, |_, _| false))?;
-    let empty = Jacobian::from_rows(&[])?;
-    ensure_eq!(empty.compare(&empty, |_, _| true)?.compared, 0);
-    let mut length = 1;
-    lab.refused(gradcheck(
-        &stream,
-        &mut x,
-        0.25,
-        |t, x| {
-            length += 1;
-            let mut y = DeviceBuffer::<f32>::zeroed(t.stream(), length)?;
-            t.copy(x.slice(..1)?, y.slice_mut(..1)?)?;
-            Ok(y)
-        },
-        |_, _| false,
-    ))?;
-    ensure_eq!(x.to_vec(&stream)?, host);
-    let mut y = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
-    let mut tape = Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        square(t, &kernels, &x, &mut y)
-    })?;
-    lab.refused(jacobian(&mut tape, &stream, &y, &y))?;
-    let right = jacobian(&mut tape, &stream, &x, &y)?;
-    for (i, row) in right.rows().enumerate() {
-        let expected: Vec<f64> =
-            (0..4).map(|j| if i == j { 2.0 * f64::from(host[i]) } else { 0.0 }).collect();
-        ensure_eq!(row, &expected[..]);
-    }
-    Ok(())
-}
-
-/// Mixes tapes, streams and memory of two devices.
-///
-/// - row: handles of different contexts or drivers do not mix
-/// - targets: `Tape::record`, `Tape::record_again`, `Tape::backward`, `Tape::check`, `Seeds::with`
-/// - must: error ""
-/// - variables: CUDA_EMU_DEVICES=2
-fn tapes_of_two_devices(lab: &Lab) -> TestResult {
-    let (context, other) = (lab.context()?, lab.context_of(1)?);
-    let (stream, strange) = (context.stream()?, other.stream()?);
-    let (geometry, far) = (Geometry::new(&context), Geometry::new(&other));
-    let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
-    let y = DeviceBuffer::from_slice(&strange, &numbers(2))?;
-    let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    lab.refused(Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        geometry.record_dot(t, &x, &y, &mut loss)
-    }))?;
-    lab.refused(Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        far.record_squared_norm(t, &x, &mut loss)
-    }))?;
-    let mut tape = Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        geometry.record_squared_norm(t, &x, &mut loss)
-    })?;
-    lab.refused(tape.backward(&strange, &loss))?;
-    let seed = DeviceBuffer::from_slice(&strange, &[1.0f32])?;
-    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&loss, &seed)?))?;
-    lab.refused(tape.gradient(&x))?;
-    tape.backward(&stream, &loss)?;
-    lab.refused(tape.gradient(&y))?;
-    let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
-    ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, expected);
-    // An error, or a tape of the other device from now on.
-    let mut far_loss = DeviceBuffer::<f32>::zeroed(&strange, 1)?;
-    let moved = tape.record_again(&strange, |t| {
-        t.watch(&y)?;
-        far.record_squared_norm(t, &y, &mut far_loss)
-    });
-    if moved.is_ok() && tape.backward(&strange, &far_loss).is_ok() {
-        let expected: Vec<f32> = numbers(2).iter().map(|y| 2.0 * y).collect();
-        ensure_eq!(tape.gradient(&y)?.to_vec(&strange)?, expected);
-    }
-    Ok(())
-}
-
 list![
     seeds_that_do_not_fit,
     adjoint_that_enters_the_crate_again,
     panics_in_operations,
     recordings_that_do_not_end_well,
-    overwritten_while_the_pass_runs,
-    tapes_of_four_threads,
-    a_tape_that_changes_threads,
     gradients_of_odd_views,
     logs_of_any_size,
-    functions_that_lie_to_the_check,
-    tapes_of_two_devices,
 ];

@@ -45,9 +45,8 @@ fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
         "kernel" => kernels.put(&stream, Launch::cover(N, 32), 7.0, &mut y, N as u32)?,
         "graph" => {
             let kernels = &kernels;
-            let mut graph = context.capture((), |s, ()| {
-                kernels.put(s, Launch::cover(N, 32), 7.0, &mut y, N as u32)
-            })?;
+            let mut graph = context
+                .capture((), |s, ()| kernels.put(s, Launch::cover(N, 32), 7.0, &mut y, N as u32))?;
             graph.launch(&stream)?;
         }
         "cast" => {
@@ -143,9 +142,8 @@ fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
     let (hx, hy) = (numbers(3), numbers(4));
     let x = DeviceBuffer::from_slice(&stream, &hx)?;
     let mut y = DeviceBuffer::from_slice(&stream, &hy)?;
-    let mut sums = (0..3)
-        .map(|_| DeviceBuffer::<f32>::zeroed(&stream, 1))
-        .collect::<Result<Vec<_>>>()?;
+    let mut sums =
+        (0..3).map(|_| DeviceBuffer::<f32>::zeroed(&stream, 1)).collect::<Result<Vec<_>>>()?;
     let [s1, s2, s3] = &mut sums[..] else { return Err(Failure::new("not three")) };
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
