@@ -189,8 +189,4 @@ fn rays_of_every_kind(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    boxes_that_are_none,
-    lists_without_room,
-    rays_of_every_kind,
-];
+list![boxes_that_are_none, lists_without_room, rays_of_every_kind,];

@@ -4,7 +4,8 @@ use cuda_safe::DeviceBuffer;
 use geom_kernels::Geometry;
 use geom_kernels::isosurface::{BlockField, DenseField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{
-    Array, ClosestPoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, Surface, Topology, shapes,
+    Array, ClosestPoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, Surface, Topology,
+    shapes,
 };
 use tape::{Seeds, Tape};
 
@@ -99,7 +100,8 @@ fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
     tape.backward_with(&stream, &seeds)?;
     let gradient = tape.gradient(&values)?.to_vec(&stream)?;
     // Each vertex moves against the two numbers beside it, by half of what they grow.
-    let expected: Vec<f32> = (0..36).map(|i| if (9..27).contains(&i) { -0.5 } else { 0.0 }).collect();
+    let expected: Vec<f32> =
+        (0..36).map(|i| if (9..27).contains(&i) { -0.5 } else { 0.0 }).collect();
     ensure_eq!(gradient, expected);
     let origins = DeviceBuffer::<[i32; 3]>::zeroed(&stream, 0)?;
     let none = DeviceBuffer::<[u32; 27]>::zeroed(&stream, 0)?;

@@ -120,8 +120,7 @@ fn values_before_and_behind(lab: &Lab) -> TestResult {
     }
     passed?;
     // d/dx (x0 + 1/x)^4, of which x0 is no variable.
-    let expected: Vec<f32> =
-        host.iter().map(|x| -4.0 * (x + 1.0 / x).powi(3) / (x * x)).collect();
+    let expected: Vec<f32> = host.iter().map(|x| -4.0 * (x + 1.0 / x).powi(3) / (x * x)).collect();
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, expected);
     Ok(())
 }

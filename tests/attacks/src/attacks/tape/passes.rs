@@ -1,8 +1,8 @@
 //! Attacks on passes: seeds, re-entrance, panics, threads, streams and devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Launch, Result};
