@@ -156,6 +156,9 @@ fn report(planned: &[Shard], results: &Results, options: &Options) -> Result<boo
         }
         good &= unreached == 0;
     }
+    for (tool, test, why) in plan::NOT_JUDGED {
+        println!("{}: {test} is left out: {why}", tool.name());
+    }
     let file = options.folder.join("not-reached.txt");
     std::fs::write(&file, &missed)?;
     if !missed.is_empty() {
