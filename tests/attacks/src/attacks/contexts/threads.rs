@@ -53,7 +53,7 @@ fn current_after_unwinding(lab: &Lab) -> TestResult {
         let end =
             move || if panics { std::panic::panic_any("on purpose") } else { Err(on_purpose()) };
         let mut seen = Vec::new();
-        let mut done = |failed: std::thread::Result<bool>| seen.push(failed.unwrap_or(true));
+        let mut done = |failed: thread::Result<bool>| seen.push(failed.unwrap_or(true));
         done(catch_unwind(AssertUnwindSafe(|| a.capture((), |_, ()| end()).is_err())));
         done(catch_unwind(AssertUnwindSafe(|| {
             a.capture((), |s, ()| {

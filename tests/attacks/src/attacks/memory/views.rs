@@ -234,7 +234,8 @@ pub(super) fn buffers_cast_to_and_fro(lab: &Lab) -> TestResult {
         let x = DeviceBuffer::from_slice(&stream, &[round; 12])?;
         let Ok(x) = x.cast::<[u8; 3]>() else { return Err(Failure::new("48 bytes by 3")) };
         ensure_eq!(x.len(), 16);
-        let Err(mut x) = x.cast::<[u8; 5]>() else { return Err(Failure::new("48 bytes by 5")) };
+        let Err(refused) = x.cast::<[u8; 5]>() else { return Err(Failure::new("48 bytes by 5")) };
+        let mut x = refused.into_inner();
         x.fill(&other, [round as u8; 3])?;
         let Ok(x) = x.cast::<[u64; 2]>() else { return Err(Failure::new("48 bytes by 16")) };
         let shared = x.allocation().clone();
