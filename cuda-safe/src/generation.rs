@@ -64,6 +64,20 @@ impl Watch {
         let mut watched = self.lock();
         watched.users = watched.users.saturating_sub(1);
     }
+
+    /// Removes a user whose retain `release` gives back, if that succeeds. No [`Verdict`] comes in between: it would
+    /// take the release for somebody else's.
+    pub(crate) fn end_by(
+        &self,
+        release: impl FnOnce() -> std::result::Result<CUresult, MissingSymbol>,
+    ) -> std::result::Result<CUresult, MissingSymbol> {
+        let mut watched = self.lock();
+        let released = release();
+        if matches!(released, Ok(CUresult::CUDA_SUCCESS)) {
+            watched.users = watched.users.saturating_sub(1);
+        }
+        released
+    }
 }
 
 /// An adopted context that is the primary one, watched until this is dropped.
@@ -143,7 +157,8 @@ impl DeviceState {
     /// Finds out what became of the primary context, without a handle of ours.
     #[cold]
     fn verdict(&self) -> Result<Verdict> {
-        let watched = *self.watch.lock();
+        // Held while the driver is asked, so that the context is not given back meanwhile.
+        let watched = self.watch.lock();
         if watched.users == 0 {
             return Ok(Verdict::Ours);
         }

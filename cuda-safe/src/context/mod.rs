@@ -339,13 +339,14 @@ impl Context {
             return Err(ConsumeError::new(self, error));
         }
         if registered {
-            // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
-            let result = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
+            let result = state.watch.end_by(|| {
+                // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
+                unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) }
+            });
             if let Err(error) = state.answer("cuDevicePrimaryCtxRelease", result) {
                 drop(primary);
                 return Err(ConsumeError::new(self, error));
             }
-            state.watch.end();
             *primary = None;
         }
         Ok(())
