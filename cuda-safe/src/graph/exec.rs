@@ -35,7 +35,8 @@ pub struct GraphExec<'env, S> {
     /// Whether nodes were changed, which `template` does not show.
     changed: bool,
     name: u32,
-    /// A stream to record the change of a node on, made at the first.
+    /// The stream that records the change of a node. The next update records on it again only if no
+    /// closure has kept a handle to it.
     recorder: Option<(Stream, Arc<Capture>)>,
     /// Last: it is dropped after the graph.
     state: S,
@@ -238,6 +239,8 @@ impl<'env, S> GraphExec<'env, S> {
         let Some(kernel) = self.template.nodes.get(index).filter(|_| known).cloned() else {
             return Err(Error::invalid("the node is not one of this graph"));
         };
+        // A handle that an earlier closure has kept must stay ended.
+        self.recorder.take_if(|(stream, _)| !stream.is_only_handle());
         let (stream, capture) = self.recorder.get_or_insert_with(|| {
             let capture = Capture::new();
             let raw = std::ptr::null_mut();
@@ -264,6 +267,8 @@ impl<'env, S> GraphExec<'env, S> {
     /// where the shape is the same, which is much cheaper than making it anew. A graph with branches in
     /// which launches are named (by [`Stream::last_node`]) is always made anew: the driver doesn't say
     /// which node became which.
+    ///
+    /// Waits while another thread waits for the whole context, as [`Context::capture`] does.
     ///
     /// # Errors
     /// As [`Context::capture`](crate::Context::capture). The graph is then as it was, unless the

@@ -155,6 +155,11 @@ impl Stream {
     }
 
     /// What the handles to a stream share, if `inner` is the only one.
+    /// Returns whether nothing else holds the stream: no other handle, and no buffer that is at home on it.
+    pub(crate) fn is_only_handle(&mut self) -> bool {
+        Arc::get_mut(&mut self.inner).is_some()
+    }
+
     fn only_handle(inner: Arc<StreamInner>) -> Result<StreamInner, ConsumeError<Self>> {
         Arc::try_unwrap(inner).map_err(|inner| {
             let others = Arc::strong_count(&inner).saturating_sub(1);
