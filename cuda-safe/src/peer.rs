@@ -61,6 +61,10 @@ impl Context {
     /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) only the owner knows who may use
     /// it, so it is not shared unless it was given away.
     ///
+    /// Memory that a graph uses or has used, also if the graph is gone, and memory that a tape keeps is not
+    /// shared either: it is an error to use it on a stream of another context. Copy it into other memory by
+    /// [`DeviceSliceMut::copy_from_peer`], on a stream of its own context.
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the devices can't; otherwise what the
     /// driver answered.

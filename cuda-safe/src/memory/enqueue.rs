@@ -74,7 +74,12 @@ impl<'a> Ordering<'a> {
             return Ok(());
         }
         Err(Error::invalid(
-            "memory that a graph uses, or a tape keeps, can be used by streams of its context alone",
+            "memory that a graph uses or has used, or that a tape keeps, can only be used by streams of \
+             its own context",
+        )
+        .with_hint(
+            "copy it into other memory by DeviceSliceMut::copy_from_peer, on a stream of its own \
+             context",
         ))
     }
 }

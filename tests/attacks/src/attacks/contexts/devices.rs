@@ -174,12 +174,12 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Gives a peer the memory of a graph that is gone.
+/// Gives a peer the memory of a graph that is gone, and then a copy of it.
 ///
 /// - row: nothing of that lives longer
 /// - row: memory of a peer is used only where
 /// - targets: `GraphExec::into_state`, `Context::enable_peer_access`, `DeviceSliceMut::copy_from_peer`
-/// - must: right
+/// - must: error "has used"
 /// - variables: CUDA_EMU_DEVICES=2
 fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
@@ -190,10 +190,14 @@ fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
     let mut graph = b.capture(x, |s, x| kit_b.add(s, all(), 1, x, LEN))?;
     graph.launch(&on_b)?;
     let mut x = graph.into_state();
-    kit_a.add(&on_a, all(), 10, &mut x, LEN)?;
+    lab.refused(kit_a.add(&on_a, all(), 10, &mut x, LEN))?;
     let mut y = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
-    y.as_slice_mut().copy_from_peer(&on_a, &x)?;
+    lab.refused(y.as_slice_mut().copy_from_peer(&on_a, &x))?;
+    // As the hint says.
+    y.as_slice_mut().copy_from_peer(&on_b, &x)?;
+    kit_a.add(&on_a, all(), 10, &mut y, LEN)?;
     ensure_eq!(y.to_vec(&on_a)?, [11; N]);
+    ensure_eq!(x.to_vec(&on_b)?, [1; N]);
     Ok(())
 }
 
