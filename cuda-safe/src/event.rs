@@ -186,8 +186,9 @@ impl Event {
     /// half a microsecond. Waits for both.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time, or they belong to
-    /// different contexts; otherwise what the driver answered, such as an event that was never recorded.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time, they belong to
+    /// different contexts, or another thread records one of them again meanwhile and that record is not
+    /// done. Otherwise the driver's error, such as that of an event that was never recorded.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
         if !self.timing || !end.timing {
@@ -201,9 +202,14 @@ impl Event {
         let sys = self.context.state.sys;
         let to = &raw mut milliseconds;
         // SAFETY: both events are live and `milliseconds` is a valid place for a float.
-        let result = unsafe { sys.cuEventElapsedTime(to, self.raw, end.raw) };
-        self.context.answer("cuEventElapsedTime", result)?;
-        Ok(milliseconds)
+        match unsafe { sys.cuEventElapsedTime(to, self.raw, end.raw) } {
+            // Both were done: one of them has a newer record.
+            Ok(CUresult::CUDA_ERROR_NOT_READY) => Err(Error::invalid(
+                "an event was recorded again by another thread while its time was measured",
+            )
+            .with_hint("record each event once for each measurement")),
+            other => self.context.answer("cuEventElapsedTime", other).map(|()| milliseconds),
+        }
     }
 
     /// Destroys the event now and says whether that went well; a drop leaves an error for

@@ -11,7 +11,8 @@ use crate::harness::{Lab, TestResult, ensure, list};
 use arguments::{arguments_in_other_orders, copies_between_devices};
 use events::{
     events_of_ended_captures, events_that_change_after_a_wait, marks_of_streams_that_are_gone,
-    streams_that_wait_in_a_ring, time_between_unlike_events, waits_for_another_device,
+    recorded_again_while_measured, streams_that_wait_in_a_ring, time_between_unlike_events,
+    waits_for_another_device,
 };
 use random::random_programs;
 use threads::{
@@ -181,6 +182,7 @@ list![
     events_that_change_after_a_wait,
     marks_of_streams_that_are_gone,
     streams_that_wait_in_a_ring,
+    recorded_again_while_measured,
     time_between_unlike_events,
     waits_for_another_device,
     random_programs,

@@ -1,6 +1,6 @@
 //! Attacks on events, marks and waits between streams, which are seen in the order of host functions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use cuda_safe::{Context, DeviceBuffer, Event, Result, Stream};
@@ -236,5 +236,45 @@ pub(super) fn time_between_unlike_events(lab: &Lab) -> TestResult {
     end.record(&stream)?;
     let (forth, back) = (begin.elapsed_ms(&end)?, end.elapsed_ms(&begin)?);
     ensure!(forth >= 0.0 && back <= 0.0 && begin.elapsed_ms(&begin)? == 0.0, "{forth} {back}");
+    Ok(())
+}
+
+/// Records an event again, behind work that does not end, while another thread measures the time from it.
+///
+/// - row: no answer of the driver makes the crate panic
+/// - targets: `Event::timing`, `Event::elapsed_ms`, `Event::record`
+/// - must: error "recorded again"
+pub(super) fn recorded_again_while_measured(lab: &Lab) -> TestResult {
+    let context = lab.context()?;
+    let (a, b) = (context.stream()?, context.stream()?);
+    let (begin, end) = (Event::timing(&context)?, Event::timing(&context)?);
+    let mut measured = Ok(0.0);
+    for _ in 0..5 {
+        begin.record(&a)?;
+        begin.synchronize()?;
+        let (end_may_come, waiting) = mpsc::channel::<()>();
+        a.host_function(move || drop(waiting.recv()))?;
+        end.record(&a)?;
+        let (begin_may_come, waiting) = mpsc::channel::<()>();
+        measured = std::thread::scope(|scope| {
+            let measuring = scope.spawn(|| begin.elapsed_ms(&end));
+            std::thread::sleep(Duration::from_millis(200));
+            // If the other thread begins only now, it waits for this.
+            b.host_function(move || drop(waiting.recv_timeout(Duration::from_secs(2))))?;
+            begin.record(&b)?;
+            drop(end_may_come);
+            let measured = measuring.join();
+            drop(begin_may_come);
+            measured.map_err(|_| Failure::new("a thread panicked"))
+        })?;
+        b.synchronize()?;
+        if measured.is_err() {
+            break;
+        }
+    }
+    lab.refused(measured)?;
+    begin.record(&a)?;
+    end.record(&a)?;
+    ensure!(begin.elapsed_ms(&end)? >= 0.0);
     Ok(())
 }
