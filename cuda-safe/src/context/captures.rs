@@ -22,7 +22,10 @@ impl Captures {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before a capture begins: waits for those who wait for the context.
+    /// Waits until no thread waits for the context. Call it before a capture begins.
+    ///
+    /// It is no error instead: whether another thread waits is a matter of timing, and a capture that
+    /// fails by chance is of no use.
     pub(crate) fn begin(&self) {
         let mut now = self.lock();
         while now.waits > 0 {

@@ -210,7 +210,8 @@ impl Context {
         self.inner.captures.any()
     }
 
-    /// Waits until all work of this context, on every stream, is done.
+    /// Waits until all work of this context, on every stream, is done. Captures that other threads begin
+    /// meanwhile wait until this returns.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while a graph is recorded in the context, by
@@ -269,7 +270,7 @@ impl Context {
     }
 
     /// Frees what was dropped but could not be freed without waiting: pinned memory, modules, and
-    /// memory on devices without pools. **Waits for the device.**
+    /// memory on devices without pools. **Waits for the device**, as [`Context::synchronize`] does.
     ///
     /// # Errors
     /// The first error that a free answered; the others are freed all the same.

@@ -85,7 +85,8 @@ impl<'env, S> GraphBuilder<'env, S> {
 
     /// Adds a part that comes after all of `after`. What `record` can enqueue is what a
     /// [capture](crate::Context::capture) can hold. A buffer made in one part may be dropped in a
-    /// later one.
+    /// later one. Waits while another thread waits for the whole context, as
+    /// [`Context::capture`](crate::Context::capture) does.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a part of another graph; what `record`

@@ -69,6 +69,14 @@ impl Context {
     /// these streams: a graph can't keep borrowed what another thread has borrowed. The slice
     /// of an upload is read while recording, and each launch of the graph copies it again.
     ///
+    /// # Waiting
+    /// A capture begins only when no other thread waits for the whole context, by
+    /// [`Context::synchronize`] or [`Context::collect`]: such a wait would spoil it. Until then this call
+    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the
+    /// context meanwhile, and so for that host function, none of the three goes on. While a graph is recorded,
+    /// these two calls are errors.
+    ///
+    /// # Memory of the graph
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
     /// must be dropped before the closure ends.
     ///
