@@ -12,7 +12,7 @@ use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
 use crate::context::{ContextInner, Garbage};
 use crate::error::{Error, Result};
-use crate::memory::{Access, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueuing};
 use crate::stream::{Stream, StreamInner};
 
 /// The kernel that gives a handle its value, loaded at the first conditional node of a context.
@@ -64,7 +64,8 @@ impl Conditional {
 
 impl Stream {
     /// Records a part of the graph that runs only if `flag[0]` is not zero when the graph gets there.
-    /// `body` enqueues it on the stream that it is given. Needs a driver of CUDA 12.4.
+    /// `body` enqueues it on the stream that it is given. It can't allocate memory, nor use memory that was
+    /// allocated in the capture. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
@@ -79,9 +80,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record, or for an
-    /// empty `flag`; what `body` answered, after which the capture fails too; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record, or for a `flag`
+    /// that is empty or belongs to another context: the capture goes on. The error of `body`, after which
+    /// the capture fails too. Otherwise the driver's error.
     #[doc(alias = "CU_GRAPH_COND_TYPE_IF")]
     pub fn record_if<'a>(
         &self,
@@ -112,7 +113,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::record_if`].
+    /// As [`Stream::record_if`]; also for a `flag` that was allocated in the capture, which bodies can't
+    /// use.
     #[doc(alias = "CU_GRAPH_COND_TYPE_WHILE")]
     pub fn record_while<'a>(
         &self,
@@ -140,6 +142,8 @@ fn conditional(
         return Err(Error::invalid("only a stream that records takes conditional work"));
     };
     let flag = flag.slice(..1)?;
+    // Before the handle is made: without its node it spoils the graph.
+    check_flag(capture, inner, flag.allocation(), kind)?;
     let function = context.conditional.function(context)?;
     let (graph, handle) = {
         let recording = capture.enter(inner)?;
@@ -161,7 +165,7 @@ fn conditional(
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
         capture.lock().broken.get_or_insert_with(|| error.clone());
     })?;
-    let Emptied(bodys) = &Emptied(Capture::new());
+    let Emptied(bodys) = &Emptied(Capture::of_body());
     let mut outer = Outer { capture, done: false };
     let made = part(context, bodys, Some(inside), &[], |stream| {
         body(stream)?;
@@ -182,15 +186,32 @@ fn conditional(
         if let Some(error) = noted.broken.take() {
             return Err(error);
         }
-        if noted.memory > 0 {
-            return Err(Error::invalid("a buffer made in the body is still alive when it ends"));
-        }
         recording.take_body(inner, (graph, node), &mut noted, sequence)
     });
     if let Err(error) = &done {
         recording.broken.get_or_insert(error.clone());
     }
     done
+}
+
+/// Fails for a flag that the recording, or the body of a loop, can't use.
+fn check_flag(
+    capture: &Capture,
+    stream: &StreamInner,
+    flag: &Allocation,
+    kind: CUgraphConditionalNodeType,
+) -> Result<()> {
+    stream.state().usable()?;
+    let recording = capture.enter(stream)?;
+    recording.captures()?;
+    recording.may_use(stream, flag)?;
+    if kind == CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE && flag.is_of_graph() {
+        return Err(Error::invalid(
+            "the flag of a loop was allocated in the capture, and bodies can't use such memory",
+        )
+        .with_hint("allocate the flag before the capture, and put it into the state"));
+    }
+    Ok(())
 }
 
 /// Spoils the recording if the body's closure panics: half a body is in the graph.

@@ -71,6 +71,8 @@ pub(crate) struct Recording {
     pub(super) thread: Option<ThreadId>,
     /// Whether memory was allocated in it.
     pub(super) allocates: bool,
+    /// Whether it is the body of a conditional node, in which drivers allocate no memory.
+    body: bool,
 }
 
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
@@ -107,8 +109,16 @@ impl Capture {
             broken: None,
             thread: None,
             allocates: false,
+            body: false,
         };
         Arc::new(Self { number, recording: Mutex::new(recording) })
+    }
+
+    /// Returns a recording for the body of a conditional node.
+    pub(super) fn of_body() -> Arc<Self> {
+        let this = Self::new();
+        this.lock().body = true;
+        this
     }
 
     /// Names the recording in the process; never 0.
@@ -256,6 +266,17 @@ impl Recording {
         }
     }
 
+    /// Fails for memory that the recording can't use.
+    pub(super) fn may_use(&self, stream: &StreamInner, allocation: &Allocation) -> Result<()> {
+        if !Arc::ptr_eq(&stream.context, &allocation.home().inner().context) {
+            return Err(Error::invalid("a graph can't use a buffer of another context"));
+        }
+        if allocation.is_of_graph() && !allocation.is_of(self.number) {
+            return Err(Error::invalid("the buffer was allocated in another capture"));
+        }
+        Ok(())
+    }
+
     /// Orders a use behind those that conflict with it on other streams of the recording. What used
     /// the memory outside is waited for by each launch of the graph.
     pub(crate) fn begin_use(
@@ -265,12 +286,7 @@ impl Recording {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        if !Arc::ptr_eq(&stream.context, &allocation.home().inner().context) {
-            return Err(Error::invalid("a graph can't use a buffer of another context"));
-        }
-        if allocation.is_of_graph() && !allocation.is_of(self.number) {
-            return Err(Error::invalid("the buffer was allocated in another capture"));
-        }
+        self.may_use(stream, allocation)?;
         if range.is_empty() {
             return Ok(());
         }
@@ -388,7 +404,6 @@ impl Recording {
         }
         self.kept.append(&mut body.kept);
         self.branches |= body.branches;
-        self.allocates |= body.allocates;
         Ok(())
     }
 
@@ -461,6 +476,10 @@ impl Recording {
     /// Allocates memory that the graph allocates and frees each time it runs.
     pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
         self.captures()?;
+        if self.body {
+            return Err(Error::invalid("the body of a conditional node can't allocate memory")
+                .with_hint("allocate it before the capture, and put it into the state"));
+        }
         let start = driver::allocate(stream, bytes)?;
         self.allocates = true;
         self.memory += 1;
