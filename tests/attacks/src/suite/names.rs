@@ -8,13 +8,14 @@ use super::rows::rows;
 use crate::harness::{Attack, Failure, TestResult, ensure, files, quoted, workspace};
 
 /// The folders that prefixes stand for; any other prefix is the name of a crate's folder.
-const FOLDERS: [(&str, &str); 3] =
-    [("emu", "cuda-emu"), ("models", "tests/models"), ("unit", "cuda-safe")];
+const FOLDERS: [(&str, &str); 4] =
+    [("emu", "cuda-emu"), ("models", "tests/models"), ("trust", "nvrtc"), ("unit", "cuda-safe")];
 
 pub(super) fn documented_names_exist(attacks: &[Attack]) -> TestResult {
     let mut checked = 0;
     for row in rows()? {
-        let (Some(upheld), Some(proofs)) = (row.cells.get(1), row.cells.get(2)) else { continue };
+        // Tables of what is the caller's to promise have two columns.
+        let [_, .., upheld, proofs] = &row.cells[..] else { continue };
         for name in quoted(proofs, '`') {
             exists(&name, attacks)
                 .map_err(|failure| Failure::new(format!("`{}`: {failure}", row.guarantee)))?;
@@ -22,7 +23,7 @@ pub(super) fn documented_names_exist(attacks: &[Attack]) -> TestResult {
         }
         for name in quoted(upheld, '`').iter().filter(|name| name.ends_with(".rs")) {
             let root = workspace();
-            let places = [root.join("cuda-safe/src").join(name), root.join(name)];
+            let places = [root.join(&row.folder).join(name), root.join(name)];
             ensure!(
                 places.iter().any(|place| place.is_file()),
                 "`{}`: no file {name}",
@@ -52,10 +53,11 @@ fn exists(name: &str, attacks: &[Attack]) -> TestResult {
     Ok(())
 }
 
-/// Whether a file of tests has this name, or a function.
+/// Whether a file of tests has this name, a function, or a list of tests.
 fn is_test_of(folder: &Path, test: &str) -> Result<bool, Failure> {
     let function = format!("fn {}(", test.rsplit("::").next().unwrap_or(test));
     let module = format!("mod {test} ");
+    let listed = format!("\"{test}\"");
     for part in ["src", "tests"].map(|part| folder.join(part)) {
         if !part.is_dir() {
             continue;
@@ -67,7 +69,8 @@ fn is_test_of(folder: &Path, test: &str) -> Result<bool, Failure> {
                 return Ok(true);
             }
             let text = fs::read_to_string(&file)?;
-            if text.contains(&function) || text.contains(&module) {
+            let lists = file.starts_with(tests_of(folder)) && text.contains(&listed);
+            if text.contains(&function) || text.contains(&module) || lists {
                 return Ok(true);
             }
         }

@@ -13,33 +13,46 @@ pub(super) struct Row {
     /// The first cell: the guarantee, or what is unsafe.
     pub(super) guarantee: String,
     pub(super) cells: Vec<String>,
+    /// Where the section says that its files are, below the workspace's folder.
+    pub(super) folder: String,
 }
+
+/// Where files are if a section says nothing.
+const FOLDER: &str = "cuda-safe/src";
+
+/// How a section says where its files are; a name in backticks follows.
+const FILES: &str = "Files are those of `";
 
 /// The rows of all tables, without heads.
 pub(super) fn rows() -> Result<Vec<Row>, Failure> {
     let text = fs::read_to_string(workspace().join("docs/soundness.md"))?;
     let mut rows = Vec::new();
-    let mut before = "";
+    let (mut before, mut folder) = ("", FOLDER);
     for line in text.lines() {
+        if line.starts_with('#') {
+            folder = FOLDER;
+        }
+        let named = line.split_once(FILES).and_then(|(_, rest)| rest.split_once('`'));
+        folder = named.map_or(folder, |(named, _)| named);
         let is_row = |line: &str| line.starts_with('|');
         let is_rule = |line: &str| is_row(line) && line.chars().all(|c| "|-: ".contains(c));
         // A head is the line before a rule.
         if is_row(before) && !is_rule(before) && !is_rule(line) {
-            rows.push(row(before));
+            rows.push(row(before, folder));
         }
         before = line;
     }
     if before.starts_with('|') {
-        rows.push(row(before));
+        rows.push(row(before, folder));
     }
     ensure!(rows.len() > 40, "only {} rows were found", rows.len());
     Ok(rows)
 }
 
-fn row(line: &str) -> Row {
+fn row(line: &str, folder: &str) -> Row {
     let cells: Vec<String> =
         line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-    Row { guarantee: cells[0].clone(), cells }
+    Row { guarantee: cells[0].clone(), cells, folder: folder.to_owned() }
 }
 
 /// Each row that an attack names begins so, and no other one does.
