@@ -1,8 +1,8 @@
 //! Takes a view of what a tape keeps: its buffer is not borrowed, so that another view of it may be written.
 //!
-//! - row: a view does not outlive its buffer
+//! - row: no safe code gets a view of memory that is not borrowed
 //! - targets: `Adjoint::value`, `Adjoint::wants`
-//! - must: not compile E0308 "mismatched types"
+//! - must: not compile E0308 "found struct `Saved"
 
 use cuda_safe::{DeviceSlice, Result};
 use tape::{Adjoint, Handle};

@@ -8,17 +8,17 @@ pub(crate) mod passes;
 pub(crate) mod threads;
 pub(crate) mod values;
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use cuda_safe::{DeviceBuffer, Result};
+use cuda_safe::{DeviceBuffer, Launch, Result, kernels};
 use geom_kernels::Geometry;
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
 use geom_kernels::volume::nanovdb::Map;
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
-use tape::{Adjoint, CustomOp, Handle, Recorder, Seeds, Tape, Value};
+use tape::{Adjoint, CustomOp, Handle, Recorder, Saved, Seeds, Tape, Value};
 
-use crate::harness::{Lab, TestResult, ensure, list};
+use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
 struct Nothing;
 
@@ -34,7 +34,8 @@ impl CustomOp for Nothing {
 /// Launches a graph of a pass over a recording whose own graph never ran: the pass samples a volume in memory
 /// that nothing was written to.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: an adjoint does not follow what a recording in a graph has not written
+/// - row: memory of the tape never holds what nobody wrote
 /// - targets: `Tape::record`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `Volume::from_fn`,
 ///   `Samples::index`, `Volume::variables`, `Recorder::custom`
 /// - must: right
@@ -84,7 +85,8 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
 /// Launches a graph of a pass over an isosurface that was never extracted: its adjoint follows indices in scratch
 /// memory that nothing was written to.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: an adjoint does not follow what a recording in a graph has not written
+/// - row: an index that a kernel reads from memory
 /// - targets: `Tape::record`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `MarchingCubes::new`,
 ///   `DenseField::new`, `Output::new`, `MarchingCubes::record_extract_into`
 /// - must: right
@@ -127,6 +129,8 @@ fn pass_over_an_isosurface_that_never_ran(lab: &Lab) -> TestResult {
 struct Reads {
     x: Handle<f32>,
     go: mpsc::Sender<()>,
+    /// `None` where the upload goes on meanwhile.
+    uploaded: Option<mpsc::Receiver<()>>,
     seen: mpsc::Sender<Vec<f32>>,
 }
 
@@ -138,49 +142,143 @@ impl CustomOp for Reads {
         let value = pass.value(self.x)?;
         // The other thread may have ended.
         let _ = self.go.send(());
-        std::thread::sleep(Duration::from_millis(3));
+        match &self.uploaded {
+            Some(uploaded) => drop(uploaded.recv()),
+            None => std::thread::sleep(Duration::from_millis(3)),
+        }
         let _ = self.seen.send(value.to_vec(pass.stream())?);
         Ok(())
     }
 }
 
-/// Uploads to a buffer in another thread, while a pass reads what the tape keeps of the buffer.
+/// Uploads to a buffer in another thread, while a pass reads what the tape keeps of the buffer, or between the
+/// moment when the pass names it and the moment when it reads it.
 ///
-/// - row: work that uses the same bytes
-/// - row: nothing slips in between
+/// - row: a use of kept memory runs wholly before or wholly after
+/// - row: a pass reads what was recorded, or is an error
 /// - targets: `Tape::record`, `Adjoint::value`, `Adjoint::stream`, `CustomBuilder::reads`, `Recorder::custom`
 /// - must: right
+/// - variants: before, meanwhile
 fn upload_beside_a_pass(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     // The upload is in parts, one after the other.
     context.set_copy_threads(1);
     let (stream, other) = (context.stream()?, context.stream()?);
-    let n = 8 << 20;
+    let meanwhile = lab.variant() == "meanwhile";
+    let (n, rounds) = if meanwhile { (4 << 20, 4) } else { (1 << 10, 1) };
     let ones = vec![1.0f32; n];
-    for _ in 0..6 {
+    for _ in 0..rounds {
         let mut x = DeviceBuffer::<f32>::zeroed(&stream, n)?;
         let mut y = DeviceBuffer::<f32>::zeroed(&stream, n)?;
         let ((go, start), (seen, read)) = (mpsc::channel(), mpsc::channel());
+        let (done, uploaded) = mpsc::channel();
+        let uploaded = (!meanwhile).then_some(uploaded);
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&x)?;
             let mut custom = t.custom();
-            let handle = custom.reads(&x, Value::Entry)?;
+            let x_kept = custom.reads(&x, Value::Entry)?;
             custom.overwrites(&y)?;
-            custom.run(Reads { x: handle, go, seen }, |s| y.copy_from(s, &x))
+            custom.run(Reads { x: x_kept, go, uploaded, seen }, |s| y.copy_from(s, &x))
         })?;
         let seed = DeviceBuffer::<f32>::zeroed(&stream, n)?;
         let seeds = Seeds::new().with(&y, &seed)?;
         stream.synchronize()?;
-        // Refused, the pass is withstood.
-        let _ = std::thread::scope(|scope| {
+        let (uploading, passed) = std::thread::scope(|scope| {
             let (ones, other, x) = (&ones, &other, &mut x);
-            scope.spawn(move || start.recv().map(|()| x.upload(other, ones)));
-            tape.backward_with(&stream, &seeds)
+            let uploading = scope.spawn(move || -> Result<()> {
+                // The pass has come so far, or has ended.
+                let _ = start.recv();
+                x.upload(other, ones)?;
+                // The pass waits for it, or goes on.
+                let _ = done.send(());
+                Ok(())
+            });
+            let passed = tape.backward_with(&stream, &seeds);
+            // With it goes what the other thread waits for, should the pass not have come so far.
+            drop(tape);
+            (uploading.join(), passed)
         });
-        let Ok(read) = read.recv() else { continue };
-        let new = read.iter().filter(|x| **x == 1.0).count();
-        ensure!(new == 0 || new == n, "{new} of {n} values are new");
+        ensure!(matches!(uploading, Ok(Ok(()))), "the upload: {uploading:?}");
+        // Refused, the pass is withstood; what it was given first must be right all the same.
+        let read = read.recv();
+        ensure!(passed.is_err() || read.is_ok(), "the pass has read nothing");
+        if let Ok(read) = read {
+            let new = read.iter().filter(|x| **x == 1.0).count();
+            ensure!(new == 0, "{new} of {n} values are not those that were recorded");
+        }
+        ensure!(x.to_vec(&stream)? == ones, "the upload is lost");
     }
+    Ok(())
+}
+
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i writes element i of x if i < n, and nothing is read through y.
+    unsafe in r#"
+        extern "C" __global__ void overwrite(const float* y, float* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = 2.0f;
+        }
+    "# {
+        safe fn overwrite(y: Saved<'_, f32>, x: &mut [f32], n: u32) where n <= x.len();
+    }
+}
+
+/// Writes the memory of a value that a tape has kept.
+struct Overwrites {
+    x: Handle<f32>,
+    memory: Arc<Mutex<DeviceBuffer<f32>>>,
+    /// `None`: by a copy.
+    kernels: Option<Kernels>,
+}
+
+impl CustomOp for Overwrites {
+    fn name(&self) -> &str {
+        "overwrites"
+    }
+    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = pass.value(self.x)?;
+        match &self.kernels {
+            None => value.copy_to(pass.stream(), &mut *memory),
+            Some(kernels) => {
+                // Not all of it: a part is enough.
+                let part = memory.slice_mut(63..)?;
+                kernels.overwrite(pass.stream(), Launch::new(1, 1), value, part, 1)
+            }
+        }
+    }
+}
+
+/// Gives a launch or a copy, in the adjoint of an operation, what the tape has kept of a buffer, and the same
+/// buffer to be written.
+///
+/// - row: no safe code gets a view of memory that is not borrowed
+/// - targets: `Adjoint::value`, `Saved::copy_to`, `Recorder::custom`, `CustomBuilder::reads`, `Tape::backward_with`
+/// - must: right
+/// - variants: copy, launch
+fn a_value_beside_its_own_memory(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let (kernels, refused) = match lab.variant() {
+        "copy" => (None, "can't be copied to the memory that it lies in"),
+        _ => (Some(Kernels::load(&context)?), "which nobody has borrowed"),
+    };
+    let x = Arc::new(Mutex::new(DeviceBuffer::from_slice(&stream, &[1.0f32; 64])?));
+    let locked = || x.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut y = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
+    let seed = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
+    let mut tape = Tape::record(&stream, |t| {
+        let from = locked();
+        t.watch(&*from)?;
+        let mut custom = t.custom();
+        let kept = custom.reads(&*from, Value::Entry)?;
+        custom.overwrites(&y)?;
+        let op = Overwrites { x: kept, memory: x.clone(), kernels };
+        custom.run(op, |s| y.copy_from(s, &*from))
+    })?;
+    let seeds = Seeds::new().with(&y, &seed)?;
+    lab.refused_because(tape.backward_with(&stream, &seeds), refused)?;
+    ensure_eq!(locked().to_vec(&stream)?, [1.0; 64]);
     Ok(())
 }
 
@@ -188,4 +286,5 @@ list![
     pass_over_a_volume_that_never_ran,
     pass_over_an_isosurface_that_never_ran,
     upload_beside_a_pass,
+    a_value_beside_its_own_memory,
 ];
