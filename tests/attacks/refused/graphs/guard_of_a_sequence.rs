@@ -1,6 +1,6 @@
 //! Takes a guard for several enqueues, and leaks it: the context's graph lock would be held for ever.
 //!
-//! - row: nobody waits for the device with that turn taken
+//! - row: several enqueues that belong together
 //! - targets: `Stream::sequence`, `DeviceBuffer::allocation`
 //! - must: not compile E0277 "is not an iterator"
 

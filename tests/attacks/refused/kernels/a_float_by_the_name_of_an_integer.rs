@@ -1,6 +1,6 @@
 //! Calls `f32` `u64` beside a declaration, so that 16.9 would satisfy `n <= 16`.
 //!
-//! - row: launching foreign code is unsafe
+//! - row: a declaration means the same whatever names are in scope
 //! - targets: `kernels!`, `Launch::cover`
 //! - must: not compile E0308 "mismatched types"
 

@@ -1,6 +1,6 @@
 //! Puts a kernel into a struct of `kernels!`, so that it is launched under the promise of another.
 //!
-//! - row: launching foreign code is unsafe
+//! - row: safe code puts no other kernel behind a method
 //! - row: `from_module` of `kernels!`
 //! - targets: `kernels!`, `Kernel::name`
 //! - must: not compile E0308 "mismatched types"

@@ -1,6 +1,7 @@
 //! Loads any library as the driver: its constructor runs, and its functions are called by their names.
 //!
-//! - row: launching foreign code is unsafe
+//! - row: safe code loads no library by a path
+//! - row: `Driver::load_from`, `Nvrtc::at`
 //! - targets: `Driver::load_from`, `Driver::load`
 //! - must: not compile E0133 "is unsafe"
 

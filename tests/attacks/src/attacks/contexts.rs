@@ -100,6 +100,7 @@ fn every_kind_of_call(context: &Context) -> Vec<(&'static str, TestResult)> {
 /// current.
 ///
 /// - row: no call changes which context is current
+/// - row: no call depends on which context is current
 /// - targets: `Context::stream`, `Event::new`, `PinnedBuffer::zeroed`, `UnifiedBuffer::managed`
 /// - must: right
 /// - variants: none, own, other
@@ -138,7 +139,7 @@ fn strangers(lab: &Lab) -> TestResult {
     lab.refused_because(x.to_vec(&on_b), "context")?;
     lab.refused_because(kernels.fill(&on_b, Launch::cover(100, 32), 1, &mut x, 100), "")?;
     lab.refused_because(kernels.fill(&on_a, Launch::cover(100, 32), 1, &mut x, 100), "context")?;
-    lab.refused_because(Event::new(&a)?.record(&on_b), "context")?;
+    lab.refused_because(Event::new(&a)?.record(&on_b), "another context")?;
     lab.refused_because(x.copy_from(&on_a, &y), "context")?;
     ensure_eq!(x.to_vec(&on_a)?, [0; 100]);
     Ok(())

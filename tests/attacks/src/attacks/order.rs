@@ -49,6 +49,7 @@ const N: usize = 4096;
 /// Writes a global on one stream while a safe kernel reads it on another.
 ///
 /// - row: globals of a module are ordered
+/// - row: kernels that reach a variable of their module by name
 /// - targets: `Module::global`, `Global::write`, `Context::stream`
 /// - must: right
 fn global_written_beside_a_kernel(lab: &Lab) -> TestResult {
@@ -69,7 +70,7 @@ fn global_written_beside_a_kernel(lab: &Lab) -> TestResult {
 
 /// Writes a `__device__` variable in a safe kernel on one stream, and reads it in one on another.
 ///
-/// - row: globals of a module are ordered
+/// - row: kernels that reach a variable of their module by name
 /// - targets: `Context::stream`, `DeviceBuffer::zeroed`
 /// - must: right
 fn global_of_two_kernels(lab: &Lab) -> TestResult {

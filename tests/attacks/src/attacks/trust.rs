@@ -35,7 +35,7 @@ fn without_nvrtc(command: &mut Command) {
 
 /// Compiles a kernel in a folder with a `sysconfig.py`, where no NVRTC is found but by the search that asks Python.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: the current folder takes no part in a search
 /// - targets: `Module::compile`
 /// - must: right
 fn python_of_the_current_folder(lab: &Lab) -> TestResult {
@@ -63,7 +63,8 @@ fn python_of_the_current_folder(lab: &Lab) -> TestResult {
 
 /// Compiles a kernel below a folder whose `target/cuda` links to a library that others can replace.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: a library that a search finds is loaded only if
+/// - row: the current folder takes no part in a search
 /// - targets: `Module::compile`
 /// - must: right
 /// - variants: writable, link_of_a_stranger, owned_by_a_stranger
@@ -112,7 +113,7 @@ fn setup_above_the_current_folder(lab: &Lab) -> TestResult {
 
 /// Keeps compiled kernels in a folder that has old files of others.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: eviction deletes only what the cache has made
 /// - targets: `Module::compile`, `Cache::at`, `Program::cache`
 /// - must: right
 fn cache_in_a_folder_of_others(lab: &Lab) -> TestResult {
@@ -138,10 +139,10 @@ fn cache_in_a_folder_of_others(lab: &Lab) -> TestResult {
 
 /// Puts a FIFO in the place of each file of the cache, and compiles again.
 ///
-/// - row: launching foreign code is unsafe
+/// - row: a FIFO, device or link in place of a file
 /// - targets: `Cache::at`, `Module::compile`, `Program::cache`
 /// - must: right
-/// - limit: 20
+/// - limit: 15
 fn fifo_in_the_cache(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     private(Path::new("cache"))?;
