@@ -36,15 +36,9 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ),
     ("DeclaredIn::module", "only for what `kernels!` writes: `module` of the struct returns it"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
-    (
-        "KernelSource::load_kernels",
-        "what `Module::compile` and `kernels!` call, which are attacked",
-    ),
     ("Source::allocations", "of a trait in a private module"),
     ("Source::parts", "of a trait in a private module"),
     ("Source::passes", "of a trait in a private module"),
-    ("Surface::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
-    ("Topology::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
 ];
 
 /// What the sources declare.
