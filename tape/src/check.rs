@@ -132,11 +132,13 @@ where
     Jacobian::from_rows(&rows)
 }
 
-/// The Jacobian by central differences: each number of `input` is moved by `step` to both sides.
-/// `evaluate` computes the outputs. `input` is as before afterwards.
+/// Returns the Jacobian by central differences: each number of `input` is moved by `step` to both sides.
+///
+/// `evaluate` computes the outputs. `input` is as before afterwards, also if `evaluate` returns an error or panics.
 ///
 /// # Errors
-/// Those of `evaluate`, and of the driver.
+/// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if `evaluate` returns another number of outputs than in
+/// the first call; otherwise those of `evaluate`, and of the driver.
 pub fn differences<T>(
     stream: &Stream,
     input: &mut DeviceBuffer<T>,
@@ -147,15 +149,43 @@ where
     T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
 {
     let host: Vec<T> = input.to_vec(stream)?;
+    let mut moved = Moved { stream, input, host, is_moved: false };
+    let columns = columns(&mut moved, step, &mut evaluate);
+    let restored = moved.restore();
+    // The first error is the cause.
+    let columns = columns?;
+    restored?;
+    let rows = columns.first().map_or(0, Vec::len);
+    let of = |row: usize| columns.iter().filter_map(|column| column.get(row).copied()).collect();
+    Jacobian::from_rows(&(0..rows).map(of).collect::<Vec<Vec<f64>>>())
+}
+
+/// The derivatives of all outputs by each number of the input.
+fn columns<T>(
+    moved: &mut Moved<'_, T>,
+    step: f64,
+    evaluate: &mut impl FnMut(&DeviceBuffer<T>) -> Result<Vec<f64>>,
+) -> Result<Vec<Vec<f64>>>
+where
+    T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
+{
     let real = T::ELEMENT.real.unwrap_or(Real::F32);
-    let count = size_of_val(host.as_slice()) / real.size();
+    let count = size_of_val(moved.host.as_slice()) / real.size();
     let mut columns = Vec::with_capacity(count);
+    let mut outputs = None;
     for number in 0..count {
-        let mut side = |way: f64| -> Result<(f64, Vec<f64>)> {
-            let mut moved = host.clone();
-            let moved_to = shift(bytemuck::cast_slice_mut::<T, u8>(&mut moved), real, number, way);
-            input.upload(stream, &moved)?;
-            Ok((moved_to, evaluate(input)?))
+        let mut side = |by: f64| -> Result<(f64, Vec<f64>)> {
+            let mut host = moved.host.clone();
+            let moved_to = shift(bytemuck::cast_slice_mut::<T, u8>(&mut host), real, number, by);
+            let given = evaluate(moved.upload(&host)?)?;
+            let wanted = *outputs.get_or_insert(given.len());
+            if given.len() != wanted {
+                let given = given.len();
+                return Err(Error::invalid(format!(
+                    "`evaluate` returned {given} outputs, and {wanted} in its first call"
+                )));
+            }
+            Ok((moved_to, given))
         };
         let (right, left) = (side(step)?, side(-step)?);
         // What was rounded away is not part of the step.
@@ -163,10 +193,39 @@ where
         let column = right.1.iter().zip(&left.1).map(|(right, left)| (right - left) / width);
         columns.push(column.collect::<Vec<f64>>());
     }
-    input.upload(stream, &host)?;
-    let rows = columns.first().map_or(0, Vec::len);
-    let of = |row: usize| columns.iter().filter_map(|column| column.get(row).copied()).collect();
-    Jacobian::from_rows(&(0..rows).map(of).collect::<Vec<Vec<f64>>>())
+    Ok(columns)
+}
+
+/// An input that [`differences`] changes. Its drop restores it, so that a panic leaves it as it was.
+struct Moved<'a, T: NoUninit> {
+    stream: &'a Stream,
+    input: &'a mut DeviceBuffer<T>,
+    /// What it contained before.
+    host: Vec<T>,
+    is_moved: bool,
+}
+
+impl<T: NoUninit> Moved<'_, T> {
+    fn upload(&mut self, host: &[T]) -> Result<&DeviceBuffer<T>> {
+        // Also if the upload fails: it may have written a part.
+        self.is_moved = true;
+        self.input.upload(self.stream, host)?;
+        Ok(self.input)
+    }
+
+    fn restore(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_moved) {
+            self.input.upload(self.stream, &self.host)?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: NoUninit> Drop for Moved<'_, T> {
+    fn drop(&mut self) {
+        // Only a panic leaves something to do here, and it says more than this error.
+        let _ = self.restore();
+    }
 }
 
 /// Records `function` of `input`, and holds the Jacobian that the tape gives against central differences
