@@ -53,7 +53,10 @@ impl Volume {
 
     /// Writes the values of voxels that lie in leaves, and to `refused[0]` how many do not: voxels of tiles and
     /// those outside stay as they are. Voxels don't become active by that, except those of a mask, which have no
-    /// other value. If a voxel is there twice, one of its values is written; of vectors, one of each component.
+    /// other value.
+    ///
+    /// A voxel that is in the list twice gets one of its values. Of vectors, each component is that of one of its
+    /// values, and not always of the same one.
     ///
     /// What the grid stores of minima, maxima and averages stays as it was.
     ///
@@ -87,8 +90,8 @@ impl Volume {
                 let n = range.len() as u32;
                 let (voxels, values) = (voxels.slice(range.clone())?, values.slice(range)?);
                 let args = (self.view_mut::<T>()?, voxels, n, values, refused.slice_mut(..)?);
-                // SAFETY: reads n voxels and values, writes values of voxels in leaves of the volume, each of
-                // them whole, and adds to the count.
+                // SAFETY: reads n voxels and values, writes values of voxels in leaves of the volume by relaxed
+                // stores, which don't race with each other, and adds to the count.
                 unsafe { kernel.launch(stream, launch, args) }
             })
         })

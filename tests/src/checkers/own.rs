@@ -8,7 +8,7 @@ use crate::harness::{Failure, Outcome, TestResult, deep, ensure, limited_to, spa
 
 /// Cases of the tier of the software device that take little time, and launch all kernels of geom-kernels and
 /// tape. With `--deep` it is all cases but those that [`run`] leaves out.
-pub(crate) const CASES: [&str; 68] = [
+pub(crate) const CASES: [&str; 69] = [
     "geometry::sort_orders_signed_and_floating_keys",
     "geometry::sort_in_a_graph_gives_the_same_each_time",
     "geometry::sort_takes_parts_of_buffers",
@@ -48,6 +48,7 @@ pub(crate) const CASES: [&str; 68] = [
     "volume::lookups_find_every_type",
     "volume::nearest_values_of_every_type",
     "volume::stores_write_voxels_of_leaves_alone",
+    "volume::stores_of_one_voxel_by_many_threads",
     "volume::trilinear_samples",
     "volume::world_samples_are_those_of_index_space",
     "volume::samples_of_sizes_around_a_warp",

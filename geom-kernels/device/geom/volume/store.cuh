@@ -21,10 +21,65 @@ __device__ __forceinline__ void store_bit(unsigned char* mask, unsigned place, b
         atomicAnd(word, ~bit);
 }
 
+// Relaxed stores, which are strong operations: two threads may store the same word without a data race (PTX ISA,
+// "Memory Consistency Model"), and its bytes are those of one of them.
+__device__ __forceinline__ void store_word(unsigned char* at, unsigned char word) {
+    asm volatile("st.relaxed.gpu.global.u8 [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(at)), "h"(static_cast<unsigned short>(word))
+                 : "memory");
+}
+__device__ __forceinline__ void store_word(unsigned char* at, unsigned short word) {
+    asm volatile("st.relaxed.gpu.global.u16 [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(at)), "h"(word)
+                 : "memory");
+}
+__device__ __forceinline__ void store_word(unsigned char* at, unsigned word) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(at)), "r"(word)
+                 : "memory");
+}
+__device__ __forceinline__ void store_word(unsigned char* at, unsigned long long word) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(at)), "l"(word)
+                 : "memory");
+}
+
+// The unsigned integer of as many bytes as values of a type are aligned to: all of a number, and one component of
+// a vector.
+template <unsigned bytes>
+struct Word;
+template <>
+struct Word<1> {
+    using type = unsigned char;
+};
+template <>
+struct Word<2> {
+    using type = unsigned short;
+};
+template <>
+struct Word<4> {
+    using type = unsigned;
+};
+template <>
+struct Word<8> {
+    using type = unsigned long long;
+};
+
 template <class T>
 struct Write {
     static __device__ __forceinline__ void at(unsigned char* leaf, unsigned place, const T& value) {
-        *reinterpret_cast<T*>(leaf + Format<T>::leaf_values + place * sizeof(T)) = value;
+        using W = typename Word<alignof(T)>::type;
+        constexpr unsigned count = sizeof(T) / sizeof(W);
+        static_assert(count * sizeof(W) == sizeof(T), "values consist of whole words");
+        W words[count];
+        memcpy(words, &value, sizeof(T));
+        unsigned char* there = leaf + Format<T>::leaf_values + place * sizeof(T);
+#pragma unroll
+        for (unsigned i = 0; i < count; ++i) store_word(there + i * sizeof(W), words[i]);
     }
 };
 template <>
@@ -62,8 +117,11 @@ __device__ __forceinline__ bool is_active(const Volume<T>& volume, int x, int y,
 
 // Writes the value of voxel (x, y, z) and says so, if it lies in a leaf; voxels of tiles and those outside
 // stay as they are. It does not become active by that (of a mask, which has no other value, it does), and
-// what the grid stores of minima, maxima and averages stays as it was. Different voxels may be written by
-// different threads at the same time.
+// what the grid stores of minima, maxima and averages stays as it was.
+//
+// Threads may write voxels at the same time, the same voxel too: it then has the value of one of them. Of a
+// vector, each component has the value of one of them, and not always of the same one. A thread that reads a voxel
+// while another one writes it is a data race.
 template <class T>
 __device__ __forceinline__ bool store(const Volume<T>& volume, int x, int y, int z,
                                       const typename volume::Traits<T>::value& value) {

@@ -12,6 +12,7 @@ use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::device("volume::stores_write_voxels_of_leaves_alone", every_type),
+        Case::device("volume::stores_of_one_voxel_by_many_threads", same_voxel),
         Case::device("volume::stores_in_a_graph_count_each_time", recorded),
     ]
 }
@@ -71,6 +72,52 @@ fn store<K: Kind>(device: &TestDevice) -> TestResult {
         let is_active =
             if K::NAME == "OfMask" { wanted[0] != 0 } else { decoded.is_active(*voxel) };
         ensure_eq!(active, u8::from(is_active), "{}, {voxel:?}", K::NAME);
+    }
+    Ok(())
+}
+
+/// Each voxel is in the list many times. The checker of races finds nothing: see `checkers::own_kernels`.
+fn same_voxel(device: &TestDevice) -> TestResult {
+    for_all_kinds!(store_again((device)));
+    Ok(())
+}
+
+fn store_again<K: Kind>(device: &TestDevice) -> TestResult {
+    if K::Value::TYPE.is_index() {
+        return Ok(());
+    }
+    const TIMES: usize = 70;
+    let fixture = Fixture::new(device)?;
+    let stream = &fixture.stream;
+    let mut rng = device.rng(922);
+    let (grid, set) = grid::<K>(&mut rng)?;
+    let (mut volume, decoded) = (fixture.volume(&grid)?, Decoded::new(grid.bytes()));
+    let in_leaf = |voxel: &&[i32; 3]| decoded.is_in_leaf(**voxel);
+    let two: Vec<[i32; 3]> = set.iter().filter(in_leaf).take(2).copied().collect();
+    ensure_eq!(two.len(), 2);
+    let bits = matches!(K::NAME, "Bit" | "OfMask");
+    let voxels: Vec<[i32; 3]> = (0..2 * TIMES).map(|i| two[i % 2]).collect();
+    let bytes =
+        |i: usize| vec![if bits { (i / 2 % 2) as u8 } else { i as u8 }; size_of::<K::Value>()];
+    let values: Vec<K::Value> =
+        (0..voxels.len()).map(|i| bytemuck::pod_read_unaligned(&bytes(i))).collect();
+    let mut refused = fixture.room::<u64>(1)?;
+    volume.store(stream, &fixture.upload(&voxels)?, &fixture.upload(&values)?, &mut refused)?;
+    ensure_eq!(refused.to_vec(stream)?, [0]);
+    let mut found = fixture.room::<K::Value>(2)?;
+    volume.lookup(stream, &fixture.upload(&two)?, &mut found)?;
+    for (which, value) in found.to_vec(stream)?.iter().enumerate() {
+        // A component is of one value: its bytes are alike, and those of a value for this voxel.
+        for component in bytemuck::bytes_of(value).chunks(align_of::<K::Value>()) {
+            let first = component[0];
+            ensure!(component.iter().all(|byte| *byte == first), "{}: {component:?}", K::NAME);
+            ensure!(
+                bits && first < 2
+                    || usize::from(first) < 2 * TIMES && usize::from(first) % 2 == which,
+                "{}: {first} for voxel {which}",
+                K::NAME
+            );
+        }
     }
     Ok(())
 }
