@@ -2,10 +2,12 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, Stream, UseVisitor,
+    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, Sequence, Stream,
+    UseVisitor,
 };
 
 /// Memory with any contents.
@@ -32,6 +34,33 @@ pub(crate) unsafe fn kept_scratch<T: Pod>(
     }
     // SAFETY: the caller's promise.
     unsafe { scratch(home, n) }
+}
+
+/// Prepares several enqueues that pass something on in `memory`, or read it more than once. No code of
+/// users runs between them: conversions to views come before.
+pub(crate) fn sequence<'s, 'm>(
+    stream: &'s Stream,
+    memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
+) -> Enqueues<'s> {
+    Enqueues { stream, sequence: stream.sequence(memory) }
+}
+
+/// Enqueues that belong together; made by [`sequence`].
+#[must_use = "they do nothing before `run`"]
+pub(crate) struct Enqueues<'s> {
+    stream: &'s Stream,
+    sequence: Sequence<'s>,
+}
+
+impl Enqueues<'_> {
+    /// Runs `enqueue` as [`Sequence::run`] does. In a graph its last launch can't be changed afterwards:
+    /// what later launches rely on would be left half done.
+    pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Self { stream, sequence } = self;
+        let done = sequence.run(enqueue);
+        stream.seal_last_node();
+        done
+    }
 }
 
 /// Reports that a whole view is read.

@@ -7,6 +7,7 @@ use super::layout::{BvhNode, Header};
 use super::memory::{Memory, Scratch, digits, most_nodes};
 use super::{Builder, BvhReport};
 use crate::Geometry;
+use crate::part::sequence;
 use crate::sort::{Layout, Sort, Wishes};
 
 /// Values are the places of keys, whose digits are counted.
@@ -72,7 +73,7 @@ impl Tree {
         // the same hierarchy come in between.
         self.length = 0;
         self.broken = true;
-        stream.sequence([self.memory.buffer().allocation()]).run(|| {
+        sequence(stream, [self.memory.buffer().allocation()]).run(|| {
             // SAFETY: the caller's promise.
             unsafe { self.enqueue(stream, n, bound, boxes) }
         })?;

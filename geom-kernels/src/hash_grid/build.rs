@@ -8,6 +8,7 @@ use super::layout::{FrameRequest, Header};
 use super::memory::{Capacity, Memory};
 use super::points::{Points, PointsArg};
 use super::{HashGrid, Real};
+use crate::part::sequence;
 use crate::sort::{Digits, Layout, RESULT_AT, Wishes};
 
 /// Values are the places of keys, whose digits are counted.
@@ -131,9 +132,11 @@ impl<T: Real> HashGrid<T> {
                 .with_hint("`reserve` makes room; `build` does it by itself"));
         }
         // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
-        // the same grid come in between.
+        // the same grid, or moves the points, come in between.
         self.length = 0;
-        stream.sequence([self.memory.buffer().allocation()]).run(|| match self.options.bounds {
+        let grid = self.memory.buffer().allocation();
+        let memory = std::iter::once(grid).chain(points.allocations());
+        sequence(stream, memory).run(|| match self.options.bounds {
             Some(bounds) => {
                 let capacity = self.memory.capacity.cells();
                 let frame = bounded(&self.options, bounds, radius, capacity);

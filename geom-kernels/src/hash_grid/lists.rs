@@ -5,7 +5,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream
 use super::batch::same_length;
 use super::queries::Prepared;
 use super::{HashGrid, Queries, Real};
-use crate::part::scratch;
+use crate::part::{scratch, sequence};
 
 /// The neighbours of each query, one list after the other.
 #[derive(Debug)]
@@ -60,14 +60,15 @@ impl<T: Real> HashGrid<T> {
         indices: impl WriteView<'b, u32>,
     ) -> Result<()> {
         let n = queries.check(self)?;
-        let mut offsets = offsets.write_view();
+        // Both before the sequence: these are calls of users' code.
+        let (mut offsets, indices) = (offsets.write_view(), indices.write_view());
         same_length("offsets", offsets.len(), n + 1)?;
         let prepared = self.prepare(stream, queries, n)?;
         // Counted and listed in the same grid, and as the offsets say, also if graphs write to them.
         let grid = self.memory.buffer().allocation();
-        stream.sequence([grid, offsets.allocation()]).run(|| {
+        sequence(stream, [grid, offsets.allocation()]).run(|| {
             self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
-            self.write_indices(stream, &prepared, offsets.as_slice(), indices.write_view())
+            self.write_indices(stream, &prepared, offsets.as_slice(), indices)
         })
     }
 

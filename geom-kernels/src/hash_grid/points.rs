@@ -191,6 +191,12 @@ unsafe impl<T: Real> KernelArg for PointsArg<'_, T> {
 }
 
 impl<'a, T: Real> PointsArg<'a, T> {
+    /// The memory of points and groups.
+    pub(crate) fn allocations(&self) -> impl Iterator<Item = &Arc<Allocation>> {
+        let groups = self.groups.as_ref().map(DeviceSlice::allocation);
+        std::iter::once(self.points.allocation).chain(groups)
+    }
+
     /// Checks lengths.
     pub(crate) fn new(points: Points<'a, T>, groups: Option<DeviceSlice<'a, u32>>) -> Result<Self> {
         if points.len > MAX_POINTS {

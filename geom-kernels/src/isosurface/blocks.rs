@@ -114,6 +114,9 @@ impl Source for BlockField<'_> {
         self.map.raw
     }
 
+    // Neighbours are the caller's.
+    const CONSISTENT: bool = false;
+
     fn allocations(&self) -> [Arc<Allocation>; 3] {
         [self.values.allocation(), self.origins.allocation(), self.neighbors.allocation()]
             .map(Arc::clone)

@@ -1,12 +1,13 @@
 //! Batch calls.
 
+use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::field::Field;
 use super::output::{Counts, Output, TriangleBuffers};
 use super::passes::{Kernels, Search};
 use crate::Geometry;
-use crate::part::scratch;
+use crate::part::{scratch, sequence};
 
 /// Finds surfaces. Keep it: it remembers which kernels it has loaded. See the [module](super).
 ///
@@ -88,7 +89,7 @@ impl MarchingCubes {
         output.check()?;
         // All passes see the same field and write the same surface, also if graphs write to them.
         let fields = field.allocations();
-        stream.sequence(fields.iter().chain(output.allocations())).run(|| {
+        sequence(stream, fields.iter().chain(output.allocations())).run(|| {
             let capacities = output.capacities();
             let search =
                 self.count_for(stream, home, field, iso, capacities, &mut output.counts)?;
@@ -117,7 +118,8 @@ impl MarchingCubes {
         if counts.len() != 1 {
             return Err(Error::invalid(format!("counts have {} elements, not 1", counts.len())));
         }
-        stream.sequence([counts.allocation()]).run(|| {
+        let fields = field.allocations();
+        sequence(stream, fields.iter().chain([counts.allocation()])).run(|| {
             self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
         })
     }
@@ -156,19 +158,14 @@ impl MarchingCubes {
         let search = self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut view)?;
         let counts = on_device.to_vec(stream)?.first().copied().unwrap_or_default();
         let [vertices, faces] = counts.sizes()?;
-        // SAFETY: all of it is written: as many were counted, and nobody else has the scratch that says where.
-        // (If a graph that another thread launches writes to the field in between, vertices may lie
-        // elsewhere on their edges' lines, or be NaN.)
-        let mut surface = unsafe {
-            TriangleBuffers {
-                vertices: scratch(stream, vertices)?,
-                faces: scratch(stream, faces)?,
-                normals: match with_normals {
-                    true => Some(scratch(stream, vertices)?),
-                    false => None,
-                },
-                counts,
-            }
+        // A graph that another thread launches may change the field after it was counted. Vertices lie
+        // elsewhere on their edges' lines then, or are NaN; there may be fewer faces.
+        let shared = field.allocations().iter().any(|memory| memory.is_captured());
+        let mut surface = TriangleBuffers {
+            vertices: room(stream, vertices, shared)?,
+            faces: room(stream, faces, shared)?,
+            normals: with_normals.then(|| room(stream, vertices, shared)).transpose()?,
+            counts,
         };
         if let Some(search) = search
             && vertices > 0
@@ -182,4 +179,14 @@ impl MarchingCubes {
         }
         Ok(surface)
     }
+}
+
+/// Memory that is written if nobody changes the field; zeros if a graph may, as it is `shared`.
+fn room<T: Pod>(stream: &Stream, n: usize, shared: bool) -> Result<DeviceBuffer<T>> {
+    if shared {
+        return DeviceBuffer::zeroed(stream, n);
+    }
+    // SAFETY: all of it is written: as many were counted, in a field that is as it was, and nobody else has
+    // the scratch that says where.
+    unsafe { scratch(stream, n) }
 }

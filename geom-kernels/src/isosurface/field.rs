@@ -92,6 +92,8 @@ pub trait Source {
     /// How many words of 32 corners it has; 0 if there is no cell. At most 2^31.
     fn words(&self) -> usize;
     fn map(&self) -> RawIndexMap;
+    /// Whether its parts can't contradict each other: what one word says of another is so.
+    const CONSISTENT: bool;
     /// The memory that it is in.
     fn allocations(&self) -> [Arc<Allocation>; 3];
     /// The memory that it is in, to be kept for an adjoint.
@@ -191,6 +193,8 @@ impl Source for DenseField<'_> {
     fn map(&self) -> RawIndexMap {
         self.map.raw
     }
+
+    const CONSISTENT: bool = true;
 
     fn allocations(&self) -> [Arc<Allocation>; 3] {
         [(); 3].map(|()| self.values.allocation().clone())

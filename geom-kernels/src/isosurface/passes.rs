@@ -115,9 +115,12 @@ impl<'a, F: Field> Search<'a, F> {
         let tiles_at = part(tiles * size_of::<Tile>());
         // The words of two chains: see `count` in device/geom/isosurface/count.cuh.
         let state = part(2 * (1 + 2 * tiles) * size_of::<u64>());
-        // SAFETY: the passes read of it only what those before have written; but for edges of fields whose parts
-        // contradict each other, of which any bits will do: they end up in faces.
-        let scratch = unsafe { kept_scratch::<u8>(stream, home, end)? };
+        // SAFETY: the passes read of it only what those before have written, or what is filled here.
+        let mut scratch = unsafe { kept_scratch::<u8>(stream, home, end)? };
+        if !F::CONSISTENT {
+            // Faces may name edges of a tile that has none.
+            scratch.slice_mut(edges.clone())?.fill(stream, 0)?;
+        }
         Ok(Self { field, iso, passes, scratch, signs, edges, tiles: tiles_at, state, launch })
     }
 

@@ -179,6 +179,9 @@ impl Source for VolumeField {
         self.map.raw
     }
 
+    // Neighbours were found on the device, in memory of the field's own.
+    const CONSISTENT: bool = true;
+
     fn allocations(&self) -> [Arc<Allocation>; 3] {
         self.as_blocks().allocations()
     }

@@ -1,6 +1,6 @@
 //! A mesh on the device: how it is built and changed.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Sequence, Stream};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream};
 
 use super::arrays::Array;
 use super::face_tree::FaceTree;
@@ -10,6 +10,7 @@ use super::winding::Winding;
 use super::{MeshReport, TriangleMesh};
 use crate::Geometry;
 use crate::bvh::{Builder, BvhReport};
+use crate::part::{Enqueues, sequence};
 
 /// What a mesh is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,9 +206,10 @@ impl<'a> Mesh<'a> {
         })
     }
 
-    /// Enqueues that no launch of a graph on the same hierarchy interrupts.
-    fn sequence<'s>(&self, stream: &'s Stream) -> Sequence<'s> {
-        stream.sequence([self.tree.tree().memory.buffer().allocation()])
+    /// Enqueues that no launch of a graph on the same hierarchy, points or faces interrupts.
+    fn sequence<'s>(&self, stream: &'s Stream) -> Enqueues<'s> {
+        let tree = self.tree.tree().memory.buffer().allocation();
+        sequence(stream, [tree, self.points().allocation(), self.faces().allocation()])
     }
 
     /// What belongs to the tree follows it.

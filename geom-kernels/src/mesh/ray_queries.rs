@@ -7,7 +7,7 @@ use cuda_safe::{
 use super::Mesh;
 use super::layout::RayHit;
 use super::points::same_length;
-use crate::part::scratch;
+use crate::part::{scratch, sequence};
 use crate::{Flag, Ray};
 
 /// Threads in a block.
@@ -109,13 +109,14 @@ impl Mesh<'_> {
         offsets: impl WriteView<'b, u64>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        let (rays, mut offsets) = (rays.into(), offsets.write_view());
+        // All before the sequence: these are calls of users' code.
+        let (rays, mut offsets, hits) = (rays.into(), offsets.write_view(), hits.write_view());
         same_length("offsets", offsets.len(), rays.len() + 1)?;
         // Counted and listed in the same mesh, and as the offsets say, also if graphs write to them.
         let tree = self.tree.tree().memory.buffer().allocation();
-        stream.sequence([tree, offsets.allocation()]).run(|| {
+        sequence(stream, [tree, offsets.allocation()]).run(|| {
             self.hit_offsets(stream, rays, offsets.reborrow())?;
-            self.list_hits(stream, rays, offsets.as_slice(), hits.write_view())
+            self.list_hits(stream, rays, offsets.as_slice(), hits)
         })
     }
 

@@ -1,6 +1,7 @@
 //! The public sorts.
 
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, ReadView, Result, Stream, WriteView};
@@ -198,7 +199,16 @@ impl Sort<'_> {
         sorted: Option<DeviceSliceMut<'_, K>>,
         sorted_values: Option<DeviceSliceMut<'_, u32>>,
     ) -> Result<()> {
-        self.scratch.with(stream, needs.bytes, |mut pieces| {
+        // Keys are counted, and then read again; the sorted ones go to and fro.
+        let of_keys = keys.allocation();
+        let memory = [
+            of_keys,
+            values.as_ref().map_or(of_keys, DeviceSlice::allocation),
+            sorted.as_ref().map_or(of_keys, DeviceSliceMut::allocation),
+            sorted_values.as_ref().map_or(of_keys, DeviceSliceMut::allocation),
+        ]
+        .map(Arc::clone);
+        self.scratch.with(stream, &memory, needs.bytes, |mut pieces| {
             if keys.is_empty() {
                 return Ok(());
             }

@@ -121,7 +121,7 @@ impl Sort<'_> {
         has_length("the result", result.len(), 1)?;
         count("a reduction", elements.len())?;
         let bytes = Self::reduce_scratch::<T>(elements.len());
-        self.scratch.with(stream, bytes, |mut pieces| {
+        self.scratch.with(stream, &[], bytes, |mut pieces| {
             if elements.is_empty() {
                 return result.fill(stream, of_none);
             }

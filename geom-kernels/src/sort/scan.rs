@@ -142,7 +142,7 @@ impl Sort<'_> {
         (inclusive, total): (bool, bool),
     ) -> Result<()> {
         let n = count("a scan", from.len())?;
-        self.scratch.with(stream, chain_bytes(from.len()), |pieces| {
+        self.scratch.with(stream, &[], chain_bytes(from.len()), |pieces| {
             if n == 0 {
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 use cuda_safe::{Allocation, DeviceSliceMut, Error, Result, Stream};
 
-use crate::part::scratch;
+use crate::part::{scratch, sequence};
 
 /// Pieces of scratch begin at multiples of this many bytes.
 const ALIGN: usize = 256;
@@ -38,38 +38,42 @@ impl<'s> Source<'s> {
         Self::Given(Given { allocation, memory: Mutex::new(memory) })
     }
 
-    /// Runs one call with `bytes` bytes of scratch.
+    /// Runs one call with `bytes` bytes of scratch, in which no launch of a graph that uses `memory` comes
+    /// between two kernels.
     pub(super) fn with<T>(
         &self,
         stream: &Stream,
+        memory: &[Arc<Allocation>],
         bytes: usize,
         enqueue: impl FnOnce(Pieces<'_>) -> Result<T>,
     ) -> Result<T> {
-        let Self::Given(Given { allocation, memory }) = self else {
-            // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
-            // fill, have written before, and nobody copies it to the host.
-            let mut own = unsafe { scratch::<u8>(stream, bytes)? };
-            return enqueue(Pieces(Some(own.as_slice_mut())));
+        let Self::Given(Given { allocation, memory: given }) = self else {
+            return sequence(stream, memory).run(|| {
+                // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
+                // fill, have written before, and nobody copies it to the host.
+                let mut own = unsafe { scratch::<u8>(stream, bytes)? };
+                enqueue(Pieces(Some(own.as_slice_mut())))
+            });
         };
         let mut enqueue = Some(enqueue);
         loop {
             // A graph that was recorded with this scratch may be launched by another thread. The graph lock
             // comes before the lock of the memory: the caller may hold it already.
             let captured = allocation.is_captured();
-            let done = stream.sequence([allocation]).run(|| {
-                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = sequence(stream, memory.iter().chain([allocation])).run(|| {
+                let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
                 if !captured && allocation.is_captured() {
                     // Another thread has recorded a graph with it meanwhile: the graph lock is needed.
                     return Ok(None);
                 }
-                if memory.len() < bytes {
+                if given.len() < bytes {
                     let message =
-                        format!("{} bytes of scratch, but {bytes} are needed", memory.len());
+                        format!("{} bytes of scratch, but {bytes} are needed", given.len());
                     return Err(Error::invalid(message).with_hint(
                         "the functions of `Sort` whose names end in `_scratch` tell how many",
                     ));
                 }
-                let pieces = Pieces(Some(memory.reborrow()));
+                let pieces = Pieces(Some(given.reborrow()));
                 enqueue.take().map(|enqueue| enqueue(pieces)).transpose()
             })?;
             if let Some(done) = done {

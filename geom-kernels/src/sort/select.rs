@@ -107,7 +107,7 @@ impl Sort<'_> {
     ) -> Result<()> {
         has_length("the number of what is selected", number.len(), 1)?;
         let n = count("a selection", flags.len())?;
-        self.scratch.with(stream, chain_bytes(flags.len()), |pieces| {
+        self.scratch.with(stream, &[], chain_bytes(flags.len()), |pieces| {
             if n == 0 {
                 return number.fill(stream, 0);
             }

@@ -5,6 +5,7 @@ use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
 use super::samples::{in_parts, same_length};
 use super::{Value, Volume};
 use crate::Flag;
+use crate::part::sequence;
 
 impl Volume {
     /// The value of each voxel: of an inactive one too, and the background where nothing is stored. Of index
@@ -84,7 +85,7 @@ impl Volume {
         same_length("counts", refused.len(), 1)?;
         let kernel = self.store_kernel()?.clone();
         // Nobody's graph counts between the two.
-        stream.sequence([refused.allocation()]).run(|| {
+        sequence(stream, [refused.allocation()]).run(|| {
             refused.fill(stream, 0)?;
             in_parts(voxels.len(), |range, launch| {
                 let n = range.len() as u32;

@@ -17,6 +17,7 @@ mod oracle;
 mod refused;
 mod sort;
 mod triangle;
+mod trusted;
 mod volume;
 mod volume_build;
 mod volume_decode;
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
         adjoints::cases(),
         gradients::cases(),
         refused::cases(),
+        trusted::cases(),
     ]
     .concat()
 }

@@ -117,6 +117,10 @@ __device__ __forceinline__ void emit_faces(EmitShared& shared, const Field& fiel
     shared.starts[threadIdx.x] = sort::block_exclusive_sum(own_cells, shared.sums, cells);
     __syncthreads();
     unsigned long long before = tile.faces_before;
+    // There are more only if the neighbours were changed since faces were counted. Then places from here on
+    // are those of the next tile.
+    const unsigned long long last = before + tile.faces;
+    const unsigned long long end = last < out.face_capacity ? last : out.face_capacity;
     for (unsigned first = 0; first < cells; first += TILE_WORDS) {
         const unsigned i = first + threadIdx.x;
         Place cell = {0, 0};
@@ -131,7 +135,7 @@ __device__ __forceinline__ void emit_faces(EmitShared& shared, const Field& fiel
         const unsigned count = triangle_count(triangles);
         unsigned all;
         unsigned long long number = before + sort::block_exclusive_sum(count, shared.sums, all);
-        for (unsigned k = 0; k < count && number < out.face_capacity; ++k, ++number) {
+        for (unsigned k = 0; k < count && number < end; ++k, ++number) {
             const unsigned a = vertex_of(field, edges, cell, triangle_edge(triangles, 3 * k));
             const unsigned b = vertex_of(field, edges, cell, triangle_edge(triangles, 3 * k + 1));
             const unsigned c = vertex_of(field, edges, cell, triangle_edge(triangles, 3 * k + 2));

@@ -10,6 +10,7 @@ use super::scratch::Shape;
 use super::tiles::{VoxelList, checked_values};
 use super::{BuildStatus, Capacity, VolumeOptions};
 use crate::Geometry;
+use crate::part::sequence;
 use crate::volume::directory::Directory;
 use crate::volume::{Value, Volume};
 
@@ -190,7 +191,8 @@ impl Volume {
             return Err(Error::invalid(format!("{n} entries, and room for {room}"))
                 .with_hint("`Capacity::entries` is that of the longest list"));
         }
-        stream.sequence([memory.allocation()]).run(|| {
+        let memory = std::iter::once(memory.allocation());
+        sequence(stream, memory.chain([list.allocation()]).chain(fill.allocation())).run(|| {
             let (memory, Some(rebuild)) = self.memory_and_rebuild() else {
                 return Err(no_capacity(value_type));
             };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result, Stream,
-    UseVisitor,
+    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result,
+    Stream, UseVisitor,
 };
 use nanovdb::{Map, ValueType};
 
@@ -39,6 +39,16 @@ pub(super) enum Fill<'a> {
     Voxels(Option<DeviceSlice<'a, u8>>),
     /// What an array has.
     Dense(DenseArg<'a>),
+}
+
+impl Fill<'_> {
+    /// The memory of values.
+    pub(super) fn allocation(&self) -> Option<&Arc<Allocation>> {
+        match self {
+            Self::Voxels(values) => values.as_ref().map(DeviceSlice::allocation),
+            Self::Tiles | Self::Dense(_) => None,
+        }
+    }
 }
 
 /// A list of entries and where its points lie.

@@ -1,6 +1,8 @@
 //! Volumes from lists of leaves and of voxels.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
+use std::sync::Arc;
+
+use cuda_safe::{Allocation, DeviceBuffer, DeviceSlice, Error, Result, Stream};
 use nanovdb::ValueType;
 
 use super::VolumeOptions;
@@ -39,6 +41,14 @@ impl VoxelList<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The memory that they are in.
+    pub(super) fn allocation(&self) -> &Arc<Allocation> {
+        match self {
+            Self::Indices(voxels) => voxels.allocation(),
+            Self::Points(points) => points.allocation(),
+        }
     }
 }
 
