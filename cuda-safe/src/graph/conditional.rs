@@ -64,8 +64,8 @@ impl Conditional {
 
 impl Stream {
     /// Records a part of the graph that runs only if `flag[0]` is not zero when the graph gets there.
-    /// `body` enqueues it on the stream that it is given. It can't allocate memory, nor use memory that was
-    /// allocated in the capture. Needs a driver of CUDA 12.4.
+    /// `body` enqueues it on the stream that it is given. It can't allocate memory, use memory that was
+    /// allocated in the capture, or call host functions. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};

@@ -71,7 +71,7 @@ pub(crate) struct Recording {
     pub(super) thread: Option<ThreadId>,
     /// Whether memory was allocated in it.
     pub(super) allocates: bool,
-    /// Whether it is the body of a conditional node, in which drivers allocate no memory.
+    /// Whether it is the body of a conditional node, in which drivers allocate no memory and call no host functions.
     body: bool,
 }
 
@@ -263,6 +263,15 @@ impl Recording {
         match self.target {
             Target::Capture => Ok(()),
             _ => Err(Error::invalid("a node for a launch can only be changed by one launch")),
+        }
+    }
+
+    /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
+    /// spoil the capture.
+    pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
+        match self.body {
+            true => Err(Error::invalid(format!("{what} in the body of a conditional node"))),
+            false => Ok(()),
         }
     }
 
@@ -476,10 +485,9 @@ impl Recording {
     /// Allocates memory that the graph allocates and frees each time it runs.
     pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
         self.captures()?;
-        if self.body {
-            return Err(Error::invalid("the body of a conditional node can't allocate memory")
-                .with_hint("allocate it before the capture, and put it into the state"));
-        }
+        self.not_in_body("memory can't be allocated").map_err(|error| {
+            error.with_hint("allocate it before the capture, and put it into the state")
+        })?;
         let start = driver::allocate(stream, bytes)?;
         self.allocates = true;
         self.memory += 1;

@@ -54,6 +54,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
         return inner.enqueue_callback(number);
     };
     recording.captures()?;
+    recording.not_in_body("a host function can't be called")?;
     let data = std::ptr::without_provenance_mut(registered.0 as usize);
     // SAFETY: the stream is live, and `run` takes any number.
     let result = unsafe { inner.state().sys.cuLaunchHostFunc(inner.raw, Some(run), data) };

@@ -278,7 +278,8 @@ impl Stream {
     /// [`Stream::host_function`] suits better.
     ///
     /// # Errors
-    /// What the driver answered; the function is then dropped without being run.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in the body of a conditional node; otherwise the
+    /// driver's error. The function is then dropped without being run.
     #[doc(alias = "cuLaunchHostFunc")]
     pub fn host_function_mut(&self, function: impl FnMut() + Send + 'static) -> Result<()> {
         callback::host_function_mut(self, Box::new(function))
