@@ -253,14 +253,18 @@ pub(super) fn recorded_again_while_measured(lab: &Lab) -> TestResult {
         begin.record(&a)?;
         begin.synchronize()?;
         let (end_may_come, waiting) = mpsc::channel::<()>();
-        a.host_function(move || drop(waiting.recv()))?;
+        a.host_function(move || {
+            let _ = waiting.recv();
+        })?;
         end.record(&a)?;
         let (begin_may_come, waiting) = mpsc::channel::<()>();
         measured = std::thread::scope(|scope| {
             let measuring = scope.spawn(|| begin.elapsed_ms(&end));
             std::thread::sleep(Duration::from_millis(200));
             // If the other thread begins only now, it waits for this.
-            b.host_function(move || drop(waiting.recv_timeout(Duration::from_secs(2))))?;
+            b.host_function(move || {
+                let _ = waiting.recv_timeout(Duration::from_secs(2));
+            })?;
             begin.record(&b)?;
             drop(end_may_come);
             let measured = measuring.join();
