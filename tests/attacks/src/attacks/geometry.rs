@@ -7,6 +7,7 @@ pub(crate) mod grids;
 pub(crate) mod meshes;
 pub(crate) mod surfaces;
 pub(crate) mod topology;
+pub(crate) mod trusted;
 pub(crate) mod volumes;
 
 use cuda_safe::DeviceBuffer;

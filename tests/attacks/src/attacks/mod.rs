@@ -31,6 +31,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("geometry", geometry::meshes::ATTACKS),
     ("geometry", geometry::surfaces::ATTACKS),
     ("geometry", geometry::topology::ATTACKS),
+    ("geometry", geometry::trusted::ATTACKS),
     ("geometry", geometry::volumes::ATTACKS),
     ("graphs", graphs::ATTACKS),
     ("graphs", graphs::bodies::ATTACKS),
