@@ -218,10 +218,13 @@ fn one_stream_of_four_threads(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// What the subscriber does when it is told of something.
+/// What the subscriber calls the crate with.
+type Tools = (Stream, Kit, DeviceBuffer<u32>, GraphExec<'static, DeviceBuffer<u32>>);
+
+/// What the subscriber does at an event.
 enum Does {
     Panic,
-    Use(Box<(Stream, Kit, DeviceBuffer<u32>, GraphExec<'static, DeviceBuffer<u32>>)>),
+    Use(Box<Tools>),
     Close(Context),
 }
 
@@ -247,7 +250,7 @@ impl Subscriber for Meddles {
             None => {}
             Some(Does::Panic) => {
                 drop(does);
-                if told % 3 == 0 {
+                if told.is_multiple_of(3) {
                     std::panic::panic_any("in a subscriber");
                 }
             }

@@ -180,7 +180,7 @@ fn rays_of_every_kind(lab: &Lab) -> TestResult {
         let middle = rays[i].direction == [0.0; 3];
         match i {
             _ if i < inside || middle => {
-                ensure!(hit.face == NO_FACE && *count == 0, "{i}: {hit:?}")
+                ensure!(hit.face == NO_FACE && *count == 0, "{i}: {hit:?}");
             }
             _ if i == inside => ensure!(hit.t == 1.0 && *count == 1, "{hit:?}"),
             _ => ensure!(hit.face < 12 && *count == 2, "{i}: {hit:?}, {count}"),

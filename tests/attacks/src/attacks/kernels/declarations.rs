@@ -138,7 +138,13 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
 
 /// Names that the generated code uses too.
 mod shadows {
-    #![allow(dead_code, non_camel_case_types, unused_macros, non_upper_case_globals)]
+    #![allow(
+        dead_code,
+        non_camel_case_types,
+        unused_macros,
+        non_upper_case_globals,
+        reason = "the names are in scope, no more"
+    )]
 
     use cuda_safe::kernels;
 

@@ -38,7 +38,7 @@ impl<'a> ReadView<'a, u32> for &'a Fickle<'_> {
     fn read_view(self) -> DeviceSlice<'a, u32> {
         let asked = self.asked.replace(self.asked.get() + 1);
         let long = self.long.as_slice();
-        if asked % 2 == 0 { long } else { long.slice(..1).unwrap_or(long) }
+        if asked.is_multiple_of(2) { long } else { long.slice(..1).unwrap_or(long) }
     }
 }
 

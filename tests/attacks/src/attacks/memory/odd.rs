@@ -143,7 +143,8 @@ pub(super) fn conversions_that_call_the_crate(lab: &Lab) -> TestResult {
     for _ in 0..3 {
         let mut x = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
         let mut unified = UnifiedBuffer::<u32>::pinned(&stream, 10)?;
-        let mut calls: [(&str, &mut dyn FnMut() -> cuda_safe::Result<Vec<u32>>); 5] = [
+        type Call<'a> = (&'a str, &'a mut dyn FnMut() -> cuda_safe::Result<Vec<u32>>);
+        let mut calls: [Call<'_>; 5] = [
             ("copy_from", &mut || {
                 let mut x = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
                 x.copy_from(&stream, source())?;

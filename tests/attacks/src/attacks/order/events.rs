@@ -15,7 +15,7 @@ impl Notes {
     fn note(&self, stream: &Stream, number: u32) -> Result<()> {
         let notes = self.0.clone();
         stream.host_function(move || {
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 std::thread::sleep(Duration::from_micros(300));
             }
             notes.lock().unwrap_or_else(PoisonError::into_inner).push(number);

@@ -328,7 +328,7 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
         // The newest that the compiler knows, or an error; nothing that wraps around.
         match program.compile(odd) {
             Ok(image) => {
-                ensure_eq!(Some(image.arch.capability()), known.last().map(|a| a.capability()))
+                ensure_eq!(Some(image.arch.capability()), known.last().map(|a| a.capability()));
             }
             Err(error) => lab.refused_because(Err::<(), _>(error), "")?,
         }
