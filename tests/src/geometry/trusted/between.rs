@@ -40,12 +40,18 @@ impl<'a, T: Copy + 'static, S> WriteView<'a, T> for Launches<'a, T, S> {
 
 type Shared<T> = Arc<Mutex<DeviceBuffer<T>>>;
 
+/// A graph that owns where it copies to and from.
+type Copies<T> = GraphExec<'static, (Shared<T>, DeviceBuffer<T>)>;
+
+/// Values, origins, and two lists of neighbours.
+type Blocks = (Vec<f32>, Vec<[i32; 3]>, [Vec<[u32; 27]>; 2]);
+
 /// A graph that copies `from` to memory that its closure has locked.
 fn copies<T: bytemuck::NoUninit + Send + Sync>(
     device: &TestDevice,
     to: &Shared<T>,
     from: &[T],
-) -> Result<GraphExec<'static, (Shared<T>, DeviceBuffer<T>)>, Failure> {
+) -> Result<Copies<T>, Failure> {
     let from = DeviceBuffer::from_slice(&device.stream()?, from)?;
     Ok(device
         .context()
@@ -129,7 +135,7 @@ fn spoil(stream: &Stream, number: u32) -> TestResult {
 }
 
 /// Two blocks beside each other, and a surface through both.
-fn blocks() -> (Vec<f32>, Vec<[i32; 3]>, [Vec<[u32; 27]>; 2]) {
+fn blocks() -> Blocks {
     let values =
         (0..1024u32).map(|i| if i.wrapping_mul(0x9e37_79b9) >> 31 == 0 { 1.0 } else { -1.0 });
     let alone = vec![[u32::MAX; 27]; 2];
