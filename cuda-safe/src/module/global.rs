@@ -53,7 +53,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if its size is not a multiple of `T`'s or
     /// its address not aligned for one, or if the call would have to wait while a graph is recorded in
-    /// the context; otherwise what the driver answered, such as `CUDA_ERROR_NOT_FOUND`.
+    /// the context; otherwise the error that the driver returns, such as `CUDA_ERROR_NOT_FOUND`.
     #[doc(alias = "cuModuleGetGlobal")]
     #[doc(alias = "cudaMemcpyToSymbol")]
     pub fn global<T: Copy + 'static>(&self, stream: &Stream, name: &str) -> Result<Global<T>> {

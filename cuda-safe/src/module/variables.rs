@@ -79,7 +79,7 @@ pub(super) struct Variables {
 
 /// Launches that do not record their uses of quiet variables.
 ///
-/// A launch counts itself and then looks at `watched`; whoever asks for a variable sets `watched` and
+/// A launch counts itself and then looks at `watched`; a caller that asks for a variable sets `watched` and
 /// then looks at the count. In the single order of SeqCst operations one of them sees the other.
 #[derive(Default)]
 pub(crate) struct Quiet {
@@ -89,7 +89,7 @@ pub(crate) struct Quiet {
     launching: AtomicUsize,
     /// Whether there was one.
     launched: AtomicBool,
-    /// Taken by whoever waits for such launches.
+    /// Held by a thread that waits for such launches.
     waiting: Mutex<()>,
 }
 
