@@ -47,6 +47,8 @@ fn keep_launches_out(device: &TestDevice) -> TestResult {
             graph.launch(&two)
         });
         one.sequence([scratch.allocation()]).run(|| {
+            // Dropped on an error too, so that the other thread does not wait for ever.
+            let begun = begun;
             scratch.fill(&one, 1)?;
             let _ = begun.send(());
             // Long enough for a launch that nothing keeps out.
@@ -135,6 +137,8 @@ fn nested(device: &TestDevice) -> TestResult {
             graph.launch(&two)
         });
         one.sequence([&memory]).run(|| {
+            // As above.
+            let begun = begun;
             one.sequence([&memory]).run(|| scratch.fill(&one, 1))?;
             mine.launch(&one)?;
             let _ = begun.send(());

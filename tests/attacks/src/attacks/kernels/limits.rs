@@ -58,9 +58,12 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
                                 k.turn(&stream, Launch::new(1, 64).shared(shared), &mut x, 64);
                             match launched {
                                 Ok(()) => ensure!(shared <= most, "{shared} bytes"),
+                                // The driver itself refuses `most` if another thread lowered the limit since it
+                                // was asked.
                                 Err(error) => {
                                     ensure!(shared > 1024, "{error}");
-                                    ensure!(!error.to_string().contains("CUDA_ERROR"), "{error}");
+                                    let of_driver = error.to_string().contains("CUDA_ERROR");
+                                    ensure!(!of_driver || shared == most, "{error}");
                                 }
                             }
                         }
