@@ -137,7 +137,10 @@ fn strangers(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&b)?;
     lab.refused_because(x.fill(&on_b, 1), "context")?;
     lab.refused_because(x.to_vec(&on_b), "context")?;
-    lab.refused_because(kernels.fill(&on_b, Launch::cover(100, 32), 1, &mut x, 100), "")?;
+    lab.refused_because(
+        kernels.fill(&on_b, Launch::cover(100, 32), 1, &mut x, 100),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
     lab.refused_because(kernels.fill(&on_a, Launch::cover(100, 32), 1, &mut x, 100), "context")?;
     lab.refused_because(Event::new(&a)?.record(&on_b), "another context")?;
     lab.refused_because(x.copy_from(&on_a, &y), "context")?;

@@ -17,8 +17,8 @@ use contexts::{
     contexts_closed_by_threads,
 };
 use faults::{
-    calls_that_fail_in_a_program, ends_with_work_in_flight, errors_of_many_drops,
-    handles_after_a_trap, handles_of_a_context_that_is_gone,
+    calls_that_fail_in_a_program, contexts_that_are_called_invalid, ends_with_work_in_flight,
+    errors_of_many_drops, handles_after_a_trap, handles_of_a_context_that_is_gone,
 };
 
 thread_local! {
@@ -85,4 +85,5 @@ list![
     captures_race_with_waits,
     drops_beside_a_blocked_stream,
     work_beside_a_blocked_stream,
+    contexts_that_are_called_invalid,
 ];

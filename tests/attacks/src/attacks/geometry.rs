@@ -4,6 +4,7 @@ pub(crate) mod boxes;
 pub(crate) mod builds;
 pub(crate) mod files;
 pub(crate) mod grids;
+pub(crate) mod left_out;
 pub(crate) mod meshes;
 pub(crate) mod surfaces;
 pub(crate) mod topology;
@@ -32,7 +33,10 @@ fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
     let short = sort.within(scratch.slice_mut(..bytes - 1)?);
     lab.refused_because(short.sort_keys(&stream, &keys, &mut sorted, ..), "scratch")?;
     let within = sort.within(&mut scratch);
-    lab.refused_because(within.sort_keys(&stream, &keys, sorted.slice_mut(..2)?, ..), "")?;
+    lab.refused_because(
+        within.sort_keys(&stream, &keys, sorted.slice_mut(..2)?, ..),
+        "the sorted keys has 2 elements, not 3",
+    )?;
     within.sort_keys(&stream, &keys, &mut sorted, ..)?;
     ensure_eq!(sorted.to_vec(&stream)?, [1, 2, 3]);
     Ok(())

@@ -114,15 +114,16 @@ fn images_that_are_cut_short(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let mut head = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     head.resize(64, 0xff);
-    for bytes in [
-        &[][..],
-        &head[..5],
-        &head[..],
-        &[0x50, 0xed, 0x55, 0xba, 0xff, 0xff, 0xff, 0xff],
-        &[0; 4096],
+    let fatbin = [0x50, 0xed, 0x55, 0xba, 0xff, 0xff, 0xff, 0xff];
+    for (bytes, text) in [
+        (&[][..], "the image is empty"),
+        (&head[..5], "truncated cubin: the ELF header reaches to byte 64 of 5"),
+        (&head[..], "an ELF file, but no cubin: it is for machine 65535"),
+        (&fatbin, "truncated fatbin: the header reaches to byte 16 of 8"),
+        (&[0; 4096], "neither a cubin (ELF), a fatbin, nor PTX"),
     ] {
-        lab.refused_because(Module::from_cubin(&context, bytes), "")?;
-        lab.refused_because(Module::from_fatbin(&context, bytes), "")?;
+        lab.refused_because(Module::from_cubin(&context, bytes), text)?;
+        lab.refused_because(Module::from_fatbin(&context, bytes), text)?;
     }
     ensure!(Module::from_ptx(&context, ".version 8.0\n.target sm_75\n\0.address_size 64").is_err());
     Ok(())

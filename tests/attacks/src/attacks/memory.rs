@@ -1,5 +1,6 @@
 //! Attacks on device memory: its lifetime, its types, and what copies do with slices.
 
+mod kept;
 mod large;
 mod lifetime;
 mod odd;
@@ -9,6 +10,7 @@ mod views;
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use kept::{kept_memory_in_every_use, kept_on_another_device};
 use large::{boxes_larger_than_what_is_staged, writes_that_leave_no_version};
 use lifetime::{
     all_memory_again_and_again, buffers_dropped_in_a_host_function, copy_threads_that_come_and_go,
@@ -197,4 +199,6 @@ list![
     ranges_that_lie,
     boxes_larger_than_what_is_staged,
     writes_that_leave_no_version,
+    kept_memory_in_every_use,
+    kept_on_another_device,
 ];

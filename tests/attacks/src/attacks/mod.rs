@@ -13,6 +13,7 @@ mod tape;
 #[cfg(unix)]
 mod trust;
 mod unified;
+mod user_code;
 
 use crate::harness::Program;
 
@@ -28,6 +29,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("geometry", geometry::builds::ATTACKS),
     ("geometry", geometry::files::ATTACKS),
     ("geometry", geometry::grids::ATTACKS),
+    ("geometry", geometry::left_out::ATTACKS),
     ("geometry", geometry::meshes::ATTACKS),
     ("geometry", geometry::surfaces::ATTACKS),
     ("geometry", geometry::topology::ATTACKS),
@@ -62,6 +64,10 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     #[cfg(unix)]
     ("trust", trust::places::ATTACKS),
     ("unified", unified::ATTACKS),
+    ("user_code", user_code::ATTACKS),
+    ("user_code", user_code::drops::ATTACKS),
+    ("user_code", user_code::locks::ATTACKS),
+    ("user_code", user_code::wakers::ATTACKS),
 ];
 
 /// The attack of this name, `theme::name`.

@@ -3,6 +3,7 @@
 mod arguments;
 mod events;
 pub(in crate::attacks) mod random;
+mod tables;
 mod threads;
 
 use cuda_safe::{DeviceBuffer, Launch, kernels};
@@ -15,6 +16,7 @@ use events::{
     waits_for_another_device,
 };
 use random::random_programs;
+use tables::tables_written_late;
 use threads::{
     events_of_many_threads, globals_of_many_threads, readers_and_writers_of_many_threads,
     streams_that_come_and_go,
@@ -193,4 +195,5 @@ list![
     arguments_in_other_orders,
     copies_between_devices,
     events_of_many_threads,
+    tables_written_late,
 ];

@@ -61,6 +61,7 @@ impl Wake for Panics {
 /// Awaits transfers with a waker that panics, and then with one that does not.
 ///
 /// - row: wakers, which are code of the executor
+/// - row: wakers
 /// - targets: `DeviceBuffer::download_pinned`, `Transfer::wait`
 /// - must: right
 fn wakers_that_panic(lab: &Lab) -> TestResult {

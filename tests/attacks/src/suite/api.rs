@@ -35,6 +35,12 @@ const NOT_TARGETS: &[(&str, &str)] = &[
         "only for what `kernels!` writes: methods of the struct return the kernel",
     ),
     ("DeclaredIn::module", "only for what `kernels!` writes: `module` of the struct returns it"),
+    (
+        "Nvrtc::from_functions",
+        "a table of functions comes from `cuda_sys::Nvrtc::load_from` or `from_resolver`, which are unsafe",
+    ),
+    ("Op::detach", "an `Op` comes from `OpSpec::register`, which is unsafe"),
+    ("Op::kernel", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
     ("Source::allocations", "of a trait in a private module"),
     ("Source::parts", "of a trait in a private module"),

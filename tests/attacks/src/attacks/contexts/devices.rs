@@ -39,15 +39,24 @@ fn every_call_with_strangers(lab: &Lab) -> TestResult {
     })?;
     let node = graph.nodes().next().ok_or_else(unnamed)?;
     lab.refused_because(graph.launch(&on_b), "context")?;
-    lab.refused_because(graph.upload(&on_b), "")?;
+    lab.refused_because(
+        graph.upload(&on_b),
+        "the graph belongs to another context than the stream",
+    )?;
     lab.refused_because(graph.update(node, |s, x| kit_b.add(s, all(), 1, x, LEN)), "context")?;
-    lab.refused_because(graph.update(node, |s, x| kit_a.mix(s, all(), &mine, x, LEN)), "")?;
+    lab.refused_because(
+        graph.update(node, |s, x| kit_a.mix(s, all(), &mine, x, LEN)),
+        "a graph can't use a buffer of another context",
+    )?;
     lab.refused_because(graph.recapture(|s, _| foreign.launch(s)), "context")?;
     graph.launch(&on_a)?;
     ensure_eq!(graph.state().to_vec(&on_a)?, [1; N]);
     drop(graph);
     let mut builder = GraphBuilder::new(&a, ())?;
-    lab.refused_because(builder.add(&[], |s, ()| kit_a.add(s, all(), 1, &mut of_b, LEN)), "")?;
+    lab.refused_because(
+        builder.add(&[], |s, ()| kit_a.add(s, all(), 1, &mut of_b, LEN)),
+        "a graph can't use a buffer of another context",
+    )?;
     drop(builder);
     let module = Module::compile(&b, "__device__ unsigned weight = 4;")?;
     lab.refused_because(module.global::<u32>(&on_a, "weight"), "context")?;
@@ -63,7 +72,10 @@ fn every_call_with_strangers(lab: &Lab) -> TestResult {
     let mut unified = UnifiedBuffer::<u32>::managed(&on_a, N)?;
     lab.refused_because(unified.copy_from(&on_b, &of_b), "context")?;
     lab.refused_because(unified.prefetch_to_device(&on_b), "context")?;
-    lab.refused_because(kit_b.add(&on_b, all(), 1, &mut unified, LEN), "")?;
+    lab.refused_because(
+        kit_b.add(&on_b, all(), 1, &mut unified, LEN),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
     ensure!(DeviceBuffer::<u32>::zeroed(&on_a, N)?.try_clone(&on_b).is_err());
     ensure_eq!(unified.host()?[..], [0; N]);
     ensure_eq!(global.read(&on_b)?, [4]);
@@ -106,7 +118,10 @@ fn waits_across_devices(lab: &Lab) -> TestResult {
     ensure_eq!(y.to_vec(&on_b)?, [expected; N]);
     let other: Stream = b.stream()?;
     let mut short = DeviceBuffer::<u32>::zeroed(&on_b, N - 1)?;
-    lab.refused_because(short.as_slice_mut().copy_from_peer(&other, &x), "")?;
+    lab.refused_because(
+        short.as_slice_mut().copy_from_peer(&other, &x),
+        "copy: 255 elements on one side and 256 on the other",
+    )?;
     Ok(())
 }
 
@@ -124,13 +139,22 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
     let (kit_a, kit_b) = (Kit::load(&a)?, Kit::load(&b)?);
     let mut early = DeviceBuffer::<u32>::zeroed(&on_b, N)?;
     ensure!(a.can_access_peer(&b)? && !a.can_access_peer(&a)?);
-    lab.refused_because(kit_a.add(&on_a, all(), 1, &mut early, LEN), "")?;
-    lab.refused_because(a.capture((), |s, ()| kit_a.add(s, all(), 1, &mut early, LEN)), "")?;
+    lab.refused_because(
+        kit_a.add(&on_a, all(), 1, &mut early, LEN),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
+    lab.refused_because(
+        a.capture((), |s, ()| kit_a.add(s, all(), 1, &mut early, LEN)),
+        "a graph can't use a buffer of another context",
+    )?;
     a.enable_peer_access(&b)?;
     a.enable_peer_access(&b)?;
     a.enable_peer_access(&a)?;
     let mut of_a = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
-    lab.refused_because(kit_b.add(&on_b, all(), 1, &mut of_a, LEN), "")?;
+    lab.refused_because(
+        kit_b.add(&on_b, all(), 1, &mut of_a, LEN),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
     let late = DeviceBuffer::<u32>::zeroed(&on_b, N)?;
     // A graph holds memory of its own context alone.
     let graph = a.capture((), |s, ()| kit_a.add(s, all(), 1, &mut early, LEN));
@@ -297,7 +321,7 @@ fn devices_that_are_not_there(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let driver = context.driver();
     for ordinal in [2, 3, 1 << 31, 1 << 32, (1 << 32) + 1, usize::MAX] {
-        lab.refused_because(driver.device(ordinal), "")?;
+        lab.refused_because(driver.device(ordinal), "the driver shows 2")?;
     }
     ensure_eq!(driver.devices().len(), 2);
     for device in driver.devices() {

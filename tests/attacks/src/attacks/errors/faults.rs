@@ -389,3 +389,74 @@ pub(super) fn ends_with_work_in_flight(lab: &Lab) -> TestResult {
         _ => Ok(()),
     }
 }
+
+/// Lets calls of the driver answer that the context is invalid, as they do if a context of somebody else was destroyed
+/// while it was current: the call fails, and buffers, graphs and guards are as they were.
+///
+/// - row: a code that calls a context invalid
+/// - row: no answer of the driver makes the crate panic
+/// - targets: `Context::check`, `DeviceBuffer::fill`, `Context::capture`, `UnifiedBuffer::host`, `Driver::device`,
+///   `Device::context`
+/// - must: right
+/// - limit: 60
+/// - variants: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED
+pub(super) fn contexts_that_are_called_invalid(lab: &Lab) -> TestResult {
+    const CALLS: [&str; 6] = [
+        "cuMemsetD32Async",
+        "cuMemcpyDtoDAsync_v2",
+        "cuStreamCreateWithPriority",
+        "cuLaunchKernel",
+        "cuGraphLaunch",
+        "cuMemAllocFromPoolAsync",
+    ];
+    if lab.step() != "invalid" {
+        for call in CALLS {
+            // Every fourth call, from one on that finds the handles made.
+            let fail = (9..=60).step_by(4).map(|nth| format!("{call}:{nth}:{}", lab.variant()));
+            let fail = fail.collect::<Vec<_>>().join(",");
+            in_a_process(lab, "invalid", &[("CUDA_EMU_FAIL", fail)])?;
+        }
+        return Ok(());
+    }
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let kernels = Kernels::load(&context)?;
+    let y = DeviceBuffer::from_slice(&stream, &[4u32; N])?;
+    let mut x = DeviceBuffer::from_slice(&stream, &[1u32; N])?;
+    let mut unified = UnifiedBuffer::<u32>::pinned(&stream, N)?;
+    unified.host_mut()?.fill(6);
+    let mut graph = context.capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, z| {
+        kernels.add(s, Launch::cover(N, 64), &y, z, N as u32)
+    })?;
+    let (mut failed, mut sum, mut added) = (0, 1, 0);
+    for round in 0..12 {
+        let other = context.stream();
+        let mut results = vec![other.as_ref().map(drop).map_err(ToString::to_string)];
+        let other = other.as_ref().unwrap_or(&stream);
+        let launched = kernels.add(other, Launch::cover(N, 64), &y, &mut x, N as u32);
+        sum += if launched.is_ok() { 4 } else { 0 };
+        let replayed = graph.launch(other);
+        added += if replayed.is_ok() { 4 } else { 0 };
+        let mut made = DeviceBuffer::<u32>::zeroed(&stream, N);
+        let filled = made.as_mut().map_or(Ok(()), |made| made.fill(&stream, 9));
+        let copied = made.as_mut().map_or(Ok(()), |made| made.copy_from(&stream, &y));
+        for result in [launched, replayed, made.map(drop), filled, copied] {
+            results.push(result.map_err(|error| {
+                if error.is_fatal() { format!("fatal: {error}") } else { error.to_string() }
+            }));
+        }
+        for error in results.into_iter().filter_map(Result::err) {
+            failed += 1;
+            ensure!(!error.contains("fatal") && error.contains("CUDA_ERROR_"), "{error}");
+        }
+        context.check()?;
+        ensure_eq!(x.to_vec(&stream)?, [sum; N], "round {round}");
+        ensure_eq!(graph.state().to_vec(&stream)?, [added; N], "round {round}");
+        ensure_eq!(unified.host()?[..], [6; N]);
+        ensure!(context.driver().device(0)?.context()? == context, "another context");
+    }
+    ensure!(failed > 0, "no call has failed");
+    drop((graph, x, unified));
+    drop(context.take_drop_errors());
+    context.check()?;
+    Ok(())
+}

@@ -16,7 +16,7 @@ const INF: f32 = f32::INFINITY;
 /// - row: launching foreign code is unsafe
 /// - targets: `Queries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
 ///   `Bvh::with_capacity`
-/// - must: error ""
+/// - must: error "1006 boxes for a hierarchy that was built from 1007"
 /// - variants: fast, quality
 fn boxes_that_are_none(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -64,16 +64,25 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     bvh.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [1, 0, 0, 1, 0]);
     let mut small = Bvh::with_capacity(&stream, &geometry, 3, builder)?;
-    lab.refused(small.rebuild(&stream, device.slice(..4)?))?;
+    lab.refused_because(small.rebuild(&stream, device.slice(..4)?), "4 boxes, and room for 3")?;
     small.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [0; 5]);
-    lab.refused(Bvh::with_capacity(&stream, &geometry, usize::MAX, builder))?;
-    lab.refused(small.count_overlaps(&stream, &asked, counts.slice_mut(..4)?))?;
+    lab.refused_because(
+        Bvh::with_capacity(&stream, &geometry, usize::MAX, builder),
+        "18446744073709551615 boxes; less than 2^28 are possible",
+    )?;
+    lab.refused_because(
+        small.count_overlaps(&stream, &asked, counts.slice_mut(..4)?),
+        "counts has 4 elements, and 5 are written",
+    )?;
     let centers = DeviceBuffer::from_slice(&stream, &[[NAN; 3], [INF; 3], [0.0; 3]])?;
     bvh.count_overlaps(&stream, Queries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
     ensure_eq!(counts.to_vec(&stream)?[..3], [0, 0, 1]);
     let negative = Queries::spheres(&centers, -1.0);
-    lab.refused(bvh.count_overlaps(&stream, negative, counts.slice_mut(..3)?))?;
+    lab.refused_because(
+        bvh.count_overlaps(&stream, negative, counts.slice_mut(..3)?),
+        "-1.0 is no radius",
+    )?;
     Ok(())
 }
 
@@ -81,7 +90,7 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Bvh::overlap_lists_into`, `Mesh::overlap_lists_into`, `Mesh::all_hits_into`, `Mesh::all_hits`
-/// - must: error ""
+/// - must: error "offsets has 3 elements, and 4 are written"
 /// - variants: bvh, overlaps, hits
 fn lists_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -133,7 +142,10 @@ fn lists_without_room(lab: &Lab) -> TestResult {
     let mut items = DeviceBuffer::<u32>::zeroed(&stream, 300)?;
     lab.refused(bvh.overlap_lists_into(&stream, &asked, &mut short, &mut items))?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, 300)?;
-    lab.refused(mesh.all_hits_into(&stream, &rays, &mut short, &mut hits))?;
+    lab.refused_because(
+        mesh.all_hits_into(&stream, &rays, &mut short, &mut hits),
+        "room for 3 offsets, and 4 are written",
+    )?;
     ensure_eq!(mesh.all_hits(&stream, &rays)?.hits.len(), 300);
     Ok(())
 }

@@ -18,7 +18,7 @@ const EDGE: i32 = 1 << 23;
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::from_dense`, `Volume::from_host_dense`, `Volume::from_fn`, `Volume::to_dense`,
 ///   `DenseOptions::origin`, `DenseOptions::keep`
-/// - must: error ""
+/// - must: right
 fn boxes_that_overflow(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -35,21 +35,41 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         [0, 0, 0],
         [1 << 63, 2, 4],
     ] {
-        lab.refused(Volume::from_dense(&stream, &geometry, dims, &values, &options))?;
-        lab.refused(Volume::from_host_dense(&stream, &geometry, dims, &[1.0; 8], &options))?;
+        lab.refused_because(
+            Volume::from_dense(&stream, &geometry, dims, &values, &options),
+            "a box of [",
+        )?;
+        lab.refused_because(
+            Volume::from_host_dense(&stream, &geometry, dims, &[1.0; 8], &options),
+            "a box of [",
+        )?;
     }
     for dims in [[1 << 24, 1 << 24, 1 << 24], [most, 1, 1], [1, 1 << 25, 1]] {
-        lab.refused(Volume::from_fn(&stream, &geometry, dims, &options, |_| 1.0))?;
+        lab.refused_because(
+            Volume::from_fn(&stream, &geometry, dims, &options, |_| 1.0),
+            "] voxels from [0, 0, 0] on",
+        )?;
     }
     for origin in [[EDGE - 1, 0, 0], [-EDGE - 1, 0, 0], [i32::MAX; 3], [i32::MIN; 3], [0, EDGE, 0]]
     {
         let options = options.clone().origin(origin);
-        lab.refused(Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options))?;
-        lab.refused(Volume::from_fn(&stream, &geometry, [2, 2, 2], &options, |_| 1.0))?;
+        lab.refused_because(
+            Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options),
+            "a box of [2, 2, 2] voxels from [",
+        )?;
+        lab.refused_because(
+            Volume::from_fn(&stream, &geometry, [2, 2, 2], &options, |_| 1.0),
+            "a box of [2, 2, 2] voxels from [",
+        )?;
     }
-    for keep in [Keep::Tolerance(f64::NAN), Keep::Tolerance(-1.0), Keep::NarrowBand(f64::NAN)] {
+    for (keep, text) in [
+        (Keep::Tolerance(f64::NAN), "a tolerance of NaN"),
+        (Keep::Tolerance(-1.0), "a tolerance of -1"),
+        (Keep::NarrowBand(f64::NAN), "a width of NaN"),
+    ] {
         let options = options.clone().keep(keep);
-        lab.refused(Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options))?;
+        let made = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options);
+        lab.refused_because(made, text)?;
     }
     // The last voxels that there are.
     let last = options.clone().origin([EDGE - 2, -EDGE, EDGE - 2]);
@@ -64,10 +84,13 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         ([0; 3], [most, most, 8]),
         ([0; 3], [2, 2, 3]),
     ] {
-        lab.refused(volume.to_dense(&stream, origin, dims, &mut back))?;
+        lab.refused_because(volume.to_dense(&stream, origin, dims, &mut back), "a box of [")?;
     }
     let mut doubles = DeviceBuffer::<f64>::zeroed(&stream, 8)?;
-    lab.refused(volume.to_dense(&stream, [0; 3], [2, 2, 2], &mut doubles))?;
+    lab.refused_because(
+        volume.to_dense(&stream, [0; 3], [2, 2, 2], &mut doubles),
+        "a volume of float was asked for values of double",
+    )?;
     let empty = values.slice(..0)?;
     if let Ok(volume) = Volume::from_dense(&stream, &geometry, [0, 5, 5], empty, &options) {
         ensure_eq!(volume.counts(&stream)?.leaves, 0);
@@ -117,7 +140,7 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
 /// - row: a volume that is built in place is a whole tree
 /// - targets: `Volume::rebuild_from_tiles`, `Volume::rebuild_from_voxels`, `Volume::rebuild_from_voxels_with`,
 ///   `Volume::build_status`, `Volume::tiles`, `Volume::voxels`, `Volume::download`, `VolumeOptions::capacity`
-/// - must: error ""
+/// - must: error "a volume of float that was made without a capacity"
 /// - variants: leaves, lower, upper
 fn more_leaves_than_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -137,7 +160,10 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     let mut volume = Volume::from_voxels(&stream, &geometry, &few, &options)?;
     ensure!(volume.build_status(&stream)?.is_built());
     ensure_eq!(volume.counts(&stream)?.active_voxels, 2);
-    lab.refused(volume.rebuild_from_voxels(&stream, &spread(51)?))?;
+    lab.refused_because(
+        volume.rebuild_from_voxels(&stream, &spread(51)?),
+        "51 entries, and room for 50",
+    )?;
     volume.rebuild_from_voxels(&stream, &spread(30)?)?;
     let status = volume.build_status(&stream)?;
     ensure!(!status.is_built(), "{status:?}");
@@ -156,9 +182,15 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     volume.lookup(&stream, &spread(30)?, &mut active)?;
     ensure_eq!(active.to_vec(&stream)?, [0.5; 30]);
     let values = DeviceBuffer::from_slice(&stream, &[4.0f32, 5.0])?;
-    lab.refused(volume.rebuild_from_voxels_with(&stream, &few, values.slice(1..)?))?;
+    lab.refused_because(
+        volume.rebuild_from_voxels_with(&stream, &few, values.slice(1..)?),
+        "1 values for 2 voxels",
+    )?;
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 2)?;
-    lab.refused(volume.rebuild_from_voxels_with(&stream, &few, &doubles))?;
+    lab.refused_because(
+        volume.rebuild_from_voxels_with(&stream, &few, &doubles),
+        "a volume of float was asked for values of double",
+    )?;
     volume.rebuild_from_voxels_with(&stream, &few, &values)?;
     ensure!(volume.build_status(&stream)?.is_built());
     ensure_eq!(volume.voxels(&stream)?.to_vec(&stream)?, [[0; 3], [4096, 0, 0]]);
@@ -176,6 +208,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
 /// Records the build of a volume in a graph that never runs, and asks the volume for what waits and what does not.
 ///
 /// - row: a volume that is built in place is a whole tree
+/// - row: queries follow only what a build has written
 /// - targets: `Volume::rebuild_from_voxels`, `Volume::counts`, `Volume::download`, `Volume::tiles`, `Context::capture`,
 ///   `Volume::download_bytes`
 /// - must: right

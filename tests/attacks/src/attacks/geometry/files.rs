@@ -27,7 +27,7 @@ impl Dice {
 /// - row: launching foreign code is unsafe
 /// - targets: `TriangleMesh::from_ply`, `TriangleMesh::from_stl`, `TriangleMesh::from_obj`, `TriangleMesh::load`,
 ///   `Mesh::upload`, `TriangleMesh::write_ply`, `TriangleMesh::save`
-/// - must: error ""
+/// - must: error "PLY: "
 fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     let ply = |text: &str| TriangleMesh::from_ply(text.as_bytes());
     let head = "ply\nformat ascii 1.0\nelement vertex";
@@ -53,7 +53,10 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
         lab.refused(ply(&text))?;
     }
     let binary = "ply\nformat binary_little_endian 1.0\nelement vertex 4000000000\n";
-    lab.refused(ply(&format!("{binary}{xyz}end_header\n0123")))?;
+    lab.refused_because(
+        ply(&format!("{binary}{xyz}end_header\n0123")),
+        "PLY: the header says 4000000000 of",
+    )?;
     for text in [
         "f 1 2 3\n",
         "v 0 0 0\nf 1 1 2\n",
@@ -64,26 +67,45 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
         "v 0 0 0\nf 1 1 99999999999999999999\n",
         "v 0 0 0\nf 1 1 -9223372036854775808\n",
     ] {
-        lab.refused(TriangleMesh::from_obj(text.as_bytes()))?;
+        lab.refused_because(TriangleMesh::from_obj(text.as_bytes()), "OBJ: ")?;
     }
     let mut stl = vec![b'x'; 80];
     stl.extend(u32::MAX.to_le_bytes());
     stl.extend([0; 50]);
-    lab.refused(TriangleMesh::from_stl(&stl[..]))?;
-    lab.refused(TriangleMesh::from_stl(
-        &b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..],
-    ))?;
-    lab.refused(TriangleMesh::from_stl(&[][..]))?;
+    lab.refused_because(
+        TriangleMesh::from_stl(&stl[..]),
+        "STL: 134 bytes of the 214748364834 that the header says",
+    )?;
+    lab.refused_because(
+        TriangleMesh::from_stl(&b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..]),
+        "STL: vertex f32 f32 f32, got [",
+    )?;
+    lab.refused_because(TriangleMesh::from_stl(&[][..]), "STL: neither a text that begins with")?;
     fs::create_dir("folder.ply")?;
-    lab.refused(TriangleMesh::load("folder.ply"))?;
-    lab.refused(TriangleMesh::load("none.obj"))?;
-    lab.refused(TriangleMesh::load("none"))?;
+    lab.refused_because(
+        TriangleMesh::load("folder.ply"),
+        "folder.ply: PLY: Is a directory (os error 21)",
+    )?;
+    lab.refused_because(
+        TriangleMesh::load("none.obj"),
+        "none.obj: OBJ: No such file or directory (os error 2)",
+    )?;
+    lab.refused_because(
+        TriangleMesh::load("none"),
+        "none: not one of the extensions obj, stl and ply",
+    )?;
     // What can't be written leaves the file that was there.
     fs::write("kept.ply", "kept")?;
     let odd = TriangleMesh { points: vec![[0.0; 3]], faces: vec![[0, 0, 1]] };
-    lab.refused(odd.save("kept.ply"))?;
+    lab.refused_because(
+        odd.save("kept.ply"),
+        "kept.ply: PLY: face 0 names a point that is not there; there are 1",
+    )?;
     let odd = TriangleMesh { points: vec![[f32::NAN; 3]], faces: vec![[0; 3]] };
-    lab.refused(odd.save("kept.ply"))?;
+    lab.refused_because(
+        odd.save("kept.ply"),
+        "kept.ply: PLY: a coordinate of point 0 is not a finite f32",
+    )?;
     ensure_eq!(fs::read("kept.ply")?, b"kept");
     // Whatever comes of changed bytes can be asked.
     let stream = lab.stream()?;
@@ -207,7 +229,7 @@ fn grids_with_changed_bytes(lab: &Lab) -> TestResult {
 ///
 /// - row: a library that a search finds is loaded only if
 /// - targets: `Volume::read_file`, `Volume::read`, `Volume::download`
-/// - must: error ""
+/// - must: error "Is a directory (os error 21)"
 #[cfg(unix)]
 fn volume_files_in_the_way(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -226,11 +248,23 @@ fn volume_files_in_the_way(lab: &Lab) -> TestResult {
     fs::write("victim", "victim")?;
     std::os::unix::fs::symlink("victim", "link.nvdb")?;
     lab.refused(nanovdb::write_file("folder", &grids, &options))?;
-    lab.refused(nanovdb::write_file("none/file.nvdb", &grids, &options))?;
-    lab.refused(nanovdb::write_file("", &grids, &options))?;
-    lab.refused(nanovdb::write_file("file.nvdb", &[], &options))?;
+    lab.refused_because(
+        nanovdb::write_file("none/file.nvdb", &grids, &options),
+        "No such file or directory (os error 2)",
+    )?;
+    lab.refused_because(
+        nanovdb::write_file("", &grids, &options),
+        "No such file or directory (os error 2)",
+    )?;
+    lab.refused_because(
+        nanovdb::write_file("file.nvdb", &[], &options),
+        "a file needs a grid (check file-grid-count)",
+    )?;
     lab.refused(Volume::read_file(&stream, &geometry, "folder"))?;
-    lab.refused(Volume::read_file(&stream, &geometry, "victim"))?;
+    lab.refused_because(
+        Volume::read_file(&stream, &geometry, "victim"),
+        "invalid NanoVDB data: no NanoVDB file, at byte 0 (check file-magic)",
+    )?;
     // A link is replaced, and what it leads to stays.
     nanovdb::write_file("link.nvdb", &grids, &options)?;
     ensure_eq!(fs::read("victim")?, b"victim");

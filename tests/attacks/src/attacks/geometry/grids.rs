@@ -84,7 +84,7 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `HashGrid::new`, `HashGrid::nearest`, `HashGrid::count_neighbors`, `HashGrid::reserve`,
 ///   `HashGrid::rebuild`, `GridOptions::periodic`, `GridOptions::groups`, `Queries::radii`, `Queries::pairs`
-/// - must: error ""
+/// - must: error "NaN is no radius"
 fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -96,30 +96,54 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
         ([0.0; 3], [f32::INFINITY; 3]),
         ([-f32::MAX; 3], [f32::MAX; 3]),
     ] {
-        lab.refused(new(GridOptions::default().periodic(lower, upper)))?;
+        lab.refused_because(
+            new(GridOptions::default().periodic(lower, upper)),
+            "]: not a box of finite extent",
+        )?;
     }
-    lab.refused(new(GridOptions::default().groups(0)))?;
+    lab.refused_because(
+        new(GridOptions::default().groups(0)),
+        "0 groups; from 1 to 2^24 are possible",
+    )?;
     let points = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3], [0.5; 3]])?;
     let mut grid = new(GridOptions::default())?;
-    lab.refused(grid.rebuild(&stream, &points, 1.0))?;
-    lab.refused(grid.build(&stream, &points, -1.0))?;
+    lab.refused_because(grid.rebuild(&stream, &points, 1.0), "2 points, and room for 0")?;
+    lab.refused_because(grid.build(&stream, &points, -1.0), "-1.0 is no radius")?;
     lab.refused(grid.build(&stream, &points, f32::NAN))?;
-    lab.refused(grid.reserve(&stream, MAX_POINTS + 1))?;
-    lab.refused(grid.reserve(&stream, usize::MAX))?;
+    lab.refused_because(
+        grid.reserve(&stream, MAX_POINTS + 1),
+        "1073741825 points; at most 2^30 are possible",
+    )?;
+    lab.refused_because(
+        grid.reserve(&stream, usize::MAX),
+        "18446744073709551615 points; at most 2^30 are possible",
+    )?;
     grid.build(&stream, &points, 1.0)?;
     let own = Queries::own(1.0);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
-    lab.refused(grid.count_neighbors(&stream, &own, &mut counts))?;
+    lab.refused_because(
+        grid.count_neighbors(&stream, &own, &mut counts),
+        "counts has 3 elements, and 2 are written",
+    )?;
     let mut two = counts.slice_mut(..2)?;
     lab.refused(grid.count_neighbors(&stream, &Queries::own(f32::NAN), &mut two))?;
     let radii = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    lab.refused(grid.count_neighbors(&stream, &own.radii(&radii), &mut two))?;
+    lab.refused_because(
+        grid.count_neighbors(&stream, &own.radii(&radii), &mut two),
+        "1 radii for 2 queries",
+    )?;
     let mut squares = DeviceBuffer::<f32>::zeroed(&stream, 256)?;
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, 256)?;
     for k in [0usize, 129, 1 << 63, usize::MAX, (1 << 63) + 1] {
-        lab.refused(grid.nearest(&stream, &own, k, &mut indices, &mut squares))?;
+        lab.refused_because(
+            grid.nearest(&stream, &own, k, &mut indices, &mut squares),
+            "nearest; from 1 to 128 are possible",
+        )?;
     }
-    lab.refused(grid.nearest(&stream, &own.pairs(Pairs::Half), 128, &mut indices, &mut squares))?;
+    lab.refused_because(
+        grid.nearest(&stream, &own.pairs(Pairs::Half), 128, &mut indices, &mut squares),
+        "half of the pairs has no nearest ones of each point",
+    )?;
     grid.nearest(&stream, &own, 128, &mut indices, &mut squares)?;
     let found = indices.to_vec(&stream)?;
     ensure_eq!((found[0], found[1], found[2], found[128]), (0, 1, u32::MAX, 1));
@@ -132,7 +156,7 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Points::strided`, `Points::flat`, `HashGrid::build`, `HashGrid::count_neighbors`
-/// - must: error ""
+/// - must: error "points"
 fn strides_that_lead_outside(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -278,7 +302,7 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Sort::sort_keys`, `Sort::argsort`, `Sort::within`, `Sort::argsort_scratch`
-/// - must: error ""
+/// - must: error "a sort by bits 5..3 of keys that have bits 0..32"
 fn keys_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let sort = Geometry::new(&lab.context()?).sort();
@@ -291,11 +315,26 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
     {
         lab.refused(sort.sort_keys(&stream, &keys, &mut sorted, 5..3))?;
     }
-    lab.refused(sort.sort_keys(&stream, &keys, &mut sorted, ..33))?;
-    lab.refused(sort.sort_keys(&stream, &keys, &mut sorted, ..=u32::MAX))?;
-    lab.refused(sort.sort_keys(&stream, &keys, &mut sorted, u32::MAX..))?;
-    lab.refused(Sort::keys_scratch::<u64>(usize::MAX, ..))?;
-    lab.refused(Sort::keys_scratch::<u64>(1 << 31, ..))?;
+    lab.refused_because(
+        sort.sort_keys(&stream, &keys, &mut sorted, ..33),
+        "a sort by bits 0..33 of keys that have bits 0..32",
+    )?;
+    lab.refused_because(
+        sort.sort_keys(&stream, &keys, &mut sorted, ..=u32::MAX),
+        "a sort by bits 0..4294967295 of keys that have bits 0..32",
+    )?;
+    lab.refused_because(
+        sort.sort_keys(&stream, &keys, &mut sorted, u32::MAX..),
+        "a sort by bits 4294967295..32 of keys that have bits 0..32",
+    )?;
+    lab.refused_because(
+        Sort::keys_scratch::<u64>(usize::MAX, ..),
+        "a sort: 18446744073709551615 elements, but one call works on less than 2^31",
+    )?;
+    lab.refused_because(
+        Sort::keys_scratch::<u64>(1 << 31, ..),
+        "a sort: 2147483648 elements, but one call works on less than 2^31",
+    )?;
     sort.sort_keys(&stream, &keys, &mut sorted, ..)?;
     let mut expected = host.clone();
     expected.sort_by(f32::total_cmp);
@@ -327,7 +366,7 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Sort::select`, `Sort::select_places`, `Sort::offsets`, `Sort::exclusive_scan`, `Sort::sum`, `Sort::min`
-/// - must: error ""
+/// - must: error "the flags of a selection has 8999 elements, not 9000"
 fn outputs_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let sort = Geometry::new(&lab.context()?).sort();
@@ -352,7 +391,10 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
     let mut offsets = DeviceBuffer::<u64>::zeroed(&stream, n + 1)?;
     sort.offsets(&stream, &counts, &mut offsets)?;
     ensure_eq!(offsets.to_vec(&stream)?[n], n as u64 * u64::from(u32::MAX));
-    lab.refused(sort.offsets(&stream, &counts, offsets.slice_mut(..n)?))?;
+    lab.refused_because(
+        sort.offsets(&stream, &counts, offsets.slice_mut(..n)?),
+        "the output of a scan to offsets has 9000 elements, not 9001",
+    )?;
     sort.exclusive_scan(&stream, &counts, &mut out)?;
     ensure_eq!(out.to_vec(&stream)?[n - 1], (n as u32 - 1).wrapping_mul(u32::MAX));
     let none = elements.slice(..0)?;
@@ -360,8 +402,14 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
     ensure_eq!(number.to_vec(&stream)?, [0]);
     sort.min(&stream, none, &mut number)?;
     ensure_eq!(number.to_vec(&stream)?, [u32::MAX]);
-    lab.refused(sort.sum(&stream, &elements, out.slice_mut(..2)?))?;
-    lab.refused(sort.sum(&stream, &elements, out.slice_mut(..0)?))?;
+    lab.refused_because(
+        sort.sum(&stream, &elements, out.slice_mut(..2)?),
+        "the result has 2 elements, not 1",
+    )?;
+    lab.refused_because(
+        sort.sum(&stream, &elements, out.slice_mut(..0)?),
+        "the result has 0 elements, not 1",
+    )?;
     let mut infinite = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let both = DeviceBuffer::from_slice(&stream, &[f32::INFINITY, f32::NEG_INFINITY, 1.0])?;
     sort.sum(&stream, &both, &mut infinite)?;

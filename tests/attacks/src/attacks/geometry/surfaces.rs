@@ -18,7 +18,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: launching foreign code is unsafe
 /// - targets: `DenseField::new`, `MarchingCubes::extract`, `MarchingCubes::count`, `IndexToWorld::new`,
 ///   `IndexToWorld::affine`, `MarchingCubes::extract_with_normals`
-/// - must: error ""
+/// - must: error "693 values in a field of"
 fn fields_of_no_numbers(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let marching = MarchingCubes::new(&Geometry::new(&lab.context()?));
@@ -38,13 +38,22 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
         lab.refused(DenseField::new(&values, dims, map))?;
     }
     for spacing in [[0.0, 1.0, 1.0], [f64::NAN; 3], [1.0, 1.0, f64::INFINITY]] {
-        lab.refused(IndexToWorld::new([0.0; 3], spacing))?;
-        lab.refused(IndexToWorld::new([0.0, spacing[0].recip(), f64::NAN], [1.0; 3]))?;
+        lab.refused_because(
+            IndexToWorld::new([0.0; 3], spacing),
+            "a map from indices to the world",
+        )?;
+        lab.refused_because(
+            IndexToWorld::new([0.0, spacing[0].recip(), f64::NAN], [1.0; 3]),
+            "a map from indices to the world that is not finite",
+        )?;
     }
-    lab.refused(IndexToWorld::affine([[1.0; 4]; 3]))?;
+    lab.refused_because(
+        IndexToWorld::affine([[1.0; 4]; 3]),
+        "a map from indices to the world of determinant 0",
+    )?;
     let field = DenseField::new(&values, [7, 9, 11], map)?;
     for iso in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        lab.refused(marching.extract(&stream, &field, iso))?;
+        lab.refused_because(marching.extract(&stream, &field, iso), "a surface where a field is")?;
     }
     for iso in [0.0f32, 0.5, f32::MAX, -1.0, 1e-45] {
         let surface = marching.extract_with_normals(&stream, &field, iso)?;
@@ -60,8 +69,14 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
         ensure_eq!(marching.extract(&stream, &flat, 0.5)?.counts.faces, 0);
     }
     let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 2)?;
-    lab.refused(marching.count(&stream, &field, 0.5, &mut counts))?;
-    lab.refused(marching.count(&stream, &field, 0.5, counts.slice_mut(..0)?))?;
+    lab.refused_because(
+        marching.count(&stream, &field, 0.5, &mut counts),
+        "counts have 2 elements, not 1",
+    )?;
+    lab.refused_because(
+        marching.count(&stream, &field, 0.5, counts.slice_mut(..0)?),
+        "counts have 0 elements, not 1",
+    )?;
     Ok(())
 }
 
@@ -69,7 +84,7 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `MarchingCubes::extract_into`, `Output::new`, `Output::normals`, `Mesh::build`
-/// - must: error ""
+/// - must: error "normals, and"
 fn surfaces_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -114,7 +129,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
         let options = MeshOptions::default();
         let mesh = Mesh::build(&stream, &geometry, part, out_faces.slice(..face_room)?, options);
         if room < nv && face_room >= nf - 1 {
-            lab.refused(mesh)?;
+            lab.refused_because(mesh, "but there are 1")?;
         }
         let options = MeshOptions::default().unchecked();
         let mesh = Mesh::build(&stream, &geometry, part, out_faces.slice(..face_room)?, options)?;
@@ -131,7 +146,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
 ///
 /// - row: an index that a kernel reads from memory
 /// - targets: `BlockField::new`, `MarchingCubes::extract`, `MarchingCubes::record_extract_into`, `Tape::backward_with`
-/// - must: error ""
+/// - must: error "1560 values for 3 blocks, each"
 fn blocks_that_lie(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let marching = MarchingCubes::new(&Geometry::new(&lab.context()?));
@@ -150,8 +165,14 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
     for stride in [0usize, 511, 525, most, most / 2, 1 << 61] {
         lab.refused(BlockField::new(&values, stride, &origins, &neighbors, map))?;
     }
-    lab.refused(BlockField::new(&values, 512, origins.slice(1..)?, &neighbors, map))?;
-    lab.refused(BlockField::new(values.slice(..1500)?, 512, &origins, &neighbors, map))?;
+    lab.refused_because(
+        BlockField::new(&values, 512, origins.slice(1..)?, &neighbors, map),
+        "3 times neighbours for 2 blocks",
+    )?;
+    lab.refused_because(
+        BlockField::new(values.slice(..1500)?, 512, &origins, &neighbors, map),
+        "1500 values for 3 blocks, each 512 from the last",
+    )?;
     let mut vertices = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 9000)?;
     let mut faces = DeviceBuffer::<[u32; 3]>::zeroed(&stream, 9000)?;
     let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 1)?;
@@ -176,7 +197,7 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `VolumeField::new`, `VolumeField::update`, `VolumeField::as_blocks`, `VolumeField::values`
-/// - must: error ""
+/// - must: error "surfaces in a volume of int32"
 /// - variables: CUDA_EMU_DEVICES=2
 fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let (context, far) = (lab.context()?, lab.context_of(1)?);
@@ -200,10 +221,22 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     lab.refused(field.update(&stream, &integers))?;
     lab.refused(VolumeField::new(&stream, &geometry, &integers))?;
     let theirs = Volume::from_fn(&strange, &Geometry::new(&far), [17; 3], &dense, ball)?;
-    lab.refused(field.update(&stream, &theirs))?;
-    lab.refused(field.update(&strange, &theirs))?;
-    lab.refused(VolumeField::new(&stream, &geometry, &theirs))?;
-    lab.refused(marching.extract(&strange, &field, 0.0))?;
+    lab.refused_because(
+        field.update(&stream, &theirs),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
+    lab.refused_because(
+        field.update(&strange, &theirs),
+        "kernel `isosurface_fill_blocks_f32` belongs to another context than the stream",
+    )?;
+    lab.refused_because(
+        VolumeField::new(&stream, &geometry, &theirs),
+        "the buffer belongs to another context than the stream it is used on",
+    )?;
+    lab.refused_because(
+        marching.extract(&strange, &field, 0.0),
+        "kernel `isosurface_signs_blocks` belongs to another context than the stream",
+    )?;
     field.update(&stream, &volume)?;
     ensure_eq!(marching.extract(&stream, &field, 0.0)?.counts, before);
     Ok(())
@@ -214,7 +247,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `Mesh::record_closest_points`, `Mesh::record_distances`, `Mesh::record_positions_at`, `Mesh::points_mut`,
 ///   `Mesh::faces_mut`, `Mesh::refit`, `Mesh::rebuild`, `Tape::backward_with`
-/// - must: error ""
+/// - must: error "recorded"
 /// - variants: points, refitted, rebuilt, faces, answers, queries
 fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;

@@ -17,7 +17,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: an index that a kernel reads from memory
 /// - targets: `Topology::new`, `Surface::new`, `Topology::neighbors`, `Topology::vertex_normals`,
 ///   `Topology::record_vertex_normals`, `Topology::closed`, `Topology::report`
-/// - must: error ""
+/// - must: error "neighbours, not for 336"
 fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let topology = Topology::new(&Geometry::new(&lab.context()?));
@@ -38,7 +38,10 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
         let wrong = neighbors.slice_mut(..wrong)?;
         lab.refused(topology.neighbors(&stream, surface, wrong))?;
     }
-    lab.refused(topology.vertex_normals(&stream, surface, normals.slice_mut(..7)?))?;
+    lab.refused_because(
+        topology.vertex_normals(&stream, surface, normals.slice_mut(..7)?),
+        "room for 7 normals, not for 8",
+    )?;
     topology.neighbors(&stream, surface, neighbors.as_slice_mut())?;
     let seen = neighbors.to_vec(&stream)?;
     ensure!(seen.iter().all(|face| *face == NO_FACE || (*face as usize) < bad.len()));

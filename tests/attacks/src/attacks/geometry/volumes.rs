@@ -20,7 +20,7 @@ const EDGE: i32 = 1 << 23;
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::store`, `Volume::lookup`, `Volume::from_voxels_with`, `Volume::from_voxels`
-/// - must: error ""
+/// - must: error "5 values for 6 voxels"
 fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -46,14 +46,23 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     ensure!([1.0, 2.0, 3.0].contains(&seen[0]), "{seen:?}");
     ensure_eq!(seen[1..], [2.0, 3.0, -1.0, -1.0, -1.0, -1.0]);
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 6)?;
-    lab.refused(volume.store(&stream, &targets, &doubles, &mut refused))?;
+    lab.refused_because(
+        volume.store(&stream, &targets, &doubles, &mut refused),
+        "a volume of float was asked for values of double",
+    )?;
     lab.refused(volume.store(&stream, &targets, values.slice(1..)?, &mut refused))?;
     let mut two = DeviceBuffer::<u64>::zeroed(&stream, 2)?;
-    lab.refused(volume.store(&stream, &targets, &values, &mut two))?;
+    lab.refused_because(
+        volume.store(&stream, &targets, &values, &mut two),
+        "room for 2 counts, and 1 are written",
+    )?;
     let index = VolumeOptions::new(OnIndex(5));
     let mut indices = Volume::from_voxels(&stream, &geometry, &list, &index)?;
     let numbers = DeviceBuffer::from_slice(&stream, &[OnIndex(u64::MAX); 6])?;
-    lab.refused(indices.store(&stream, &targets, &numbers, &mut refused))?;
+    lab.refused_because(
+        indices.store(&stream, &targets, &numbers, &mut refused),
+        "a volume of OnIndex has no values to be stored",
+    )?;
     // A bool is a bit, whatever is stored.
     let bools = VolumeOptions::new(Bool(0));
     let mut bits = Volume::from_voxels(&stream, &geometry, &list, &bools)?;
@@ -70,7 +79,7 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::sample`, `Volume::sample_with_gradient`, `Samples::index`, `Samples::world`,
 ///   `Volume::first_crossings`, `Volume::integrals`, `VolumeOptions::map`
-/// - must: error ""
+/// - must: error "(check map"
 /// - variants: nearest, trilinear, tricubic
 fn samples_of_nowhere(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -108,13 +117,19 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
     ensure!(values.to_vec(&stream)?.iter().all(|value| value.is_finite()));
     let with = volume.sample_with_gradient(&stream, &samples, how, &mut values, &mut gradients);
     match how {
-        Interpolation::Nearest => lab.refused(with)?,
+        Interpolation::Nearest => lab.refused_because(with, "the nearest value has no gradient")?,
         _ => with?,
     }
     let mut wrong = DeviceBuffer::<f64>::zeroed(&stream, n)?;
-    lab.refused(volume.sample(&stream, &Samples::index(&device), how, &mut wrong))?;
+    lab.refused_because(
+        volume.sample(&stream, &Samples::index(&device), how, &mut wrong),
+        "a volume of float was asked for values of double",
+    )?;
     let short = values.slice_mut(1..)?;
-    lab.refused(volume.sample(&stream, &Samples::index(&device), how, short))?;
+    lab.refused_because(
+        volume.sample(&stream, &Samples::index(&device), how, short),
+        "room for 23 values, and 24 are written",
+    )?;
     // Rays from and to nowhere.
     let rays: Vec<Ray> = points.iter().map(|point| Ray::new(*point, [1e-30, 0.0, 0.0])).collect();
     let rays = DeviceBuffer::from_slice(&stream, &rays)?;
@@ -134,7 +149,7 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
 /// - row: an index that a kernel reads from memory
 /// - targets: `Volume::sample_indexed`, `IndexedValues::new`, `Volume::value_count`, `Volume::from_voxels`,
 ///   `Volume::upload`, `Volume::sample_indexed_with_gradient`
-/// - must: error ""
+/// - must: error "values for a volume of 20 indices, from 1 on"
 fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);
@@ -176,7 +191,10 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     ensure_eq!(out.to_vec(&stream)?, host);
     let floats = VolumeOptions::new(0.0f32);
     let floats = Volume::from_voxels(&stream, &geometry, &list, &floats)?;
-    lab.refused(floats.sample_indexed(&stream, &samples, nearest, &values, &mut out))?;
+    lab.refused_because(
+        floats.sample_indexed(&stream, &samples, nearest, &values, &mut out),
+        "a volume of float has its own values",
+    )?;
     Ok(())
 }
 
@@ -237,7 +255,10 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
             return Ok(());
         }
     }
-    lab.refused_because(tape.backward(&stream, &loss), "")?;
+    lab.refused_because(
+        tape.backward(&stream, &loss),
+        "memory of step 1 (`volume samples`) was overwritten after it was recorded",
+    )?;
     Ok(())
 }
 
@@ -277,10 +298,96 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Stores thousands of values to three voxels at once, and neighbours that share a word of bits: each component of a
+/// voxel is one that was stored, and no other voxel changes.
+///
+/// - row: threads that store to one voxel do not race
+/// - targets: `Volume::store`, `Volume::lookup`, `Volume::from_voxels`, `Volume::is_active`
+/// - must: right
+/// - variants: number, double, vector, bits
+fn stores_to_one_voxel(lab: &Lab) -> TestResult {
+    const TIMES: u32 = 3000;
+    let stream = lab.stream()?;
+    let geometry = Geometry::new(&lab.context()?);
+    // A whole leaf, of which three voxels are written.
+    let leaf: Vec<[i32; 3]> = (0..512).map(|i| [i / 64, i / 8 % 8, i % 8]).collect();
+    let asked = DeviceBuffer::from_slice(&stream, &leaf)?;
+    let three = [[0, 0, 0], [3, 4, 5], [3, 4, 6]];
+    let targets: Vec<[i32; 3]> = (0..TIMES as usize).map(|i| three[i % 3]).collect();
+    let targets = DeviceBuffer::from_slice(&stream, &targets)?;
+    let mut refused = DeviceBuffer::<u64>::zeroed(&stream, 1)?;
+    let place = |voxel: &[i32; 3]| three.iter().position(|known| known == voxel);
+    let number = |i: u32| 1.0 + f64::from(i);
+    // Whether a number was stored to this voxel.
+    let is_of = |seen: f64, voxel: usize| {
+        (1.0..=f64::from(TIMES)).contains(&seen) && (seen as usize - 1) % 3 == voxel
+    };
+    if lab.variant() == "bits" {
+        let mut volume =
+            Volume::from_voxels(&stream, &geometry, &asked, &VolumeOptions::new(Bool(0)))?;
+        for bit in [1u8, 0, 1] {
+            // The neighbours of the same word, and the voxels themselves, by thousands of threads.
+            let all: Vec<[i32; 3]> = (0..TIMES as usize).map(|i| leaf[i % 256]).collect();
+            let all = DeviceBuffer::from_slice(&stream, &all)?;
+            let bits = DeviceBuffer::from_slice(&stream, &[Bool(bit); TIMES as usize])?;
+            volume.store(&stream, &all, &bits, &mut refused)?;
+            let mut seen = DeviceBuffer::<Bool>::zeroed(&stream, 512)?;
+            volume.lookup(&stream, &asked, &mut seen)?;
+            let seen = seen.to_vec(&stream)?;
+            ensure_eq!(seen[..256], [Bool(bit); 256]);
+            ensure_eq!(seen[256..], [Bool(0); 256]);
+        }
+        ensure_eq!(refused.to_vec(&stream)?, [0]);
+        return Ok(());
+    }
+    let seen: Vec<Vec<f64>> = match lab.variant() {
+        "vector" => {
+            let options = VolumeOptions::new([0.0f32; 3]);
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let values: Vec<[f32; 3]> = (0..TIMES).map(|i| [number(i) as f32; 3]).collect();
+            let values = DeviceBuffer::from_slice(&stream, &values)?;
+            volume.store(&stream, &targets, &values, &mut refused)?;
+            let mut seen = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 512)?;
+            volume.lookup(&stream, &asked, &mut seen)?;
+            seen.to_vec(&stream)?.iter().map(|v| v.map(f64::from).to_vec()).collect()
+        }
+        "double" => {
+            let options = VolumeOptions::new(0.0f64);
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let values: Vec<f64> = (0..TIMES).map(number).collect();
+            let values = DeviceBuffer::from_slice(&stream, &values)?;
+            volume.store(&stream, &targets, &values, &mut refused)?;
+            let mut seen = DeviceBuffer::<f64>::zeroed(&stream, 512)?;
+            volume.lookup(&stream, &asked, &mut seen)?;
+            seen.to_vec(&stream)?.iter().map(|v| vec![*v]).collect()
+        }
+        _ => {
+            let options = VolumeOptions::new(0.0f32);
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let values: Vec<f32> = (0..TIMES).map(|i| number(i) as f32).collect();
+            let values = DeviceBuffer::from_slice(&stream, &values)?;
+            volume.store(&stream, &targets, &values, &mut refused)?;
+            let mut active = DeviceBuffer::<u8>::zeroed(&stream, 512)?;
+            volume.is_active(&stream, &asked, &mut active)?;
+            ensure_eq!(active.to_vec(&stream)?, [1; 512]);
+            let mut seen = DeviceBuffer::<f32>::zeroed(&stream, 512)?;
+            volume.lookup(&stream, &asked, &mut seen)?;
+            seen.to_vec(&stream)?.iter().map(|v| vec![f64::from(*v)]).collect()
+        }
+    };
+    ensure_eq!(refused.to_vec(&stream)?, [0]);
+    for (voxel, seen) in leaf.iter().zip(seen) {
+        let held = seen.iter().all(|seen| place(voxel).map_or(*seen == 0.0, |at| is_of(*seen, at)));
+        ensure!(held, "{voxel:?}: {seen:?}");
+    }
+    Ok(())
+}
+
 list![
     stores_that_do_not_fit,
     samples_of_nowhere,
     arrays_shorter_than_indices,
     volumes_changed_before_the_pass,
     volumes_changed_while_in_use,
+    stores_to_one_voxel,
 ];

@@ -271,17 +271,27 @@ fn flags_that_are_none(lab: &Lab) -> TestResult {
             ran += 1;
             Ok(())
         }),
-        "",
+        "only a stream that records takes conditional work",
     )?;
-    lab.refused_because(stream.record_while(&mut flag, |_, _| Ok(())), "")?;
+    lab.refused_because(
+        stream.record_while(&mut flag, |_, _| Ok(())),
+        "only a stream that records takes conditional work",
+    )?;
     // A float of -0.0 is not zero as an integer; the condition is on the third element alone.
     let signs = DeviceBuffer::from_slice(&stream, &[0.0f32, 0.0, -0.0, 0.0])?;
     let mut graph = context.capture((x, None), |s, (x, kept)| {
-        lab.refused_because(s.record_if(&none, |_| Ok(())), "").map_err(|_| on_purpose())?;
-        lab.refused_because(s.record_while(&mut none, |_, _| Ok(())), "")
+        lab.refused_because(s.record_if(&none, |_| Ok(())), "the range 0..1 is not within 0..0")
             .map_err(|_| on_purpose())?;
-        lab.refused_because(s.record_if(flag.slice(1..)?, |_| Ok(())), "")
-            .map_err(|_| on_purpose())?;
+        lab.refused_because(
+            s.record_while(&mut none, |_, _| Ok(())),
+            "the range 0..1 is not within 0..0",
+        )
+        .map_err(|_| on_purpose())?;
+        lab.refused_because(
+            s.record_if(flag.slice(1..)?, |_| Ok(())),
+            "the range 0..1 is not within 0..0",
+        )
+        .map_err(|_| on_purpose())?;
         let signs = signs.as_slice().cast::<u32>()?;
         s.record_if(signs.slice(2..)?, |s| kit.add(s, all(), 1, &mut *x, LEN))?;
         s.record_if(signs.slice(1..)?, |s| kit.add(s, all(), 100, &mut *x, LEN))?;
@@ -330,7 +340,10 @@ fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     ensure_eq!(flag.host()?[..], [0]);
     ensure_eq!(graph.state().0.to_vec(&stream)?, [4; N]);
     let guard = flag.host()?;
-    lab.refused_because(graph.launch(&stream), "")?;
+    lab.refused_because(
+        graph.launch(&stream),
+        "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+    )?;
     drop(guard);
     drop((flag, graph.state_mut().2.take()));
     context.collect()?;

@@ -25,28 +25,49 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
         s.last_node().map(drop)
     })?;
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(graph.update(node, |_, _| Ok(())), "")?;
+    lab.refused_because(
+        graph.update(node, |_, _| Ok(())),
+        "no launch was made to change the node to",
+    )?;
     lab.refused_because(
         graph.update(node, |s, x| {
             kit.add(s, all(), 2, &mut *x, LEN)?;
             kit.add(s, all(), 2, x, LEN)
         }),
-        "",
+        "a node for a launch can only be changed by one launch",
     )?;
-    lab.refused_because(graph.update(node, |s, x| x.fill(s, 3)), "")?;
-    lab.refused_because(graph.update(node, |s, x| x.upload(s, &[3; N])), "")?;
-    lab.refused_because(graph.update(node, |s, _| s.fork().map(drop)), "")?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, Launch::new(0, 64), 9, x, LEN)), "")?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "")?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "")?;
+    lab.refused_because(
+        graph.update(node, |s, x| x.fill(s, 3)),
+        "a node for a launch can only be changed by one launch",
+    )?;
+    lab.refused_because(
+        graph.update(node, |s, x| x.upload(s, &[3; N])),
+        "a node for a launch can only be changed by one launch",
+    )?;
+    lab.refused_because(
+        graph.update(node, |s, _| s.fork().map(drop)),
+        "a node for a launch can only be changed by one launch",
+    )?;
+    lab.refused_because(
+        graph.update(node, |s, x| kit.add(s, Launch::new(0, 64), 9, x, LEN)),
+        "no launch was made to change the node to",
+    )?;
+    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
+    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
     lab.refused_because(graph.update(node, |s, x| kit.add(s, all(), 9, x, LEN + 1)), "n <=")?;
-    lab.refused_because(graph.update(node, |s, _| s.host_function_mut(|| ())), "")?;
+    lab.refused_because(
+        graph.update(node, |s, _| s.host_function_mut(|| ())),
+        "a node for a launch can only be changed by one launch",
+    )?;
     graph.launch(&stream)?;
     let seen = graph.state().to_vec(&stream)?;
     // The documentation allows that a launch stays which a failing closure has made before its error.
     ensure!(seen.iter().all(|v| *v == 1 || *v == 2), "{:?}", &seen[..4]);
     // A launch elsewhere runs at once and is no node.
-    lab.refused_because(graph.update(node, |_, x| kit.fill(other, all(), 500, x, LEN)), "")?;
+    lab.refused_because(
+        graph.update(node, |_, x| kit.fill(other, all(), 500, x, LEN)),
+        "no launch was made to change the node to",
+    )?;
     ensure_eq!(graph.state().to_vec(&stream)?, [500; N]);
     graph.update(node, |s, x| kit.add(s, all(), 5, x, LEN))?;
     graph.launch(&stream)?;
@@ -164,13 +185,22 @@ fn update_to_the_memory_of_a_branch(lab: &Lab) -> TestResult {
         })?
     };
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(graph.update(node, |s, (_, y)| kit.add(s, all(), 9, y, LEN)), "")?;
-    lab.refused_because(graph.update(node, |s, (x, y)| kit.mix(s, all(), &*y, x, LEN)), "")?;
+    lab.refused_because(
+        graph.update(node, |s, (_, y)| kit.add(s, all(), 9, y, LEN)),
+        "another node of this graph, which has branches, uses this memory: it is not known whether",
+    )?;
+    lab.refused_because(
+        graph.update(node, |s, (x, y)| kit.mix(s, all(), &*y, x, LEN)),
+        "another node of this graph, which has branches, uses this memory: it is not known whether",
+    )?;
     if lab.variant() == "while looked at" {
         // An update is no launch: it may be made under a leaked guard, and the launch is refused.
         std::mem::forget(graph.state().0.host()?);
         let _ = graph.update(node, |s, (x, _)| kit.add(s, all(), 2, x, LEN));
-        lab.refused_because(graph.launch(&stream), "")?;
+        lab.refused_because(
+            graph.launch(&stream),
+            "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+        )?;
         ensure_eq!(graph.state().0.host()?[..], [0; N]);
         return Ok(());
     }
@@ -219,7 +249,10 @@ fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
     clone.launch(&stream)?;
     ensure_eq!(graph.state().0.to_vec(&stream)?, [21; N]);
     ensure_eq!(clone.state().to_vec(&stream)?, [500; N]);
-    lab.refused_because(clone.try_clone(()), "")?;
+    lab.refused_because(
+        clone.try_clone(()),
+        "nodes of the graph were changed, which its copies don't show",
+    )?;
     // Another shape makes it anew, and ends the names.
     let came = graph.recapture(|s, (x, _)| {
         x.fill(s, 4)?;
@@ -328,9 +361,15 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
     let x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let y = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let mut builder = GraphBuilder::new(&context, (x, y, None))?;
-    lab.refused_because(builder.add(&[strange], |s, (x, _, _)| kit.add(s, all(), 9, x, LEN)), "")?;
+    lab.refused_because(
+        builder.add(&[strange], |s, (x, _, _)| kit.add(s, all(), 9, x, LEN)),
+        "the part to come after is of another graph",
+    )?;
     let a = builder.add(&[], |s, (x, _, _)| kit.add(s, all(), 1, x, LEN))?;
-    lab.refused_because(builder.add(&[a, strange_too], |_, _| Ok(())), "")?;
+    lab.refused_because(
+        builder.add(&[a, strange_too], |_, _| Ok(())),
+        "the part to come after is of another graph",
+    )?;
     // A buffer made in one part, used in a second that names nothing, dropped in a third.
     builder.add(&[], |s, (_, _, made)| {
         let mut buffer = DeviceBuffer::<u32>::zeroed(s, N)?;
@@ -376,7 +415,10 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
         *made = Some(DeviceBuffer::<u32>::zeroed(s, N)?);
         Ok(())
     })?;
-    lab.refused_because(builder.instantiate(), "")
+    lab.refused_because(
+        builder.instantiate(),
+        "1 buffers made while recording are still alive when it ends",
+    )
 }
 
 /// Launches and clones graphs of memory that is allocated in each launch, on two streams at once.

@@ -50,12 +50,24 @@ fn memory_that_outlives_its_capture(lab: &Lab) -> TestResult {
         }
     }
     if let Ok(mut made) = receive.try_recv() {
-        lab.refused_because(made.fill(&stream, 1), "")?;
-        lab.refused_because(made.to_vec(&stream), "")?;
-        lab.refused_because(made.try_clone(&stream), "")?;
-        lab.refused_because(kit.add(&stream, all(), 1, &mut made, LEN), "")?;
+        lab.refused_because(
+            made.fill(&stream, 1),
+            "memory allocated in a capture exists only while its graph runs",
+        )?;
+        lab.refused_because(
+            made.to_vec(&stream),
+            "memory allocated in a capture exists only while its graph runs",
+        )?;
+        lab.refused_because(
+            made.try_clone(&stream),
+            "memory allocated in a capture exists only while its graph runs",
+        )?;
+        lab.refused_because(
+            kit.add(&stream, all(), 1, &mut made, LEN),
+            "memory allocated in a capture exists only while its graph runs",
+        )?;
         let again = context.capture((), |s, ()| made.fill(s, 1));
-        lab.refused_because(again, "")?;
+        lab.refused_because(again, "the buffer was allocated in another capture")?;
     }
     if let Ok(mut kept) = kept.lock() {
         drop(kept.take());

@@ -310,8 +310,14 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
     let mut outer = context.capture(inner, |s, inner| inner.launch(s))?;
     {
         let seen = graph.state().host()?;
-        lab.refused_because(clone.launch(&stream), "")?;
-        lab.refused_because(outer.launch(&stream), "")?;
+        lab.refused_because(
+            clone.launch(&stream),
+            "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+        )?;
+        lab.refused_because(
+            outer.launch(&stream),
+            "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+        )?;
         stream.synchronize()?;
         ensure_eq!(seen[..], [0; N]);
     }
@@ -320,8 +326,14 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
     ensure_eq!(graph.state().host()?[..], [2; N]);
     // A leaked guard counts for ever; reading goes on.
     std::mem::forget(graph.state().host()?);
-    lab.refused_because(clone.launch(&stream), "")?;
-    lab.refused_because(graph.launch(&stream), "")?;
+    lab.refused_because(
+        clone.launch(&stream),
+        "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+    )?;
+    lab.refused_because(
+        graph.launch(&stream),
+        "the host is reading the buffer: its `host()` guard is alive, or was leaked",
+    )?;
     ensure_eq!(graph.state().host()?[..], [2; N]);
     Ok(())
 }
@@ -332,6 +344,7 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
 /// - row: what its closures have borrowed stays borrowed
 /// - row: a launch is ordered with all other work
 /// - row: the memory, code, pinned sources and host functions that a graph uses
+/// - row: memory that a closure reaches without a borrow
 /// - targets: `Context::capture`, `DeviceBuffer::as_slice`, `GraphExec::launch`
 /// - must: right
 fn borrowed_from_a_cell(lab: &Lab) -> TestResult {

@@ -103,7 +103,10 @@ fn events_of_ended_captures(lab: &Lab) -> TestResult {
         }
         kit.add(&fork, all(), 4, x, LEN)
     })?;
-    lab.refused_because(stream.wait_event(&inside), "")?;
+    lab.refused_because(
+        stream.wait_event(&inside),
+        "work that is recorded can't wait for an event recorded outside the recording, nor the",
+    )?;
     let second = context.capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, x| {
         if s.wait_event(&inside).is_ok() || s.wait_event(&joined).is_ok() {
             return Err(on_purpose());

@@ -12,6 +12,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 ///
 /// - row: a panic in it, or in what it drops
 /// - row: no answer of the driver makes the crate panic
+/// - row: host functions
 /// - targets: `Stream::host_function`, `Context::stream`, `DeviceBuffer::zeroed`, `UnifiedBuffer::host`
 /// - must: right
 /// - seeds: none, because the function waits for nothing that a drawn order could give it
@@ -124,6 +125,7 @@ impl Drop for Reenters {
 ///
 /// - row: it is never called after it was dropped
 /// - row: a panic in it, or in what it drops
+/// - row: drops of what host functions, tokens and state own
 /// - targets: `Stream::host_function`, `Stream::host_function_mut`, `Context::capture`, `Stream::close`
 /// - must: right
 /// - variants: refused, stream, closed, graph

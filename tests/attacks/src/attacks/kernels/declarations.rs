@@ -55,7 +55,7 @@ fn clauses_that_wrap(lab: &Lab) -> TestResult {
     let k = Clauses::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let (one, x) = (Launch::new(1, 1), &mut x);
-    let no = |result: Result<()>| lab.refused_because(result, "");
+    let no = |result: Result<()>| lab.refused_because(result, "` does not hold");
     const MAX: u64 = u64::MAX;
     no(k.product(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
     no(k.product(&stream, one, 1 << 32, 1 << 32, 0, &mut *x, 100))?;
@@ -117,8 +117,14 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
         Launch::new(1, 8).shared(31),
         Launch::new(1, (1 << 30, 1, 1)),
     ] {
-        lab.refused_because(k.threads(&stream, launch, 0, 0, 0, &mut x, 100), "")?;
-        lab.refused_because(k.threads(&stream, launch.cooperative(), 0, 0, 0, &mut x, 100), "")?;
+        lab.refused_because(
+            k.threads(&stream, launch, 0, 0, 0, &mut x, 100),
+            "kernel `threads`: `",
+        )?;
+        lab.refused_because(
+            k.threads(&stream, launch.cooperative(), 0, 0, 0, &mut x, 100),
+            "kernel `threads`: `",
+        )?;
     }
     ensure_eq!(x.to_vec(&stream)?, [0; 100]);
     k.threads(&stream, Launch::new((2, 3, 4), (2, 2, 1)).shared(8), 0, 0, 0, &mut x, 100)?;
@@ -128,8 +134,14 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
     lab.refused_because(k.hidden(&stream, (1, 1), 1, 3, 0, &mut x, 100), "shared < 0")?;
     lab.refused_because(k.hidden(&stream, (1, 3), 1, 1, -1, &mut x, 100), "block == 3")?;
     lab.refused_because(k.hidden(&stream, (1, 1), 101, 3, -1, &mut x, 100), "grid <=")?;
-    lab.refused_because(k.hidden(&stream, (1, (1, 2)), 1, 3, -1, &mut x, 100), "")?;
-    lab.refused_because(k.hidden(&stream, ((1, 1, 2), 1), 1, 3, -1, &mut x, 100), "")?;
+    lab.refused_because(
+        k.hidden(&stream, (1, (1, 2)), 1, 3, -1, &mut x, 100),
+        "kernel `hidden`: `block.y == 1` does not hold: block.y = 2",
+    )?;
+    lab.refused_because(
+        k.hidden(&stream, ((1, 1, 2), 1), 1, 3, -1, &mut x, 100),
+        "kernel `hidden`: `grid.z == 1` does not hold: grid.z = 2",
+    )?;
     ensure_eq!(x.to_vec(&stream)?, [0; 100]);
     k.hidden(&stream, (1, 1), 1, 3, -1, &mut x, 100)?;
     ensure_eq!(x.to_vec(&stream)?[0], 1);

@@ -41,7 +41,10 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
     let most = device.max_shared_memory_per_block_optin()?;
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     for bytes in [u32::MAX, most + 1, 1 << 31, most.saturating_mul(2)] {
-        lab.refused_because(k.turn_kernel().set_max_dynamic_shared(bytes), "")?;
+        lab.refused_because(
+            k.turn_kernel().set_max_dynamic_shared(bytes),
+            "bytes of dynamic shared memory",
+        )?;
     }
     let results: Vec<TestResult> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4u32)

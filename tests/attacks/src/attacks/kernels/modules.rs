@@ -130,8 +130,14 @@ fn binaries_with_changes(lab: &Lab) -> TestResult {
             }
         }
     }
-    lab.refused_because(Module::from_cubin(&context, ptx.as_bytes()), "")?;
-    lab.refused_because(Module::from_fatbin(&context, ptx.as_bytes()), "")?;
+    lab.refused_because(
+        Module::from_cubin(&context, ptx.as_bytes()),
+        "expected a cubin, found PTX",
+    )?;
+    lab.refused_because(
+        Module::from_fatbin(&context, ptx.as_bytes()),
+        "expected a fatbin, found PTX",
+    )?;
     ensure!(Module::load(&context, &image)?.kernel("fill").is_ok());
     Ok(())
 }
@@ -168,11 +174,26 @@ fn options_out_of_range(lab: &Lab) -> TestResult {
 fn globals_that_do_not_fit(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let module = Kernels::load(&context)?.module();
-    lab.refused_because(module.global::<()>(&stream, "weight"), "")?;
-    lab.refused_because(module.global::<[u32; 0]>(&stream, "weight"), "")?;
-    lab.refused_because(module.global::<[u32; 3]>(&stream, "weight"), "")?;
-    lab.refused_because(module.global::<[u8; 17]>(&stream, "weight"), "")?;
-    lab.refused_because(module.global::<[u64; 1 << 40]>(&stream, "weight"), "")?;
+    lab.refused_because(
+        module.global::<()>(&stream, "weight"),
+        "the global `weight`: () has no bytes",
+    )?;
+    lab.refused_because(
+        module.global::<[u32; 0]>(&stream, "weight"),
+        "the global `weight`: [u32; 0] has no bytes",
+    )?;
+    lab.refused_because(
+        module.global::<[u32; 3]>(&stream, "weight"),
+        "the global `weight`: 16 bytes are not a whole number of [u32; 3], which has 12",
+    )?;
+    lab.refused_because(
+        module.global::<[u8; 17]>(&stream, "weight"),
+        "the global `weight`: 16 bytes are not a whole number of [u8; 17], which has 17",
+    )?;
+    lab.refused_because(
+        module.global::<[u64; 1 << 40]>(&stream, "weight"),
+        "the global `weight`: 16 bytes are not a whole number of [u64; 1099511627776], which has",
+    )?;
     for name in ["", "\0", "weight\0", "weigh", "weight2", "fill", "½", &"w".repeat(1 << 16)] {
         ensure!(!module.has_global(name).unwrap_or(false), "there is {name:?}");
         ensure!(module.global::<u32>(&stream, name).is_err(), "{name:?} is a global");
@@ -183,7 +204,7 @@ fn globals_that_do_not_fit(lab: &Lab) -> TestResult {
     let whole = module.global::<[u32; 4]>(&stream, "weight")?;
     ensure_eq!((weight.len(), bytes.len(), whole.len()), (4, 16, 1));
     for source in [&[][..], &[1; 3], &[1; 5]] {
-        lab.refused_because(weight.write(&stream, source), "")?;
+        lab.refused_because(weight.write(&stream, source), "upload: 4 elements on one side and")?;
     }
     ensure_eq!(whole.read(&stream)?, [[1, 2, 3, 4]]);
     let other = lab.stream()?;
@@ -287,10 +308,14 @@ fn images_that_lie(lab: &Lab) -> TestResult {
         Module::load(&context, &image)
     };
     let none = change(&|image| (image.cubin, image.ptx) = (None, None));
-    lab.refused_because(none, "")?;
-    for garbage in [vec![], vec![0; 64], b"\x7fELF".to_vec()] {
+    lab.refused_because(none, "the image has neither a cubin nor PTX")?;
+    for (garbage, text) in [
+        (vec![], "the image is empty"),
+        (vec![0; 64], "neither a cubin (ELF), a fatbin, nor PTX"),
+        (b"\x7fELF".to_vec(), "truncated cubin: the ELF header reaches to byte 64 of 4"),
+    ] {
         let only = change(&|image| (image.cubin, image.ptx) = (Some(garbage.clone()), None));
-        lab.refused_because(only, "")?;
+        lab.refused_because(only, text)?;
         if let Ok(module) = change(&|image| image.cubin = Some(garbage.clone())) {
             ensure_eq!(module.loaded_from(), LoadedFrom::Ptx);
             ensure_eq!(module.global::<f64>(&stream, "half")?.read(&stream)?, [0.5]);

@@ -177,7 +177,7 @@ pub(super) fn numbers_that_wrap(lab: &Lab) -> TestResult {
         ensure!(copied.is_err(), "copied from: {what}");
         let mut target = vec![1u32; 1000];
         let copied = x.download_3d(&stream, layout, &mut target, layout, extent);
-        lab.refused_because(copied, "")?;
+        lab.refused_because(copied, "row pitch")?;
         ensure_eq!(target, [1; 1000], "{what}");
     }
     ensure_eq!(y.to_vec(&stream)?, [0; 1000]);

@@ -250,6 +250,7 @@ impl Drop for Reenters {
 /// Calls the crate in a waker, and in what a waker drops: it copies, awaits, collects and waits for the device.
 ///
 /// - row: wakers, which are code of the executor
+/// - row: wakers
 /// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::from_slice`, `Context::collect`
 /// - must: right
 pub(super) fn wakers_that_call_the_crate(lab: &Lab) -> TestResult {

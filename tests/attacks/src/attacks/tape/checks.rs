@@ -13,7 +13,7 @@ use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `jacobian`, `differences`, `gradcheck`, `Jacobian::from_rows`, `Jacobian::compare`, `Jacobian::rows`
-/// - must: error ""
+/// - must: error "`evaluate` returned 2 outputs, and 1 in its first call"
 fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -26,10 +26,13 @@ fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
     }))?;
     ensure_eq!(x.to_vec(&stream)?, host);
     let mut calls = 0;
-    lab.refused(differences(&stream, &mut x, 0.5, |_| {
-        calls += 1;
-        if calls == 4 { Err(cuda_safe::Error::invalid("enough")) } else { Ok(vec![1.0]) }
-    }))?;
+    lab.refused_because(
+        differences(&stream, &mut x, 0.5, |_| {
+            calls += 1;
+            if calls == 4 { Err(cuda_safe::Error::invalid("enough")) } else { Ok(vec![1.0]) }
+        }),
+        "enough",
+    )?;
     ensure_eq!(x.to_vec(&stream)?, host);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         differences(&stream, &mut x, 0.5, |_| -> Result<Vec<f64>> { panic!("no more") })
@@ -47,31 +50,40 @@ fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
         }
         ensure_eq!(x.to_vec(&stream)?, host);
     }
-    lab.refused(Jacobian::from_rows(&[vec![1.0, 2.0], vec![1.0]]))?;
+    lab.refused_because(
+        Jacobian::from_rows(&[vec![1.0, 2.0], vec![1.0]]),
+        "rows of a Jacobian have the same length",
+    )?;
     let (one, two) = (Jacobian::from_rows(&[vec![1.0]])?, Jacobian::from_rows(&[vec![1.0, 2.0]])?);
-    lab.refused(one.compare(&two, |_, _| false))?;
+    lab.refused_because(one.compare(&two, |_, _| false), "the Jacobians are of different shapes")?;
     let empty = Jacobian::from_rows(&[])?;
     ensure_eq!(empty.compare(&empty, |_, _| true)?.compared, 0);
     let mut length = 1;
-    lab.refused(gradcheck(
-        &stream,
-        &mut x,
-        0.25,
-        |t, x| {
-            length += 1;
-            let mut y = DeviceBuffer::<f32>::zeroed(t.stream(), length)?;
-            t.copy(x.slice(..1)?, y.slice_mut(..1)?)?;
-            Ok(y)
-        },
-        |_, _| false,
-    ))?;
+    lab.refused_because(
+        gradcheck(
+            &stream,
+            &mut x,
+            0.25,
+            |t, x| {
+                length += 1;
+                let mut y = DeviceBuffer::<f32>::zeroed(t.stream(), length)?;
+                t.copy(x.slice(..1)?, y.slice_mut(..1)?)?;
+                Ok(y)
+            },
+            |_, _| false,
+        ),
+        "`evaluate` returned 4 outputs, and 3 in its first call",
+    )?;
     ensure_eq!(x.to_vec(&stream)?, host);
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut y)
     })?;
-    lab.refused(jacobian(&mut tape, &stream, &y, &y))?;
+    lab.refused_because(
+        jacobian(&mut tape, &stream, &y, &y),
+        "the gradient was not asked for: it is not watched",
+    )?;
     let right = jacobian(&mut tape, &stream, &x, &y)?;
     for (i, row) in right.rows().enumerate() {
         let expected: Vec<f64> =

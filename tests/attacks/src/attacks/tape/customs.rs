@@ -200,7 +200,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
         // The sum is one of ones: x is nowhere in it.
         ("says_nothing" | "fails_after_it_wrote", Ok(seen)) => ensure_eq!(seen, [0.0; N]),
         (_, Ok(seen)) => ensure_eq!(seen, right),
-        (_, Err(error)) => lab.refused_because(Err::<(), _>(error), "")?,
+        (_, Err(error)) => lab.refused_because(Err::<(), _>(error), "memory of")?,
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `CustomBuilder::keeps`, `CustomBuilder::reads_constant`,
 ///   `CustomBuilder::keeps_memory`, `Recorder::stop_gradient`
-/// - must: error ""
+/// - must: error "a custom operation reads what depends on something watched as if it were constant"
 /// - variants: keeps, reads_constant, keeps_memory
 fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);

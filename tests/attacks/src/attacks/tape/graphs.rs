@@ -1,5 +1,7 @@
 //! Attacks on tapes that are recorded and run in graphs.
 
+use std::cell::RefCell;
+
 use cuda_safe::{DeviceBuffer, Launch, Result, Stream};
 use geom_kernels::Geometry;
 use tape::{Seeds, Tape};
@@ -11,7 +13,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 ///
 /// - row: an adjoint does not follow what a recording in a graph has not written
 /// - targets: `Tape::gradient`, `Tape::backward`, `Context::capture`, `GraphExec::launch`
-/// - must: error ""
+/// - must: error "the pass was captured in a graph that was never launched: there are no gradients"
 fn gradients_of_a_graph_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = Geometry::new(&context);
@@ -163,7 +165,7 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
             let State { x, loss, tape, .. } = graph.into_state();
             let mut back = match context.capture(tape, |s, tape| tape.backward(s, &loss)) {
                 Ok(back) => back,
-                Err(error) => return lab.refused_because(Err::<(), _>(error), ""),
+                Err(error) => return lab.refused_because(Err::<(), _>(error), "what the gradient is taken of depends on something watched, and was written since by"),
             };
             let passed = back.launch(&stream).and_then(|()| back.state_mut().check(&stream));
             let seen = back.state().gradient(&x).and_then(|gradient| gradient.to_vec(&stream));
@@ -180,7 +182,7 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Recorder::stream`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `Tape::check`
-/// - must: error ""
+/// - must: error "a tape's memory can't be at home on a stream that captures"
 fn streams_out_of_recordings(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = Geometry::new(&context);
@@ -203,13 +205,19 @@ fn streams_out_of_recordings(lab: &Lab) -> TestResult {
     let (State { x, y, mut loss, mut tape, .. }, taken, made) = graph.into_state();
     let (Some(ended), Some(made)) = (taken, made) else { return Err(Failure::new("not run")) };
     lab.refused(made)?;
-    lab.refused(tape.backward_with(&ended, &Seeds::new().with(&loss, &seed)?))?;
+    lab.refused_because(
+        tape.backward_with(&ended, &Seeds::new().with(&loss, &seed)?),
+        "what the gradient is taken of depends on something watched, and was written since by",
+    )?;
     lab.refused(Tape::new(&ended))?;
-    lab.refused(tape.check(&ended))?;
-    lab.refused(tape.record_again(&ended, |t| {
-        t.watch(&x)?;
-        geometry.record_dot(t, &x, &y, &mut loss)
-    }))?;
+    lab.refused_because(tape.check(&ended), "a download can't be recorded")?;
+    lab.refused_because(
+        tape.record_again(&ended, |t| {
+            t.watch(&x)?;
+            geometry.record_dot(t, &x, &y, &mut loss)
+        }),
+        "the recording that this stream belongs to has ended",
+    )?;
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
         geometry.record_dot(t, &x, &y, &mut loss)
@@ -278,10 +286,85 @@ fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Names the launches of recorded steps, and those before them, and changes what is named before the pass.
+///
+/// - row: a node whose output an adjoint reads
+/// - row: a pass reads what was recorded
+/// - targets: `Stream::last_node`, `GraphExec::update`, `Tape::record_again`, `Recorder::copy`, `Recorder::stream`
+/// - must: error "no launch of a kernel, or is named already"
+fn nodes_that_adjoints_rely_on(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let zeros = || DeviceBuffer::<f32>::zeroed(&stream, N);
+    let one = || DeviceBuffer::<f32>::zeroed(&stream, 1);
+    let state = ([zeros()?, zeros()?, zeros()?], [one()?, one()?], Tape::new(&stream)?);
+    let launch = Launch::cover(N, 64);
+    // Loads the kernels, which a capture can't.
+    let mut warm = Tape::record(&stream, |t| {
+        let mut sum = one()?;
+        t.watch(&state.0[0])?;
+        geometry.record_squared_norm(t, &state.0[0], &mut sum)?;
+        geometry.record_dot(t, &state.0[0], &state.0[1], &mut sum)
+    })?;
+    warm.trim();
+    let refused = RefCell::new(Vec::new());
+    let kernels = &kernels;
+    let mut graph = context.capture(state, |s, ([x, y, z], [norm, dot], tape)| {
+        kernels.put(s, launch, 3.0, &mut *x, N as u32)?;
+        // Not recorded, and before all that is: it may be changed, and all that follows sees it.
+        s.last_node()?;
+        kernels.put(s, launch, 2.0, &mut *y, N as u32)?;
+        tape.record_again(s, |t| {
+            t.watch(&*x)?;
+            // The launch before the recording is still the last one.
+            t.stream().last_node()?;
+            geometry.record_squared_norm(t, &*x, &mut *norm)?;
+            refused.borrow_mut().push(t.stream().last_node().map(drop));
+            t.copy(&*x, &mut *z)?;
+            refused.borrow_mut().push(t.stream().last_node().map(drop));
+            geometry.record_dot(t, &*z, &*y, &mut *dot)?;
+            refused.borrow_mut().push(t.stream().clone().last_node().map(drop));
+            refused.borrow_mut().push(t.stream().fork()?.last_node().map(drop));
+            Ok(())
+        })?;
+        refused.borrow_mut().push(s.last_node().map(drop));
+        tape.backward(s, &*dot)?;
+        refused.borrow_mut().push(s.last_node().map(drop));
+        Ok(())
+    })?;
+    ensure_eq!(refused.borrow().len(), 6);
+    for refused in refused.take() {
+        lab.refused(refused)?;
+    }
+    let nodes: Vec<_> = graph.nodes().collect();
+    ensure_eq!(nodes.len(), 2);
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state().2.gradient(&graph.state().0[0])?.to_vec(&stream)?, [2.0; N]);
+    for value in [5.0f32, -1.0, 7.5] {
+        graph.update(nodes[1], move |s, ([_, y, _], ..)| {
+            kernels.put(s, launch, value, y, N as u32)
+        })?;
+        graph.update(nodes[0], move |s, ([x, ..], ..)| {
+            kernels.put(s, launch, -value, x, N as u32)
+        })?;
+        graph.launch(&stream)?;
+        let ([x, ..], [_, dot], tape) = graph.state();
+        ensure_eq!(tape.gradient(x)?.to_vec(&stream)?, [value; N]);
+        ensure_eq!(dot.to_vec(&stream)?, [-value * value * N as f32]);
+    }
+    // A pass outside of the graph reads what its last launch has recorded, or is refused.
+    let ([x, ..], [norm, _], tape) = graph.state_mut();
+    if tape.backward(&stream, &*norm).is_ok() {
+        ensure_eq!(tape.gradient(&*x)?.to_vec(&stream)?, [-15.0; N]);
+    }
+    Ok(())
+}
+
 list![
     gradients_of_a_graph_that_never_ran,
     a_tape_changed_under_its_graph,
     a_recording_that_was_skipped,
     streams_out_of_recordings,
     passes_beside_a_graph_of_a_pass,
+    nodes_that_adjoints_rely_on,
 ];

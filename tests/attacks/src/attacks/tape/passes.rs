@@ -16,7 +16,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Seeds::new`, `Seeds::with`, `Tape::backward_with`, `Tape::backward`
-/// - must: error ""
+/// - must: error "63 gradients for 64 elements"
 fn seeds_that_do_not_fit(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -29,18 +29,27 @@ fn seeds_that_do_not_fit(lab: &Lab) -> TestResult {
     })?;
     let seed = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
     lab.refused(Seeds::new().with(&y, seed.slice(1..)?))?;
-    lab.refused(Seeds::new().with(y.slice(..3)?, &seed))?;
-    lab.refused(tape.backward(&stream, &y))?;
-    lab.refused(tape.backward_with(&stream, &Seeds::new()))?;
-    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&stranger, &seed)?))?;
+    lab.refused_because(Seeds::new().with(y.slice(..3)?, &seed), "64 gradients for 3 elements")?;
+    lab.refused_because(tape.backward(&stream, &y), "a loss is one number, not 256 bytes")?;
+    lab.refused_because(tape.backward_with(&stream, &Seeds::new()), "no differentiable path leads from what is watched (1 ranges) to what the gradient is taken")?;
+    lab.refused_because(
+        tape.backward_with(&stream, &Seeds::new().with(&stranger, &seed)?),
+        "no differentiable path: what the gradient is taken of does not depend on anything watched",
+    )?;
     let overlapping = Seeds::new().with(y.slice(..8)?, seed.slice(..8)?)?;
     let overlapping = overlapping.with(y.slice(7..)?, seed.slice(7..)?)?;
-    lab.refused(tape.backward_with(&stream, &overlapping))?;
+    lab.refused_because(
+        tape.backward_with(&stream, &overlapping),
+        "two given gradients are of the same memory",
+    )?;
     // Read as pairs, the memory is the same.
     let pairs = y.as_slice().cast::<f64>()?;
     let wide = DeviceBuffer::<f64>::zeroed(&stream, N / 2)?;
-    lab.refused(tape.backward_with(&stream, &Seeds::new().with(pairs, &wide)?))?;
-    lab.refused(tape.gradient(&x))?;
+    lab.refused_because(
+        tape.backward_with(&stream, &Seeds::new().with(pairs, &wide)?),
+        "what was recorded as F32 is asked for as F64",
+    )?;
+    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
     // Two halves are a whole.
     let halves = Seeds::new().with(y.slice(..8)?, seed.slice(..8)?)?;
     let halves = halves.with(y.slice(8..)?, seed.slice(8..)?)?;
@@ -239,7 +248,7 @@ fn panics_in_operations(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::record_again`, `Recorder::scope`, `Recorder::custom`, `Tape::backward`
-/// - must: error ""
+/// - must: error "the tape has no recording to go back through"
 /// - variants: panic, error, forward, scope, forgotten
 fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -281,7 +290,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
         Err(_) => ensure!(variant != "error" && variant != "forgotten"),
     }
     lab.refused(tape.backward(&stream, &loss))?;
-    lab.refused(tape.gradient(&x))?;
+    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut y)?;
@@ -297,7 +306,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `DeviceBuffer::slice`, `DeviceSlice::cast`, `Recorder::watch`
-/// - must: error ""
+/// - must: error "the gradient was not asked for: it is not watched"
 fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
@@ -315,7 +324,10 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     ensure_eq!(tape.gradient(x.slice(11..12)?)?.to_vec(&stream)?, expected[11..12]);
     lab.refused(tape.gradient(&y))?;
     lab.refused(tape.gradient(x.slice(20..24)?))?;
-    lab.refused(tape.gradient(x.slice(4..12)?.cast::<f64>()?))?;
+    lab.refused_because(
+        tape.gradient(x.slice(4..12)?.cast::<f64>()?),
+        "what was recorded as F32 is asked for as F64",
+    )?;
     // Not watched as a whole: an error, or right where it is watched.
     if let Ok(whole) = tape.gradient(&x) {
         ensure_eq!(whole.to_vec(&stream)?[4..12], expected[4..12]);

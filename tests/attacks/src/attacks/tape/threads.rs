@@ -130,7 +130,7 @@ fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Tape::record`, `Tape::record_again`, `Tape::backward`, `Seeds::with`
-/// - must: error ""
+/// - must: error "the buffer belongs to another context than the stream it is used on"
 /// - variables: CUDA_EMU_DEVICES=2
 fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     let (context, other) = (lab.context()?, lab.context_of(1)?);
@@ -139,14 +139,20 @@ fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&strange, &numbers(2))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    lab.refused(Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        geometry.record_dot(t, &x, &y, &mut loss)
-    }))?;
-    lab.refused(Tape::record(&stream, |t| {
-        t.watch(&x)?;
-        far.record_squared_norm(t, &x, &mut loss)
-    }))?;
+    lab.refused_because(
+        Tape::record(&stream, |t| {
+            t.watch(&x)?;
+            geometry.record_dot(t, &x, &y, &mut loss)
+        }),
+        "memory of another context can't be kept for later, since nobody could keep others from",
+    )?;
+    lab.refused_because(
+        Tape::record(&stream, |t| {
+            t.watch(&x)?;
+            far.record_squared_norm(t, &x, &mut loss)
+        }),
+        "kernel `tape_squares_f32` belongs to another context than the stream",
+    )?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
         geometry.record_squared_norm(t, &x, &mut loss)
@@ -154,9 +160,9 @@ fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     lab.refused(tape.backward(&strange, &loss))?;
     let seed = DeviceBuffer::from_slice(&strange, &[1.0f32])?;
     lab.refused(tape.backward_with(&stream, &Seeds::new().with(&loss, &seed)?))?;
-    lab.refused(tape.gradient(&x))?;
+    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
     tape.backward(&stream, &loss)?;
-    lab.refused(tape.gradient(&y))?;
+    lab.refused_because(tape.gradient(&y), "the gradient was not asked for: it is not watched")?;
     let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, expected);
     // An error, or a tape of the other device from now on.

@@ -110,7 +110,7 @@ fn dropped_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `Recorder::watch`
-/// - must: error ""
+/// - must: error "the gradient was not asked for: it is not watched"
 fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = Geometry::new(&context);
@@ -173,7 +173,7 @@ fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Recorder::copy`, `Recorder::stream`, `Geometry::record_sum`
-/// - must: error ""
+/// - must: error "memory of a custom operation depends on something watched, and was written since by"
 /// - variants: whole, part, other_stream
 fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -397,7 +397,7 @@ fn leaked_guards_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `UnifiedBuffer::host_mut`, `Tape::backward`
-/// - must: error ""
+/// - must: error "memory of step 1 (`dot`) was overwritten after it was recorded"
 fn written_by_the_host_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = Geometry::new(&lab.context()?);

@@ -307,7 +307,7 @@ fn images_put_together_from_others(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `Arch::clamped`, `Arch::sm`, `Program::compile`, `Nvrtc::find`, `Nvrtc::include_paths`,
 ///   `Nvrtc::supported_archs`, `Options::std`
-/// - must: error ""
+/// - must: error "is no architecture: expected sm_90, sm_90a, compute_75 or the like"
 fn architectures_that_are_not(lab: &Lab) -> TestResult {
     for text in
         ["", "sm_", "sm_9", "sm_-90", "sm_99999999999999999999", "compute_75x", "sm_90aa", "sm_٩٠"]
@@ -322,7 +322,7 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
         ensure!(path.is_dir() && path.is_absolute(), "{}", path.display());
     }
     for old in [Arch::sm(0, 0), Arch::sm(1, 0), Arch::compute(2, 9)] {
-        lab.refused(program.compile(old))?;
+        lab.refused_because(program.compile(old), "cannot compile for")?;
     }
     for odd in [Arch::sm(u32::MAX, u32::MAX), Arch::sm(429_496_730, 0), Arch::sm(99, 9)] {
         // The newest that the compiler knows, or an error; nothing that wraps around.
@@ -338,6 +338,53 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Puts other headers in the place of the crates' own, with the cache on: programs without them are compiled as before.
+///
+/// - row: a cache that others could change is not used
+/// - row: the current folder takes no part in a search
+/// - targets: `program`, `Program::header`, `Program::include_path`, `Program::compile`
+/// - must: right
+/// - variants: tape, geometry
+/// - limit: 60
+fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
+    private(Path::new("cache"))?;
+    private(Path::new("geom"))?;
+    let cache = Cache::at(std::path::absolute("cache")?);
+    let other = "#define REPLACED 1\n";
+    fs::write("geom/tape.cuh", other)?;
+    let source = "#include <geom/tape.cuh>\n#ifdef REPLACED\n#error replaced\n#endif\n\
+                  extern \"C\" __global__ void f(float* x) { *x = sizeof(geom::tape::Frame); }";
+    let program = || {
+        let program = match lab.variant() {
+            "tape" => tape::program(source),
+            _ => geom_kernels::program(source),
+        };
+        program.cache(&cache)
+    };
+    let first = program().compile(ARCH)?;
+    ensure!(first.kernel("f").is_some() && first.cache != CacheStatus::Hit);
+    for round in 0..3 {
+        // The folder is searched after what the program brings along.
+        let folder = Options::new().include_path(std::path::absolute(".")?);
+        for own in [program(), program().options(folder)] {
+            let image = own.compile(ARCH)?;
+            ensure!(image.ptx == first.ptx && image.cubin == first.cubin, "round {round}");
+        }
+        match program().header("geom/tape.cuh", other).compile(ARCH) {
+            Err(Error::Compile(error)) => {
+                ensure!(error.to_string().contains("replaced"), "{error}")
+            }
+            // NVRTC refuses two headers of one name, or takes the first: nothing has changed then.
+            Err(error) => lab.refused_because(Err::<(), _>(error), "NVRTC_ERROR_INVALID_INPUT")?,
+            Ok(image) => ensure!(image.ptx == first.ptx && image.cubin == first.cubin),
+        }
+        let plain = Program::new(source).cache(&cache).compile(ARCH);
+        ensure!(matches!(plain, Err(Error::Compile(_))), "a header of the current folder is used");
+    }
+    ensure_eq!(program().compile(ARCH)?.cache, CacheStatus::Hit);
+    Ok(())
+}
+
 list![
     hostile_names_and_options,
     headers_that_change_in_secret,
@@ -345,4 +392,5 @@ list![
     entries_of_other_programs,
     images_put_together_from_others,
     architectures_that_are_not,
+    headers_in_the_place_of_the_crates,
 ];
