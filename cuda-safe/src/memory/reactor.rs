@@ -7,7 +7,6 @@
 //! short wait is noticed soon and a long one costs little.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use cuda_sys::{CUevent, CUresult, CUstreamCaptureMode, Driver};
 
 use crate::driver::{DeviceState, forked};
+use crate::stream::quietly;
 
 /// The shortest and the longest time between two queries of an event, and the part of the time
 /// that it has been awaited: a task is woken at most 6% or 20 µs late, and never a millisecond.
@@ -118,7 +118,7 @@ impl Drop for Registration {
             return;
         }
         let waiting = REACTOR.lock().waiting.remove(&self.number);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(waiting)));
+        quietly(|| drop(waiting));
     }
 }
 
@@ -160,10 +160,9 @@ impl Reactor {
                 }
                 let over = registry.waiting.remove(&number);
                 drop(registry);
-                // Wakers run code of their executor, which may panic.
-                let _ = catch_unwind(AssertUnwindSafe(|| {
-                    over.into_iter().for_each(|over| over.waker.wake());
-                }));
+                // Wakers run code of their executor, which may panic, also with a value whose drop panics. The
+                // thread must survive it: all later tasks wait for it.
+                quietly(|| over.into_iter().for_each(|over| over.waker.wake()));
             }
         }
     }

@@ -11,6 +11,7 @@ pub(crate) use inner::StreamInner;
 pub use mark::Mark;
 pub(crate) use order::create_event;
 pub use sequence::Sequence;
+pub(crate) use slab::quietly;
 
 use std::any::Any;
 use std::fmt;

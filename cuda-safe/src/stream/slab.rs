@@ -93,7 +93,7 @@ fn drop_quietly<T>(function: T) {
 }
 
 /// Catches panics. What one is thrown with may panic itself when it is dropped; once is enough.
-fn quietly(act: impl FnOnce()) {
+pub(crate) fn quietly(act: impl FnOnce()) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
         && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
     {
