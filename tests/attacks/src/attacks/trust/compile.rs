@@ -372,7 +372,7 @@ fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
         }
         match program().header("geom/tape.cuh", other).compile(ARCH) {
             Err(Error::Compile(error)) => {
-                ensure!(error.to_string().contains("replaced"), "{error}")
+                ensure!(error.to_string().contains("replaced"), "{error}");
             }
             // NVRTC refuses two headers of one name, or takes the first: nothing has changed then.
             Err(error) => lab.refused_because(Err::<(), _>(error), "NVRTC_ERROR_INVALID_INPUT")?,
