@@ -8,6 +8,7 @@ use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
 
 use crate::checks;
+use crate::names;
 use crate::process::{cargo, succeeds};
 use crate::tally::Tally;
 use crate::test;
@@ -50,7 +51,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -68,6 +69,7 @@ const STEPS: [Step; 9] = [
     }),
     ("ptx --check", ptx),
     ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
+    ("names", || names::names(false).map(Outcome::from)),
 ];
 
 /// Runs all steps and says whether none failed; one that could not run its program failed. The last

@@ -7,6 +7,7 @@ mod demo;
 mod fuzz;
 mod machine;
 mod mutants;
+mod names;
 mod process;
 mod setup;
 mod tally;
@@ -51,6 +52,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             names: strings(given, "name"),
             quick: given.get_flag("quick"),
         }),
+        Some(("names", given)) => names::names(given.get_flag("write")),
         Some(("ci", _)) => Ok(ci::ci()),
         Some(("bench", given)) => {
             let mut bench = process::cargo();
@@ -151,6 +153,16 @@ fn command_line() -> Command {
                         .long("quick")
                         .action(ArgAction::SetTrue)
                         .help("Run only the attacks that a mutant names"),
+                ),
+        )
+        .subcommand(
+            Command::new("names")
+                .about("Check that every test that tests/golden/tests.txt lists exists")
+                .arg(
+                    Arg::new("write")
+                        .long("write")
+                        .action(ArgAction::SetTrue)
+                        .help("Add new tests to the file"),
                 ),
         )
         .subcommand(Command::new("ci").about("All checks, then all tests"))

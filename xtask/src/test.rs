@@ -14,7 +14,7 @@ use crate::tally::{self, Tally, Tier};
 pub(crate) const INTEGRATION: &str = "integration-tests";
 
 /// The packages of the project's own tools.
-const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];
+pub(crate) const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];
 
 /// The environment variable that names the file into which the integration tests write their
 /// report.

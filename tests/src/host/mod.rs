@@ -14,6 +14,7 @@ mod kernels;
 mod lab;
 mod messages;
 mod missing;
+mod names;
 mod order;
 mod scenarios;
 mod soundness;
@@ -36,6 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
         kernels::cases(),
         messages::cases(),
         missing::cases(),
+        names::cases(),
         order::cases(),
         soundness::cases(),
         threads::cases(),
