@@ -9,9 +9,12 @@
 //! - `integration --record-goldens tests/golden/h200.json`, on a GPU, records what they compute.
 //! - The cases run the PTX on each tier of devices and compare.
 //!
+//! [`bits`] holds the results of `geom-kernels` and `tape` against `tests/golden/bits.txt`.
+//!
 //! `GOLDEN_VERBOSE=1` shows inputs and outputs where a hash differs. `GOLDEN_WORDS=<folder>` writes
 //! all outputs there, so that those of two devices can be compared.
 
+mod bits;
 mod compile;
 mod inputs;
 mod record;
@@ -90,6 +93,7 @@ groups! {
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = of_groups();
+    cases.extend(bits::cases());
     cases.push(Case::host("golden::differences_are_found", run::differences_are_found));
     cases.push(Case::host("golden::enough_kernels", record::enough_kernels));
     cases.push(Case::host("golden::no_path_of_a_machine", compile::no_path_of_a_machine));

@@ -9,7 +9,7 @@ mod custom;
 mod fresh;
 mod graphs;
 mod masks;
-mod ops;
+pub(crate) mod ops;
 mod outputs;
 mod primals;
 mod shapes;

@@ -6,10 +6,10 @@ use tape::{Differentiable, Element, Op, OpSpec, Param, Value};
 
 use crate::harness::{Failure, Rng, TestDevice};
 
-pub(super) const SOURCE: &str = include_str!("../../kernels/tape/ops.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/tape/ops.cu");
 
 /// `float` or `double`.
-pub(super) trait Number:
+pub(crate) trait Number:
     Differentiable<Gradient = Self> + DeviceRepr + Pod + PartialEq + std::fmt::Debug + Send + Sync
 {
     const SUFFIX: &'static str;
@@ -41,24 +41,24 @@ impl Number for f64 {
 }
 
 /// The operations of one type.
-pub(super) struct Ops {
-    pub(super) scale: Op,
-    pub(super) square_add: Op,
-    pub(super) bend: Op,
-    pub(super) multiply: Op,
+pub(crate) struct Ops {
+    pub(crate) scale: Op,
+    pub(crate) square_add: Op,
+    pub(crate) bend: Op,
+    pub(crate) multiply: Op,
     /// As `multiply`, whose factors may overlap.
-    pub(super) multiply_shared: Op,
-    pub(super) energy: Op,
-    pub(super) gather: Op,
-    pub(super) power: Op,
-    pub(super) power_times: Op,
-    pub(super) split: Op,
-    pub(super) times: Op,
-    pub(super) look_up: Op,
-    pub(super) series: Op,
+    pub(crate) multiply_shared: Op,
+    pub(crate) energy: Op,
+    pub(crate) gather: Op,
+    pub(crate) power: Op,
+    pub(crate) power_times: Op,
+    pub(crate) split: Op,
+    pub(crate) times: Op,
+    pub(crate) look_up: Op,
+    pub(crate) series: Op,
 }
 
-pub(super) fn module(device: &TestDevice) -> Result<Module> {
+pub(crate) fn module(device: &TestDevice) -> Result<Module> {
     Module::compile(device.context(), tape::program(SOURCE).name("ops.cu"))
 }
 
@@ -75,24 +75,28 @@ fn written<T: Number>(name: &'static str) -> Param {
 }
 
 /// The specification of an operation, and registers it.
-pub(super) fn op<T: Number>(module: &Module, name: &str, params: Vec<Param>) -> Result<Op> {
+pub(crate) fn op<T: Number>(module: &Module, name: &str, params: Vec<Param>) -> Result<Op> {
     register(module, spec::<T>(name, params).log(|_| 0))
 }
 
-pub(super) fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
+pub(crate) fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
     let spec = OpSpec::new(format!("{name}_{}", T::SUFFIX));
     params.into_iter().fold(spec, OpSpec::param)
 }
 
-pub(super) fn register(module: &Module, spec: OpSpec) -> Result<Op> {
+pub(crate) fn register(module: &Module, spec: OpSpec) -> Result<Op> {
     // SAFETY: thread i of the kernels of ops.cu touches element i of each buffer, and only if i < n; those
     // that take an index or a structure are given such as lead to elements that there are.
     unsafe { spec.register(module) }
 }
 
 impl Ops {
-    pub(super) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
-        let module = &module(device)?;
+    pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+        Self::in_module::<T>(&module(device)?)
+    }
+
+    /// Those of a module that may have been compiled otherwise.
+    pub(crate) fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
         let element = <T as Number>::ELEMENT;
         let n = || Param::value("n");
         Ok(Self {
@@ -226,11 +230,11 @@ impl Ops {
 }
 
 /// `Table` of ops.cu: a view of values, in a structure.
-pub(super) struct Table<'a, T>(pub(super) DeviceSlice<'a, T>);
+pub(crate) struct Table<'a, T>(pub(crate) DeviceSlice<'a, T>);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct RawTable {
+pub(crate) struct RawTable {
     values: u64,
     length: u32,
     unused: u32,
@@ -253,11 +257,11 @@ unsafe impl<T: Number> KernelArg for &Table<'_, T> {
 }
 
 /// A launch of `n` threads, in blocks of 64.
-pub(super) fn threads(n: usize) -> Launch {
+pub(crate) fn threads(n: usize) -> Launch {
     Launch::cover(n, 64)
 }
 
 /// Numbers from -1 to 1, which `T` holds exactly.
-pub(super) fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
+pub(crate) fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
     (0..n).map(|_| T::of(f64::from(rng.float()))).collect()
 }
