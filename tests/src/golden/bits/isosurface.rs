@@ -80,8 +80,11 @@ pub(super) fn dense(device: &TestDevice, book: &mut Book) -> TestResult {
     Ok(())
 }
 
+/// Values, their stride, origins and neighbours.
+type Blocks = (Vec<f32>, usize, [[i32; 3]; 3], [[u32; 27]; 3]);
+
 /// Two blocks beside each other, and one alone: values with a stride, origins and neighbours.
-pub(super) fn some_blocks() -> (Vec<f32>, usize, [[i32; 3]; 3], [[u32; 27]; 3]) {
+pub(super) fn some_blocks() -> Blocks {
     let stride = 520;
     let mut neighbors = [[u32::MAX; 27]; 3];
     (neighbors[0][14], neighbors[1][12]) = (1, 0);

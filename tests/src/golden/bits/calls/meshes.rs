@@ -8,7 +8,7 @@ use geom_kernels::mesh::{
     PointQueries, RayHit, Sign, Surface, Topology, TriangleMesh,
 };
 
-use super::{Got, Lab, Plain, report_words, sorted_nodes, word};
+use super::{Got, Lab, Plain, Vectors, report_words, sorted_nodes, word};
 
 pub(in super::super) const SIGNS: [(&str, Sign); 3] =
     [("normal", Sign::Normal), ("parity", Sign::Parity), ("winding", Sign::Winding)];
@@ -104,12 +104,15 @@ pub(in super::super) fn mesh_arrays(lab: &Lab, mesh: &Mesh<'_>) -> Got<[Vec<u32>
     ])
 }
 
+/// Nodes, items, triangles, and the report.
+pub(in super::super) type TreeParts = (Vec<u8>, Vec<u32>, Vec<[u32; 16]>, Vec<u64>);
+
 /// The nodes, sorted, the items, and the triangles of a hierarchy of faces, built and then refitted.
 pub(in super::super) fn face_tree_parts(
     lab: &Lab,
     builder: Builder,
     (before, after): (&TriangleMesh, &TriangleMesh),
-) -> Got<[(Vec<u8>, Vec<u32>, Vec<[u32; 16]>, Vec<u64>); 2]> {
+) -> Got<[TreeParts; 2]> {
     let mut tree = FaceTree::new(&lab.stream, &lab.geometry, before.faces.len(), builder)?;
     let mut parts = |mesh: &TriangleMesh, is_new: bool| -> Got<_> {
         let (points, faces) = (lab.up(&mesh.points)?, lab.up(&mesh.faces)?);
@@ -274,7 +277,7 @@ pub(in super::super) fn evaluated(
     lab: &Lab,
     mesh: &Mesh<'_>,
     points: &DeviceBuffer<FacePoint>,
-) -> Got<(Vec<[f32; 3]>, Vec<[f32; 3]>)> {
+) -> Got<(Vectors, Vectors)> {
     let n = points.len();
     Ok((
         lab.filled(n, |out| mesh.positions_at(&lab.stream, points, out))?,

@@ -31,6 +31,12 @@ pub(super) type Got<T> = Result<T, Failure>;
 pub(super) trait Plain: NoUninit + AnyBitPattern {}
 impl<T: NoUninit + AnyBitPattern> Plain for T {}
 
+/// Points, directions or colours.
+pub(super) type Vectors = Vec<[f32; 3]>;
+
+/// Voxels by their indices.
+pub(super) type Voxels = Vec<[i32; 3]>;
+
 /// A stream and the kernels.
 pub(super) struct Lab {
     pub(super) stream: Stream,

@@ -8,7 +8,7 @@ use geom_kernels::isosurface::{
 use geom_kernels::mesh::MeshOptions;
 use geom_kernels::volume::Volume;
 
-use super::{Got, Lab, mesh_reports};
+use super::{Got, Lab, Vectors, mesh_reports};
 
 pub(in super::super) fn marching(lab: &Lab) -> MarchingCubes {
     MarchingCubes::new(&lab.geometry)
@@ -95,7 +95,7 @@ pub(in super::super) fn surface_mesh<F: Field>(
     lab: &Lab,
     field: &F,
     iso: f32,
-) -> Got<(Vec<[f32; 3]>, Vec<[u32; 3]>, Vec<u64>)> {
+) -> Got<(Vectors, Vec<[u32; 3]>, Vec<u64>)> {
     let surface = marching(lab).extract(&lab.stream, field, iso)?;
     let host = surface.download(&lab.stream)?;
     let mesh = surface.into_mesh(&lab.stream, &lab.geometry, MeshOptions::default().topology())?;

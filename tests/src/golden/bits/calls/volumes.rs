@@ -9,7 +9,7 @@ use geom_kernels::volume::{
     Volume, VolumeHit, VolumeOptions, VoxelList,
 };
 
-use super::{Got, Lab, Plain, word};
+use super::{Got, Lab, Plain, Voxels, word};
 
 pub(in super::super) const SMOOTH: [(&str, Interpolation); 2] =
     [("trilinear", Interpolation::Trilinear), ("tricubic", Interpolation::Tricubic)];
@@ -151,10 +151,7 @@ pub(in super::super) fn build_status(lab: &Lab, volume: &Volume) -> Got<Vec<u64>
 }
 
 /// The first voxels of leaves, and the active voxels.
-pub(in super::super) fn volume_lists(
-    lab: &Lab,
-    volume: &Volume,
-) -> Got<(Vec<[i32; 3]>, Vec<[i32; 3]>)> {
+pub(in super::super) fn volume_lists(lab: &Lab, volume: &Volume) -> Got<(Voxels, Voxels)> {
     let (tiles, voxels) = (volume.tiles(&lab.stream)?, volume.voxels(&lab.stream)?);
     Ok((lab.down(&tiles)?, lab.down(&voxels)?))
 }
@@ -220,12 +217,14 @@ pub(in super::super) fn nearest_samples<P: Real, T: Value + Plain>(
 }
 
 /// Values by the call for them alone, and values with gradients.
+pub(in super::super) type Sampled<T> = (Vec<T>, Vec<T>, Vec<<T as Interpolated>::Gradient>);
+
 pub(in super::super) fn sampled<P: Real, T: Interpolated + Plain>(
     lab: &Lab,
     volume: &Volume,
     at: &Samples<'_, P>,
     how: Interpolation,
-) -> Got<(Vec<T>, Vec<T>, Vec<T::Gradient>)> {
+) -> Got<Sampled<T>> {
     let (n, stream) = (at.len(), &lab.stream);
     let alone = lab.filled(n, |out| volume.sample(stream, at, how, out))?;
     let (values, gradients) = lab.filled_both((n, n), |values, gradients| {
