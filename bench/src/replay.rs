@@ -1,6 +1,6 @@
 //! Graphs of calls, replayed between events: the device's time, without the host's.
 
-use cuda_safe::{Event, Launch, Stream};
+use cuda_safe::{Event, LaunchConfig, Stream};
 
 use crate::gpu::{Gpu, Own};
 use crate::stop::Stop;
@@ -49,7 +49,7 @@ impl<'a> Replays<'a> {
         stream.synchronize()?;
         let mut samples = Vec::with_capacity(self.samples);
         for _ in 0..self.samples {
-            self.own.delay(stream, Launch::new(1, 1), DELAY_NS)?;
+            self.own.delay(stream, LaunchConfig::new(1, 1), DELAY_NS)?;
             self.begin.record(stream)?;
             graph.launch(stream)?;
             self.end.record(stream)?;

@@ -90,7 +90,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
             Some(quote("($cuda::$view::len(&$name) as ::core::primitive::i128)", holes))
         }
         Expr::Launch(shape) => {
-            Some(quote(&format!("(launch.{shape} as ::core::primitive::i128)"), &[]))
+            Some(quote(&format!("(launch.{} as ::core::primitive::i128)", shape.field()), &[]))
         }
         Expr::Paren(inner) => plain(inner, params, krate),
         Expr::Neg(_) | Expr::Binary(..) => None,

@@ -202,7 +202,7 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             launch: impl $into_launch,
             $params
         ) -> $cuda::Result<()> {
-            let launch = $cuda::IntoLaunch::into_launch(launch);
+            let launch = $cuda::IntoLaunchConfig::into_launch(launch);
             $conversions
             $shape
             $checks
@@ -224,7 +224,7 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("generics", &generics),
             ("cuda", krate),
             ("params", &params),
-            ("into_launch", &at(here, quote("$cuda::IntoLaunch", &[("cuda", krate)]))),
+            ("into_launch", &at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]))),
             ("conversions", &conversions),
             ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),

@@ -63,7 +63,7 @@ use proc_macro::TokenStream;
 /// function, with
 /// - `load(&Context) -> Result<Self>`, which compiles and loads the source;
 /// - `unsafe from_module(&Module) -> Result<Self>`, for a module that is loaded already;
-/// - for each function a method `name(&self, &Stream, impl IntoLaunch, arguments…) -> Result<()>`,
+/// - for each function a method `name(&self, &Stream, impl IntoLaunchConfig, arguments…) -> Result<()>`,
 ///   and `name_kernel(&self) -> &Kernel` for attributes and occupancy;
 /// - `module(&self) -> Module`, for the source's globals;
 /// - `Debug`, unless it is derived.

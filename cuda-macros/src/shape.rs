@@ -22,7 +22,7 @@ impl Axis {
     }
 }
 
-/// A number that every launch has. Its text is also the path of the field of `cuda_safe::Launch`.
+/// A number that every launch has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Shape {
     /// Threads of a block.
@@ -31,6 +31,16 @@ pub(crate) enum Shape {
     Grid(Axis),
     /// Bytes of dynamic shared memory.
     Shared,
+}
+
+impl Shape {
+    /// The path of the field of `cuda_safe::LaunchConfig`.
+    pub(crate) fn field(self) -> String {
+        match self {
+            Shape::Shared => "dynamic_shared_bytes".to_owned(),
+            Shape::Block(_) | Shape::Grid(_) => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Shape {

@@ -13,8 +13,8 @@ use crate::consume::ConsumeError;
 use crate::context::list;
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, BeginAny, Class, End, EndAny, KernelArgs, KernelLimits, Launch, Parameter,
-    call_name, check, explain, issue, names, not_resident, special, within,
+    ArgType, Begin, BeginAny, Class, End, EndAny, KernelArgs, KernelLimits, LaunchConfig,
+    Parameter, call_name, check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
 use crate::module::{KernelVariables, Module, ModuleInner};
@@ -205,7 +205,7 @@ impl Kernel {
     pub unsafe fn launch<A: KernelArgs>(
         &self,
         stream: &Stream,
-        launch: impl Into<Launch>,
+        launch: impl Into<LaunchConfig>,
         args: A,
     ) -> Result<()> {
         let launch = launch.into();
@@ -347,7 +347,7 @@ impl KernelInner {
     fn may_launch(
         &self,
         stream: &Stream,
-        launch: &Launch,
+        launch: &LaunchConfig,
         types: Option<&'static [ArgType]>,
     ) -> Result<bool> {
         if let Some(types) = types
@@ -373,7 +373,7 @@ impl KernelInner {
     unsafe fn launch_or_record<A: KernelArgs>(
         &self,
         stream: &Stream,
-        launch: &Launch,
+        launch: &LaunchConfig,
         args: &A,
     ) -> Result<()> {
         let mut enqueuing = Enqueuing::on(stream)?;
@@ -426,13 +426,13 @@ impl KernelInner {
         not(feature = "tracing"),
         allow(clippy::unused_self, reason = "without the feature there is nobody to tell")
     )]
-    fn trace(&self, _stream: &Stream, _launch: &Launch, _sequence: u64) {
+    fn trace(&self, _stream: &Stream, _launch: &LaunchConfig, _sequence: u64) {
         event!(
             TRACE,
             kernel = self.name,
             grid = %_launch.grid,
             block = %_launch.block,
-            shared = _launch.shared,
+            shared = _launch.dynamic_shared_bytes,
             stream = _stream.id(),
             sequence = _sequence,
             "launch"
@@ -484,7 +484,12 @@ impl KernelInner {
     /// What the quick check of a launch could not say: an error, `false` for a launch without
     /// blocks, or `true`.
     #[cold]
-    fn fits_after_all(&self, stream: &Stream, launch: &Launch, max_shared: u32) -> Result<bool> {
+    fn fits_after_all(
+        &self,
+        stream: &Stream,
+        launch: &LaunchConfig,
+        max_shared: u32,
+    ) -> Result<bool> {
         let context = &stream.inner().context;
         if !Arc::ptr_eq(context, self.module.context()) {
             return Err(Error::invalid(format!(
@@ -515,7 +520,7 @@ impl KernelInner {
     fn launch_failed(
         &self,
         stream: &Stream,
-        launch: &Launch,
+        launch: &LaunchConfig,
         result: Result<CUresult, cuda_sys::MissingSymbol>,
     ) -> Error {
         match stream.inner().answer(call_name(launch), result) {
@@ -526,7 +531,7 @@ impl KernelInner {
 
     /// The error with what the launch was. A fatal one may be an earlier launch's.
     #[cold]
-    fn asked(&self, launch: &Launch, error: Error) -> Error {
+    fn asked(&self, launch: &LaunchConfig, error: Error) -> Error {
         if error.is_fatal() {
             return error;
         }

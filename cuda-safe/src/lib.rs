@@ -1,7 +1,7 @@
 //! Safe, thin RAII over the CUDA driver: contexts, streams, events, memory, modules, kernels.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, Launch, kernels};
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
 //!
 //! kernels! {
 //!     struct Kernels;
@@ -23,7 +23,7 @@
 //!     let kernels = Kernels::load(&context)?;
 //!     let x = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0])?;
 //!     let mut y = DeviceBuffer::from_slice(&stream, &[10.0f32, 20.0, 30.0])?;
-//!     kernels.axpy(&stream, Launch::cover(3, 128), 2.0, &x, &mut y, 3)?;
+//!     kernels.axpy(&stream, LaunchConfig::cover(3, 128), 2.0, &x, &mut y, 3)?;
 //!     assert_eq!(y.to_vec(&stream)?, [12.0, 24.0, 36.0]);
 //!     Ok(())
 //! }
@@ -53,7 +53,7 @@
 //! - [`PitchedLayout`] says where rectangles and boxes lie, for 2D and 3D copies.
 //! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
 //! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
-//!   [`Stream::sequence`] keeps graphs of other threads out of what several enqueues do together.
+//!   [`Stream::graph_lock`] keeps graphs of other threads out of what several enqueues do together.
 //!
 //! # Features
 //! None is on by default.
@@ -69,9 +69,10 @@
 // First: the others use its macros.
 mod trace;
 
+pub mod arg;
 mod consume;
 mod context;
-mod device;
+pub mod device;
 mod driver;
 mod error;
 mod event;
@@ -83,6 +84,7 @@ mod launch;
 mod memory;
 mod module;
 mod peer;
+pub mod prelude;
 mod stream;
 mod sync;
 pub mod vector;
@@ -94,18 +96,14 @@ pub mod nvtx;
 
 pub use consume::ConsumeError;
 pub use context::{Context, Stats};
-pub use device::{
-    ComputeMode, DecompressAlgorithms, Device, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
-    RdmaFlushes, RdmaOrdering, Uuid,
-};
+pub use device::Device;
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
 pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured, RecordingId};
 pub use kernel::{Kernel, KernelAttributes, KernelParameter};
 pub use launch::{
-    ArgKind, ArgType, ArgVisitor, Class, DeviceRepr, Dim3, EachArg, IntoLaunch, KernelArg,
-    KernelArgs, Launch, ReadView, UseVisitor, WriteView,
+    DeviceRepr, Dim3, IntoLaunchConfig, KernelArg, LaunchConfig, ReadView, WriteView,
 };
 pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
@@ -114,7 +112,7 @@ pub use memory::{
 pub use module::{
     Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
-pub use stream::{Mark, Sequence, Stream};
+pub use stream::{GraphLock, Mark, Stream};
 
 pub use cuda_macros::kernels;
 /// The raw bindings, for driver functions that this crate does not wrap.

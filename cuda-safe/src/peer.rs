@@ -106,7 +106,7 @@ impl Allocation {
     /// Fails unless work of `user`, another context than the memory's own, may use the memory.
     #[cold]
     pub(crate) fn reachable_from(&self, user: &ContextInner) -> Result<()> {
-        let owner = &self.home().inner().context;
+        let owner = &self.home_stream().inner().context;
         if !user.peers.contains(owner) {
             let refused = Error::invalid(
                 "the buffer belongs to another context than the stream it is used on",
@@ -132,7 +132,7 @@ impl Allocation {
     /// Whether streams of other contexts have used the memory lately: waiting for its own device
     /// then does not do.
     pub(crate) fn is_used_elsewhere(&self) -> bool {
-        let home = &self.home().inner().context;
+        let home = &self.home_stream().inner().context;
         self.newest_uses(Access::Write)
             .iter()
             .any(|(stream, _)| !Arc::ptr_eq(&stream.inner().context, home))
@@ -155,7 +155,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     ) -> Result<()> {
         let source = source.into();
         let (to, from) = (self.allocation(), source.allocation());
-        let (to_context, from_context) = (&to.home().inner().context, &from.home().inner().context);
+        let (to_context, from_context) =
+            (&to.home_stream().inner().context, &from.home_stream().inner().context);
         if Arc::ptr_eq(to_context, from_context) {
             return self.copy_from(stream, source);
         }
@@ -174,7 +175,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         if ![to_context, from_context].into_iter().any(|known| Arc::ptr_eq(known, &inner.context)) {
             return Err(Error::invalid("the stream belongs to neither of the two contexts"));
         }
-        let bytes = self.bytes();
+        let bytes = self.size_bytes();
         if bytes == 0 {
             return Ok(());
         }
@@ -196,7 +197,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         enqueuing.begin_peer_use(from, source.byte_range(), Access::Read)?;
         enqueuing.begin_peer_use(to, self.byte_range(), Access::Write)?;
         let done = inner.context.with_current(|| {
-            let (target, source, sys) = (self.as_raw(), source.as_raw(), inner.state().sys);
+            let (target, source, sys) = (self.device_ptr(), source.device_ptr(), inner.state().sys);
             if to.is_visible() || from.is_visible() {
                 // SAFETY: both ranges lie in allocations that the caller holds, by addresses that
                 // the driver knows, so it finds out itself where they are.

@@ -105,7 +105,7 @@ fn launches_in_a_sequence_are_refused() {
         on_event("fill", move || {
             its_results.borrow_mut().push(its_graph.borrow_mut().launch(&its_stream));
         });
-        one.sequence([&scratch.allocation().clone()]).run(|| {
+        one.graph_lock([&scratch.allocation().clone()]).run(|| {
             scratch.fill(&one, 1)?;
             scratch.fill(&one, 3)
         })?;

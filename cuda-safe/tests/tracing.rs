@@ -7,7 +7,7 @@ use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_safe::sys::noop;
-use cuda_safe::{Context, DeviceBuffer, Driver, Event, Launch, Module, PinnedBuffer};
+use cuda_safe::{Context, DeviceBuffer, Driver, Event, LaunchConfig, Module, PinnedBuffer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
@@ -116,7 +116,7 @@ fn everything_is_told_once() {
     let mut buffer = made.expect("made above");
 
     // SAFETY: nothing runs on this driver.
-    let launch = || unsafe { kernel.launch(&other, Launch::new(2, 32), (&buffer,)) };
+    let launch = || unsafe { kernel.launch(&other, LaunchConfig::new(2, 32), (&buffer,)) };
     let events = told(launch);
     assert_eq!(events, list(&[(Level::DEBUG, "stream waits"), (Level::TRACE, "launch")]));
     assert_eq!(told(launch), list(&[(Level::TRACE, "launch")]), "it waits already");
@@ -156,7 +156,7 @@ fn everything_is_told_once() {
     // Refused before the driver is asked: an error of the caller's, who has it in the hand.
     let events = told(|| {
         // SAFETY: refused.
-        assert!(unsafe { kernel.launch(&stream, Launch::new(1, 4096), (1_u64,)) }.is_err());
+        assert!(unsafe { kernel.launch(&stream, LaunchConfig::new(1, 4096), (1_u64,)) }.is_err());
         Ok(())
     });
     assert_eq!(events, []);

@@ -13,7 +13,7 @@ use crate::headers::program;
 /// Nothing is loaded before it is needed; the driver compiles a module when it is loaded for the first
 /// time on a machine, and keeps the result itself.
 #[derive(Clone)]
-pub struct Geometry {
+pub struct GeometryKernels {
     inner: Arc<Inner>,
 }
 
@@ -48,7 +48,7 @@ macro_rules! sources {
         },)+];
 
         /// The crate's own kernels: file names and CUDA C++. For this project's tests.
-        #[doc(hidden)]
+        #[cfg(feature = "internals")]
         #[must_use]
         pub fn sources() -> &'static [(&'static str, &'static str)] {
             &[$($(#[$when])? (
@@ -60,7 +60,7 @@ macro_rules! sources {
 }
 
 /// The PTX of the crate's own kernels, module by module. For this project's tests.
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 pub fn ptx() -> impl Iterator<Item = &'static str> {
     TEXTS.iter().map(|texts| texts.ptx)
 }
@@ -148,7 +148,7 @@ sources! {
     TapeVolumeVec4D = "tape_volume_vec4d",
 }
 
-impl Geometry {
+impl GeometryKernels {
     /// From PTX that is part of this crate: no compiler is needed. It suits every driver from CUDA
     /// 12.0 and every device from Turing on (compute capability 7.5).
     #[must_use]
@@ -205,10 +205,10 @@ impl Geometry {
     }
 }
 
-impl fmt::Debug for Geometry {
+impl fmt::Debug for GeometryKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let loaded = self.inner.modules.iter().filter(|module| module.get().is_some()).count();
-        f.debug_struct("Geometry")
+        f.debug_struct("GeometryKernels")
             .field("context", &self.inner.context)
             .field("exact_arch", &self.inner.exact_arch)
             .field("loaded", &loaded)
@@ -226,7 +226,7 @@ impl<const N: usize> Group<N> {
     /// The kernels of these names in `source`: the same in every call.
     pub(crate) fn get(
         &self,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         source: Source,
         names: impl FnOnce() -> [String; N],
     ) -> Result<&[Kernel; N]> {
@@ -255,12 +255,12 @@ macro_rules! kernel_groups {
         /// They are loaded when one of their group is first asked for.
         #[derive(Debug)]
         pub(super) struct Kernels {
-            geometry: $crate::Geometry,
+            geometry: $crate::GeometryKernels,
             $($group: $crate::geometry::Group<{ [$(stringify!($kernel)),+].len() }>,)+
         }
 
         impl Kernels {
-            pub(super) fn new(geometry: &$crate::Geometry) -> Self {
+            pub(super) fn new(geometry: &$crate::GeometryKernels) -> Self {
                 Self { geometry: geometry.clone(), $($group: $crate::geometry::Group::default(),)+ }
             }
 

@@ -45,7 +45,10 @@ of!(f32);
 of!(f64);
 
 /// How a structure lies in memory, in bytes.
-#[doc(hidden)]
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(dead_code, reason = "its assertions are what counts")
+)]
 #[derive(Debug)]
 pub struct Layout {
     /// In C++.
@@ -81,6 +84,10 @@ macro_rules! layout {
     }};
 }
 
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(dead_code, reason = "its assertions are what counts")
+)]
 const LAYOUTS: &[Layout] = &[
     layout!(Aabb<f32>, "geom::aabb<float>", "geom/math/box.cuh", 24, 4, { lower: 0, upper: 12 }),
     layout!(Aabb<f64>, "geom::aabb<double>", "geom/math/box.cuh", 48, 8, { lower: 0, upper: 24 }),
@@ -104,7 +111,7 @@ const LAYOUTS: &[Layout] = &[
     layout!(bvh::BvhNode, "geom::BvhNode", "geom/bvh/types.cuh", 128, 128, { lower: 0, upper: 48, child: 96, parent: 112, inner: 116, first: 120, count: 124 }),
     layout!(bvh::Header, "geom::BvhHeader", "geom/bvh/types.cuh", 40, 4, { bounds: 0, nodes: 24, items: 28, skipped: 32, depth: 36 }),
     layout!(bvh::RawBvh, "geom::Bvh", "geom/bvh/types.cuh", 40, 8, { header: 0, nodes: 8, items: 16, boxes: 24, length: 32, unused: 36 }),
-    layout!(bvh::RawQueries, "geom::bvh::Queries", "geom/bvh/batch.cuh", 48, 8, { data: 0, stride: 8, component: 16, radii: 24, radius: 32, length: 36, order: 40 }),
+    layout!(bvh::RawQueries, "geom::bvh::BvhQueries", "geom/bvh/batch.cuh", 48, 8, { data: 0, stride: 8, component: 16, radii: 24, radius: 32, length: 36, order: 40 }),
     layout!(Ray, "geom::MeshRay", "geom/bvh/ray_boxes.cuh", 32, 16, { origin: 0, t_min: 12, direction: 16, t_max: 28 }),
     layout!(bvh::Cluster, "geom::bvh::Cluster", "geom/bvh/build_state.cuh", 32, 16, { lower: 0, id: 12, upper: 16, count: 28 }),
     layout!(bvh::BinaryNode, "geom::bvh::BinaryNode", "geom/bvh/build_state.cuh", 64, 16, { child: 0 }),
@@ -153,7 +160,7 @@ const LAYOUTS: &[Layout] = &[
 ];
 
 /// Every structure that kernels and the host share. For this project's tests.
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 #[must_use]
 pub fn layouts() -> &'static [Layout] {
     LAYOUTS

@@ -4,7 +4,7 @@
 //! - [`hash_grid`]: the points within a radius, among millions of points that move.
 //! - [`isosurface`]: the surface in a field of numbers, as a mesh.
 //! - [`mesh`]: triangle meshes.
-//! - [`sort`]: sorts, prefix sums, reductions, selections.
+//! - [`algorithms`]: sorts, prefix sums, reductions, selections.
 //! - [`volume`]: sparse volumes, from NanoVDB files and made on the device: samples, gradients, rays.
 //! - [`headers`] and [`program`]: the same for kernels of your own, and vectors, matrices, rotations, boxes
 //!   and rays.
@@ -14,7 +14,7 @@
 //! written outside them. Their answers do not depend on the device, on scheduling or on compiler options:
 //! everything that decides one is exact arithmetic (`geom/math/exact.cuh`).
 //!
-//! [`Geometry`] has the kernels. They are part of this crate as PTX, which every driver from CUDA 12.0 on
+//! [`GeometryKernels`] has the kernels. They are part of this crate as PTX, which every driver from CUDA 12.0 on
 //! compiles for devices from Turing on (compute capability 7.5), the first time for some tenths of a
 //! second; the driver keeps the result. No compiler and no header of CUDA is needed.
 //!
@@ -24,6 +24,10 @@
 //! - `tape`: operations with gradients, to be recorded on a tape: see the module `tape`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
+// Tests reach more than users do; with the feature, as in this workspace, both lints are on.
+#![cfg_attr(not(feature = "internals"), allow(dead_code, unreachable_pub))]
+
+pub mod algorithms;
 pub mod bvh;
 mod geometry;
 pub mod hash_grid;
@@ -31,16 +35,21 @@ mod headers;
 pub mod isosurface;
 mod layout;
 pub mod mesh;
+mod order;
 mod part;
+pub mod prelude;
 mod ray;
-pub mod sort;
 #[cfg(feature = "tape")]
 pub mod tape;
 pub mod volume;
 
-pub use geometry::{Geometry, ptx, sources};
+pub use geometry::GeometryKernels;
+#[cfg(feature = "internals")]
+pub use geometry::{ptx, sources};
 pub use headers::{headers, program};
-pub use layout::{Aabb, Layout, layouts};
+pub use layout::Aabb;
+#[cfg(feature = "internals")]
+pub use layout::{Layout, layouts};
 pub use ray::Ray;
 
 /// An answer that is yes or no, as kernels write it for each query: 1 or 0.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, KernelArg, Result, Sequence, Stream,
-    UseVisitor,
+    Access, Allocation, DeviceBuffer, DeviceSlice, GraphLock, KernelArg, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 /// Memory with any contents.
@@ -42,18 +42,18 @@ pub(crate) fn sequence<'s, 'm>(
     stream: &'s Stream,
     memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
 ) -> Enqueues<'s> {
-    Enqueues { stream, sequence: stream.sequence(memory) }
+    Enqueues { stream, sequence: stream.graph_lock(memory) }
 }
 
 /// Enqueues that belong together; made by [`sequence`].
 #[must_use = "they do nothing before `run`"]
 pub(crate) struct Enqueues<'s> {
     stream: &'s Stream,
-    sequence: Sequence<'s>,
+    sequence: GraphLock<'s>,
 }
 
 impl Enqueues<'_> {
-    /// Runs `enqueue` as [`Sequence::run`] does. In a graph its last launch can't be changed afterwards:
+    /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last launch can't be changed afterwards:
     /// what later launches rely on would be left half done.
     pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let Self { stream, sequence } = self;
@@ -87,7 +87,7 @@ impl<'a> Part<'a> {
     }
 
     pub(crate) fn address(&self) -> u64 {
-        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.range.start as u64)
+        self.buffer.map_or(0, |buffer| buffer.device_ptr() + self.range.start as u64)
     }
 }
 
@@ -126,7 +126,7 @@ unsafe impl<T: Copy + 'static> KernelArg for Maybe<'_, T> {
     const TYPE: ArgType = ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
-        self.0.map_or(0, |view| view.as_raw())
+        self.0.map_or(0, |view| view.device_ptr())
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {

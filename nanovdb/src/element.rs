@@ -61,7 +61,7 @@ pub(crate) use sealed::Storage;
 /// A Rust type of voxels' values.
 ///
 /// Masks have `bool`s, whether a voxel is active, and indices are `u64`.
-pub trait Element: Storage + PartialEq + Debug + Send + Sync + 'static {
+pub trait VoxelValue: Storage + PartialEq + Debug + Send + Sync + 'static {
     /// The types of grids that have such values.
     const TYPES: &'static [ValueType];
     /// The type's name in Rust.
@@ -73,7 +73,7 @@ pub trait Element: Storage + PartialEq + Debug + Send + Sync + 'static {
 macro_rules! elements {
     ($($rust:ty, $variant:ident, $zero:expr, $name:literal, $distance:expr;)*) => {$(
         impl sealed::Sealed for $rust {}
-        impl Element for $rust {
+        impl VoxelValue for $rust {
             const TYPES: &'static [ValueType] = &[ValueType::$variant];
             const NAME: &'static str = $name;
             const ZERO: Self = $zero;
@@ -137,7 +137,7 @@ elements! {
 }
 
 impl sealed::Sealed for bool {}
-impl Element for bool {
+impl VoxelValue for bool {
     const TYPES: &'static [ValueType] = &[ValueType::Bool, ValueType::Mask];
     const NAME: &'static str = "bool";
     const ZERO: Self = false;
@@ -170,7 +170,7 @@ impl Storage for bool {
 }
 
 impl sealed::Sealed for u64 {}
-impl Element for u64 {
+impl VoxelValue for u64 {
     const TYPES: &'static [ValueType] = &[ValueType::Index, ValueType::OnIndex];
     const NAME: &'static str = "u64";
     const ZERO: Self = 0;

@@ -74,12 +74,12 @@ mod tests;
 mod tree;
 mod types;
 
-pub use build::{Build, BuildValue, Builder, Index, Mask, OnIndex};
+pub use build::{Build, BuildValue, Builder, ValueIndex, ValueMask, ValueOnIndex};
 pub use bytes::ALIGNMENT;
 pub use checksum::ChecksumMode;
 pub use codec::{Codec, CodecError};
 pub use coord::{Coord, IndexBox};
-pub use element::{Element, Value};
+pub use element::{Value, VoxelValue};
 pub use error::{Error, Flaw, Level, Result};
 pub use file::{
     FileInfo, Format, ReadOptions, WriteOptions, read, read_file, read_file_with, read_info,

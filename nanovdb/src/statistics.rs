@@ -8,14 +8,14 @@
 use crate::ValueType;
 use crate::bytes::{Fields, FieldsMut, set_bits};
 use crate::coord::{Coord, IndexBox, entry_origin, leaf_box, root_origin};
-use crate::element::Element;
+use crate::element::VoxelValue;
 use crate::error::Level;
 use crate::layout::{NodeLayout, flags, head, node};
 use crate::map::Map;
 use crate::tree::{Place, Shape, Tree};
 
 /// Values with an order and an average.
-trait Number: Element {
+trait Number: VoxelValue {
     /// What they are ordered by.
     type Key: PartialOrd + Copy;
     /// What is above and below all of them.

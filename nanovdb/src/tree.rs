@@ -2,7 +2,7 @@
 
 use crate::bytes::Fields;
 use crate::coord::{Coord, entry, root_key};
-use crate::element::{Element, Storage};
+use crate::element::{Storage, VoxelValue};
 use crate::error::Level;
 use crate::layout::{NodeLayout, head, node};
 use crate::{Value, ValueType};
@@ -135,7 +135,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The value at a place, of a type that the grid has.
-    pub(crate) fn load<T: Element>(&self, place: Place) -> T {
+    pub(crate) fn load<T: VoxelValue>(&self, place: Place) -> T {
         let values = self.layout.leaf_values;
         match (self.value_type, place) {
             (ValueType::Mask, place) => mask_value(self.is_active(place)),
@@ -178,12 +178,12 @@ impl<'a> Tree<'a> {
 }
 
 /// A `bool` as the element that is a `bool`.
-fn mask_value<T: Element>(active: bool) -> T {
+fn mask_value<T: VoxelValue>(active: bool) -> T {
     T::load(&[u8::from(active)], 0)
 }
 
 /// A `u64` as the element that is a `u64`.
-fn index_value<T: Element>(index: u64) -> T {
+fn index_value<T: VoxelValue>(index: u64) -> T {
     T::load(&index.to_le_bytes(), 0)
 }
 

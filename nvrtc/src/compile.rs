@@ -8,7 +8,7 @@ use cuda_sys::{nvrtcProgram, nvrtcResult};
 
 use crate::error::CompileError;
 use crate::library::check;
-use crate::{Error, Version, search};
+use crate::{Error, NvrtcVersion, search};
 
 /// What the calls need, as C strings.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ fn count(strings: &[CString]) -> Result<c_int, Error> {
 
 pub(crate) fn compile(
     raw: &'static cuda_sys::Nvrtc,
-    version: Version,
+    version: NvrtcVersion,
     input: &Input,
 ) -> Result<Output, Error> {
     let program = Handle::create(raw, input)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cuda_sys::nvrtcResult;
 
-use crate::{Arch, Diagnostic, Version};
+use crate::{Arch, Diagnostic, NvrtcVersion};
 
 /// Why there is no image.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -62,7 +62,7 @@ pub enum Error {
         /// What this NVRTC supports, as numbers like 90.
         supported: Vec<u32>,
         /// This NVRTC.
-        version: Version,
+        version: NvrtcVersion,
     },
     /// A call failed for another reason.
     #[error("{call}: {}{}", code_name(*.code), log_suffix(.log))]

@@ -3,7 +3,7 @@
 use ptx::Signature;
 
 use crate::codec::{Reader, Writer};
-use crate::{Arch, CacheStatus, Diagnostic, Error, Version};
+use crate::{Arch, CacheStatus, Diagnostic, Error, NvrtcVersion};
 
 /// A compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Image {
     /// What it was compiled for.
     pub arch: Arch,
     /// The compiler's version.
-    pub version: Version,
+    pub version: NvrtcVersion,
     /// Whether it came from the cache.
     pub cache: CacheStatus,
 }
@@ -69,7 +69,7 @@ impl Image {
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader(payload);
         let arch = reader.text()?.parse().ok()?;
-        let version = Version { major: reader.u32()?, minor: reader.u32()? };
+        let version = NvrtcVersion { major: reader.u32()?, minor: reader.u32()? };
         let cubin = reader.optional()?.map(<[u8]>::to_vec);
         let ptx = match reader.optional()? {
             Some(bytes) => Some(std::str::from_utf8(bytes).ok()?.to_owned()),

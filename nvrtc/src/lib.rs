@@ -52,7 +52,7 @@ pub use cuda_sys::nvrtcResult;
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Attempt, CompileError, Error, NotFound};
 pub use image::Image;
-pub use library::{Nvrtc, Version};
+pub use library::{Nvrtc, NvrtcVersion};
 pub use options::{Options, Std};
 pub use program::Program;
 pub use ptx::{Class, Param, ParamType, Signature};

@@ -18,14 +18,14 @@ use crate::{Arch, Error};
 
 /// A version of NVRTC, which is that of the CUDA toolkit it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
+pub struct NvrtcVersion {
     /// Major version.
     pub major: u32,
     /// Minor version.
     pub minor: u32,
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for NvrtcVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
@@ -48,7 +48,7 @@ struct Inner {
 /// What is learned from a library by loading it, and then remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    pub(crate) version: Version,
+    pub(crate) version: NvrtcVersion,
     /// Architectures as numbers like 90.
     pub(crate) archs: Vec<u32>,
     /// Tells builds of one version apart; `None` where there is no file.
@@ -85,7 +85,7 @@ impl Nvrtc {
     pub fn find_for_driver(cuda_version: i32) -> Result<Self, Error> {
         let number = u32::try_from(cuda_version).unwrap_or(0);
         Self::find_within(Bound {
-            driver: Some(Version { major: number / 1000, minor: number % 1000 / 10 }),
+            driver: Some(NvrtcVersion { major: number / 1000, minor: number % 1000 / 10 }),
         })
     }
 
@@ -220,7 +220,7 @@ impl Nvrtc {
     ///
     /// # Errors
     /// If the library cannot be loaded or does not answer.
-    pub fn version(&self) -> Result<Version, Error> {
+    pub fn version(&self) -> Result<NvrtcVersion, Error> {
         Ok(self.facts(&Cache::user())?.version)
     }
 
@@ -256,7 +256,7 @@ impl Nvrtc {
             .copied()
     }
 
-    /// Version and architectures, from `cache` if the file is one that it has seen.
+    /// NvrtcVersion and architectures, from `cache` if the file is one that it has seen.
     pub(crate) fn facts(&self, cache: &Cache) -> Result<&Facts, Error> {
         self.inner.facts.get_or_try_init(|| {
             let identity = self.inner.path.as_deref().and_then(identity);
@@ -317,7 +317,7 @@ impl Facts {
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader(payload);
-        let version = Version { major: reader.u32()?, minor: reader.u32()? };
+        let version = NvrtcVersion { major: reader.u32()?, minor: reader.u32()? };
         let build = match reader.optional()? {
             Some(bytes) => Some(bytes.try_into().ok()?),
             None => None,
@@ -340,7 +340,7 @@ fn identity(path: &Path) -> Option<Hash> {
 
 /// Tells builds of one version apart by what moves when any code does: the sizes and both ends of the
 /// library and of its builtins. Hashing all of their 110 MB would take longer than a compile.
-fn build(path: &Path, version: Version) -> Option<Hash> {
+fn build(path: &Path, version: NvrtcVersion) -> Option<Hash> {
     use std::io::{Read, Seek, SeekFrom};
     const END: u64 = 64 * 1024;
     let mut key = KeyWriter::default();
@@ -377,13 +377,13 @@ fn load_builtins(nvrtc: &Path, path: &Path) {
     library.map(std::mem::forget).unwrap_or_default();
 }
 
-fn query_version(raw: &cuda_sys::Nvrtc) -> Result<Version, Error> {
+fn query_version(raw: &cuda_sys::Nvrtc) -> Result<NvrtcVersion, Error> {
     let (mut major, mut minor): (c_int, c_int) = (0, 0);
     // SAFETY: both pointers are valid for one write.
     let code = unsafe { raw.nvrtcVersion(&raw mut major, &raw mut minor) };
     check(raw, "nvrtcVersion", code)?;
     let number = |n: c_int| u32::try_from(n).unwrap_or(0);
-    Ok(Version { major: number(major), minor: number(minor) })
+    Ok(NvrtcVersion { major: number(major), minor: number(minor) })
 }
 
 fn query_archs(raw: &cuda_sys::Nvrtc) -> Result<Vec<u32>, Error> {

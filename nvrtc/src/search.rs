@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Attempt, NotFound};
 use crate::trust::{self, Rule};
-use crate::{Version, python};
+use crate::{NvrtcVersion, python};
 
 /// A library file, not yet loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     /// What its name and its builtins' say; the library itself has the last word.
-    version: Option<Version>,
+    version: Option<NvrtcVersion>,
 }
 
 /// What the library must suit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     /// The driver's CUDA version: NVRTC's major version must not exceed its.
-    pub(crate) driver: Option<Version>,
+    pub(crate) driver: Option<NvrtcVersion>,
 }
 
 impl Bound {
     /// Of what lies in one place: what suits, best last. PTX loads only if the whole version does not
     /// exceed the driver's, so that comes before being newer.
-    fn rank(self, found: &Found) -> Option<(bool, Version)> {
-        let version = found.version.unwrap_or(Version { major: 0, minor: 0 });
+    fn rank(self, found: &Found) -> Option<(bool, NvrtcVersion)> {
+        let version = found.version.unwrap_or(NvrtcVersion { major: 0, minor: 0 });
         match self.driver {
             Some(driver) if version.major > driver.major => None,
             Some(driver) => Some((version <= driver, version)),
@@ -201,17 +201,17 @@ fn libraries(
 }
 
 /// The version by the names: `libnvrtc.so.13` and, beside it, `libnvrtc-builtins.so.13.0`.
-fn version(path: &Path, name: &str) -> Option<Version> {
+fn version(path: &Path, name: &str) -> Option<NvrtcVersion> {
     // A link's target says more: libnvrtc.so -> libnvrtc.so.12 -> libnvrtc.so.12.0.140.
     let target = path.canonicalize().ok();
     let target_name =
         target.as_deref().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or(name);
     let (major, minor) = [target_name, name].into_iter().find_map(numbers)?;
     if let Some(minor) = minor {
-        return Some(Version { major, minor });
+        return Some(NvrtcVersion { major, minor });
     }
     let minor = builtins(path).into_iter().filter(|b| b.major == major).map(|b| b.minor).max();
-    Some(Version { major, minor: minor.unwrap_or(0) })
+    Some(NvrtcVersion { major, minor: minor.unwrap_or(0) })
 }
 
 /// Major and, if the name has it, minor version: `.so.13`, `.so.12.0.140`, `nvrtc64_120_0.dll`.
@@ -227,7 +227,7 @@ fn numbers(name: &str) -> Option<(u32, Option<u32>)> {
 }
 
 /// The versions of the builtins in the library's folder.
-fn builtins(library: &Path) -> Vec<Version> {
+fn builtins(library: &Path) -> Vec<NvrtcVersion> {
     let names = library
         .parent()
         .and_then(|folder| std::fs::read_dir(folder).ok())
@@ -237,19 +237,19 @@ fn builtins(library: &Path) -> Vec<Version> {
     names.filter_map(|file| builtins_version(file.file_name().to_str()?)).collect()
 }
 
-fn builtins_version(name: &str) -> Option<Version> {
+fn builtins_version(name: &str) -> Option<NvrtcVersion> {
     if let Some(windows) = name.strip_prefix("nvrtc-builtins64_") {
         let number: u32 = windows.strip_suffix(".dll")?.parse().ok()?;
-        return Some(Version { major: number / 10, minor: number % 10 });
+        return Some(NvrtcVersion { major: number / 10, minor: number % 10 });
     }
     let (major, minor) = name.strip_prefix("libnvrtc-builtins.so.")?.split_once('.')?;
     let minor = minor.split('.').next()?;
-    Some(Version { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    Some(NvrtcVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
 /// The file name of a version's builtins.
-pub(crate) fn builtins_name(version: Version) -> String {
-    let Version { major, minor } = version;
+pub(crate) fn builtins_name(version: NvrtcVersion) -> String {
+    let NvrtcVersion { major, minor } = version;
     if cfg!(windows) {
         format!("nvrtc-builtins64_{major}{minor}.dll")
     } else {
@@ -397,8 +397,8 @@ mod tests {
         Ok(dir)
     }
 
-    fn v(major: u32, minor: u32) -> Version {
-        Version { major, minor }
+    fn v(major: u32, minor: u32) -> NvrtcVersion {
+        NvrtcVersion { major, minor }
     }
 
     #[test]

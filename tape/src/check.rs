@@ -8,7 +8,7 @@ use std::fmt;
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
 
-use crate::element::{Differentiable, Real};
+use crate::element::{Differentiable, FloatType};
 use crate::record::Recorder;
 use crate::seeds::Seeds;
 use crate::tape::Tape;
@@ -111,14 +111,14 @@ where
     T: Differentiable,
     U: Differentiable,
 {
-    let real = U::ELEMENT.real.map_or(Real::F32, Real::gradient);
-    let widened = output.bytes() * U::ELEMENT.real.map_or(1, Real::widening);
+    let real = U::ELEMENT.real.map_or(FloatType::F32, FloatType::gradient);
+    let widened = output.size_bytes() * U::ELEMENT.real.map_or(1, FloatType::widening);
     let mut rows = Vec::new();
     for number in 0..widened / real.size() {
         let mut seed = vec![0u8; widened];
         let at = number * real.size();
         let one: &[u8] = match real {
-            Real::F64 => &1.0f64.to_ne_bytes(),
+            FloatType::F64 => &1.0f64.to_ne_bytes(),
             _ => &1.0f32.to_ne_bytes(),
         };
         if let Some(place) = seed.get_mut(at..at + real.size()) {
@@ -169,7 +169,7 @@ fn columns<T>(
 where
     T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
 {
-    let real = T::ELEMENT.real.unwrap_or(Real::F32);
+    let real = T::ELEMENT.real.unwrap_or(FloatType::F32);
     let count = size_of_val(moved.host.as_slice()) / real.size();
     let mut columns = Vec::with_capacity(count);
     let mut outputs = None;
@@ -273,29 +273,29 @@ where
 fn numbers<T: AnyBitPattern>(
     stream: &Stream,
     view: DeviceSlice<'_, T>,
-    real: Option<Real>,
+    real: Option<FloatType>,
 ) -> Result<Vec<f64>> {
-    let size = real.map_or(Real::F32, Real::gradient);
+    let size = real.map_or(FloatType::F32, FloatType::gradient);
     let allocation = view.allocation();
     // SAFETY: any bits are bytes.
     let bytes = unsafe { allocation.view::<u8>(view.byte_range()) }?.to_vec(stream)?;
     Ok(bytes.chunks_exact(size.size()).map(|number| value(number, size)).collect())
 }
 
-fn value(bytes: &[u8], real: Real) -> f64 {
+fn value(bytes: &[u8], real: FloatType) -> f64 {
     match real {
-        Real::F64 => bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes),
+        FloatType::F64 => bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes),
         _ => bytes.try_into().map_or(f64::NAN, |bytes| f32::from_ne_bytes(bytes).into()),
     }
 }
 
 /// Moves a number among bytes, and says where it is then.
-fn shift(bytes: &mut [u8], real: Real, number: usize, by: f64) -> f64 {
+fn shift(bytes: &mut [u8], real: FloatType, number: usize, by: f64) -> f64 {
     let at = number * real.size();
     let Some(place) = bytes.get_mut(at..at + real.size()) else { return f64::NAN };
     let moved = value(place, real) + by;
     match real {
-        Real::F64 => {
+        FloatType::F64 => {
             place.copy_from_slice(&moved.to_ne_bytes());
             moved
         }

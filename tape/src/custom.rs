@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg,
-    Result, Stream, UseVisitor,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result,
+    Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use crate::backward::{FrameArg, NO_ARG, Pass, Place, whole};
@@ -16,7 +17,7 @@ use crate::element::{Differentiable, Element};
 use crate::frame::{DETERMINISTIC, Frame};
 use crate::record::{NONE, Recording, Target, Use};
 use crate::saved::Saved;
-use crate::spec::{Effect, Value};
+use crate::spec::{Effect, Primal};
 use crate::store::Store;
 use crate::variable::{Watched, memory_of};
 
@@ -68,7 +69,7 @@ impl<T> fmt::Debug for Handle<T> {
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, Result};
-/// # use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+/// # use tape::{Adjoint, CustomOp, Handle, Recorder, Primal};
 /// struct Negate { x: Handle<f32>, y: Handle<f32> }
 /// # fn negate(_: &cuda_safe::Stream, _: &DeviceBuffer<f32>, _: &mut DeviceBuffer<f32>) -> Result<()> { Ok(()) }
 /// # fn subtract(_: &cuda_safe::Stream, _: tape::Gradient<'_, f32>, _: tape::Gradient<'_, f32>) -> Result<()> { Ok(()) }
@@ -80,7 +81,7 @@ impl<T> fmt::Debug for Handle<T> {
 /// }
 /// # fn run(t: &mut Recorder<'_>, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> Result<()> {
 /// let mut custom = t.custom();
-/// let op = Negate { x: custom.reads(x, Value::None)?, y: custom.overwrites(&*y)? };
+/// let op = Negate { x: custom.reads(x, Primal::None)?, y: custom.overwrites(&*y)? };
 /// custom.run(op, |stream| negate(stream, x, y))
 /// # }
 /// ```
@@ -111,7 +112,7 @@ impl<'a> CustomBuilder<'a> {
     pub fn reads<'v, T: Differentiable>(
         &mut self,
         what: impl Watched<'v, T>,
-        value: Value,
+        value: Primal,
     ) -> Result<Handle<T>> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Reads, value, true)
     }
@@ -126,7 +127,7 @@ impl<'a> CustomBuilder<'a> {
         what: impl Into<DeviceSlice<'v, T>>,
     ) -> Result<Handle<T>> {
         let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Reads, Value::Entry, false)
+        self.named(what.into(), element, Effect::Reads, Primal::Entry, false)
     }
 
     /// The forward reads this, which has no gradient, and the adjoint does not look at it. If something
@@ -139,7 +140,7 @@ impl<'a> CustomBuilder<'a> {
         what: impl Into<DeviceSlice<'v, T>>,
     ) -> Result<()> {
         let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Reads, Value::None, false).map(drop)
+        self.named(what.into(), element, Effect::Reads, Primal::None, false).map(drop)
     }
 
     /// As [`keeps`](Self::keeps), of memory that is known by its allocation: such as that of a structure
@@ -151,7 +152,7 @@ impl<'a> CustomBuilder<'a> {
     pub fn keeps_memory(&mut self, memory: &Arc<Allocation>, range: Range<usize>) -> Result<()> {
         let param = u16::try_from(self.uses.len()).unwrap_or(u16::MAX);
         let mut used = self.recording.own_use(memory, range, Element::bytes(1), Effect::Reads)?;
-        (used.target, used.value) = (Target::Opaque(param), Value::Entry);
+        (used.target, used.value) = (Target::Opaque(param), Primal::Entry);
         used.active = false;
         self.uses.push(used);
         Ok(())
@@ -165,7 +166,7 @@ impl<'a> CustomBuilder<'a> {
         &mut self,
         what: impl Watched<'v, T>,
     ) -> Result<Handle<T>> {
-        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Value::None, true)
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::None, true)
     }
 
     /// The forward overwrites all of this, and the adjoint looks at what was written.
@@ -176,7 +177,7 @@ impl<'a> CustomBuilder<'a> {
         &mut self,
         what: impl Watched<'v, T>,
     ) -> Result<Handle<T>> {
-        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Value::Exit, true)
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::Exit, true)
     }
 
     /// The forward overwrites all of this, which has no gradient: indices, flags. The adjoint does not look
@@ -189,7 +190,7 @@ impl<'a> CustomBuilder<'a> {
         what: impl Into<DeviceSlice<'v, T>>,
     ) -> Result<()> {
         let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Overwrites, Value::None, false).map(drop)
+        self.named(what.into(), element, Effect::Overwrites, Primal::None, false).map(drop)
     }
 
     /// The forward overwrites all of this, which has no gradient, and the adjoint looks at what was written.
@@ -201,7 +202,7 @@ impl<'a> CustomBuilder<'a> {
         what: impl Into<DeviceSlice<'v, T>>,
     ) -> Result<Handle<T>> {
         let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Overwrites, Value::Exit, false)
+        self.named(what.into(), element, Effect::Overwrites, Primal::Exit, false)
     }
 
     /// The forward computes this from what was there before: the adjoint replaces its gradient.
@@ -211,7 +212,7 @@ impl<'a> CustomBuilder<'a> {
     pub fn updates<'v, T: Differentiable>(
         &mut self,
         what: impl Watched<'v, T>,
-        value: Value,
+        value: Primal,
     ) -> Result<Handle<T>> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Updates, value, true)
     }
@@ -224,7 +225,7 @@ impl<'a> CustomBuilder<'a> {
         &mut self,
         what: impl Watched<'v, T>,
     ) -> Result<Handle<T>> {
-        self.named(memory_of(what)?, T::ELEMENT, Effect::Accumulates, Value::None, true)
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Accumulates, Primal::None, true)
     }
 
     /// Where the forward will be enqueued.
@@ -238,14 +239,14 @@ impl<'a> CustomBuilder<'a> {
         view: DeviceSlice<'_, T>,
         element: Element,
         effect: Effect,
-        value: Value,
+        value: Primal,
         active: bool,
     ) -> Result<Handle<T>> {
         let mut used =
             self.recording.own_use(view.allocation(), view.byte_range(), element, effect)?;
         used.active = active;
         // The adjoint asks for a copy itself where it wants to write.
-        used.value = if matches!(value, Value::EntryPrivate) { Value::Entry } else { value };
+        used.value = if matches!(value, Primal::EntryPrivate) { Primal::Entry } else { value };
         self.uses.push(used);
         Ok(Handle { at: self.uses.len() - 1, of: self.id, marker: PhantomData })
     }
@@ -310,7 +311,7 @@ impl Adjoint<'_> {
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was asked for.
     pub fn value<T: Copy + 'static>(&self, what: Handle<T>) -> Result<Saved<'_, T>> {
         self.place(what)?;
-        let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Value::None));
+        let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Primal::None));
         let Some(used) = used else {
             return Err(Error::invalid("the value was not asked for when it was recorded"));
         };
@@ -412,7 +413,7 @@ unsafe impl<T> KernelArg for Gradient<'_, T> {
     const TYPE: ArgType = ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
-        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.place.offset as u64)
+        self.buffer.map_or(0, |buffer| buffer.device_ptr() + self.place.offset as u64)
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
@@ -431,7 +432,7 @@ impl Pass<'_> {
         step: u32,
         first: u32,
     ) -> Result<()> {
-        let mut frame = Frame::of(&cuda_safe::Launch::new(0, 0));
+        let mut frame = Frame::of(&cuda_safe::LaunchConfig::new(0, 0));
         let logs = self.recording.deterministic;
         if logs {
             frame.flags |= DETERMINISTIC;
@@ -485,7 +486,7 @@ impl Recording {
                 if used.active {
                     self.memories.holds(used.memory, used.element.real)?;
                 }
-                if matches!(used.value, Value::Entry | Value::EntryPrivate) {
+                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
                     self.pend(self.uses.len() - 1, stream)?;
                 }
             }

@@ -5,7 +5,7 @@ use cuda_safe::vector;
 
 /// A type of real numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Real {
+pub enum FloatType {
     /// `float`; its gradient too.
     F32,
     /// `double`; its gradient too.
@@ -16,7 +16,7 @@ pub enum Real {
     Bf16,
 }
 
-impl Real {
+impl FloatType {
     /// The size of a number in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
@@ -49,29 +49,29 @@ impl Real {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Element {
     pub(crate) size: usize,
-    pub(crate) real: Option<Real>,
+    pub(crate) real: Option<FloatType>,
 }
 
 impl Element {
     /// `float`.
-    pub const F32: Self = Self::vector(Real::F32, 1);
+    pub const F32: Self = Self::vector(FloatType::F32, 1);
     /// `double`.
-    pub const F64: Self = Self::vector(Real::F64, 1);
+    pub const F64: Self = Self::vector(FloatType::F64, 1);
     /// `__half`.
-    pub const F16: Self = Self::vector(Real::F16, 1);
+    pub const F16: Self = Self::vector(FloatType::F16, 1);
     /// `__nv_bfloat16`.
-    pub const BF16: Self = Self::vector(Real::Bf16, 1);
+    pub const BF16: Self = Self::vector(FloatType::Bf16, 1);
 
     /// `count` numbers one after the other, such as `float3`.
     #[must_use]
-    pub const fn vector(real: Real, count: usize) -> Self {
+    pub const fn vector(real: FloatType, count: usize) -> Self {
         Self { size: real.size() * count, real: Some(real) }
     }
 
     /// A structure of `size` bytes whose real members all are of one type; other members may lie
     /// between them. Structures with 16-bit floats consist of nothing else.
     #[must_use]
-    pub const fn structure(size: usize, real: Real) -> Self {
+    pub const fn structure(size: usize, real: FloatType) -> Self {
         Self { size, real: Some(real) }
     }
 
@@ -89,7 +89,7 @@ impl Element {
 
     /// The type of the real numbers in it.
     #[must_use]
-    pub const fn real(self) -> Option<Real> {
+    pub const fn real(self) -> Option<FloatType> {
         self.real
     }
 }
@@ -122,10 +122,10 @@ macro_rules! differentiable {
 differentiable! {
     f32 => f32, Element::F32;
     f64 => f64, Element::F64;
-    vector::Float2 => vector::Float2, Element::vector(Real::F32, 2);
-    vector::Float3 => vector::Float3, Element::vector(Real::F32, 3);
-    vector::Float4 => vector::Float4, Element::vector(Real::F32, 4);
-    vector::Double2 => vector::Double2, Element::vector(Real::F64, 2);
+    vector::Float2 => vector::Float2, Element::vector(FloatType::F32, 2);
+    vector::Float3 => vector::Float3, Element::vector(FloatType::F32, 3);
+    vector::Float4 => vector::Float4, Element::vector(FloatType::F32, 4);
+    vector::Double2 => vector::Double2, Element::vector(FloatType::F64, 2);
 }
 
 #[cfg(feature = "half")]

@@ -1,7 +1,7 @@
 //! What adjoints are given besides parameters and gradients: `geom::tape::Frame`.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::{DeviceRepr, Dim3, Launch};
+use cuda_safe::{DeviceRepr, Dim3, LaunchConfig};
 
 /// The version of the binary interface between the tape and adjoints.
 pub const ABI: u32 = 1;
@@ -63,13 +63,13 @@ unsafe impl DeviceRepr for Frame {}
 
 impl Frame {
     /// Of a forward launch; everything else is zero.
-    pub(crate) fn of(launch: &Launch) -> Self {
+    pub(crate) fn of(launch: &LaunchConfig) -> Self {
         let of = |extent: Dim3| [extent.x, extent.y, extent.z];
         Self {
             abi: ABI,
             fwd_grid: of(launch.grid),
             fwd_block: of(launch.block),
-            fwd_shared: launch.shared,
+            fwd_shared: launch.dynamic_shared_bytes,
             ..Self::zeroed()
         }
     }

@@ -8,7 +8,7 @@ use cuda_safe::{Context, Kernel, Module, Result};
 const PTX: &str = include_str!("../ptx/tape.ptx");
 
 /// The PTX of the crate's own kernels. For this project's tests.
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 #[must_use]
 pub fn ptx() -> &'static str {
     PTX

@@ -1,8 +1,8 @@
 //! Gradients through kernels: launches are recorded, and run backwards by their adjoints.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, Launch, Module, Result};
-//! use tape::{Element, OpSpec, Param, Tape, Value, Variable};
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module, Result};
+//! use tape::{Element, OpSpec, Param, Tape, Primal, Variable};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/tape.cuh>
@@ -29,7 +29,7 @@
 //!     let module = Module::compile(&context, tape::program(SOURCE))?;
 //!     let spec = OpSpec::new("scale")
 //!         .param(Param::scalar("a", Element::F32).active())
-//!         .param(Param::buffer("x", Element::F32).reads(Value::Entry).len("n").covers_all().active())
+//!         .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
 //!         .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
 //!         .param(Param::value("n"));
 //!     // Promised by this `unsafe`: thread i touches element i of each buffer, and only if i < n.
@@ -41,7 +41,7 @@
 //!     let mut tape = Tape::record(&stream, |t| {
 //!         t.watch(&a)?;
 //!         t.watch(&x)?;
-//!         t.launch(&scale, Launch::cover(1, 128), (&a, &x, &mut y, 1u32))
+//!         t.launch(&scale, LaunchConfig::cover(1, 128), (&a, &x, &mut y, 1u32))
 //!     })?;
 //!     tape.backward(&stream, &y)?;
 //!     assert_eq!(tape.gradient(&x)?.to_vec(&stream)?, [3.0]);
@@ -105,6 +105,7 @@ mod element;
 mod frame;
 mod kernels;
 mod marker;
+pub mod prelude;
 mod record;
 mod report;
 mod runs;
@@ -118,14 +119,16 @@ mod variable;
 
 pub use crate::tape::Tape;
 pub use custom::{Adjoint, CustomBuilder, CustomOp, Gradient, Handle};
-pub use element::{Differentiable, Element, Real};
+pub use element::{Differentiable, Element, FloatType};
 pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
-pub use kernels::{headers, program, ptx};
+#[cfg(feature = "internals")]
+pub use kernels::ptx;
+pub use kernels::{headers, program};
 pub use record::Recorder;
 pub use report::MemoryReport;
 pub use saved::Saved;
 pub use seeds::Seeds;
-pub use spec::{Effect, Op, OpSpec, Param, Value};
-#[doc(hidden)]
+pub use spec::{Effect, Op, OpSpec, Param, Primal};
+#[cfg(feature = "internals")]
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};

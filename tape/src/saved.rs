@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytemuck::AnyBitPattern;
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, Stream, UseVisitor,
-    WriteView,
+    Access, Allocation, DeviceSlice, Error, KernelArg, Result, Stream, WriteView,
+    arg::{ArgType, UseVisitor},
 };
 
 /// Where a value lies, and what says that it is still there.
@@ -91,7 +91,7 @@ impl<'a, T: Copy + 'static> Saved<'a, T> {
 
     /// Returns the device address of the first element.
     #[must_use]
-    pub fn as_raw(&self) -> u64 {
+    pub fn device_ptr(&self) -> u64 {
         self.place.allocation.address() + self.place.range.start as u64
     }
 
@@ -159,7 +159,7 @@ unsafe impl<T: Copy + 'static> KernelArg for Saved<'_, T> {
     const IS_UNBORROWED: bool = true;
 
     fn abi(&self) -> u64 {
-        self.as_raw()
+        self.device_ptr()
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
@@ -174,7 +174,7 @@ unsafe impl<T: Copy + 'static> KernelArg for &Saved<'_, T> {
     const IS_UNBORROWED: bool = true;
 
     fn abi(&self) -> u64 {
-        self.as_raw()
+        self.device_ptr()
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {

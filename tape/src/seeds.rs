@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_safe::{Allocation, DeviceSlice, Error, Result};
 
-use crate::element::{Differentiable, Real};
+use crate::element::{Differentiable, FloatType};
 use crate::variable::{Watched, memory_of};
 
 /// Outputs with given gradients, for [`Tape::backward_with`](crate::Tape::backward_with). They are borrowed: a
@@ -26,7 +26,7 @@ pub struct Seeds<'a> {
 pub(crate) struct Seed<'a> {
     pub(crate) output: Arc<Allocation>,
     pub(crate) range: Range<usize>,
-    pub(crate) real: Option<Real>,
+    pub(crate) real: Option<FloatType>,
     pub(crate) gradient: DeviceSlice<'a, u8>,
 }
 
@@ -66,6 +66,6 @@ impl<'a> Seeds<'a> {
 
 /// What the given gradients are.
 pub(crate) enum Given<'a> {
-    One(Real),
+    One(FloatType),
     Seeds(&'a [Seed<'a>]),
 }

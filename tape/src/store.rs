@@ -53,7 +53,7 @@ static POISONED: AtomicBool = AtomicBool::new(false);
 
 /// From now on the memory that tapes take, new or used before, holds NaNs: gradients that nobody has
 /// written show. For tests.
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 pub fn poison_memory() {
     POISONED.store(true, Ordering::Relaxed);
 }
@@ -100,13 +100,13 @@ impl Store {
     }
 
     pub(crate) fn free_bytes(&self) -> usize {
-        self.free.iter().map(DeviceBuffer::bytes).sum()
+        self.free.iter().map(DeviceBuffer::size_bytes).sum()
     }
 
     /// Bytes of working memory.
     pub(crate) fn work_bytes(&self) -> usize {
         let all = self.direct.work.iter().chain(&self.graphs.work).flatten();
-        all.map(DeviceBuffer::bytes).sum()
+        all.map(DeviceBuffer::size_bytes).sum()
     }
 
     /// Memory of at least `bytes`, with any contents: whoever takes it writes before it reads. A graph that
@@ -116,7 +116,7 @@ impl Store {
             .max(1)
             .checked_next_multiple_of(GRAIN)
             .ok_or_else(|| Error::invalid("a gradient is larger than memory can be"))?;
-        let mut buffer = match self.free.iter().rposition(|buffer| buffer.bytes() == size) {
+        let mut buffer = match self.free.iter().rposition(|buffer| buffer.size_bytes() == size) {
             Some(at) => self.free.swap_remove(at),
             None => {
                 let buffer = DeviceBuffer::zeroed(&self.home, size)?;
@@ -188,7 +188,7 @@ impl Store {
             return Ok(Status::zeroed());
         };
         // What a graph that another thread launches raises in between would be lost.
-        stream.sequence([buffer.allocation()]).run(|| {
+        stream.graph_lock([buffer.allocation()]).run(|| {
             heard.copy_from(stream, &*buffer)?;
             buffer.fill(stream, 0)
         })?;
@@ -221,8 +221,8 @@ impl Store {
     /// large as passes before have needed.
     pub(crate) fn work(&mut self, which: Work, bytes: usize) -> Result<&DeviceBuffer<u8>> {
         let direct = self.direct.work.get(which as usize).and_then(Option::as_ref);
-        let bytes = bytes.max(direct.map_or(0, DeviceBuffer::bytes));
-        let there = self.known_work(which).is_some_and(|buffer| buffer.bytes() >= bytes);
+        let bytes = bytes.max(direct.map_or(0, DeviceBuffer::size_bytes));
+        let there = self.known_work(which).is_some_and(|buffer| buffer.size_bytes() >= bytes);
         if !there {
             let buffer = self.zeroed(bytes)?;
             if let Some(work) = self.work_mut(which)
@@ -281,7 +281,7 @@ impl Store {
 
     /// Frees memory that was taken here.
     pub(crate) fn forget(&mut self, buffer: DeviceBuffer<u8>) {
-        self.bytes = self.bytes.saturating_sub(buffer.bytes());
+        self.bytes = self.bytes.saturating_sub(buffer.size_bytes());
     }
 
     /// Frees all that nobody has taken.

@@ -8,7 +8,7 @@ use bytemuck::NoUninit;
 use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
 
 use crate::backward::{Pass, Plan, Workplace, failed};
-use crate::element::{Differentiable, Real};
+use crate::element::{Differentiable, FloatType};
 use crate::frame::{FINE, Status, TAPE_OVERFLOW};
 use crate::kernels::Lazy;
 use crate::marker::Marker;
@@ -188,11 +188,11 @@ impl Tape {
         loss: impl Watched<'a, T>,
     ) -> Result<()> {
         let loss = memory_of(loss)?;
-        let real = T::ELEMENT.real.filter(|real| real.size() == loss.bytes());
+        let real = T::ELEMENT.real.filter(|real| real.size() == loss.size_bytes());
         let Some(real) = real else {
             return Err(Error::invalid(format!(
                 "a loss is one number, not {} bytes",
-                loss.bytes()
+                loss.size_bytes()
             ))
             .with_hint("`backward_with` takes gradients of outputs of any size"));
         };
@@ -214,7 +214,7 @@ impl Tape {
     fn pass(
         &mut self,
         stream: &Stream,
-        outputs: &[(&Arc<Allocation>, Range<usize>, Option<Real>)],
+        outputs: &[(&Arc<Allocation>, Range<usize>, Option<FloatType>)],
         given: &Given<'_>,
     ) -> Result<()> {
         if !self.recorded {
@@ -240,7 +240,7 @@ impl Tape {
         for (memory, _, real) in outputs {
             self.is_of_type(self.recording.memories.find(memory), *real)?;
         }
-        let number = |(memory, range, _): &(&Arc<Allocation>, Range<usize>, Option<Real>)| {
+        let number = |(memory, range, _): &(&Arc<Allocation>, Range<usize>, Option<FloatType>)| {
             let known = self.recording.memories.find(memory);
             let known =
                 known.filter(|known| self.recording.memories.is_active(*known, range.clone()));
@@ -296,7 +296,7 @@ impl Tape {
     }
 
     /// Whether memory was recorded with numbers of this type: its gradient's are of the type for it.
-    fn is_of_type(&self, memory: Option<u32>, real: Option<Real>) -> Result<()> {
+    fn is_of_type(&self, memory: Option<u32>, real: Option<FloatType>) -> Result<()> {
         let known = memory.and_then(|memory| self.recording.memories.get(memory)?.real);
         match (known, real) {
             (Some(known), Some(real)) if known != real => Err(Error::invalid(format!(
@@ -328,7 +328,7 @@ impl Tape {
             };
             let mut to = buffer.slice_mut(place.offset..place.offset + place.bytes)?;
             match given {
-                Given::One(Real::F64) => one(stream, to.cast_mut()?, 1.0f64),
+                Given::One(FloatType::F64) => one(stream, to.cast_mut()?, 1.0f64),
                 Given::One(_) => one(stream, to.cast_mut()?, 1.0f32),
                 Given::Seeds(seeds) => match seeds.get(at) {
                     Some(seed) => to.copy_from(stream, seed.gradient),
@@ -409,7 +409,7 @@ impl Tape {
                 self.recording.name_of(watch.step as usize)
             )));
         }
-        let widening = T::ELEMENT.real.map_or(1, Real::widening);
+        let widening = T::ELEMENT.real.map_or(1, FloatType::widening);
         let start = place.offset + (range.start - watch.range.start) * widening;
         let part = start..start + range.len() * widening;
         let buffer = self.plan.buffers.get(place.buffer as usize);

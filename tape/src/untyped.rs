@@ -5,7 +5,10 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Access, Allocation, ArgType, KernelArgs, Result, UseVisitor};
+use cuda_safe::{
+    Access, Allocation, Result,
+    arg::{ArgType, KernelArgs, UseVisitor},
+};
 
 /// Who is told of memory that a launch uses.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&Arc<Allocation>, Range<usize>, Access) -> Result<()>;

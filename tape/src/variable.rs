@@ -3,8 +3,9 @@
 use std::fmt;
 
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, KernelArg, Result,
-    Stream, UnifiedBuffer, UseVisitor,
+    Access, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, KernelArg, Result, Stream,
+    UnifiedBuffer,
+    arg::{ArgType, UseVisitor},
 };
 
 use crate::element::Differentiable;

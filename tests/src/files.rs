@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use nanovdb::{
-    Build, Builder, ChecksumMode, Codec, Format, Grid, Mask, ValueType, WriteOptions, write_file,
+    Build, Builder, ChecksumMode, Codec, Format, Grid, ValueMask, ValueType, WriteOptions,
+    write_file,
 };
 
 use crate::harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq, nanovdb_validate};
@@ -100,7 +101,7 @@ fn every_type() -> TestResult {
     written::<[u8; 4]>(folder, &mut known, || (bits() as u32).to_le_bytes())?;
     written::<[f32; 4]>(folder, &mut known, || [0; 4].map(|_| real(bits())))?;
     written::<[f64; 4]>(folder, &mut known, || [0; 4].map(|_| wide(bits())))?;
-    written::<Mask>(folder, &mut known, || ())?;
+    written::<ValueMask>(folder, &mut known, || ())?;
     known.sort_unstable();
     let all = ValueType::ALL.iter().copied().filter(|t| t.is_in_version_3());
     ensure_eq!(known, all.collect::<Vec<_>>(), "types that were tried");

@@ -74,7 +74,7 @@ fn up_pinned(bench: &Bench) -> Result<Vec<Row>, Stop> {
     // In a cell of its own while the transfer holds it.
     let mut source = Some(PinnedBuffer::from_slice(&gpu.context, &data)?);
     let raw_source = PinnedBuffer::from_slice(&gpu.context, &data)?;
-    let (to, copy) = (device.as_raw(), raw_up(gpu)?);
+    let (to, copy) = (device.device_ptr(), raw_up(gpu)?);
     let raw = || Ok(once(|| Ok(copy(to, raw_source.as_ptr().cast())?))?.0);
     let mut ours = || {
         let pinned = source.take().ok_or_else(|| Stop::failed("a transfer kept its buffer"))?;
@@ -96,7 +96,7 @@ fn down_pinned(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let mut target = Some(PinnedBuffer::<f32>::zeroed(&gpu.context, ELEMENTS)?);
     let mut raw_target = PinnedBuffer::<f32>::zeroed(&gpu.context, ELEMENTS)?;
     let (to, copy) = (raw_target.as_mut_ptr(), raw_down(gpu)?);
-    let raw = || Ok(once(|| Ok(copy(to.cast(), device.as_raw())?))?.0);
+    let raw = || Ok(once(|| Ok(copy(to.cast(), device.device_ptr())?))?.0);
     let mut ours = || {
         let pinned = target.take().ok_or_else(|| Stop::failed("a transfer kept its buffer"))?;
         let (time, pinned) =
@@ -113,7 +113,7 @@ fn up_pageable(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let data = random(ELEMENTS, 6);
     let mut device = DeviceBuffer::<f32>::zeroed(&gpu.stream, ELEMENTS)?;
-    let (to, copy) = (device.as_raw(), raw_up(gpu)?);
+    let (to, copy) = (device.device_ptr(), raw_up(gpu)?);
     let raw = || Ok(once(|| Ok(copy(to, data.as_ptr().cast())?))?.0);
     let mut ours = || {
         let (time, ()) = once(|| {
@@ -137,7 +137,7 @@ fn down_pageable(bench: &Bench) -> Result<Vec<Row>, Stop> {
     // Ones, not zeros: zeroed memory is not touched before the first write.
     let (mut target, mut raw_target) = (vec![1.0f32; ELEMENTS], vec![1.0f32; ELEMENTS]);
     let (to, copy) = (raw_target.as_mut_ptr(), raw_down(gpu)?);
-    let raw = || Ok(once(|| Ok(copy(to.cast(), device.as_raw())?))?.0);
+    let raw = || Ok(once(|| Ok(copy(to.cast(), device.device_ptr())?))?.0);
     let mut ours = || Ok(once(|| Ok(device.download(&gpu.stream, &mut target)?))?.0);
     let paired = Paired::measure(bench.samples, &mut ours, &raw)?;
     same(&target, &data)?;
@@ -153,7 +153,7 @@ fn down_fresh(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let raw = || {
         let (time, _fresh) = once(|| {
             let mut fresh = Vec::<f32>::with_capacity(ELEMENTS);
-            copy(fresh.as_mut_ptr().cast(), device.as_raw())?;
+            copy(fresh.as_mut_ptr().cast(), device.device_ptr())?;
             Ok(fresh)
         })?;
         Ok(time)

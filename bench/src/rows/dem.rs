@@ -3,8 +3,8 @@
 use std::mem::swap;
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, GraphExec, Launch, Stream, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig, Stream, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
 
 use super::{Bench, Work};
@@ -81,7 +81,7 @@ fn block() -> Vec<Float4> {
 impl State {
     fn new(gpu: &Gpu, grains: &[Float4]) -> Result<Self, Stop> {
         let stream = &gpu.stream;
-        let geometry = Geometry::new(&gpu.context);
+        let geometry = GeometryKernels::new(&gpu.context);
         let mut grid = HashGrid::new(stream, &geometry, GridOptions::default())?;
         grid.reserve(stream, N)?;
         Ok(Self {
@@ -100,10 +100,10 @@ impl State {
         if number.is_multiple_of(INTERVAL) {
             old.copy_from(stream, &*now)?;
             grid.rebuild(stream, now.slice(..N)?, REACH)?;
-            let others = Queries::own(REACH).pairs(Pairs::Others);
+            let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
             grid.neighbor_lists_into(stream, &others, &mut *offsets, &mut *lists)?;
         }
-        let each = Launch::cover(N, 128);
+        let each = LaunchConfig::cover(N, 128);
         dem.step(
             stream,
             each,
@@ -181,7 +181,7 @@ fn check(gpu: &Gpu, dem: &Dem, grains: &[Float4]) -> Result<String, Stop> {
             if frame == CHECKED {
                 // SAFETY: blocks of 128 threads, as many as the kernel has shared places.
                 unsafe {
-                    let launch = Launch::cover(N, 128);
+                    let launch = LaunchConfig::cover(N, 128);
                     brute.contacts(stream, launch, &state.now, N as u32, &mut counts)
                 }?;
             }

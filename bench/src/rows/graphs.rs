@@ -1,6 +1,6 @@
 //! Graphs: what a replay takes, and what launching and changing one costs the host.
 
-use cuda_safe::{DeviceBuffer, GraphExec, Launch};
+use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig};
 
 use super::{Bench, Work};
 use crate::data::{check_saxpy, random};
@@ -35,7 +35,7 @@ struct Both {
     ours: GraphExec<'static, State>,
     raw: RawGraph,
     arrays: Arrays,
-    shape: Launch,
+    shape: LaunchConfig,
 }
 
 impl Both {
@@ -45,8 +45,8 @@ impl Both {
         let out = DeviceBuffer::zeroed(&gpu.stream, ELEMENTS)?;
         let state = State { x: input(1)?, y: input(2)?, out };
         let kernels = Saxpy::load(&gpu.context)?;
-        let (shape, n) = (Launch::cover(ELEMENTS, 256), ELEMENTS as u64);
-        let arrays = [state.x.as_raw(), state.y.as_raw(), state.out.as_raw()];
+        let (shape, n) = (LaunchConfig::cover(ELEMENTS, 256), ELEMENTS as u64);
+        let arrays = [state.x.device_ptr(), state.y.device_ptr(), state.out.device_ptr()];
         let kernel = kernels.saxpy_kernel();
         let (grid, block) = (shape.grid.x, shape.block.x);
         let launcher = Launcher::new(gpu.driver, kernel, &gpu.stream, grid, block)?;

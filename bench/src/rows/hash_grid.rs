@@ -2,7 +2,7 @@
 
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Queries};
 
 use super::{Bench, Work};
@@ -111,7 +111,7 @@ fn rows(bench: &Bench, size: &Size) -> Result<Vec<Row>, Stop> {
 }
 
 fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
-    let embedded = Geometry::new(&gpu.context);
+    let embedded = GeometryKernels::new(&gpu.context);
     let timer = Timer::new(gpu, samples, size)?;
     let bounded = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
     let [build, build_exact, build_any, sum, sum_any, sum_at, count, count_exact, lists, nearest] =
@@ -127,7 +127,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
         None => row,
     };
     rows.push(row.image(&image));
-    let own = Queries::own(timer.radius);
+    let own = Queries::at_grid_points(timer.radius);
     let (row, state) = timer.run(count, state, |stream, set, _| {
         set.grid.count_neighbors(stream, &own, &mut set.counts)
     })?;
@@ -152,7 +152,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
     let others = own_everywhere();
     let (row, state) = timer.run(nearest, state, |stream, set, answers| {
         let words = answers.words.slice_mut(..NEAREST * set.host.len())?;
-        set.grid.nearest(stream, &others, NEAREST, words, &mut answers.squares)
+        set.grid.k_nearest(stream, &others, NEAREST, words, &mut answers.squares)
     })?;
     rows.push(row.check(timer.check_nearest(&state)?).image(&image));
     drop(state);
@@ -167,7 +167,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
     drop(state);
 
     // Compiled for the device.
-    let state = State::new(gpu, &Geometry::compiled(&gpu.context), bounded, size.n)?;
+    let state = State::new(gpu, &GeometryKernels::compiled(&gpu.context), bounded, size.n)?;
     let (row, state) = timer.build(build_exact, state)?;
     rows.push(row.image(&exact_arch));
     let (row, state) = timer.run(count_exact, state, |stream, set, _| {
@@ -179,7 +179,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
 
 /// At every point, the others, however far away.
 fn own_everywhere() -> Queries<'static, f32> {
-    Queries::own(f32::INFINITY).pairs(Pairs::Others)
+    Queries::at_grid_points(f32::INFINITY).pairs(Pairs::Others)
 }
 
 fn target(row: Row, most: f64) -> Row {
@@ -190,7 +190,7 @@ fn target(row: Row, most: f64) -> Row {
 impl State {
     fn new(
         gpu: &Gpu,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         options: GridOptions<f32>,
         n: usize,
     ) -> Result<Self, Stop> {
@@ -259,7 +259,7 @@ impl<'a> Timer<'a> {
                 return Err(Stop::failed(format!("{report:?}")));
             }
             lookup = report.lookup;
-            set.grid.count_neighbors(stream, &Queries::own(radius), &mut set.counts)?;
+            set.grid.count_neighbors(stream, &Queries::at_grid_points(radius), &mut set.counts)?;
         }
         let check = format!("{}; {lookup:?}", self.check_counts(&state)?);
         Ok((row.check(check), state))

@@ -1,7 +1,7 @@
 //! The surface of the sphere of `volume`, by marching cubes.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
 use geom_kernels::mesh::TriangleMesh;
 
@@ -31,7 +31,7 @@ fn dense(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let (stream, replays) = (&gpu.stream, Replays::new(gpu, bench.samples)?);
     let map = IndexToWorld::new([FIRST; 3], [SPACING; 3])?;
     let state = State {
-        cubes: MarchingCubes::new(&Geometry::new(&gpu.context)),
+        cubes: MarchingCubes::new(&GeometryKernels::new(&gpu.context)),
         field: DeviceBuffer::from_slice(stream, &sphere())?,
         vertices: DeviceBuffer::zeroed(stream, ROOM / 2 + ROOM / 8)?,
         faces: DeviceBuffer::zeroed(stream, ROOM)?,

@@ -1,6 +1,6 @@
 //! What a launch costs the host.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::{Bench, Work};
 use crate::data::{check_saxpy, random};
@@ -28,7 +28,7 @@ fn empty(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let kernels = Own::load(&gpu.context)?;
     let kernel = kernels.empty_kernel();
     let launcher = Launcher::new(gpu.driver, kernel, &gpu.stream, 1, 32)?;
-    let launch = Launch::new(1, 32);
+    let launch = LaunchConfig::new(1, 32);
     let raw = || {
         gpu.stream.synchronize()?;
         // SAFETY: kernel and stream are alive, and `empty` has no parameters.
@@ -72,7 +72,7 @@ struct Five {
     x: DeviceBuffer<f32>,
     y: DeviceBuffer<f32>,
     out: DeviceBuffer<f32>,
-    launch: Launch,
+    launch: LaunchConfig,
 }
 
 impl Five {
@@ -83,7 +83,7 @@ impl Five {
             x: input(1)?,
             y: input(2)?,
             out: DeviceBuffer::zeroed(&gpu.stream, ELEMENTS)?,
-            launch: Launch::cover(ELEMENTS, 256),
+            launch: LaunchConfig::cover(ELEMENTS, 256),
         })
     }
 
@@ -91,7 +91,7 @@ impl Five {
         let (grid, block) = (self.launch.grid.x, self.launch.block.x);
         let kernel = self.kernels.saxpy_kernel();
         let launcher = Launcher::new(gpu.driver, kernel, &gpu.stream, grid, block)?;
-        Ok((launcher, [self.x.as_raw(), self.y.as_raw(), self.out.as_raw()]))
+        Ok((launcher, [self.x.device_ptr(), self.y.device_ptr(), self.out.device_ptr()]))
     }
 
     fn direct(&mut self, gpu: &Gpu) -> Result<(), cuda_safe::Error> {

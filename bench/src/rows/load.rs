@@ -47,7 +47,7 @@ fn module_load(bench: &Bench) -> Result<Vec<Row>, Stop> {
         let (time, module) = once(|| Ok(Module::load(&gpu.context, &image)?))?;
         drop(module);
         // Dropping put it into the bin; both ways are measured without old modules about.
-        gpu.context.collect()?;
+        gpu.context.free_deferred()?;
         Ok(time / 1e6)
     };
     let paired = Paired::measure(bench.pairs, &mut ours, &raw)?;

@@ -28,7 +28,7 @@ fn alloc_free(bench: &Bench) -> Result<Vec<Row>, Stop> {
         burst(CALLS, || free(allocate()?))
     };
     let ours = || DeviceBuffer::<MaybeUninit<u8>>::uninit(&gpu.stream, BYTES);
-    let aligned = ours()?.as_raw() % 256 == 0;
+    let aligned = ours()?.device_ptr() % 256 == 0;
     if !aligned {
         return Err(Stop::failed("the memory is not aligned to 256 bytes"));
     }
@@ -59,7 +59,7 @@ fn small_upload(bench: &Bench) -> Result<Vec<Row>, Stop> {
         return Err(Stop::failed("what was uploaded is not what came back"));
     }
     let copy = need(gpu.driver.as_sys().fns().cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync")?;
-    let (to, from, stream) = (buffer.as_raw(), source.as_ptr(), gpu.stream.as_raw());
+    let (to, from, stream) = (buffer.device_ptr(), source.as_ptr(), gpu.stream.as_raw());
     let raw = || {
         gpu.stream.synchronize()?;
         burst(CALLS, || {

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use cuda_safe::{DeviceBuffer, Launch, Module};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use cuda_sys::noop;
 use serde_json::json;
 
@@ -65,9 +65,9 @@ fn launch5(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let x = DeviceBuffer::<f32>::zeroed(stream, N)?;
     let y = DeviceBuffer::<f32>::zeroed(stream, N)?;
     let mut out = DeviceBuffer::<f32>::zeroed(stream, N)?;
-    let (launch, n) = (Launch::cover(N, 256), N as u64);
+    let (launch, n) = (LaunchConfig::cover(N, 256), N as u64);
     let launcher = Launcher::new(gpu.driver, kernel, stream, launch.grid.x, launch.block.x)?;
-    let arrays = [x.as_raw(), y.as_raw(), out.as_raw()];
+    let arrays = [x.device_ptr(), y.device_ptr(), out.device_ptr()];
     // SAFETY: kernel, stream and arrays are alive; the kernel has these parameters.
     let raw = || burst(CALLS, || unsafe { launcher.saxpy(2.5, arrays, n) });
     let direct = |out: &mut DeviceBuffer<f32>| {

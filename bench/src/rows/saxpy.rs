@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, Event, Kernel, Launch};
+use cuda_safe::{DeviceBuffer, Event, Kernel, LaunchConfig};
 
 use super::{Bench, Work};
 use crate::data::{check_saxpy, random};
@@ -74,7 +74,7 @@ impl<'a> Timer<'a> {
         Stop: From<E>,
     {
         let stream = &self.gpu.stream;
-        self.own.delay(stream, Launch::new(1, 1), DELAY_NS)?;
+        self.own.delay(stream, LaunchConfig::new(1, 1), DELAY_NS)?;
         self.begin.record(stream)?;
         for number in 0..LAUNCHES {
             enqueue(number)?;
@@ -111,7 +111,7 @@ fn saxpy(bench: &Bench) -> Result<Vec<Row>, Stop> {
         (0..SETS as u64).map(|index| Set::new(gpu, index)).collect::<Result<Vec<_>, _>>()?;
     let copies = Copies::new(gpu)?;
 
-    let launch = Launch::cover(N, BLOCK);
+    let launch = LaunchConfig::cover(N, BLOCK);
     let scalar = |set: &mut Set| {
         Ok(kernels.saxpy(stream, launch, A, &set.x, &set.y, &mut set.out, N as u64)?)
     };
@@ -128,7 +128,7 @@ fn saxpy(bench: &Bench) -> Result<Vec<Row>, Stop> {
         &mut sets,
     )?;
 
-    let launch = Launch::cover(N / 4, BLOCK);
+    let launch = LaunchConfig::cover(N / 4, BLOCK);
     let float4 = |set: &mut Set| {
         let (x, y) = (set.x.as_slice().cast::<Float4>()?, set.y.as_slice().cast::<Float4>()?);
         let out = set.out.as_slice_mut().cast_mut::<Float4>()?;
@@ -165,10 +165,10 @@ struct Variant<'a> {
 fn compare(variant: &Variant<'_>, sets: &mut [Set]) -> Result<Row, Stop> {
     let Variant { work, bench, timer, kernel, elements, copies, ours } = *variant;
     let gpu = timer.gpu;
-    let grid = Launch::cover(elements, BLOCK).grid.x;
+    let grid = LaunchConfig::cover(elements, BLOCK).grid.x;
     let launcher = Launcher::new(gpu.driver, kernel, &gpu.stream, grid, BLOCK)?;
     let raw = |set: &mut Set| {
-        let arrays = [set.x.as_raw(), set.y.as_raw(), set.out.as_raw()];
+        let arrays = [set.x.device_ptr(), set.y.device_ptr(), set.out.device_ptr()];
         // SAFETY: kernel, stream and the set's arrays are alive; the kernel has these parameters.
         Ok(unsafe { launcher.saxpy(A, arrays, elements as u64) }?)
     };
@@ -236,7 +236,8 @@ impl Copies {
         timer.run(|number| {
             let (to, from) = (&to[number % SETS], &self.from[number % SETS]);
             // SAFETY: both buffers are alive and have that many bytes; they do not overlap.
-            let code = unsafe { copy(to.as_raw(), from.as_raw(), from.bytes(), stream) };
+            let code =
+                unsafe { copy(to.device_ptr(), from.device_ptr(), from.size_bytes(), stream) };
             check("cuMemcpyDtoDAsync", code)
         })
     }
@@ -278,7 +279,7 @@ fn add(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let a = DeviceBuffer::from_slice(stream, &host_a)?;
     let b = DeviceBuffer::from_slice(stream, &host_b)?;
     let mut c = DeviceBuffer::<f32>::zeroed(stream, LENGTH)?;
-    let (launch, n) = (Launch::cover(LENGTH, 256), LENGTH as u32);
+    let (launch, n) = (LaunchConfig::cover(LENGTH, 256), LENGTH as u32);
     let into = |c: &mut DeviceBuffer<f32>| kernels.add(stream, launch, &a, &b, c, n);
     let fresh = || -> Result<DeviceBuffer<f32>, cuda_safe::Error> {
         let c = DeviceBuffer::<MaybeUninit<f32>>::uninit(stream, LENGTH)?;
@@ -301,7 +302,7 @@ fn add(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let launcher = Launcher::new(gpu.driver, kernels.add_kernel(), stream, grid, block)?;
     let raw_c = DeviceBuffer::<f32>::zeroed(stream, LENGTH)?;
     // SAFETY: kernel, stream and arrays are alive; the kernel has these parameters.
-    let raw_add = |c| unsafe { launcher.add([a.as_raw(), b.as_raw(), c], n) };
+    let raw_add = |c| unsafe { launcher.add([a.device_ptr(), b.device_ptr(), c], n) };
     let raw_fresh = || {
         let call = || {
             let c = allocate()?;
@@ -313,7 +314,7 @@ fn add(bench: &Bench) -> Result<Vec<Row>, Stop> {
     };
     let raw_into = || {
         let call = || {
-            raw_add(raw_c.as_raw())?;
+            raw_add(raw_c.device_ptr())?;
             wait()
         };
         each(CALLS, &wait, call, Ok)

@@ -1,7 +1,7 @@
 //! Volumes: samples of a sphere's signed distances, and building them.
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::nanovdb::{GridClass, Map};
 use geom_kernels::volume::{DenseOptions, Interpolation, Keep, Samples, Volume, VolumeOptions};
 
@@ -114,7 +114,7 @@ struct State {
 fn samples(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let (stream, replays) = (&gpu.stream, Replays::new(gpu, bench.samples)?);
-    let (geometry, field) = (Geometry::new(&gpu.context), sphere());
+    let (geometry, field) = (GeometryKernels::new(&gpu.context), sphere());
     let mut rows = Vec::new();
     for kind in 0..3 {
         let sets: Vec<_> = (0..SETS).map(|set| points(kind, set)).collect();
@@ -244,7 +244,7 @@ fn trilinear(field: &[f32], p: [f64; 3]) -> (f64, [f64; 3]) {
 fn dense(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let stream = &gpu.stream;
-    let (geometry, field, options) = (Geometry::new(&gpu.context), sphere(), options()?);
+    let (geometry, field, options) = (GeometryKernels::new(&gpu.context), sphere(), options()?);
     let make = || -> Result<Volume, Stop> {
         let volume = Volume::from_host_dense(stream, &geometry, [N; 3], &field, &options)?;
         stream.synchronize()?;

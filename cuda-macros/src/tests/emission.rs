@@ -43,7 +43,7 @@ fn arithmetic_is_emitted_checked() {
 #[test]
 fn safe_and_unsafe_kernels_become_safe_and_unsafe_methods() {
     let code = emitted("safe fn s(a: f32); unsafe fn u(x: &[u8], r#in: &mut [u8]);");
-    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::cuda_safe::IntoLaunch,a:::core::primitive::f32,)->::cuda_safe::Result<()>";
+    let safe = "pubfns(&self,stream:&::cuda_safe::Stream,launch:impl::cuda_safe::IntoLaunchConfig,a:::core::primitive::f32,)->::cuda_safe::Result<()>";
     assert!(code.contains(safe), "{code}");
     let generic = "pubunsafefnu<'x,'in_,>(&self,stream:&::cuda_safe::Stream,";
     assert!(code.contains(generic), "{code}");
@@ -146,7 +146,7 @@ fn derived_debug_is_not_implemented_twice() {
 #[track_caller]
 fn types(declared: &str) -> String {
     let code = emitted(&format!("unsafe fn f({declared});"));
-    let start = code.find("IntoLaunch,").map_or(0, |at| at + "IntoLaunch,".len());
+    let start = code.find("IntoLaunchConfig,").map_or(0, |at| at + "IntoLaunchConfig,".len());
     let end = code[start..].find(")->::cuda_safe::Result").map_or(code.len(), |at| start + at);
     code[start..end].replace("::core::primitive::", "@")
 }

@@ -1,13 +1,13 @@
 //! A CUDA context: the device's primary one, shared with everybody else in the process, or a
 //! foreign one that somebody lends.
 
-mod bin;
 mod captures;
 mod census;
 mod current;
-mod shelf;
+mod deferred;
+mod deferred_list;
+mod graph_lock;
 mod stats;
-mod turn;
 
 use std::any::Any;
 use std::fmt;
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
-pub(crate) use bin::{Bin, Garbage, NO_STREAM};
 pub(crate) use captures::Captures;
 use census::Census;
 pub(crate) use census::{Counted, list};
+pub(crate) use deferred::{Deferred, DeferredFrees, NO_STREAM};
+use graph_lock::ContextGraphLock;
+pub(crate) use graph_lock::HeldGraphLock;
 use stats::Counters;
 pub use stats::Stats;
-pub(crate) use turn::HeldTurn;
-use turn::Turn;
 
 use crate::consume::ConsumeError;
 use crate::device::Device;
@@ -31,7 +31,7 @@ use crate::error::{Error, LaunchRecord, Result};
 use crate::generation::Watching;
 use crate::graph::Conditional;
 use crate::launch::Limits;
-use crate::memory::{Crew, Pool, Staging};
+use crate::memory::{Helpers, Pool, Staging};
 use crate::peer::Peers;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
@@ -61,11 +61,11 @@ pub(crate) struct ContextInner {
     pub(crate) pool: Pool,
     pub(crate) staging: Staging,
     /// The threads that help with large copies.
-    pub(crate) crew: Crew,
-    pub(crate) bin: Bin,
+    pub(crate) helpers: Helpers,
+    pub(crate) deferred: DeferredFrees,
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
-    pub(crate) turn: Turn,
+    pub(crate) graph_lock: ContextGraphLock,
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
@@ -236,7 +236,7 @@ impl Context {
     /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's answer, if it does not
     /// tell.
     #[doc(alias = "cuDevicePrimaryCtxGetState")]
-    pub fn check(&self) -> Result<()> {
+    pub fn check_alive(&self) -> Result<()> {
         self.inner.state.look_after_primary()?;
         self.inner.state.usable()
     }
@@ -274,15 +274,15 @@ impl Context {
     ///
     /// # Errors
     /// The first error that a free answered; the others are freed all the same.
-    pub fn collect(&self) -> Result<()> {
-        self.inner.collect()
+    pub fn free_deferred(&self) -> Result<()> {
+        self.inner.free_deferred()
     }
 
     /// Over how many threads copies between plain slices and the device are spread from 8 MiB on,
     /// the calling thread included.
     #[must_use]
     pub fn copy_threads(&self) -> usize {
-        self.inner.crew.threads()
+        self.inner.helpers.threads()
     }
 
     /// Sets over how many threads copies between plain slices and the device are spread from 8 MiB
@@ -295,7 +295,7 @@ impl Context {
     /// by its caller alone. They end when there are more than this allows, when the context is
     /// closed, and when its last handle is dropped.
     pub fn set_copy_threads(&self, threads: usize) {
-        self.inner.crew.set_threads(threads);
+        self.inner.helpers.set_threads(threads);
     }
 
     /// The errors that drops met since the last call. A drop can't return its error and must not
@@ -305,7 +305,7 @@ impl Context {
         std::mem::take(&mut *self.inner.drop_errors.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for the device, frees all that this context's bin, pool and staging ring hold, and
+    /// Waits for the device, frees all that this context's deferred-free list, pool and staging ring hold, and
     /// gives up the retain of the primary context.
     ///
     /// # Errors
@@ -322,9 +322,9 @@ impl Context {
         // dropped.
         let in_use = self.inner.is_alone(&lock()).err();
         let ready = match in_use {
-            // An owner of lent memory that lies in the bin may be what uses the context.
-            Some(error) if !self.inner.bin.holds_tokens() => Err(error),
-            _ => self.inner.collect(),
+            // An owner of lent memory that lies in the deferred-free list may be what uses the context.
+            Some(error) if !self.inner.deferred.holds_tokens() => Err(error),
+            _ => self.inner.free_deferred(),
         };
         if let Err(error) = ready {
             return Err(ConsumeError::new(self, error));
@@ -394,10 +394,10 @@ impl ContextInner {
             limits,
             pool,
             staging: Staging::default(),
-            crew: Crew::default(),
-            bin: Bin::default(),
+            helpers: Helpers::default(),
+            deferred: DeferredFrees::default(),
             counters: Counters::default(),
-            turn: Turn::default(),
+            graph_lock: ContextGraphLock::default(),
             conditional: Conditional::default(),
             captures: Captures::default(),
             peers: Peers::default(),
@@ -487,19 +487,19 @@ impl ContextInner {
         Ok((free, total))
     }
 
-    pub(crate) fn collect(&self) -> Result<()> {
-        self.bin.empty(self)
+    pub(crate) fn free_deferred(&self) -> Result<()> {
+        self.deferred.empty(self)
     }
 
     /// Frees all that the context holds for reuse. Waits for the device.
     fn free_everything(&self) -> Result<()> {
         self.while_current(|| self.wait_for_all())?;
         if let Some(module) = self.conditional.take() {
-            self.bin.put(Garbage::Module(module));
+            self.deferred.put(Deferred::Module(module));
         }
-        self.crew.dismiss();
+        self.helpers.dismiss();
         self.staging.empty(self)?;
-        self.bin.empty(self)?;
+        self.deferred.empty(self)?;
         self.pool.destroy(self)
     }
 }

@@ -32,8 +32,8 @@ pub struct Stats {
     pub copy_helpers: u64,
     /// Allocations that succeeded only after the pool was trimmed.
     pub allocation_retries: u64,
-    /// Things dropped that only [`Context::collect`] or a reuse can free.
-    pub in_bin: u64,
+    /// Things dropped that only [`Context::free_deferred`] or a reuse can free.
+    pub deferred_frees: u64,
 }
 
 impl Context {
@@ -47,9 +47,9 @@ impl Context {
             staged_bytes: counters.staged_bytes.load(Ordering::Relaxed),
             staging_bytes: self.inner.staging.held_bytes(),
             threaded_copies: counters.threaded_copies.load(Ordering::Relaxed),
-            copy_helpers: self.inner.crew.helpers() as u64,
+            copy_helpers: self.inner.helpers.helpers() as u64,
             allocation_retries: counters.allocation_retries.load(Ordering::Relaxed),
-            in_bin: self.inner.bin.len(),
+            deferred_frees: self.inner.deferred.len(),
         }
     }
 }

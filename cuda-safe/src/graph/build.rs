@@ -21,12 +21,12 @@ use crate::stream::Stream;
 /// driver of CUDA 12.3.
 ///
 /// ```no_run
-/// # use cuda_safe::{Context, DeviceBuffer, GraphBuilder, Launch, Result, Stream, kernels};
+/// # use cuda_safe::{Context, DeviceBuffer, GraphBuilder, LaunchConfig, Result, Stream, kernels};
 /// # kernels! { struct Kernels;
 /// #     unsafe in "" { safe fn fill(x: &mut [f32], n: usize) where n <= x.len();
 /// #         safe fn add(x: &[f32], y: &mut [f32], n: usize) where n <= x.len(), n <= y.len(); } }
 /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>, y: DeviceBuffer<f32>) -> Result<()> {
-/// let (n, shape) = (x.len(), Launch::cover(x.len(), 256));
+/// let (n, shape) = (x.len(), LaunchConfig::cover(x.len(), 256));
 /// let mut builder = GraphBuilder::new(context, (x, y))?;
 /// let one = builder.add(&[], |stream, (x, _)| kernels.fill(stream, shape, x, n))?;
 /// let two = builder.add(&[], |stream, (_, y)| kernels.fill(stream, shape, y, n))?;

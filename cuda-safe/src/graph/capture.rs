@@ -25,7 +25,7 @@ impl Context {
     /// around it stay borrowed as long as the graph lives.
     ///
     /// ```no_run
-    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, kernels};
+    /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
     /// # kernels! { struct Kernels;
     /// #     unsafe in "" { safe fn step(x: &[f32], y: &mut [f32], n: usize) where n <= x.len(), n <= y.len(); } }
     /// # fn run(context: &Context, kernels: &Kernels) -> Result<()> {
@@ -37,8 +37,8 @@ impl Context {
     /// };
     /// let mut graph = context.capture(state, |stream, State { now, next }| {
     ///     for _ in 0..100 {
-    ///         kernels.step(stream, Launch::cover(1000, 256), &*now, &mut *next, 1000)?;
-    ///         kernels.step(stream, Launch::cover(1000, 256), &*next, &mut *now, 1000)?;
+    ///         kernels.step(stream, LaunchConfig::cover(1000, 256), &*now, &mut *next, 1000)?;
+    ///         kernels.step(stream, LaunchConfig::cover(1000, 256), &*next, &mut *now, 1000)?;
     ///     }
     ///     Ok(())
     /// })?;
@@ -71,7 +71,7 @@ impl Context {
     ///
     /// # Waiting
     /// A capture begins only when no other thread waits for the whole context, by
-    /// [`Context::synchronize`] or [`Context::collect`]: such a wait would spoil it. Until then this call
+    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would spoil it. Until then this call
     /// waits. So a host function must not wait for a thread that records: if a third thread waits for the
     /// context meanwhile, and so for that host function, none of the three goes on. While a graph is recorded,
     /// these two calls are errors.

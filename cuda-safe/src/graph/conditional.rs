@@ -10,7 +10,7 @@ use cuda_sys::{
 use super::capture::{Emptied, part};
 use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
-use crate::context::{ContextInner, Garbage};
+use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueuing};
 use crate::stream::{Stream, StreamInner};
@@ -48,7 +48,7 @@ impl Conditional {
                 sys.cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
             };
             context.answer("cuModuleGetFunction", result).inspect_err(|_| {
-                context.bin.put(Garbage::Module(module));
+                context.deferred.put(Deferred::Module(module));
             })
         })?;
         *loaded = Some(Loaded { module, function });
@@ -68,11 +68,11 @@ impl Stream {
     /// allocated in the capture, or call host functions. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
-    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
     /// # kernels! { struct Kernels;
     /// #     unsafe in "" { safe fn repair(x: &mut [f32], n: usize) where n <= x.len(); } }
     /// # fn run(context: &Context, kernels: &Kernels, x: DeviceBuffer<f32>, broken: DeviceBuffer<u32>) -> Result<()> {
-    /// let (n, shape) = (x.len(), Launch::cover(x.len(), 256));
+    /// let (n, shape) = (x.len(), LaunchConfig::cover(x.len(), 256));
     /// let graph = context.capture((x, broken), |stream, (x, broken)| {
     ///     stream.record_if(&*broken, |stream| kernels.repair(stream, shape, &mut *x, n))
     /// })?;
@@ -98,11 +98,11 @@ impl Stream {
     /// the flag, as a view to pass on, which it has to change for the loop to end. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
-    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
     /// # kernels! { struct Kernels;
     /// #     unsafe in "" { safe fn relax(x: &mut [f32], more: &mut [u32], n: usize) where n <= x.len(), 1 <= more.len(); } }
     /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>) -> Result<()> {
-    /// let (n, shape) = (x.len(), Launch::cover(x.len(), 256));
+    /// let (n, shape) = (x.len(), LaunchConfig::cover(x.len(), 256));
     /// let more = DeviceBuffer::from_slice(stream, &[1u32])?;
     /// let mut graph = context.capture((x, more), |stream, (x, more)| {
     ///     // `relax` writes 0 to `more[0]` when nothing is left to be done.
@@ -239,7 +239,7 @@ fn set(
     let mut enqueuing = Enqueuing::on(stream)?;
     enqueuing.begin_use(flag.allocation(), flag.byte_range(), Access::Read)?;
     let inner: &StreamInner = stream.inner();
-    let mut address = flag.as_raw();
+    let mut address = flag.device_ptr();
     let mut pointers = [(&raw mut handle).cast(), (&raw mut address).cast()];
     let (sys, none) = (inner.state().sys, std::ptr::null_mut());
     // SAFETY: the kernel takes a handle and an address, reads four bytes there, which lie in a live

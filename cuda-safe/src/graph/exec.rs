@@ -132,7 +132,7 @@ impl<'env, S> GraphExec<'env, S> {
             return self.launch_as_child(stream, enqueuing);
         }
         if !self.template.uses.is_empty() {
-            enqueuing.take_turn()?;
+            enqueuing.take_graph_lock()?;
         }
         for used in self.template.uses.iter() {
             enqueuing.begin_use(used.allocation, used.range, used.access)?;
@@ -200,20 +200,20 @@ impl<'env, S> GraphExec<'env, S> {
     /// kernels be a reference that lives long enough, as here, or a clone.
     ///
     /// ```no_run
-    /// # use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+    /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
     /// # kernels! { struct Kernels;
     /// #     unsafe in "" { safe fn scale(a: f32, x: &mut [f32], n: usize) where n <= x.len(); } }
     /// # fn run(context: &Context, stream: &Stream, kernels: &Kernels, x: DeviceBuffer<f32>) -> Result<()> {
     /// let n = x.len();
     /// let mut graph = context.capture(x, |stream, x| {
-    ///     kernels.scale(stream, Launch::cover(n, 256), 1.0, &mut *x, n)?;
+    ///     kernels.scale(stream, LaunchConfig::cover(n, 256), 1.0, &mut *x, n)?;
     ///     stream.last_node()?;
     ///     Ok(())
     /// })?;
     /// let node = graph.nodes().next().expect("named above");
     /// for step in 0..10 {
     ///     graph.update(node, move |stream, x| {
-    ///         kernels.scale(stream, Launch::cover(n, 256), step as f32, &mut *x, n)
+    ///         kernels.scale(stream, LaunchConfig::cover(n, 256), step as f32, &mut *x, n)
     ///     })?;
     ///     graph.launch(stream)?;
     /// }
@@ -249,7 +249,7 @@ impl<'env, S> GraphExec<'env, S> {
         });
         {
             let mut recording = capture.lock();
-            let update = Update::new(self.exec, kernel, self.template.branches);
+            let update = Update::new(self.exec, kernel, self.template.has_branches);
             recording.target = Target::Update(update);
             recording.belongs_to_this_thread();
             recording.uses = std::mem::take(&mut self.template.uses);
@@ -303,7 +303,7 @@ impl<'env, S> GraphExec<'env, S> {
             }
             self.template.uses = new.uses.clone();
             self.template.kept = new.kept.clone();
-            self.template.branches = new.branches;
+            self.template.has_branches = new.has_branches;
             self.template.allocates = new.allocates;
             self.newest = Some(new.into_second_shape());
             self.changed = false;
@@ -337,7 +337,7 @@ impl<'env, S> GraphExec<'env, S> {
         copy.graph = shape.explain(driver::clone(context, shape.graph))?;
         copy.uses = shape.uses.clone();
         copy.kept = shape.kept.clone();
-        copy.branches = shape.branches;
+        copy.has_branches = shape.has_branches;
         copy.allocates = shape.allocates;
         copy.number = number;
         for node in &shape.nodes {

@@ -10,7 +10,7 @@ use super::driver::RawNode;
 use super::uses::{Key, Uses};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::launch::Launch;
+use crate::launch::LaunchConfig;
 use crate::memory::{Access, Allocation};
 use crate::module::ModuleInner;
 
@@ -33,11 +33,11 @@ pub(crate) struct KernelNode {
     /// Keeps the kernel's code.
     module: Arc<ModuleInner>,
     /// The launch, whose attributes a change has to keep.
-    shape: Launch,
+    shape: LaunchConfig,
 }
 
 impl KernelNode {
-    pub(super) fn new(launch: &Launch, module: &Arc<ModuleInner>) -> Self {
+    pub(super) fn new(launch: &LaunchConfig, module: &Arc<ModuleInner>) -> Self {
         let (node, module) = (RawNode::NULL, module.clone());
         Self { node, keys: Vec::new(), order: 0, module, shape: *launch }
     }
@@ -49,7 +49,7 @@ pub(super) struct Update {
     /// The node as it was, and from the launch on as it is.
     pub(super) node: KernelNode,
     /// Whether nodes of the graph may run beside it.
-    pub(super) branches: bool,
+    pub(super) has_branches: bool,
     /// What the launch uses.
     uses: Vec<(Arc<Allocation>, Range<usize>, Access)>,
     pub(super) done: bool,
@@ -58,12 +58,12 @@ pub(super) struct Update {
 }
 
 impl Update {
-    pub(super) fn new(exec: CUgraphExec, node: KernelNode, branches: bool) -> Self {
-        Self { exec, node, branches, uses: Vec::new(), done: false, gone: Vec::new() }
+    pub(super) fn new(exec: CUgraphExec, node: KernelNode, has_branches: bool) -> Self {
+        Self { exec, node, has_branches, uses: Vec::new(), done: false, gone: Vec::new() }
     }
 
     /// Fails for a launch that the node can't become.
-    pub(super) fn check(&self, launch: &Launch) -> Result<()> {
+    pub(super) fn check(&self, launch: &LaunchConfig) -> Result<()> {
         if self.done {
             return Err(Error::invalid("a node for a launch can only be changed by one launch"));
         }
@@ -86,7 +86,7 @@ impl Update {
         if allocation.is_of_graph() {
             return Err(Error::invalid("a node can't be changed to use memory of a graph"));
         }
-        if self.branches && others.conflict(allocation, &range, access, &self.node.keys) {
+        if self.has_branches && others.conflict(allocation, &range, access, &self.node.keys) {
             return Err(Error::invalid(
                 "another node of this graph, which has branches, uses this memory: it is not known \
                  whether the two are ordered",
@@ -108,7 +108,7 @@ impl Update {
         &mut self,
         context: &ContextInner,
         function: CUfunction,
-        launch: &Launch,
+        launch: &LaunchConfig,
         module: &Arc<ModuleInner>,
         pointers: &mut [*mut c_void],
     ) -> Result<()> {
@@ -121,7 +121,7 @@ impl Update {
             blockDimX: block.x,
             blockDimY: block.y,
             blockDimZ: block.z,
-            sharedMemBytes: launch.shared,
+            sharedMemBytes: launch.dynamic_shared_bytes,
             kernelParams: pointers.as_mut_ptr(),
             extra: std::ptr::null_mut(),
             kern: std::ptr::null_mut(),

@@ -11,13 +11,13 @@ use std::thread::ThreadId;
 
 use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
+use super::branches::{Branch, Mark, Order};
 use super::driver::{self, RawNode};
-use super::lanes::{Lane, Mark, Order};
 use super::node::{KernelNode, Update};
 use super::uses::Uses;
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::launch::{Launch, call_name, issue};
+use crate::launch::{LaunchConfig, call_name, issue};
 use crate::memory::{Access, Allocation, Ranges};
 use crate::module::ModuleInner;
 use crate::stream::StreamInner;
@@ -50,7 +50,7 @@ pub(super) enum Target {
 pub(crate) struct Recording {
     number: u64,
     pub(super) target: Target,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) branches: Vec<Branch>,
     /// By the place of the allocation on the heap; `uses` keeps it there.
     pub(super) order: HashMap<usize, Ranges<Order>>,
     pub(super) uses: Uses,
@@ -63,7 +63,7 @@ pub(crate) struct Recording {
     /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more.
     pub(super) streams: Vec<CUstream>,
     /// Whether a capture with several streams is recorded: then nodes are not in one row.
-    pub(super) branches: bool,
+    pub(super) has_branches: bool,
     /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
     /// The thread that runs the closure. Another thread may not enqueue: the graph's `'env` says nothing
@@ -85,7 +85,7 @@ pub(super) struct Contents {
     pub(super) nodes: Vec<KernelNode>,
     pub(super) memory: usize,
     pub(super) allocates: bool,
-    pub(super) branches: bool,
+    pub(super) has_branches: bool,
     pub(super) broken: Option<Error>,
 }
 
@@ -98,14 +98,14 @@ impl Capture {
         let recording = Recording {
             number,
             target: Target::Ended,
-            lanes: Vec::new(),
+            branches: Vec::new(),
             order: HashMap::new(),
             uses: Uses::default(),
             kept: Vec::new(),
             nodes: Vec::new(),
             memory: 0,
             streams: Vec::new(),
-            branches: false,
+            has_branches: false,
             broken: None,
             thread: None,
             allocates: false,
@@ -140,14 +140,14 @@ impl Capture {
     pub(super) fn empty(&self) -> Contents {
         let mut recording = self.lock();
         recording.order.clear();
-        recording.lanes.iter_mut().for_each(|lane| lane.last = None);
+        recording.branches.iter_mut().for_each(|branch| branch.last = None);
         Contents {
             uses: std::mem::take(&mut recording.uses),
             kept: std::mem::take(&mut recording.kept),
             nodes: std::mem::take(&mut recording.nodes),
             memory: recording.memory,
             allocates: recording.allocates,
-            branches: recording.branches,
+            has_branches: recording.has_branches,
             broken: recording.broken.take(),
         }
     }
@@ -169,7 +169,7 @@ impl Capture {
         match recording.target {
             // A stream of an earlier part does not capture any more: the driver would run the work.
             Target::Capture => {
-                recording.lane(stream.id)?;
+                recording.branch(stream.id)?;
             }
             Target::Update(_) => {}
             Target::Ended => {
@@ -277,7 +277,7 @@ impl Recording {
 
     /// Fails for memory that the recording can't use.
     pub(super) fn may_use(&self, stream: &StreamInner, allocation: &Allocation) -> Result<()> {
-        if !Arc::ptr_eq(&stream.context, &allocation.home().inner().context) {
+        if !Arc::ptr_eq(&stream.context, &allocation.home_stream().inner().context) {
             return Err(Error::invalid("a graph can't use a buffer of another context"));
         }
         if allocation.is_of_graph() && !allocation.is_of(self.number) {
@@ -303,9 +303,9 @@ impl Recording {
             return update.begin_use(&self.uses, allocation, range, access);
         }
         let marks = self.conflicts(allocation, range, access);
-        let lane = self.lane(stream.id)?;
+        let branch = self.branch(stream.id)?;
         for mark in marks {
-            self.wait(&stream.context, lane, &mark)?;
+            self.wait(&stream.context, branch, &mark)?;
         }
         Ok(())
     }
@@ -319,20 +319,20 @@ impl Recording {
         if !matches!(self.target, Target::Capture) {
             return 0;
         }
-        let Ok(lane) = self.lane(stream) else { return 0 };
-        match driver::tail(context, self.lanes[lane].raw) {
-            Ok(tail) => self.lanes[lane].tail = tail,
+        let Ok(branch) = self.branch(stream) else { return 0 };
+        match driver::tail(context, self.branches[branch].raw) {
+            Ok(tail) => self.branches[branch].tail = tail,
             Err(error) => {
                 self.broken.get_or_insert(error);
             }
         }
-        let lane = &mut self.lanes[lane];
-        lane.sequence += 1;
-        match (&mut lane.last, &*lane.tail) {
+        let branch = &mut self.branches[branch];
+        branch.sequence += 1;
+        match (&mut branch.last, &*branch.tail) {
             (Some(last), [node]) if last.node == RawNode::NULL => last.node = *node,
             (last, _) => *last = None,
         }
-        lane.sequence
+        branch.sequence
     }
 
     /// Records a use that was enqueued and numbered.
@@ -347,9 +347,9 @@ impl Recording {
         if range.is_empty() || !matches!(self.target, Target::Capture) {
             return;
         }
-        let Ok(lane) = self.lane(stream.id) else { return };
-        let lane = &mut self.lanes[lane];
-        let mark = Mark { lane: stream.id, sequence, nodes: lane.tail.clone() };
+        let Ok(branch) = self.branch(stream.id) else { return };
+        let branch = &mut self.branches[branch];
+        let mark = Mark { branch: stream.id, sequence, nodes: branch.tail.clone() };
         if access == Access::Write {
             // For who has computed something from the memory in the same recording.
             allocation.note_write(range.clone());
@@ -359,7 +359,7 @@ impl Recording {
         } else {
             allocation.note_captured();
             let key = self.uses.add(allocation, &range, access);
-            if let Some(last) = &mut lane.last {
+            if let Some(last) = &mut branch.last {
                 last.keys.push(key);
                 last.order = self.uses.last();
             }
@@ -367,13 +367,13 @@ impl Recording {
         let order = self
             .order
             .entry(Arc::as_ptr(allocation).addr())
-            .or_insert_with(|| Ranges::new(allocation.bytes(), Order::default()));
+            .or_insert_with(|| Ranges::new(allocation.size_bytes(), Order::default()));
         order.update(range, |order| match access {
             Access::Write => {
                 order.write = Some(mark.clone());
                 order.reads.clear();
             }
-            Access::Read => match order.reads.iter_mut().find(|read| read.lane == mark.lane) {
+            Access::Read => match order.reads.iter_mut().find(|read| read.branch == mark.branch) {
                 Some(read) => *read = mark.clone(),
                 None => order.reads.push(mark.clone()),
             },
@@ -381,7 +381,7 @@ impl Recording {
     }
 
     /// Fails for a launch that can't be recorded here.
-    pub(crate) fn check(&self, launch: &Launch) -> Result<()> {
+    pub(crate) fn check(&self, launch: &LaunchConfig) -> Result<()> {
         match &self.target {
             Target::Update(update) => update.check(launch),
             _ => Ok(()),
@@ -400,7 +400,7 @@ impl Recording {
         let mut before: Vec<RawNode> = Vec::new();
         for used in body.uses.iter() {
             for mark in self.conflicts(used.allocation, used.range, used.access) {
-                if mark.lane != stream.id {
+                if mark.branch != stream.id {
                     before.extend(mark.nodes.iter().copied());
                 }
             }
@@ -412,7 +412,7 @@ impl Recording {
             self.end_use(stream, used.allocation, used.range, used.access, sequence);
         }
         self.kept.append(&mut body.kept);
-        self.branches |= body.branches;
+        self.has_branches |= body.has_branches;
         Ok(())
     }
 
@@ -424,7 +424,7 @@ impl Recording {
         &mut self,
         stream: &StreamInner,
         function: CUfunction,
-        launch: &Launch,
+        launch: &LaunchConfig,
         module: &Arc<ModuleInner>,
         pointers: &mut [*mut c_void],
     ) -> Result<()> {
@@ -439,9 +439,9 @@ impl Recording {
                 let result =
                     unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) };
                 let result = stream.answer(call_name(launch), result);
-                if let Ok(lane) = self.lane(stream.id) {
+                if let Ok(branch) = self.branch(stream.id) {
                     let node = result.is_ok().then(|| KernelNode::new(launch, module));
-                    self.lanes[lane].last = node;
+                    self.branches[branch].last = node;
                 }
                 result
             }
@@ -459,8 +459,8 @@ impl Recording {
     /// The newest launch of a stream, to be changed later.
     pub(super) fn name_last(&mut self, stream: &StreamInner) -> Result<usize> {
         self.captures()?;
-        let lane = self.lane(stream.id)?;
-        match self.lanes[lane].last.take() {
+        let branch = self.branch(stream.id)?;
+        match self.branches[branch].last.take() {
             Some(node) if node.node != RawNode::NULL => {
                 self.nodes.push(node);
                 Ok(self.nodes.len() - 1)
@@ -477,8 +477,8 @@ impl Recording {
 
     /// Lets nobody name what the stream has recorded last.
     pub(super) fn seal_last(&mut self, stream: &StreamInner) {
-        if let Ok(lane) = self.lane(stream.id) {
-            self.lanes[lane].last = None;
+        if let Ok(branch) = self.branch(stream.id) {
+            self.branches[branch].last = None;
         }
     }
 
@@ -497,25 +497,25 @@ impl Recording {
     /// Notes the buffer that allocated memory has become: whoever uses it comes after.
     pub(crate) fn allocated(&mut self, stream: &StreamInner, allocation: &Arc<Allocation>) {
         let sequence = self.number(stream);
-        self.end_use(stream, allocation, 0..allocation.bytes(), Access::Write, sequence);
+        self.end_use(stream, allocation, 0..allocation.size_bytes(), Access::Write, sequence);
     }
 
     fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
         let place = std::ptr::from_ref(allocation).addr();
         // If the part that allocated it has ended, the part that goes on frees it.
-        let open = self.lanes.iter().position(|lane| lane.open);
-        let lane = self.lane(home.id).or_else(|error| open.ok_or(error))?;
+        let open = self.branches.iter().position(|branch| branch.open);
+        let branch = self.branch(home.id).or_else(|error| open.ok_or(error))?;
         if let Some(order) = self.order.remove(&place) {
             let mut marks = Vec::new();
-            let _ = order.for_each(0..allocation.bytes(), |order| {
+            let _ = order.for_each(0..allocation.size_bytes(), |order| {
                 marks.extend(order.write.iter().chain(&order.reads).cloned());
                 Ok::<(), std::convert::Infallible>(())
             });
             for mark in marks {
-                self.wait(&home.context, lane, &mark)?;
+                self.wait(&home.context, branch, &mark)?;
             }
         }
-        let Lane { raw, stream, .. } = self.lanes[lane];
+        let Branch { raw, stream, .. } = self.branches[branch];
         driver::free(&home.context, raw, allocation.address())?;
         self.advance(&home.context, stream);
         Ok(())

@@ -22,7 +22,7 @@ pub(super) struct Template {
     /// Names the recording that `nodes` were named in.
     pub(super) number: u64,
     /// Whether some nodes may run at the same time.
-    pub(super) branches: bool,
+    pub(super) has_branches: bool,
     /// As what the context counts it.
     counted: Counted,
     /// Whether it allocates memory when it runs.
@@ -39,7 +39,7 @@ impl Template {
             kept: Vec::new(),
             nodes: Vec::new(),
             number: 0,
-            branches: false,
+            has_branches: false,
             counted: Counted::Graph,
             allocates: false,
         }
@@ -59,7 +59,8 @@ impl Template {
         if self.nodes.is_empty() && other.nodes.is_empty() {
             return Ok(true);
         }
-        let same = self.nodes.len() == other.nodes.len() && !self.branches && !other.branches;
+        let same =
+            self.nodes.len() == other.nodes.len() && !self.has_branches && !other.has_branches;
         Ok(same && self.places()? == other.places()?)
     }
 
@@ -100,7 +101,7 @@ impl Template {
         self.uses = contents.uses;
         self.kept = contents.kept;
         self.nodes = contents.nodes;
-        self.branches = contents.branches;
+        self.has_branches = contents.has_branches;
         self.allocates = contents.allocates;
         self.number = capture.number();
         Ok(())

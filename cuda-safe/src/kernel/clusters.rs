@@ -6,7 +6,7 @@ use cuda_sys::CUfunction_attribute as Attribute;
 
 use super::{Kernel, KernelInner};
 use crate::error::Result;
-use crate::launch::{Dim3, Launch, with_config};
+use crate::launch::{Dim3, LaunchConfig, with_config};
 
 impl Kernel {
     /// Allows clusters of more blocks than every device with clusters has, which is 8. How many
@@ -34,7 +34,7 @@ impl Kernel {
     /// # Errors
     /// What the driver answered, such as a launch without a cluster.
     #[doc(alias = "cuOccupancyMaxActiveClusters")]
-    pub fn max_active_clusters(&self, launch: &Launch) -> Result<u64> {
+    pub fn max_active_clusters(&self, launch: &LaunchConfig) -> Result<u64> {
         self.inner.active_clusters(launch)
     }
 
@@ -44,7 +44,7 @@ impl Kernel {
     /// # Errors
     /// What the driver answered.
     #[doc(alias = "cuOccupancyMaxPotentialClusterSize")]
-    pub fn max_potential_cluster(&self, launch: &Launch) -> Result<u32> {
+    pub fn max_potential_cluster(&self, launch: &LaunchConfig) -> Result<u32> {
         let inner = &*self.inner;
         let context = inner.module.context();
         let mut size = 0;
@@ -81,7 +81,7 @@ impl KernelInner {
     }
 
     /// How many clusters of this launch the device holds at the same time.
-    pub(super) fn active_clusters(&self, launch: &Launch) -> Result<u64> {
+    pub(super) fn active_clusters(&self, launch: &LaunchConfig) -> Result<u64> {
         let context = self.module.context();
         let mut clusters = 0;
         context.with_current(|| {

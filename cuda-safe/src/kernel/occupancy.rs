@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Kernel, KernelInner};
 use crate::error::{Error, Result};
-use crate::launch::{Dim3, Launch};
+use crate::launch::{Dim3, LaunchConfig};
 
 impl Kernel {
     /// How many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, one
@@ -23,7 +23,7 @@ impl Kernel {
     /// # Errors
     /// What the driver answered.
     #[doc(alias = "cuOccupancyMaxPotentialBlockSize")]
-    pub fn suggested_block(&self, shared: u32) -> Result<(u32, u32)> {
+    pub fn max_potential_block_size(&self, shared: u32) -> Result<(u32, u32)> {
         let inner = &*self.inner;
         let context = inner.module.context();
         let (mut grid, mut block) = (0, 0);
@@ -69,7 +69,7 @@ impl KernelInner {
     }
 
     /// How many blocks of this launch the device holds at the same time. The last answer is kept.
-    pub(super) fn resident_blocks(&self, launch: &Launch) -> Result<u64> {
+    pub(super) fn resident_blocks(&self, launch: &LaunchConfig) -> Result<u64> {
         let cluster = launch.cluster.or(self.limits.cluster);
         let key = residency_key(launch, cluster);
         let [kept, most] = &self.resident;
@@ -82,7 +82,7 @@ impl KernelInner {
             Some(cluster) => self.active_clusters(launch)?.saturating_mul(cluster.count()),
             None => {
                 let threads = u32::try_from(launch.block.count()).unwrap_or(u32::MAX);
-                let blocks = self.active_blocks(threads, launch.shared)?;
+                let blocks = self.active_blocks(threads, launch.dynamic_shared_bytes)?;
                 let multiprocessors = self.module.context().limits.multiprocessors;
                 u64::from(blocks) * u64::from(multiprocessors)
             }
@@ -94,9 +94,9 @@ impl KernelInner {
 }
 
 /// What the residency of a launch depends on, in one number.
-fn residency_key(launch: &Launch, cluster: Option<Dim3>) -> u64 {
+fn residency_key(launch: &LaunchConfig, cluster: Option<Dim3>) -> u64 {
     // 7 bits each for the cluster: larger ones are taken for each other, and all refused.
     let extents = cluster.map_or([0; 3], |Dim3 { x, y, z }| [x, y, z]);
     let cluster = extents.iter().fold(0, |key, &extent| key << 7 | u64::from(extent.min(127)));
-    launch.block.count() << 53 | cluster << 32 | u64::from(launch.shared)
+    launch.block.count() << 53 | cluster << 32 | u64::from(launch.dynamic_shared_bytes)
 }

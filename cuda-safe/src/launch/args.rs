@@ -277,7 +277,7 @@ macro_rules! pointers {
 
             #[inline]
             fn abi(&self) -> CUdeviceptr {
-                self.as_raw()
+                self.device_ptr()
             }
 
             #[inline]

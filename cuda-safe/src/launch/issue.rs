@@ -7,7 +7,7 @@ use cuda_sys::{
     CUresult, CUstream, MissingSymbol,
 };
 
-use super::{Dim3, Launch};
+use super::{Dim3, LaunchConfig};
 
 /// How many attributes a launch can have at once.
 const MOST: usize = 4;
@@ -18,12 +18,12 @@ const MOST: usize = 4;
 /// # Safety
 /// Function and stream are live handles of one context. There is one pointer for each parameter
 /// of the kernel, each to a value of the parameter's size. What the kernel does with the values,
-/// in this shape, is allowed; for a programmatic launch see [`Launch::programmatic`].
+/// in this shape, is allowed; for a programmatic launch see [`LaunchConfig::programmatic`].
 #[inline]
 pub(crate) unsafe fn issue(
     sys: &cuda_sys::Driver,
     function: CUfunction,
-    launch: &Launch,
+    launch: &LaunchConfig,
     stream: CUstream,
     pointers: &mut [*mut c_void],
 ) -> Result<CUresult, MissingSymbol> {
@@ -43,7 +43,7 @@ pub(crate) unsafe fn issue(
             block.x,
             block.y,
             block.z,
-            launch.shared,
+            launch.dynamic_shared_bytes,
             stream,
             pointers,
             extra,
@@ -58,7 +58,7 @@ pub(crate) unsafe fn issue(
 unsafe fn issue_special(
     sys: &cuda_sys::Driver,
     function: CUfunction,
-    launch: &Launch,
+    launch: &LaunchConfig,
     stream: CUstream,
     pointers: &mut [*mut c_void],
 ) -> Result<CUresult, MissingSymbol> {
@@ -81,7 +81,7 @@ unsafe fn issue_special(
             block.x,
             block.y,
             block.z,
-            launch.shared,
+            launch.dynamic_shared_bytes,
             stream,
             pointers,
         )
@@ -89,7 +89,7 @@ unsafe fn issue_special(
 }
 
 /// The driver function that [`issue`] calls for this launch.
-pub(crate) fn call_name(launch: &Launch) -> &'static str {
+pub(crate) fn call_name(launch: &LaunchConfig) -> &'static str {
     if launch.has_attributes() {
         "cuLaunchKernelEx"
     } else if launch.cooperative {
@@ -101,7 +101,7 @@ pub(crate) fn call_name(launch: &Launch) -> &'static str {
 
 /// Calls `act` with the launch as the driver wants it described.
 pub(crate) fn with_config<R>(
-    launch: &Launch,
+    launch: &LaunchConfig,
     stream: CUstream,
     act: impl FnOnce(&CUlaunchConfig) -> R,
 ) -> R {
@@ -147,7 +147,7 @@ pub(crate) fn with_config<R>(
         blockDimX: block.x,
         blockDimY: block.y,
         blockDimZ: block.z,
-        sharedMemBytes: launch.shared,
+        sharedMemBytes: launch.dynamic_shared_bytes,
         hStream: stream,
         attrs: attributes.as_mut_ptr(),
         numAttrs: used,

@@ -1,7 +1,7 @@
 //! What a device and a kernel allow, checked before the driver is asked: it answers everything
 //! that is too large with the same plain `CUDA_ERROR_INVALID_VALUE`.
 
-use super::{Dim3, Launch};
+use super::{Dim3, LaunchConfig};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -70,7 +70,7 @@ const PORTABLE_CLUSTER: u64 = 8;
 /// Whether the launch is within what device and kernel allow. Written to be quick when it is.
 #[inline]
 pub(crate) fn within(
-    launch: &Launch,
+    launch: &LaunchConfig,
     device: &Limits,
     kernel: &KernelLimits,
     max_shared: u32,
@@ -84,14 +84,14 @@ pub(crate) fn within(
         && inside(block.y, device.block.y)
         && inside(block.z, device.block.z)
         && block.count() <= u64::from(kernel.threads)
-        && launch.shared <= max_shared
+        && launch.dynamic_shared_bytes <= max_shared
         && (!launch.cooperative || device.cooperative)
 }
 
 /// Why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
 #[cold]
 pub(crate) fn explain(
-    launch: &Launch,
+    launch: &LaunchConfig,
     device: &Limits,
     kernel: &KernelLimits,
     max_shared: u32,
@@ -126,10 +126,13 @@ pub(crate) fn explain(
                 .with_hint("the kernel's registers or launch bounds allow no larger block"),
         );
     }
-    if launch.shared > max_shared {
-        let error =
-            limit("bytes of dynamic shared memory", launch.shared.into(), max_shared.into())
-                .with_hint("Kernel::set_max_dynamic_shared raises the limit, up to the device's");
+    if launch.dynamic_shared_bytes > max_shared {
+        let error = limit(
+            "bytes of dynamic shared memory",
+            launch.dynamic_shared_bytes.into(),
+            max_shared.into(),
+        )
+        .with_hint("Kernel::set_max_dynamic_shared raises the limit, up to the device's");
         let used = kernel.static_shared;
         return Some(
             error.with_asked(format!("{launch}; the kernel uses {used} bytes statically")),
@@ -144,7 +147,7 @@ pub(crate) fn explain(
 /// What [`within`] does not look at, because only special launches and kernels need it.
 #[cold]
 pub(crate) fn special(
-    launch: &Launch,
+    launch: &LaunchConfig,
     device: &Limits,
     kernel: &KernelLimits,
     non_portable: bool,

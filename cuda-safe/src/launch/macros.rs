@@ -24,7 +24,7 @@ macro_rules! launch {
         $crate::Kernel::launch(
             &$kernel,
             &$stream,
-            $crate::Launch::new($grid, $block).shared($shared),
+            $crate::LaunchConfig::new($grid, $block).dynamic_shared_bytes($shared),
             ($($argument,)*),
         )
     };

@@ -18,7 +18,7 @@ pub(crate) use args::{Begin, BeginAny, End, EndAny};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub(crate) use signature::{Parameter, check};
-pub use views::{IntoLaunch, ReadView, WriteView, in_x_alone};
+pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
 
 /// The extent of a grid or a block in x, y and z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,38 +86,38 @@ impl From<[u32; 3]> for Dim3 {
 /// what else the driver can be told: blocks resident together, clusters, priority, an early start.
 ///
 /// ```
-/// use cuda_safe::Launch;
-/// let launch = Launch::new(1024, (16, 16)).shared(4096);
+/// use cuda_safe::LaunchConfig;
+/// let launch = LaunchConfig::new(1024, (16, 16)).dynamic_shared_bytes(4096);
 /// assert_eq!(launch.threads(), 1024 * 256);
-/// assert_eq!(Launch::cover(1000, 256).grid.x, 4);
+/// assert_eq!(LaunchConfig::cover(1000, 256).grid.x, 4);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Launch {
+pub struct LaunchConfig {
     /// Blocks in the grid. A grid without blocks is no launch: `Ok`, and nothing is enqueued.
     pub grid: Dim3,
     /// Threads in each block.
     pub block: Dim3,
     /// Dynamic shared memory for each block, in bytes.
-    pub shared: u32,
+    pub dynamic_shared_bytes: u32,
     /// Whether all blocks are resident at the same time, so that they may wait for each other.
     pub cooperative: bool,
-    /// The blocks of one cluster, in each direction; see [`Launch::cluster`].
+    /// The blocks of one cluster, in each direction; see [`LaunchConfig::cluster`].
     pub cluster: Option<Dim3>,
-    /// The priority, if it is not the stream's; see [`Launch::priority`].
+    /// The priority, if it is not the stream's; see [`LaunchConfig::priority`].
     pub priority: Option<i32>,
-    /// Private: whoever sets it makes a promise; see [`Launch::programmatic`].
+    /// Private: whoever sets it makes a promise; see [`LaunchConfig::programmatic`].
     programmatic: bool,
 }
 
-impl Launch {
+impl LaunchConfig {
     /// A launch of `grid` blocks of `block` threads.
     #[must_use]
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
         Self {
             grid: grid.into(),
             block: block.into(),
-            shared: 0,
+            dynamic_shared_bytes: 0,
             cooperative: false,
             cluster: None,
             priority: None,
@@ -138,8 +138,8 @@ impl Launch {
 
     /// With this much dynamic shared memory for each block, in bytes.
     #[must_use]
-    pub fn shared(mut self, bytes: u32) -> Self {
-        self.shared = bytes;
+    pub fn dynamic_shared_bytes(mut self, bytes: u32) -> Self {
+        self.dynamic_shared_bytes = bytes;
         self
     }
 
@@ -204,7 +204,7 @@ impl Launch {
         self
     }
 
-    /// Whether this is a programmatic dependent launch; see [`Launch::programmatic`].
+    /// Whether this is a programmatic dependent launch; see [`LaunchConfig::programmatic`].
     #[must_use]
     pub fn is_programmatic(&self) -> bool {
         self.programmatic
@@ -212,7 +212,12 @@ impl Launch {
 
     /// This launch with the extents and the shared memory of another.
     pub(crate) fn with_extents_of(&self, other: &Self) -> Self {
-        Self { grid: other.grid, block: other.block, shared: other.shared, ..*self }
+        Self {
+            grid: other.grid,
+            block: other.block,
+            dynamic_shared_bytes: other.dynamic_shared_bytes,
+            ..*self
+        }
     }
 
     /// Whether `cuLaunchKernel` can make the launch.
@@ -234,15 +239,19 @@ impl Launch {
     }
 }
 
-impl<G: Into<Dim3>, B: Into<Dim3>> From<(G, B)> for Launch {
+impl<G: Into<Dim3>, B: Into<Dim3>> From<(G, B)> for LaunchConfig {
     fn from((grid, block): (G, B)) -> Self {
         Self::new(grid, block)
     }
 }
 
-impl fmt::Display for Launch {
+impl fmt::Display for LaunchConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "grid {}, block {}, {} bytes shared", self.grid, self.block, self.shared)?;
+        write!(
+            f,
+            "grid {}, block {}, {} bytes shared",
+            self.grid, self.block, self.dynamic_shared_bytes
+        )?;
         if self.cooperative {
             f.write_str(", cooperative")?;
         }

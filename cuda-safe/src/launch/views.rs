@@ -1,7 +1,7 @@
 //! What the methods that [`kernels!`](crate::kernels) makes take: a launch, and device memory to
 //! read or to write. Traits of their own, so that the compiler can say what to pass instead.
 
-use super::{Dim3, Launch};
+use super::{Dim3, LaunchConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 
@@ -105,28 +105,28 @@ impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
     }
 }
 
-/// What a launch can be given as: a [`Launch`], or grid and block of one without further wishes.
+/// What a launch can be given as: a [`LaunchConfig`], or grid and block of one without further wishes.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no shape of a launch: pass a `Launch`, such as `Launch::cover(n, 256)`, \
+    message = "`{Self}` is no shape of a launch: pass a `LaunchConfig`, such as `LaunchConfig::cover(n, 256)`, \
                or `(grid, block)`",
-    label = "neither a `Launch` nor `(grid, block)`"
+    label = "neither a `LaunchConfig` nor `(grid, block)`"
 )]
-pub trait IntoLaunch {
+pub trait IntoLaunchConfig {
     /// The launch.
-    fn into_launch(self) -> Launch;
+    fn into_launch(self) -> LaunchConfig;
 }
 
 #[diagnostic::do_not_recommend]
-impl IntoLaunch for Launch {
+impl IntoLaunchConfig for LaunchConfig {
     #[inline]
-    fn into_launch(self) -> Launch {
+    fn into_launch(self) -> LaunchConfig {
         self
     }
 }
 
-impl<G: Into<Dim3>, B: Into<Dim3>> IntoLaunch for (G, B) {
+impl<G: Into<Dim3>, B: Into<Dim3>> IntoLaunchConfig for (G, B) {
     #[inline]
-    fn into_launch(self) -> Launch {
+    fn into_launch(self) -> LaunchConfig {
         self.into()
     }
 }
@@ -137,8 +137,8 @@ impl<G: Into<Dim3>, B: Into<Dim3>> IntoLaunch for (G, B) {
 /// # Errors
 /// [`ErrorKind::Precondition`] names the first extent that is not 1.
 #[inline]
-pub fn in_x_alone(kernel: &'static str, launch: &Launch, y: bool, z: bool) -> Result<()> {
-    let Launch { grid, block, .. } = launch;
+pub fn in_x_alone(kernel: &'static str, launch: &LaunchConfig, y: bool, z: bool) -> Result<()> {
+    let LaunchConfig { grid, block, .. } = launch;
     if (y && (block.y != 1 || grid.y != 1)) || (z && (block.z != 1 || grid.z != 1)) {
         return Err(beyond_x(kernel, launch, y));
     }
@@ -147,8 +147,8 @@ pub fn in_x_alone(kernel: &'static str, launch: &Launch, y: bool, z: bool) -> Re
 
 /// The error for the first extent that is not 1; those in z count if none in y does.
 #[cold]
-fn beyond_x(kernel: &'static str, launch: &Launch, y: bool) -> Error {
-    let Launch { grid, block, .. } = launch;
+fn beyond_x(kernel: &'static str, launch: &LaunchConfig, y: bool) -> Error {
+    let LaunchConfig { grid, block, .. } = launch;
     let (clause, name, value) = match (y && block.y != 1, y && grid.y != 1, block.z != 1) {
         (true, ..) => ("block.y == 1", "block.y", block.y),
         (false, true, _) => ("grid.y == 1", "grid.y", grid.y),

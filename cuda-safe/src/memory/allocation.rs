@@ -16,7 +16,7 @@ use super::slice::DeviceSlice;
 use super::uses::Uses;
 use super::versions::Versions;
 use crate::consume::ConsumeError;
-use crate::context::{Garbage, NO_STREAM, list};
+use crate::context::{Deferred, NO_STREAM, list};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::trace::{event, is_emitting};
@@ -47,14 +47,14 @@ pub(super) enum Kind {
     Empty,
     /// From the context's pool: freed in stream order.
     Pooled,
-    /// From `cuMemAlloc`, on devices without pools: to the bin.
+    /// From `cuMemAlloc`, on devices without pools: to the deferred-free list.
     Blocking,
     /// Somebody else's, or part of something else that the token keeps alive.
     Borrowed { token: Box<dyn Any + Send + Sync> },
     /// Allocated on a stream that captures: there while the graph runs, from the node that allocates
     /// it to the one that frees it.
     Graph,
-    /// The host sees it too: to the bin. See `host.rs`.
+    /// The host sees it too: to the deferred-free list. See `host.rs`.
     Visible(Visible),
     /// The variables of a module, which covers all addresses: goes with the module.
     Module,
@@ -124,7 +124,7 @@ impl Allocation {
             home: home.clone(),
             home_id: home.id(),
             // Covers the allocation itself, which is work of the stream; work that others enqueued
-            // before handing the memory over; and, for memory used again from the bin, the waits
+            // before handing the memory over; and, for memory used again from the deferred-free list, the waits
             // for those who used it before.
             born: home.inner().next_number(),
             // Graph memory is nowhere at home without cost: its uses are the recording's.
@@ -151,13 +151,13 @@ impl Allocation {
     /// The size in bytes.
     #[must_use]
     #[inline]
-    pub fn bytes(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         self.bytes
     }
 
     /// The stream in whose order it was allocated and will be freed.
     #[must_use]
-    pub fn home(&self) -> &Stream {
+    pub fn home_stream(&self) -> &Stream {
         &self.home
     }
 
@@ -249,7 +249,7 @@ impl Allocation {
     /// the home stream wait for uses on other streams. Fails if it is not ours to give, or if that
     /// could not be enqueued.
     pub(crate) fn release(mut self: Arc<Self>) -> Result<CUdeviceptr, ConsumeError<Arc<Self>>> {
-        let given = self.home().inner().state().usable().and_then(|()| self.give());
+        let given = self.home_stream().inner().state().usable().and_then(|()| self.give());
         given.map_err(|error| ConsumeError::new(self, error))
     }
 
@@ -310,7 +310,7 @@ impl Allocation {
                 let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
                 home.answer("cuMemFreeAsync", result)?;
             }
-            Kind::Blocking => home.context.bin.put(Garbage::Device {
+            Kind::Blocking => home.context.deferred.put(Deferred::Device {
                 start: self.start,
                 bytes: self.bytes,
                 stream: self.home_id,
@@ -355,19 +355,19 @@ impl Drop for Allocation {
             // Freeing now could pull the memory away from work on another stream.
             home.context.keep_drop_error(error);
             if self.is_used_elsewhere() {
-                // The bin waits for one device: better lost than pulled away from another.
+                // The deferred-free list waits for one device: better lost than pulled away from another.
                 std::mem::forget(kind);
                 return;
             }
             let item = match kind {
                 Kind::Visible(visible) => return self.discard_visible(visible),
-                Kind::Borrowed { token } => Garbage::Token(token),
+                Kind::Borrowed { token } => Deferred::Token(token),
                 Kind::Blocking => {
-                    Garbage::Device { start: self.start, bytes: self.bytes, stream: NO_STREAM }
+                    Deferred::Device { start: self.start, bytes: self.bytes, stream: NO_STREAM }
                 }
-                _ => Garbage::Unordered { start: self.start },
+                _ => Deferred::Unordered { start: self.start },
             };
-            home.context.bin.put(item);
+            home.context.deferred.put(item);
             return;
         }
         match kind {
@@ -380,7 +380,7 @@ impl Drop for Allocation {
                     home.context.keep_drop_error(error);
                 }
             }
-            Kind::Blocking => home.context.bin.put(Garbage::Device {
+            Kind::Blocking => home.context.deferred.put(Deferred::Device {
                 start: self.start,
                 bytes: self.bytes,
                 stream: self.home_id,

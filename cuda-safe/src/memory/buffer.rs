@@ -66,7 +66,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         T: Zeroable,
     {
         let buffer = Self::allocate(stream, len)?;
-        super::copy::fill(stream, &buffer.allocation, 0, &[0], buffer.allocation.bytes())?;
+        super::copy::fill(stream, &buffer.allocation, 0, &[0], buffer.allocation.size_bytes())?;
         Ok(buffer)
     }
 
@@ -144,7 +144,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     ///
     /// What is done with it through raw calls is not ordered by this crate.
     #[must_use]
-    pub fn as_raw(&self) -> CUdeviceptr {
+    pub fn device_ptr(&self) -> CUdeviceptr {
         self.allocation.address()
     }
 
@@ -163,21 +163,21 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
 
     /// The size in bytes.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.allocation.bytes()
+    pub fn size_bytes(&self) -> usize {
+        self.allocation.size_bytes()
     }
 
     /// The bytes of the allocation that the buffer covers: all of them.
     #[must_use]
     #[inline]
     pub fn byte_range(&self) -> std::ops::Range<usize> {
-        0..self.allocation.bytes()
+        0..self.allocation.size_bytes()
     }
 
     /// The stream in whose order the buffer was allocated and will be freed.
     #[must_use]
-    pub fn home(&self) -> &Stream {
-        self.allocation.home()
+    pub fn home_stream(&self) -> &Stream {
+        self.allocation.home_stream()
     }
 
     /// The memory behind the buffer.
@@ -417,12 +417,12 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
     /// [`assume_init`](Self::assume_init) makes it an ordinary buffer.
     ///
     /// ```no_run
-    /// # use cuda_safe::{DeviceBuffer, Kernel, Launch, Result, Stream};
+    /// # use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
     /// # fn iota(kernel: &Kernel, stream: &Stream) -> Result<DeviceBuffer<f32>> {
     /// let mut buffer = DeviceBuffer::uninit(stream, 1000)?;
     /// // SAFETY: `iota(float*, unsigned n)` writes n elements, which are all there are.
     /// unsafe {
-    ///     kernel.launch(stream, Launch::cover(1000, 256), (&mut buffer, 1000u32))?;
+    ///     kernel.launch(stream, LaunchConfig::cover(1000, 256), (&mut buffer, 1000u32))?;
     ///     Ok(buffer.assume_init())
     /// }
     /// # }

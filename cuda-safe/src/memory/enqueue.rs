@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 
 use super::allocation::Allocation;
 use super::uses::Access;
-use crate::context::HeldTurn;
+use crate::context::HeldGraphLock;
 use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::stream::{Stream, StreamInner};
@@ -18,13 +18,13 @@ use crate::stream::{Stream, StreamInner};
 /// slip in between another's ordering and recording.
 pub(crate) struct Ordering<'a> {
     stream: &'a Stream,
-    turn: Option<HeldTurn<'a>>,
+    graph_lock: Option<HeldGraphLock<'a>>,
 }
 
 impl<'a> Ordering<'a> {
     #[inline]
     pub(crate) fn on(stream: &'a Stream) -> Self {
-        Self { stream, turn: None }
+        Self { stream, graph_lock: None }
     }
 
     /// To be called before a use is enqueued: makes the stream wait for conflicting uses on other
@@ -53,7 +53,7 @@ impl<'a> Ordering<'a> {
         if allocation.is_captured() {
             // The lock belongs to a context, and no thread ever holds two.
             self.is_of_its_context(allocation)?;
-            self.take_turn()?;
+            self.take_graph_lock()?;
         }
         if allocation.is_alone_on(self.stream) {
             // Kept, and used on its home stream only, which keeps order.
@@ -62,15 +62,15 @@ impl<'a> Ordering<'a> {
         allocation.begin_shared_use(self.stream, range, access)
     }
 
-    fn take_turn(&mut self) -> Result<()> {
-        if self.turn.is_none() {
-            self.turn = self.stream.inner().context.turn.take()?;
+    fn take_graph_lock(&mut self) -> Result<()> {
+        if self.graph_lock.is_none() {
+            self.graph_lock = self.stream.inner().context.graph_lock.take()?;
         }
         Ok(())
     }
 
     fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
-        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home().inner().context) {
+        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home_stream().inner().context) {
             return Ok(());
         }
         Err(Error::invalid(
@@ -130,19 +130,22 @@ impl<'a> Enqueuing<'a> {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        if Arc::ptr_eq(&self.ordering.stream.inner().context, &allocation.home().inner().context) {
+        if Arc::ptr_eq(
+            &self.ordering.stream.inner().context,
+            &allocation.home_stream().inner().context,
+        ) {
             return self.begin_use(allocation, range, access);
         }
         if allocation.is_captured() {
             self.ordering.is_of_its_context(allocation)?;
         }
-        allocation.home().inner().state().usable()?;
+        allocation.home_stream().inner().state().usable()?;
         allocation.order_use(self.ordering.stream, range, access)
     }
 
     /// Takes the graph lock until this enqueue is over.
-    pub(crate) fn take_turn(&mut self) -> Result<()> {
-        self.ordering.take_turn()
+    pub(crate) fn take_graph_lock(&mut self) -> Result<()> {
+        self.ordering.take_graph_lock()
     }
 
     /// Numbers the enqueue, whose driver call has returned.

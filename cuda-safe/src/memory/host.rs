@@ -2,7 +2,7 @@
 //!
 //! Order on the device is kept as for any other allocation, except that such memory is `shared`
 //! from the start: every use is recorded, so that the host can wait for exactly those. While the
-//! host looks, [`Looking`] says so, and a conflicting use is refused before the driver is
+//! host looks, [`HostBorrows`] says so, and a conflicting use is refused before the driver is
 //! asked. Borrows alone would not do: a graph holds the allocation, not the buffer.
 //!
 //! The host first says that it looks and then waits for the uses it finds; a launch first asks
@@ -18,12 +18,12 @@ use cuda_sys::{
 
 use super::allocation::{Allocation, Kind};
 use super::enqueue::enqueue;
-use super::looking::{Look, Looking};
+use super::host_borrow::{HostBorrow, HostBorrows};
 use super::pages;
 use super::ranges::Ranges;
 use super::uses::{Access, Uses};
 use crate::consume::ConsumeError;
-use crate::context::{ContextInner, Garbage};
+use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -32,12 +32,12 @@ pub(super) struct Visible {
     memory: Memory,
     /// The host's address; dangling if there are no bytes.
     start: NonNull<u8>,
-    looking: Looking,
+    host_borrows: HostBorrows,
 }
 
 // SAFETY: the allocation owns the memory, and the driver ties it to no thread.
 unsafe impl Send for Visible {}
-// SAFETY: as above; the address is only handed out to guards, which borrow rules and `looking`
+// SAFETY: as above; the address is only handed out to guards, which borrow rules and `host_borrows`
 // keep apart from each other and from the device.
 unsafe impl Sync for Visible {}
 
@@ -100,7 +100,7 @@ impl HostVec {
 
 impl Visible {
     fn new(memory: Memory, start: NonNull<u8>) -> Self {
-        Self { memory, start, looking: Looking::default() }
+        Self { memory, start, host_borrows: HostBorrows::default() }
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -113,7 +113,7 @@ impl Visible {
 
     /// Fails if a guard is alive that doesn't go with such a use by the device.
     pub(super) fn allows(&self, access: Access) -> Result<()> {
-        self.looking.allows(access).map_err(|guard| {
+        self.host_borrows.allows(access).map_err(|guard| {
             Error::invalid(match guard {
                 Access::Write => {
                     "the host is writing the buffer: its `host_mut()` guard is alive, or was leaked"
@@ -126,8 +126,8 @@ impl Visible {
     }
 
     /// Says that the host looks, until the answer is dropped.
-    fn look(&self, access: Access) -> Result<Look<'_>> {
-        self.looking.look(access).ok_or_else(|| {
+    fn borrow(&self, access: Access) -> Result<HostBorrow<'_>> {
+        self.host_borrows.borrow(access).ok_or_else(|| {
             Error::invalid(
                 "another guard of the buffer is alive: one was leaked, since borrowing allows no \
                  other",
@@ -181,7 +181,7 @@ impl Allocation {
                 Ok(Self::visible(device, bytes, home, Visible::new(Memory::Pinned, host)))
             }
             Err(error) => {
-                context.bin.put(Garbage::Pinned { start: host, bytes });
+                context.deferred.put(Deferred::Pinned { start: host, bytes });
                 Err(error)
             }
         }
@@ -214,7 +214,7 @@ impl Allocation {
             }
             Err(error) if registered => {
                 if context.state.is_usable() {
-                    context.bin.put(Garbage::Registered(vector));
+                    context.deferred.put(Deferred::Registered(vector));
                 }
                 Err(error)
             }
@@ -246,8 +246,8 @@ impl Allocation {
         &self,
         visible: &'a Visible,
         access: Access,
-    ) -> Result<Look<'a>> {
-        let state = self.home().inner().state();
+    ) -> Result<HostBorrow<'a>> {
+        let state = self.home_stream().inner().state();
         if visible.is_managed() {
             // Managed memory goes with its context, and if there is nothing to wait for, nothing
             // below would tell that somebody else has destroyed it.
@@ -257,10 +257,10 @@ impl Allocation {
         let look = {
             // A graph that uses the memory may be launched by a thread that has not borrowed it.
             let _held = match self.is_captured() {
-                true => self.home().inner().context.turn.take()?,
+                true => self.home_stream().inner().context.graph_lock.take()?,
                 false => None,
             };
-            visible.look(access)?
+            visible.borrow(access)?
         };
         self.finish_uses(access)?;
         Ok(look)
@@ -302,7 +302,7 @@ impl Allocation {
     /// Ends the driver's knowledge of registered memory, if that is what this is and nobody else
     /// holds it.
     fn unregister(self: &mut Arc<Self>) -> Result<()> {
-        let context = self.home().inner().context.clone();
+        let context = self.home_stream().inner().context.clone();
         context.state.usable()?;
         let Some(Visible { memory: Memory::Registered(_), start, .. }) = self.host_side() else {
             return Err(Error::invalid("the memory is not that of a vector")
@@ -314,7 +314,7 @@ impl Allocation {
                 "somebody else, such as a graph, holds the buffer's allocation",
             ));
         }
-        if self.bytes() == 0 {
+        if self.size_bytes() == 0 {
             return Ok(());
         }
         self.finish_uses(Access::Write)?;
@@ -325,17 +325,20 @@ impl Allocation {
         })
     }
 
-    /// For drop: leaves what must wait for the device to the bin.
+    /// For drop: leaves what must wait for the device to the deferred-free list.
     pub(super) fn discard_visible(&self, visible: Visible) {
-        let bin = &self.home().inner().context.bin;
+        let deferred = &self.home_stream().inner().context.deferred;
         match visible.memory {
-            Memory::Registered(vector) if self.bytes() == 0 => vector.free(),
-            _ if self.bytes() == 0 => {}
-            Memory::Managed => bin.put(Garbage::Unordered { start: self.address() }),
+            Memory::Registered(vector) if self.size_bytes() == 0 => vector.free(),
+            _ if self.size_bytes() == 0 => {}
+            Memory::Managed => deferred.put(Deferred::Unordered { start: self.address() }),
             Memory::Pinned => {
-                bin.put(Garbage::PinnedInFlight { start: visible.start, bytes: self.bytes() });
+                deferred.put(Deferred::PinnedInFlight {
+                    start: visible.start,
+                    bytes: self.size_bytes(),
+                });
             }
-            Memory::Registered(vector) => bin.put(Garbage::Registered(vector)),
+            Memory::Registered(vector) => deferred.put(Deferred::Registered(vector)),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Allocation {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the memory belongs to another context, whose
     /// lock the uses would not take.
     pub fn keep(self: &Arc<Self>, stream: &Stream) -> Result<KeptMemory> {
-        if !Arc::ptr_eq(&self.home().inner().context, &stream.inner().context) {
+        if !Arc::ptr_eq(&self.home_stream().inner().context, &stream.inner().context) {
             return Err(Error::invalid(
                 "memory of another context can't be kept for later, since nobody could keep others from \
                  writing it meanwhile",

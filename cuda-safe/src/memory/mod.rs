@@ -6,8 +6,8 @@ mod copy;
 mod enqueue;
 pub(crate) mod fit;
 mod host;
+mod host_borrow;
 mod kept;
-mod looking;
 pub(crate) mod pages;
 mod pinned;
 mod pool;
@@ -32,7 +32,7 @@ pub use transfer::Transfer;
 pub use unified::{HostMut, HostRef, UnifiedBuffer};
 pub use uses::Access;
 
-pub(crate) use copy::{Crew, Packing};
+pub(crate) use copy::{Helpers, Packing};
 pub(crate) use enqueue::{Enqueuing, Ordering};
 pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;

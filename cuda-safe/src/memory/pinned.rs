@@ -10,7 +10,7 @@ use bytemuck::{NoUninit, Zeroable};
 
 use super::{fit, pages};
 use crate::consume::ConsumeError;
-use crate::context::{Context, ContextInner, Counted, Garbage};
+use crate::context::{Context, ContextInner, Counted, Deferred};
 use crate::error::Result;
 
 /// `len` elements of pinned (page-locked) host memory: a slice that the device copies to and from
@@ -21,8 +21,8 @@ use crate::error::Result;
 /// host never sees it while the device uses it. For plain slices the ordinary uploads and
 /// downloads stage through such memory themselves.
 ///
-/// Dropping it does not free it, which would wait for the device: it lies in the context's bin
-/// until a buffer of about its size is made, or [`Context::collect`] frees it.
+/// Dropping it does not free it, which would wait for the device: it lies in the context's deferred-free list
+/// until a buffer of about its size is made, or [`Context::free_deferred`] frees it.
 pub struct PinnedBuffer<T> {
     context: Arc<ContextInner>,
     /// Dangling if `capacity` is 0.
@@ -75,7 +75,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         let bytes = fit::in_pages::<T>("pinned memory", len)?;
         let (start, capacity) = if bytes == 0 {
             (NonNull::dangling(), 0)
-        } else if let Some((start, capacity)) = inner.bin.take_pinned(bytes) {
+        } else if let Some((start, capacity)) = inner.deferred.take_pinned(bytes) {
             (start.cast(), capacity)
         } else {
             (pages::allocate(inner, bytes)?.cast(), bytes)
@@ -96,7 +96,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         self.start
     }
 
-    /// Gives the memory up to the bin as possibly still in use by work of `user`.
+    /// Gives the memory up to the deferred-free list as possibly still in use by work of `user`.
     pub(super) fn abandon(mut self, user: &ContextInner) {
         let capacity = std::mem::take(&mut self.capacity);
         if capacity == 0 || !user.state.is_usable() {
@@ -104,16 +104,16 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         }
         let start = self.start.cast();
         if std::ptr::eq(user, &raw const *self.context) {
-            user.bin.put(Garbage::PinnedInFlight { start, bytes: capacity });
+            user.deferred.put(Deferred::PinnedInFlight { start, bytes: capacity });
             return;
         }
         // Only a wait for the user's device says when it is free. It keeps its own context open.
         let context = self.context.clone();
         let bytes = PinnedBuffer::<u8>::wrap(context, start, 0, capacity);
-        user.bin.put(Garbage::Token(Box::new(bytes)));
+        user.deferred.put(Deferred::Token(Box::new(bytes)));
     }
 
-    /// Frees the memory now instead of leaving it to the context's bin. **Waits for the device**
+    /// Frees the memory now instead of leaving it to the context's deferred-free list. **Waits for the device**
     /// if it has work to do.
     ///
     /// # Errors
@@ -161,8 +161,8 @@ impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Pinned);
         if self.capacity > 0 && self.context.state.is_usable() {
-            let item = Garbage::Pinned { start: self.start.cast(), bytes: self.capacity };
-            self.context.bin.put(item);
+            let item = Deferred::Pinned { start: self.start.cast(), bytes: self.capacity };
+            self.context.deferred.put(item);
         }
     }
 }

@@ -167,7 +167,7 @@ impl Pool {
 
 fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
     let context = &stream.context;
-    if let Some(start) = context.bin.take_device(bytes, stream.id) {
+    if let Some(start) = context.deferred.take_device(bytes, stream.id) {
         return Ok(start);
     }
     let attempt = || {
@@ -181,7 +181,7 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
     };
     match attempt() {
         Err(error) if is_out_of_memory(&error) => {
-            if let Err(error) = context.collect() {
+            if let Err(error) = context.free_deferred() {
                 // An error of what somebody else dropped: not this caller's.
                 context.keep_drop_error(error);
             }

@@ -51,7 +51,7 @@ macro_rules! view {
         impl<'a, T: Copy + 'static> $view<'a, T> {
             /// The elements from `offset` bytes on. Callers have checked bounds and alignment.
             pub(crate) fn new(allocation: &'a Arc<Allocation>, offset: usize, len: usize) -> Self {
-                debug_assert!(offset + len * size_of::<T>() <= allocation.bytes());
+                debug_assert!(offset + len * size_of::<T>() <= allocation.size_bytes());
                 Self { allocation, offset, len, marker: PhantomData }
             }
 
@@ -71,14 +71,14 @@ macro_rules! view {
             /// The size in bytes.
             #[must_use]
             #[inline]
-            pub fn bytes(&self) -> usize {
+            pub fn size_bytes(&self) -> usize {
                 self.len * size_of::<T>()
             }
 
             /// The device address of the first element; 0 for a view of an empty buffer.
             #[must_use]
             #[inline]
-            pub fn as_raw(&self) -> CUdeviceptr {
+            pub fn device_ptr(&self) -> CUdeviceptr {
                 self.allocation.address() + self.offset as u64
             }
 
@@ -93,7 +93,7 @@ macro_rules! view {
             #[must_use]
             #[inline]
             pub fn byte_range(&self) -> Range<usize> {
-                self.offset..self.offset + self.bytes()
+                self.offset..self.offset + self.size_bytes()
             }
 
             /// Copies the elements to a new vector. Waits until it is filled.
@@ -110,7 +110,7 @@ macro_rules! view {
             {
                 let mut host = Vec::with_capacity(self.len);
                 let spare = &mut host.spare_capacity_mut()[..self.len];
-                let bytes = self.bytes();
+                let bytes = self.size_bytes();
                 // SAFETY: the same memory as `spare`, as bytes; uninitialised bytes are allowed.
                 let target = unsafe {
                     std::slice::from_raw_parts_mut(
@@ -119,7 +119,7 @@ macro_rules! view {
                     )
                 };
                 let target = copy::Target { bytes: target, fresh: true };
-                event!(TRACE, bytes = self.bytes(), stream = stream.id(), "download");
+                event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "download");
                 copy::download(stream, self.allocation, self.offset, target)?;
                 // SAFETY: `download` has written all `len` elements, and any bytes are a `T`.
                 unsafe { host.set_len(self.len) };
@@ -149,7 +149,7 @@ macro_rules! view {
                     )
                 };
                 let target = copy::Target { bytes: target, fresh: false };
-                event!(TRACE, bytes = self.bytes(), stream = stream.id(), "download");
+                event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "download");
                 copy::download(stream, self.allocation, self.offset, target)
             }
 
@@ -176,7 +176,7 @@ macro_rules! view {
             }
 
             fn recast<U>(&self) -> Result<usize> {
-                fit::elements::<U>("cast", self.as_raw(), self.bytes())
+                fit::elements::<U>("cast", self.device_ptr(), self.size_bytes())
             }
         }
 
@@ -293,7 +293,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         T: NoUninit,
     {
         same_length("upload", self.len, source.len())?;
-        event!(TRACE, bytes = self.bytes(), stream = stream.id(), "upload");
+        event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "upload");
         copy::upload(stream, self.allocation, self.offset, bytemuck::cast_slice(source))
     }
 
@@ -312,8 +312,8 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         same_length("copy", self.len, source.len)?;
         let to = (self.allocation, self.offset);
         let from = (source.allocation, source.offset);
-        event!(TRACE, bytes = source.bytes(), stream = stream.id(), "copy on the device");
-        copy::copy_on_device(stream, to, from, source.bytes())
+        event!(TRACE, bytes = source.size_bytes(), stream = stream.id(), "copy on the device");
+        copy::copy_on_device(stream, to, from, source.size_bytes())
     }
 
     /// Writes `value` to every element, in `stream`'s order.
@@ -325,11 +325,11 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     where
         T: NoUninit,
     {
-        if self.bytes() == 0 {
+        if self.size_bytes() == 0 {
             return Ok(());
         }
         let pattern = bytemuck::bytes_of(&value);
-        event!(TRACE, bytes = self.bytes(), stream = stream.id(), "fill");
+        event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "fill");
         copy::fill(stream, self.allocation, self.offset, pattern, self.len)
     }
 }

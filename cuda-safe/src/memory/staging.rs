@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use cuda_sys::{CUevent, CUresult};
 
 use super::pages;
-use crate::context::{ContextInner, Garbage};
+use crate::context::{ContextInner, Deferred};
 use crate::error::Result;
 use crate::stream::{StreamInner, create_event};
 
@@ -185,13 +185,13 @@ impl Staging {
         }
     }
 
-    /// Gives a block up to the bin, when nobody can say any more whether the device uses it.
+    /// Gives a block up to the deferred-free list, when nobody can say any more whether the device uses it.
     pub(super) fn discard(&self, context: &ContextInner, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
         if !context.state.is_usable() {
             return;
         }
-        context.bin.put(Garbage::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
+        context.deferred.put(Deferred::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
         // SAFETY: the block owned the event; destroying a pending one is allowed.
         let _ = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
     }
@@ -214,7 +214,9 @@ impl Staging {
         for block in blocks {
             // SAFETY: the block owned the event.
             let result = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
-            context.bin.put(Garbage::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
+            context
+                .deferred
+                .put(Deferred::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
             first_error = first_error.and(context.answer("cuEventDestroy", result));
         }
         first_error

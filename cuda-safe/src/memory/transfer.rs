@@ -20,7 +20,7 @@ use crate::trace::event;
 /// A copy between pinned host memory and the device that may still be running. The pinned buffer
 /// is inside, out of the host's reach; [`Transfer::wait`], or awaiting it, gives it back.
 ///
-/// Dropping it does not wait: the copy goes on, and the pinned memory lies in the context's bin.
+/// Dropping it does not wait: the copy goes on, and the pinned memory lies in the context's deferred-free list.
 ///
 /// Copying and computing at the same time, with two pinned buffers in turn:
 /// ```no_run
@@ -136,7 +136,7 @@ impl<T: Copy + 'static> Transfer<T> {
         self.done.destroy()
     }
 
-    /// Gives the buffer up to the bin, as the copy may still be running.
+    /// Gives the buffer up to the deferred-free list, as the copy may still be running.
     fn lose(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             buffer.abandon(self.done.context());
@@ -209,18 +209,18 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         check_length(self.len(), source.len())?;
         let view = self.as_slice();
         Transfer::start(stream, source, |source| {
-            if view.bytes() == 0 {
+            if view.size_bytes() == 0 {
                 return Ok(());
             }
-            event!(TRACE, bytes = view.bytes(), stream = stream.id(), "pinned upload");
+            event!(TRACE, bytes = view.size_bytes(), stream = stream.id(), "pinned upload");
             let uses = [(view.allocation(), view.byte_range(), Access::Write)];
             enqueue(stream, uses, |inner| {
-                let (to, bytes) = (view.as_raw(), view.bytes());
+                let (to, bytes) = (view.device_ptr(), view.size_bytes());
                 let from = source.start().as_ptr().cast_const().cast();
                 inner.copying(|| {
                     let sys = inner.state().sys;
                     // SAFETY: the pinned memory stays in the transfer until the copy is done, or
-                    // goes to the bin, which frees it only after waiting; `to` lies in a live
+                    // goes to the deferred-free list, which frees it only after waiting; `to` lies in a live
                     // allocation.
                     let result = unsafe { sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
                     inner.answer("cuMemcpyHtoDAsync", result)
@@ -244,13 +244,13 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
     {
         check_length(self.len(), target.len())?;
         Transfer::start(stream, target, |target| {
-            if self.bytes() == 0 {
+            if self.size_bytes() == 0 {
                 return Ok(());
             }
-            event!(TRACE, bytes = self.bytes(), stream = stream.id(), "pinned download");
+            event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "pinned download");
             let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
-                let (from, bytes) = (self.as_raw(), self.bytes());
+                let (from, bytes) = (self.device_ptr(), self.size_bytes());
                 let to = target.start().as_ptr().cast();
                 inner.copying(|| {
                     let sys = inner.state().sys;

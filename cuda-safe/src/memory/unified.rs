@@ -13,7 +13,7 @@ use super::allocation::Allocation;
 use super::enqueue::enqueue;
 use super::fit;
 use super::host::HostVec;
-use super::looking::Look;
+use super::host_borrow::HostBorrow;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::uses::Access;
 use crate::consume::ConsumeError;
@@ -36,16 +36,16 @@ use crate::stream::Stream;
 ///
 /// Unlike device memory, every use is recorded, also on the home stream.
 ///
-/// Dropping it does not wait: the memory lies in the context's bin until
-/// [`Context::collect`](crate::Context::collect) frees it.
+/// Dropping it does not wait: the memory lies in the context's deferred-free list until
+/// [`Context::free_deferred`](crate::Context::free_deferred) frees it.
 ///
 /// ```no_run
-/// # use cuda_safe::{Kernel, Launch, Result, Stream, UnifiedBuffer};
+/// # use cuda_safe::{Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 /// # fn count(kernel: &Kernel, stream: &Stream) -> Result<u32> {
 /// let mut counts = UnifiedBuffer::<u32>::pinned(stream, 2)?;
 /// counts.host_mut()?[0] = 7;
 /// // SAFETY: `count(unsigned*)` adds to the first two words.
-/// unsafe { kernel.launch(stream, Launch::new(1, 32), (&mut counts,)) }?;
+/// unsafe { kernel.launch(stream, LaunchConfig::new(1, 32), (&mut counts,)) }?;
 /// let counts = counts.host()?; // waits for the kernel, and for nothing else
 /// Ok(counts[0] + counts[1])
 /// # }
@@ -65,7 +65,7 @@ pub struct HostRef<'a, T> {
     // No reference: it would have to be valid until the end of a function that takes the guard,
     // but the device may write when the guard is dropped in there.
     elements: NonNull<[T]>,
-    _look: Look<'a>,
+    _look: HostBorrow<'a>,
     marker: PhantomData<&'a [T]>,
 }
 
@@ -77,7 +77,7 @@ pub struct HostRef<'a, T> {
 pub struct HostMut<'a, T> {
     // No reference, as in `HostRef`.
     elements: NonNull<[T]>,
-    _look: Look<'a>,
+    _look: HostBorrow<'a>,
     marker: PhantomData<&'a mut [T]>,
 }
 
@@ -117,7 +117,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             .with_hint("use UnifiedBuffer::pinned, or a DeviceBuffer and copies"));
         }
         let allocation = Allocation::managed(stream, byte_count::<T>(len)?)?;
-        super::copy::fill(stream, &allocation, 0, &[0], allocation.bytes())?;
+        super::copy::fill(stream, &allocation, 0, &[0], allocation.size_bytes())?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
@@ -185,7 +185,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     where
         T: AnyBitPattern,
     {
-        let (elements, _look) = self.look(Access::Read)?;
+        let (elements, _look) = self.borrow(Access::Read)?;
         Ok(HostRef { elements, _look, marker: PhantomData })
     }
 
@@ -199,20 +199,20 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     where
         T: AnyBitPattern + NoUninit,
     {
-        let (elements, _look) = self.look(Access::Write)?;
+        let (elements, _look) = self.borrow(Access::Write)?;
         Ok(HostMut { elements, _look, marker: PhantomData })
     }
 
-    fn look(&self, access: Access) -> Result<(NonNull<[T]>, Look<'_>)> {
+    fn borrow(&self, access: Access) -> Result<(NonNull<[T]>, HostBorrow<'_>)> {
         let Some(visible) = self.allocation.host_side() else {
             // Not reached: each constructor makes such memory.
             return Err(Error::invalid("the host does not see this memory"));
         };
         let look = self.allocation.wait_for_host(visible, access)?;
         if access == Access::Write {
-            self.allocation.note_write(0..self.bytes());
+            self.allocation.note_write(0..self.size_bytes());
         }
-        let start = match self.bytes() {
+        let start = match self.size_bytes() {
             0 => NonNull::dangling(),
             _ => visible.start().cast(),
         };
@@ -245,14 +245,14 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             return Err(Error::invalid("only managed memory moves between host and device")
                 .with_hint("make it by UnifiedBuffer::managed"));
         }
-        if self.bytes() == 0 {
+        if self.size_bytes() == 0 {
             return Ok(());
         }
         stream.inner().not_capturing("a prefetch")?;
         // Moving changes no byte. As a use it keeps the memory until it is done.
         let uses = [(&self.allocation, self.byte_range(), Access::Read)];
         enqueue(stream, uses, |inner| {
-            let (start, bytes, sys) = (self.as_raw(), self.bytes(), inner.state().sys);
+            let (start, bytes, sys) = (self.device_ptr(), self.size_bytes(), inner.state().sys);
             let mut location = CUmemLocation { type_: to, ..Default::default() };
             location.__bindgen_anon_1.id = device.max(0);
             // A copy of pages, and what the driver asks of the current context was not measured.
@@ -287,7 +287,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     ///
     /// What is done with it through raw calls is not ordered by this crate.
     #[must_use]
-    pub fn as_raw(&self) -> CUdeviceptr {
+    pub fn device_ptr(&self) -> CUdeviceptr {
         self.allocation.address()
     }
 
@@ -306,21 +306,21 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
 
     /// The size in bytes.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.allocation.bytes()
+    pub fn size_bytes(&self) -> usize {
+        self.allocation.size_bytes()
     }
 
     /// The bytes of the allocation that the buffer covers: all of them.
     #[must_use]
     #[inline]
     pub fn byte_range(&self) -> std::ops::Range<usize> {
-        0..self.allocation.bytes()
+        0..self.allocation.size_bytes()
     }
 
     /// The stream that the buffer was made with.
     #[must_use]
-    pub fn home(&self) -> &Stream {
-        self.allocation.home()
+    pub fn home_stream(&self) -> &Stream {
+        self.allocation.home_stream()
     }
 
     /// The memory behind the buffer.

@@ -68,7 +68,7 @@ impl Allocation {
         sequence: u64,
     ) {
         if access == Access::Write {
-            self.versions.bump(range.clone(), self.bytes());
+            self.versions.bump(range.clone(), self.size_bytes());
         }
         self.keep_order(stream, range, access, sequence);
     }
@@ -83,7 +83,7 @@ impl Allocation {
         version: u64,
     ) {
         if access == Access::Write && !range.is_empty() {
-            self.versions.raise(range.clone(), self.bytes(), version);
+            self.versions.raise(range.clone(), self.size_bytes(), version);
         }
         self.keep_order(stream, range, access, sequence);
     }
@@ -103,7 +103,7 @@ impl Allocation {
         access: Access,
     ) -> Result<()> {
         let user = stream.inner();
-        if !std::sync::Arc::ptr_eq(&user.context, &self.home().inner().context) {
+        if !std::sync::Arc::ptr_eq(&user.context, &self.home_stream().inner().context) {
             self.reachable_from(&user.context)?;
         }
         self.order_use(stream, range, access)
@@ -124,7 +124,7 @@ impl Allocation {
     ) -> Result<()> {
         let user = stream.inner();
         self.exists_outside_graphs()?;
-        if self.bytes() == 0 {
+        if self.size_bytes() == 0 {
             return Ok(());
         }
         if let Some(visible) = self.host_side() {
@@ -146,24 +146,24 @@ impl Allocation {
     /// What is recorded of its uses. Raises `shared`.
     fn shared_uses(&self) -> MutexGuard<'_, Ranges<Uses>> {
         self.shared.raise(|| {
-            let home = self.home();
+            let home = self.home_stream();
             // Stands for every use by the home stream so far, reads too, and for the allocation
             // itself, which is work of that stream.
             let sequence = home.inner().enqueued().max(self.born());
             // A module's variables are there when it is loaded.
             let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
-            Ranges::new(self.bytes(), Uses { write, reads: Vec::new() })
+            Ranges::new(self.size_bytes(), Uses { write, reads: Vec::new() })
         })
     }
 
     /// Notes that a graph uses the memory, so that whoever launches it needs not borrow it: from now
-    /// on every use takes the context's turn.
+    /// on every use takes the context's graph lock.
     ///
     /// Nobody is between ordering and recording a conflicting use at this moment: whoever captures
     /// has borrowed the memory for what it captures, and later users see the flag, since they have
     /// borrowed it after.
     pub(crate) fn note_captured(&self) {
-        if self.bytes() > 0 {
+        if self.size_bytes() > 0 {
             self.captured.store(true, Ordering::Release);
             drop(self.shared_uses());
         }
@@ -171,7 +171,7 @@ impl Allocation {
 
     /// Returns whether somebody uses the memory without a borrow: a recording has used it, which is never false
     /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph
-    /// lock of its context; see [`Stream::sequence`].
+    /// lock of its context; see [`Stream::graph_lock`].
     #[inline]
     #[must_use]
     pub fn is_captured(&self) -> bool {
@@ -184,7 +184,7 @@ impl Allocation {
         // Handles to streams that go are dropped after the lock: the last one's drop runs the drops
         // of what its host functions captured, which are not ours and may come back here.
         let mut gone = Vec::new();
-        if self.bytes() == 0 {
+        if self.size_bytes() == 0 {
             return;
         }
         // Not what is known: another thread may be raising `shared` at this moment, and may have
@@ -211,7 +211,7 @@ impl Allocation {
 
     /// Lets the home stream wait for the stream that read first, and stand for it.
     fn fold_first_reader(&self, uses: &mut Uses) -> Option<Mark> {
-        let home = self.home();
+        let home = self.home_stream();
         let first = uses.reads.iter().position(|read| read.stream != *home)?;
         let read = &uses.reads[first];
         // If the wait can't be enqueued the list stays one longer: nothing is lost.
@@ -231,7 +231,7 @@ impl Allocation {
     pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();
         let Some(uses) = self.shared.known() else { return newest };
-        let _ = uses.for_each(0..self.bytes(), |uses| {
+        let _ = uses.for_each(0..self.size_bytes(), |uses| {
             let reads = if access == Access::Write { &uses.reads[..] } else { &[] };
             for mark in uses.write.iter().chain(reads) {
                 match newest.iter_mut().find(|(stream, _)| *stream == mark.stream) {
@@ -248,8 +248,8 @@ impl Allocation {
     /// comes last.
     pub(super) fn join_home(&self) -> Result<()> {
         let Some(uses) = self.shared.known() else { return Ok(()) };
-        let home = self.home().inner();
-        uses.for_each(0..self.bytes(), |uses| {
+        let home = self.home_stream().inner();
+        uses.for_each(0..self.size_bytes(), |uses| {
             for mark in uses.write.iter().chain(&uses.reads) {
                 home.wait_for(mark.stream.inner(), mark.sequence)?;
             }

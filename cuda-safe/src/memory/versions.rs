@@ -24,7 +24,7 @@ pub(crate) fn number_writes(writes: u64) -> u64 {
 /// the first partial write starts a map of ranges.
 ///
 /// A whole write and another one are never concurrent: both borrow the same bytes exclusively, or take
-/// the context's turn.
+/// the context's graph lock.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     newest: AtomicU64,

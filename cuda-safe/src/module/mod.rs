@@ -23,14 +23,14 @@ pub(crate) use variables::KernelVariables;
 use variables::Variables;
 
 use crate::consume::ConsumeError;
-use crate::context::{Context, ContextInner, Counted, Garbage, list};
+use crate::context::{Context, ContextInner, Counted, Deferred, list};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 
 /// A loaded module: kernels and global variables. A clone is another handle to the same module.
 ///
 /// Dropping the last handle, with no kernel or global of it left, does not unload it: that would
-/// wait for the device. It lies in the context's bin until [`Context::collect`].
+/// wait for the device. It lies in the context's deferred-free list until [`Context::free_deferred`].
 #[derive(Clone)]
 pub struct Module {
     inner: Arc<ModuleInner>,
@@ -184,7 +184,7 @@ impl Module {
         Self { inner }
     }
 
-    /// Unloads the module now instead of leaving it to the context's bin. **Waits for the device**
+    /// Unloads the module now instead of leaving it to the context's deferred-free list. **Waits for the device**
     /// if it has work to do.
     ///
     /// # Errors
@@ -352,7 +352,7 @@ impl Drop for ModuleInner {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Module);
         if !self.raw.is_null() && self.context.state.is_usable() {
-            self.context.bin.put(Garbage::Module(self.raw));
+            self.context.deferred.put(Deferred::Module(self.raw));
         }
     }
 }

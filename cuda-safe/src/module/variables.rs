@@ -2,7 +2,7 @@
 //!
 //! A module has one [`Allocation`] for all its variables. It covers all addresses, so that each
 //! variable is the range where it lies, and its uses are always recorded, with the context's graph lock
-//! (`context/turn.rs`) held from ordering to recording: neither kernels nor handles borrow a variable.
+//! (`context/graph_lock.rs`) held from ordering to recording: neither kernels nor handles borrow a variable.
 //!
 //! Variables that no kernel of the module writes, such as tables and strings that are printed, are
 //! *quiet* until the program asks for a [`Global`](super::Global) of the module. Until then only graphs

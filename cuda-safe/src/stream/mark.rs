@@ -28,7 +28,7 @@ impl Mark {
     /// The number of the enqueue on its stream, as in
     /// [`LaunchRecord::sequence`](crate::LaunchRecord::sequence).
     #[must_use]
-    pub fn sequence(&self) -> u64 {
+    pub fn index(&self) -> u64 {
         self.sequence
     }
 

@@ -1,16 +1,16 @@
 //! Streams: queues of work on a device.
 
 mod callback;
+mod graph_lock;
 mod inner;
 mod mark;
 mod order;
-mod sequence;
 mod slab;
 
+pub use graph_lock::GraphLock;
 pub(crate) use inner::StreamInner;
 pub use mark::Mark;
 pub(crate) use order::create_event;
-pub use sequence::Sequence;
 pub(crate) use slab::quietly;
 
 use std::any::Any;
@@ -287,7 +287,7 @@ impl Stream {
     }
 
     /// Returns this stream's priority, after clamping. A stream that records has the default priority,
-    /// which is that of its nodes unless [`Launch::priority`](crate::Launch::priority) gives another one.
+    /// which is that of its nodes unless [`LaunchConfig::priority`](crate::LaunchConfig::priority) gives another one.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream's recording has ended, and in

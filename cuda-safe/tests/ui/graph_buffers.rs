@@ -1,6 +1,6 @@
 //! What a graph was recorded with stays its own, or borrowed, as long as it can be launched.
 
-use cuda_safe::{Context, DeviceBuffer, GraphNode, Kernel, Launch, Result, Stream};
+use cuda_safe::{Context, DeviceBuffer, GraphNode, Kernel, LaunchConfig, Result, Stream};
 
 fn moved_into_the_state_and_dropped(
     context: &Context,
@@ -54,7 +54,7 @@ fn updated_with_what_dies_before_it(
     {
         let mut other = DeviceBuffer::<f32>::zeroed(stream, 8)?;
         graph.update(node, |stream, _| unsafe {
-            kernel.launch(stream, Launch::new(1, 32), (&mut other,))
+            kernel.launch(stream, LaunchConfig::new(1, 32), (&mut other,))
         })?;
     }
     graph.launch(stream)

@@ -1,6 +1,6 @@
 //! What the generated methods do not take: shared memory twice, other elements, no `unsafe`.
 
-use cuda_safe::{DeviceBuffer, Launch, Module, Stream, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module, Stream, kernels};
 
 const SOURCE: &str = "";
 
@@ -11,31 +11,31 @@ kernels! {
     }
 }
 
-fn one_buffer_read_and_written(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) {
+fn one_buffer_read_and_written(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, &*x, &mut *x, 1);
 }
 
-fn shared_where_exclusive_is_asked(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f32>) {
+fn shared_where_exclusive_is_asked(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, x, 1);
 }
 
-fn other_elements(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f64>, y: &mut DeviceBuffer<f32>) {
+fn other_elements(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f64>, y: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, y, 1);
 }
 
-fn host_memory(k: &Kernels, s: &Stream, l: Launch, x: &[f32], y: &mut DeviceBuffer<f32>) {
+fn host_memory(k: &Kernels, s: &Stream, l: LaunchConfig, x: &[f32], y: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, y, 1);
 }
 
-fn owned(k: &Kernels, s: &Stream, l: Launch, x: DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+fn owned(k: &Kernels, s: &Stream, l: LaunchConfig, x: DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, y, 1);
 }
 
-fn exclusive_where_shared_is_enough(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+fn exclusive_where_shared_is_enough(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, y, 1);
 }
 
-fn moved(k: &Kernels, s: &Stream, l: Launch, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+fn moved(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
     let _ = k.copy(s, l, x, y, 1);
     let _ = k.copy(s, l, x, y, 1);
 }
@@ -48,7 +48,7 @@ fn extents_of_64_bits(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut De
     let _ = k.copy(s, (x.len().div_ceil(256), 256), x, y, 1);
 }
 
-fn unsafe_method(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) {
+fn unsafe_method(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<f32>) {
     let _ = k.scatter(s, l, x);
 }
 

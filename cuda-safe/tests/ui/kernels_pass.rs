@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Launch, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream, kernels};
 
 const SOURCE: &str = "";
 
@@ -77,7 +77,7 @@ filled!(Filled, u32, &mut [f32], 1 + 1, SOURCE, pub(crate));
 fn every_kind_of_slice(
     kernels: &Everything,
     stream: &Stream,
-    launch: Launch,
+    launch: LaunchConfig,
     buffer: &DeviceBuffer<f32>,
     view: DeviceSlice<'_, f32>,
     mut exclusive: DeviceSliceMut<'_, f32>,

@@ -112,7 +112,7 @@ fn means_the_primitives(
     x: &mut Liar,
     y: &::cuda_safe::DeviceBuffer<::core::primitive::u32>,
 ) -> ::cuda_safe::Result<()> {
-    let launch = ::cuda_safe::Launch::cover(16, 32);
+    let launch = ::cuda_safe::LaunchConfig::cover(16, 32);
     kernels.up(stream, launch, 16_u64, x, y)?;
     kernels.values(stream, launch, 1.0_f32, true, 1_usize, [1_u32, 2])
 }

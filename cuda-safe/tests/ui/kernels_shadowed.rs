@@ -1,6 +1,6 @@
 //! A type with the name of a primitive does not change what a declaration means.
 
-use cuda_safe::{DeviceBuffer, Launch, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 
 const SOURCE: &str = "";
 
@@ -16,15 +16,15 @@ kernels! {
     }
 }
 
-fn a_float_for_an_integer(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<std::primitive::f32>) -> Result<()> {
+fn a_float_for_an_integer(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<std::primitive::f32>) -> Result<()> {
     k.up(s, l, 16.9, x)
 }
 
-fn other_elements(k: &Kernels, s: &Stream, l: Launch, x: &mut DeviceBuffer<f32>) -> Result<()> {
+fn other_elements(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<f32>) -> Result<()> {
     k.up(s, l, 16, x)
 }
 
-fn another_value(k: &Kernels, s: &Stream, l: Launch) -> Result<()> {
+fn another_value(k: &Kernels, s: &Stream, l: LaunchConfig) -> Result<()> {
     k.value(s, l, 1_u8)
 }
 

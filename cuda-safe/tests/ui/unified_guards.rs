@@ -1,6 +1,6 @@
 //! While the host looks, the buffer stays, and the device can't be told to write it.
 
-use cuda_safe::{HostRef, Kernel, Launch, Result, Stream, UnifiedBuffer};
+use cuda_safe::{HostRef, Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 
 fn guard_outlives_its_buffer(stream: &Stream) -> Result<HostRef<'static, u32>> {
     let buffer = UnifiedBuffer::<u32>::pinned(stream, 10)?;
@@ -16,7 +16,7 @@ fn vector_taken_under_a_guard(buffer: UnifiedBuffer<u32>) {
 fn written_while_the_host_reads(stream: &Stream, kernel: &Kernel) -> Result<()> {
     let mut buffer = UnifiedBuffer::<u32>::pinned(stream, 10)?;
     let seen = buffer.host()?;
-    unsafe { kernel.launch(stream, Launch::new(1, 32), (&mut buffer,))? };
+    unsafe { kernel.launch(stream, LaunchConfig::new(1, 32), (&mut buffer,))? };
     assert_eq!(seen[0], 0);
     Ok(())
 }
@@ -24,7 +24,7 @@ fn written_while_the_host_reads(stream: &Stream, kernel: &Kernel) -> Result<()> 
 fn read_while_the_host_writes(stream: &Stream, kernel: &Kernel) -> Result<()> {
     let mut buffer = UnifiedBuffer::<u32>::pinned(stream, 10)?;
     let mut words = buffer.host_mut()?;
-    unsafe { kernel.launch(stream, Launch::new(1, 32), (&buffer,))? };
+    unsafe { kernel.launch(stream, LaunchConfig::new(1, 32), (&buffer,))? };
     words[0] = 1;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Memory that is written is written through one view at a time.
 
-use cuda_safe::{DeviceBuffer, Kernel, Launch, Result, Stream};
+use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
 
 fn two_for_writing(buffer: &mut DeviceBuffer<f32>, stream: &Stream) -> Result<()> {
     let mut first = buffer.slice_mut(..4)?;
@@ -22,7 +22,7 @@ fn parts_and_whole(buffer: &mut DeviceBuffer<f32>, stream: &Stream) -> Result<()
 
 fn two_arguments(kernel: &Kernel, stream: &Stream, buffer: &mut DeviceBuffer<f32>) -> Result<()> {
     // SAFETY: does not compile.
-    unsafe { kernel.launch(stream, Launch::new(1, 1), (&*buffer, &mut *buffer)) }
+    unsafe { kernel.launch(stream, LaunchConfig::new(1, 1), (&*buffer, &mut *buffer)) }
 }
 
 fn consumed(buffer: &mut DeviceBuffer<f32>, stream: &Stream) -> Result<()> {

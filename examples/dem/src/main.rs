@@ -1,8 +1,8 @@
 //! A block of grains that falls, slides and breaks, in pictures: `dem [layers [frames]]`.
 
 use cuda_safe::vector::{Float4, UChar4};
-use cuda_safe::{Context, DeviceBuffer, Launch, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid, Pairs, Queries};
 use std::{error::Error, fs, io::BufWriter, mem::swap, time::Instant};
 
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let offsets = DeviceBuffer::<u64>::zeroed(&stream, all + 1)?;
     let lists = DeviceBuffer::<u32>::zeroed(&stream, 32 * all)?;
     let trouble = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
-    let mut grid = HashGrid::new(&stream, &Geometry::new(&context), GridOptions::default())?;
+    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(&context), GridOptions::default())?;
     grid.reserve(&stream, all)?;
     let state = (grid, now, next, old, offsets, lists, trouble);
     let mut frame = context.capture(state, |stream, state| {
@@ -63,10 +63,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             if substep % 4 == 0 {
                 old.copy_from(stream, &*now)?;
                 grid.rebuild(stream, now.slice(..all)?, REACH)?;
-                let others = Queries::own(REACH).pairs(Pairs::Others);
+                let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
                 grid.neighbor_lists_into(stream, &others, &mut *offsets, &mut *lists)?;
             }
-            let (each, flag) = (Launch::cover(all, 128), &mut *trouble);
+            let (each, flag) = (LaunchConfig::cover(all, 128), &mut *trouble);
             kernels.step(stream, each, &*now, &*old, &*offsets, &*lists, &mut *next, flag, n)?;
             swap(now, next);
         }
@@ -90,8 +90,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let at = Float4::new(middle.x, wide / 7.0, middle.z, wide / size as f32);
         grid.rebuild(&stream, now.slice(..all)?, REACH)?;
         pixels.fill(&stream, u64::MAX)?;
-        let shade = Launch::cover(image.len(), 128);
-        kernels.splat(&stream, Launch::cover(2 * all, 128), &*now, n, at, size, &mut pixels)?;
+        let shade = LaunchConfig::cover(image.len(), 128);
+        kernels.splat(
+            &stream,
+            LaunchConfig::cover(2 * all, 128),
+            &*now,
+            n,
+            at,
+            size,
+            &mut pixels,
+        )?;
         kernels.shade(&stream, shade, grid.view(), &*now, n, at, size, &pixels, &mut image)?;
         let file = BufWriter::new(fs::File::create(format!("target/dem/{number:04}.png"))?);
         let mut png = png::Encoder::new(file, size, size);

@@ -6,8 +6,8 @@
 use std::error::Error;
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, Driver, Launch, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{DeviceBuffer, Driver, LaunchConfig, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -46,16 +46,16 @@ fn test() -> Result<(), Box<dyn Error>> {
     let mut offsets = DeviceBuffer::<u64>::zeroed(&stream, N + 1)?;
     let mut lists = DeviceBuffer::<u32>::zeroed(&stream, 32 * N)?;
     let mut trouble = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
-    let mut grid = HashGrid::new(&stream, &Geometry::new(&context), GridOptions::default())?;
+    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(&context), GridOptions::default())?;
     let mut contacts = 0;
     for substep in 0..64 {
         if substep % 8 == 0 {
             old.copy_from(&stream, &now)?;
             grid.build(&stream, now.slice(..N)?, REACH)?;
-            let others = Queries::own(REACH).pairs(Pairs::Others);
+            let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
             grid.neighbor_lists_into(&stream, &others, &mut offsets, &mut lists)?;
         }
-        let launch = Launch::cover(N, 128);
+        let launch = LaunchConfig::cover(N, 128);
         kernels.step(
             &stream,
             launch,
@@ -77,7 +77,7 @@ fn test() -> Result<(), Box<dyn Error>> {
     }
     // Where a grain is far from where it was listed, there is trouble.
     let far = DeviceBuffer::from_slice(&stream, &vec![Float4::new(1e3, 0.0, 0.0, 0.0); N])?;
-    let launch = Launch::cover(N, 128);
+    let launch = LaunchConfig::cover(N, 128);
     kernels.step(
         &stream,
         launch,

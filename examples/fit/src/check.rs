@@ -136,7 +136,7 @@ impl std::fmt::Display for Apart {
 #[cfg(test)]
 mod tests {
     use cuda_safe::{Context, Driver};
-    use geom_kernels::Geometry;
+    use geom_kernels::GeometryKernels;
     use geom_kernels::mesh::{MeshOptions, shapes};
 
     use super::*;
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_ball_becomes_a_bear_and_wrong_answers_are_found() {
         let Some(context) = software_device() else { return };
-        let (stream, geometry) = (context.stream().unwrap(), Geometry::new(&context));
+        let (stream, geometry) = (context.stream().unwrap(), GeometryKernels::new(&context));
         let volume = shape::make(&stream, &geometry, 48).unwrap();
         let grid = volume.download(&stream).unwrap();
         let mut mesh = shapes::icosphere(4, RADIUS).unwrap();

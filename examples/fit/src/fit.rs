@@ -1,10 +1,12 @@
 //! The mesh on the device: its loss with the gradient, and steps that make it smaller, each a graph.
 
-use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, Launch, Module, Result, Stream, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{
+    Context, DeviceBuffer, Error, GraphExec, LaunchConfig, Module, Result, Stream, kernels,
+};
+use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::TriangleMesh;
 use geom_kernels::volume::{Interpolation, Samples, Volume};
-use tape::{Element, Op, OpSpec, Param, Real, Tape, Value};
+use tape::{Element, FloatType, Op, OpSpec, Param, Primal, Tape};
 
 /// Where distances change by one per length, no second derivative of the loss is greater than 6: 2 by what a
 /// vertex is off itself, and 4 by the middles of the six faces around it, which it moves by a third of its way.
@@ -73,7 +75,7 @@ impl State {
     fn look(
         &mut self,
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         middles: &Op,
         volume: &Volume,
     ) -> Result<()> {
@@ -82,7 +84,7 @@ impl State {
         tape.record_again(stream, |t| {
             t.watch(&*points)?;
             t.copy(&*points, places.slice_mut(..m)?)?;
-            let launch = Launch::cover(n, 128);
+            let launch = LaunchConfig::cover(n, 128);
             let args = (&*points, m as u32, &*faces, places.slice_mut(m..)?, n as u32);
             t.launch(middles, launch, args)?;
             let samples = Samples::world(&*places);
@@ -97,7 +99,7 @@ impl State {
         let Self { points, smooth: [from, to], first, neighbours, tape, .. } = self;
         let gradient = tape.gradient(&*points)?;
         let (n, edges) = (points.len() as u32, neighbours.len() as u32);
-        let (launch, stiffness) = (Launch::cover(points.len(), 128), stiffness(points.len()));
+        let (launch, stiffness) = (LaunchConfig::cover(points.len(), 128), stiffness(points.len()));
         from.copy_from(stream, gradient)?;
         for _ in 0..sweeps(stiffness) {
             let (first, neighbours) = (&*first, &*neighbours);
@@ -141,18 +143,18 @@ impl<'a> Fit<'a> {
     /// Whatever hinders that.
     pub(crate) fn new(
         context: &Context,
-        geometry: &'a Geometry,
+        geometry: &'a GeometryKernels,
         volume: &'a Volume,
         mesh: &TriangleMesh,
     ) -> Result<Self> {
         let stream = context.stream()?;
         let source = geom_kernels::program(include_str!("fit.cu")).name("fit.cu");
         let module = Module::compile(context, source)?;
-        let place = Element::vector(Real::F32, 3);
+        let place = Element::vector(FloatType::F32, 3);
         let spec = OpSpec::new("middles")
-            .param(Param::buffer("points", place).reads(Value::None).len("m").active())
+            .param(Param::buffer("points", place).reads(Primal::None).len("m").active())
             .param(Param::value("m"))
-            .param(Param::buffer("faces", Element::bytes(12)).reads(Value::Entry).len("n"))
+            .param(Param::buffer("faces", Element::bytes(12)).reads(Primal::Entry).len("n"))
             .param(Param::buffer("middles", place).overwrites().len("n").covers_all().active())
             .param(Param::value("n"))
             .log(|launch| 9 * (launch.grid.x * launch.block.x) as usize);

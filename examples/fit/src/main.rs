@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use cuda_safe::Context;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 
 mod check;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
-    let (stream, geometry) = (context.stream()?, Geometry::new(&context));
+    let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
     let options = MeshOptions::default().topology();
     let resolution = arguments.resolution.unwrap_or(if software { 64 } else { 128 });
     let volume = shape::make(&stream, &geometry, resolution)?;

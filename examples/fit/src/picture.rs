@@ -1,7 +1,7 @@
 //! The picture: meshes side by side, by rays of a kernel of one's own.
 
 use cuda_safe::vector::UChar4;
-use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 use geom_kernels::mesh::{Mesh, MeshView};
 use geom_kernels::volume::{Volume, VolumeView};
 
@@ -57,7 +57,7 @@ pub(crate) fn draw(
             let n = rows.min(height - row) * width;
             kernels.render(
                 stream,
-                Launch::cover(n as usize, 128),
+                LaunchConfig::cover(n as usize, 128),
                 panel.mesh.view(),
                 scene.volume.view::<f32>()?,
                 camera,

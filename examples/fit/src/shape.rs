@@ -1,7 +1,7 @@
 //! What the mesh is fitted to: a bear of balls and rods that flow into each other, as a volume of distances.
 
 use cuda_safe::Stream;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{MarchingCubes, VolumeField};
 use geom_kernels::mesh::{Mesh, MeshOptions};
 use geom_kernels::volume::nanovdb::{GridClass, Map};
@@ -64,7 +64,11 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 ///
 /// # Errors
 /// What the driver answered.
-pub(crate) fn make(stream: &Stream, geometry: &Geometry, resolution: u16) -> Result<Volume, Error> {
+pub(crate) fn make(
+    stream: &Stream,
+    geometry: &GeometryKernels,
+    resolution: u16,
+) -> Result<Volume, Error> {
     let voxel = 2.0 * HALF / f64::from(resolution);
     // The voxels' middles are spread evenly about 0.
     let first = 0.5 * voxel - HALF;
@@ -85,7 +89,7 @@ pub(crate) fn make(stream: &Stream, geometry: &Geometry, resolution: u16) -> Res
 /// What the driver answered.
 pub(crate) fn surface(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     volume: &Volume,
 ) -> cuda_safe::Result<Mesh<'static>> {
     let field = VolumeField::new(stream, geometry, volume)?;

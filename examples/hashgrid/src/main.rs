@@ -5,8 +5,8 @@ use std::error::Error;
 
 use clap::Parser;
 use cuda_safe::vector::{Float3, Float4};
-use cuda_safe::{Context, DeviceBuffer, Event, Launch, Stream, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{Context, DeviceBuffer, Event, LaunchConfig, Stream, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
 
 mod check;
@@ -73,10 +73,10 @@ fn run(context: &Context, count: u32, runs: usize) -> Result<(), Box<dyn Error>>
     let host = random_points(n);
     let points = DeviceBuffer::from_slice(&stream, &host)?;
     let mut sums = DeviceBuffer::<Float4>::zeroed(&stream, n)?;
-    let launch = Launch::cover(n, 256);
+    let launch = LaunchConfig::cover(n, 256);
 
     let cube = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
-    let mut grid = HashGrid::new(&stream, &Geometry::new(context), cube)?;
+    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(context), cube)?;
     let build = time(&stream, runs, || grid.build(&stream, &points, radius))?;
 
     let as_given = time(&stream, runs, || {

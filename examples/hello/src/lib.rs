@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Mutex;
 
-use cuda_safe::{Context, Launch, Result, kernels};
+use cuda_safe::{Context, LaunchConfig, Result, kernels};
 
 kernels! {
     struct Kernels;
@@ -24,7 +24,7 @@ static ERROR: Mutex<Option<CString>> = Mutex::new(None);
 fn run(blocks: u32, threads: u32) -> Result<()> {
     let context = Context::new(0)?;
     let stream = context.stream()?;
-    Kernels::load(&context)?.hello(&stream, Launch::new(blocks, threads))?;
+    Kernels::load(&context)?.hello(&stream, LaunchConfig::new(blocks, threads))?;
     // What kernels print appears when somebody waits for them.
     stream.synchronize()
 }

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use cuda_safe::Stream;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::nanovdb::{GridClass, Map};
 use geom_kernels::volume::{DenseOptions, Volume, VolumeOptions};
 
@@ -17,7 +17,7 @@ struct Blob {
 /// In the cube from -1 to 1, of `resolution` voxels to each side.
 pub(crate) fn make(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     resolution: u16,
 ) -> Result<Volume, Box<dyn Error>> {
     let voxel = 2.0 / f32::from(resolution);

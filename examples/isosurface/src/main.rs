@@ -9,7 +9,7 @@ use cuda_safe::{Context, Stream};
 use geom_kernels::mesh::{Mesh, TriangleMesh};
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::{GridClass, read_file};
-use geom_kernels::{Aabb, Geometry};
+use geom_kernels::{Aabb, GeometryKernels};
 
 mod blobs;
 mod check;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
-    let (stream, geometry) = (context.stream()?, Geometry::new(&context));
+    let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
 
     let (grid, volume) = match &arguments.file {
         Some(file) => {

@@ -28,7 +28,7 @@ pub(crate) fn draw(scene: &Scene<'_>) -> Result<Vec<u8>> {
         let rays: Vec<Ray> = places.flat_map(|pixel| camera.rays(pixel, scene.size)).collect();
         let there = DeviceBuffer::from_slice(stream, &rays)?;
         let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, rays.len())?;
-        scene.mesh.nearest_hits(stream, &there, &mut hits)?;
+        scene.mesh.closest_hits(stream, &there, &mut hits)?;
         let hits = hits.to_vec(stream)?;
 
         let points: Vec<FacePoint> = hits.iter().map(|hit| FacePoint::from(*hit)).collect();

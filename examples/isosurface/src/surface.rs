@@ -1,7 +1,7 @@
 //! From a volume to a mesh, on the device.
 
 use cuda_safe::{Error, Event, Result, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{MarchingCubes, VolumeField};
 use geom_kernels::mesh::{Mesh, MeshOptions, TriangleMesh};
 use geom_kernels::volume::Volume;
@@ -19,7 +19,7 @@ pub(crate) struct Surface {
 /// Finds the surface; times are of so many runs.
 pub(crate) fn find(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     volume: &Volume,
     field: &Field,
     runs: usize,
@@ -84,11 +84,11 @@ mod tests {
     use crate::{blobs, check};
 
     fn on_software_device(
-        test: impl FnOnce(&Stream, &Geometry) -> std::result::Result<(), Box<dyn Error>>,
+        test: impl FnOnce(&Stream, &GeometryKernels) -> std::result::Result<(), Box<dyn Error>>,
     ) {
         let driver = Driver::from_sys(cuda_emu::driver()).unwrap();
         let context = driver.device(0).unwrap().context().unwrap();
-        test(&context.stream().unwrap(), &Geometry::new(&context)).unwrap();
+        test(&context.stream().unwrap(), &GeometryKernels::new(&context)).unwrap();
     }
 
     #[test]

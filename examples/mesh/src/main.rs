@@ -8,7 +8,7 @@ use clap::Parser;
 use cuda_safe::{Context, Stream};
 use geom_kernels::mesh::shapes::{self, KNOT_ALONG, KNOT_AROUND};
 use geom_kernels::mesh::{Mesh, MeshOptions, TriangleMesh};
-use geom_kernels::{Aabb, Geometry};
+use geom_kernels::{Aabb, GeometryKernels};
 use indicatif::ProgressBar;
 
 mod check;
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // With topology, as a mesh from a file may be open.
     let (stream, options) = (context.stream()?, MeshOptions::default().topology());
-    let mut mesh = Mesh::upload(&stream, &Geometry::new(&context), &host, options)?;
+    let mut mesh = Mesh::upload(&stream, &GeometryKernels::new(&context), &host, options)?;
     let report = mesh.report(&stream)?;
     let tree = mesh.bvh_report(&stream)?;
     let is = |yes, what| format!("{}{what}", if yes { "" } else { "not " });

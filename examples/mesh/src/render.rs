@@ -1,7 +1,7 @@
 //! The picture: rays from a kernel of one's own.
 
 use cuda_safe::vector::UChar4;
-use cuda_safe::{Context, DeviceBuffer, Launch, Result, kernels};
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
 use geom_kernels::Aabb;
 use geom_kernels::mesh::MeshView;
 
@@ -33,7 +33,7 @@ pub(crate) fn render(scene: &Scene<'_>, context: &Context) -> Result<Vec<u8>> {
         let n = scene.rows.min(height - row) * width;
         kernels.render(
             stream,
-            Launch::cover(n as usize, 128),
+            LaunchConfig::cover(n as usize, 128),
             scene.mesh.view(),
             camera,
             scene.bounds.lower[1],

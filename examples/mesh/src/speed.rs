@@ -44,7 +44,7 @@ pub(crate) fn measure(scene: &Scene<'_>) -> Result<Answers> {
     );
     let signed = || mesh.signed_distances(stream, &queries, Sign::Normal, &mut distances);
     say("signed distances", time(stream, runs, signed)?);
-    say("nearest hits", time(stream, runs, || mesh.nearest_hits(stream, &device_rays, &mut hits))?);
+    say("nearest hits", time(stream, runs, || mesh.closest_hits(stream, &device_rays, &mut hits))?);
     say("any hits", time(stream, runs, || mesh.any_hits(stream, &device_rays, &mut any))?);
     let (distances, hits) = (distances.to_vec(stream)?, hits.to_vec(stream)?);
     Ok(Answers { points, distances, rays, hits })

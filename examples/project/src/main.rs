@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use cuda_safe::{Context, DeviceBuffer, Launch, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::shapes::{self, Noise};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, MeshView, PointQueries};
 
@@ -27,13 +27,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A bumpy stone; `TriangleMesh::load` reads one from a file.
     let mut stone = shapes::icosphere(detail, 1.0)?;
     stone.displace(&Noise::new(7), 0.3, 2.0)?;
-    let mesh = Mesh::upload(&stream, &Geometry::new(&context), &stone, MeshOptions::default())?;
+    let mesh =
+        Mesh::upload(&stream, &GeometryKernels::new(&context), &stone, MeshOptions::default())?;
     println!("{device}: {n} points onto {} faces", stone.faces.len());
 
     let before = random_points(n);
     let mut positions = DeviceBuffer::from_slice(&stream, &before)?;
     let kernels = Kernels::load(&context)?;
-    kernels.project(&stream, Launch::cover(n, 128), mesh.view(), &mut positions, n as u32)?;
+    kernels.project(&stream, LaunchConfig::cover(n, 128), mesh.view(), &mut positions, n as u32)?;
     let after = positions.to_vec(&stream)?;
 
     // The same question as a batch call. Of the points as they were, it has the same answers; of those

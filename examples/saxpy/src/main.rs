@@ -1,7 +1,7 @@
 //! CUDA C++ text, compiled at run time, launched on a GPU over typed buffers, checked on the host.
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{Context, DeviceBuffer, Event, Launch, Result, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, Event, LaunchConfig, Result, Stream, kernels};
 
 const N: usize = 16_777_216;
 const BLOCK: u32 = 512;
@@ -46,7 +46,7 @@ fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>>
 
     out.fill(&stream, f32::NAN)?;
     let ms = time(&stream, || {
-        let launch = Launch::cover(N, BLOCK);
+        let launch = LaunchConfig::cover(N, BLOCK);
         kernels.saxpy(&stream, launch, a, &dx, &dy, &mut out, N)
     })?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;
@@ -55,7 +55,7 @@ fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>>
     out.fill(&stream, f32::NAN)?;
     let (dx4, dy4, n4) = (dx.as_slice().cast()?, dy.as_slice().cast()?, N / 4);
     let ms = time(&stream, || {
-        let (launch, out4) = (Launch::cover(n4, BLOCK), out.as_slice_mut().cast_mut()?);
+        let (launch, out4) = (LaunchConfig::cover(n4, BLOCK), out.as_slice_mut().cast_mut()?);
         kernels.saxpy4(&stream, launch, a, dx4, dy4, out4, n4)
     })?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;

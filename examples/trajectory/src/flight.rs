@@ -1,8 +1,10 @@
 //! Flights of the ball on the device: forwards, and backwards for the gradient, each a graph.
 
 use cuda_safe::vector::{Float2, Float4};
-use cuda_safe::{Context, DeviceBuffer, DeviceRepr, GraphExec, Launch, Module, Result, Stream};
-use tape::{Element, Op, OpSpec, Param, Real, Tape, Value};
+use cuda_safe::{
+    Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Module, Result, Stream,
+};
+use tape::{Element, FloatType, Op, OpSpec, Param, Primal, Tape};
 
 /// `World` of flight.cu.
 #[derive(Debug, Clone, Copy)]
@@ -54,17 +56,17 @@ impl Ops {
     fn new(context: &Context) -> Result<Self> {
         let source = geom_kernels::program(include_str!("flight.cu")).name("flight.cu");
         let module = Module::compile(context, source)?;
-        let ball = Element::vector(Real::F32, 4);
+        let ball = Element::vector(FloatType::F32, 4);
         let step = OpSpec::new("step")
             .param(Param::value("world"))
             .param(Param::value("dt"))
-            .param(Param::buffer("from", ball).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("from", ball).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::buffer("to", ball).overwrites().len("n").covers_all().active())
             .param(Param::value("n"))
             .log(|_| 0);
         let miss = OpSpec::new("miss")
             .param(
-                Param::buffer("ball", ball).reads(Value::Entry).len_fixed(1).covers_all().active(),
+                Param::buffer("ball", ball).reads(Primal::Entry).len_fixed(1).covers_all().active(),
             )
             .param(Param::value("target"))
             .param(
@@ -81,7 +83,7 @@ impl State {
     /// Records a flight, from what is first on the path, and by how much it misses.
     fn forward(&mut self, stream: &Stream, ops: &Ops, setting: &Setting) -> Result<()> {
         let Self { path, loss, tape } = self;
-        let (one, target) = (Launch::new(1, 1), Float2::from(setting.target));
+        let (one, target) = (LaunchConfig::new(1, 1), Float2::from(setting.target));
         tape.record_again(stream, |t| {
             t.watch(path.slice(..1)?)?;
             for number in 0..setting.steps {

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use cuda_safe::Stream;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::nanovdb::{GridClass, Map};
 use geom_kernels::volume::{DenseOptions, Keep, Volume, VolumeOptions};
 
@@ -15,7 +15,7 @@ const HALF_WALL: f32 = 0.035;
 /// Of radius 1, in a cube of `resolution` voxels to each side.
 pub(crate) fn make(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     resolution: u16,
 ) -> Result<Volume, Box<dyn Error>> {
     let half = i32::from(resolution) / 2;

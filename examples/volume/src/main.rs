@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use cuda_safe::{Context, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::{self, Grid, ValueType, WriteOptions};
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
-    let (stream, geometry) = (context.stream()?, Geometry::new(&context));
+    let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
 
     let (grid, volume) = match &arguments.file {
         Some(file) => {

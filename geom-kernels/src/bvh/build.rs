@@ -3,22 +3,24 @@
 use cuda_safe::{Error, Kernel, KernelArg, Result, Stream};
 
 use super::kernels::{Kernels, cover, cover_many, cover_nodes, cover_small};
-use super::layout::{BvhNode, Header};
+#[cfg(feature = "internals")]
+use super::layout::BvhNode;
+use super::layout::Header;
 use super::memory::{Memory, Scratch, digits, most_nodes};
-use super::{Builder, BvhReport};
-use crate::Geometry;
+use super::{BuildMode, BvhReport};
+use crate::GeometryKernels;
+use crate::algorithms::{Algorithms, Layout, Wishes};
 use crate::part::sequence;
-use crate::sort::{Layout, Sort, Wishes};
 
 /// Values are the places of keys, whose digits are counted.
-const COUNTED: Wishes = Wishes { places: true, counted: true };
+const COUNTED: Wishes = Wishes { indices: true, counted: true };
 
 /// A hierarchy, and what builds it.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    pub(super) sort: Sort<'static>,
+    pub(super) sort: Algorithms<'static>,
     pub(super) kernels: Kernels,
-    builder: Builder,
+    builder: BuildMode,
     pub(crate) memory: Memory,
     /// How many boxes it was built from; 0 before it is built.
     pub(crate) length: usize,
@@ -32,15 +34,15 @@ impl Tree {
     /// writes.
     pub(crate) fn new(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         capacity: usize,
         extra: usize,
-        builder: Builder,
+        builder: BuildMode,
         keeps_boxes: bool,
     ) -> Result<Self> {
-        let (sort, kernels) = (geometry.sort(), Kernels::new(geometry));
+        let (sort, kernels) = (geometry.algorithms(), Kernels::new(geometry));
         kernels.build()?;
-        if builder == Builder::Quality {
+        if builder == BuildMode::Quality {
             kernels.cluster()?;
         }
         sort.kernels().pairs::<u64>()?;
@@ -147,7 +149,7 @@ impl Tree {
         // head for each.
         unsafe {
             match self.builder {
-                Builder::Fast => {
+                BuildMode::Fast => {
                     let args = (
                         which,
                         first_keys,
@@ -162,7 +164,7 @@ impl Tree {
                     );
                     self.kernels.build()?.radix.launch(stream, cover(n), args)
                 }
-                Builder::Quality => {
+                BuildMode::Quality => {
                     let (clusters, heads) =
                         (scratch.write(&scratch.clusters), scratch.write(&scratch.heads));
                     let args = (
@@ -234,6 +236,7 @@ impl Tree {
     }
 
     /// The nodes, and the items in the order of leaves. Waits for them.
+    #[cfg(feature = "internals")]
     pub(crate) fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         let (memory, report) = (&self.memory, self.report(stream)?);
         let nodes = memory.view::<BvhNode>(&memory.nodes)?.slice(..report.nodes)?;

@@ -1,8 +1,8 @@
 //! The kernels of hierarchies.
 
-use cuda_safe::{Kernel, Launch, Result};
+use cuda_safe::{Kernel, LaunchConfig, Result};
 
-use crate::geometry::{Geometry, Group, Source};
+use crate::geometry::{GeometryKernels, Group, Source};
 
 /// Threads in a block.
 const BLOCK: u32 = 256;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 /// They are loaded when they are first asked for.
 #[derive(Debug)]
 pub(super) struct Kernels {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     build: Group<3>,
     cluster: Group<1>,
     boxes: Group<3>,
@@ -43,7 +43,7 @@ pub(super) struct Build<'a> {
 }
 
 impl Kernels {
-    pub(super) fn new(geometry: &Geometry) -> Self {
+    pub(super) fn new(geometry: &GeometryKernels) -> Self {
         Self {
             geometry: geometry.clone(),
             build: Group::default(),
@@ -118,23 +118,23 @@ impl Kernels {
 }
 
 /// One thread for each of `n`, and at least one block.
-pub(crate) fn cover(n: usize) -> Launch {
-    Launch::cover(n.max(1), BLOCK)
+pub(crate) fn cover(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n.max(1), BLOCK)
 }
 
 /// The same in small blocks.
-pub(super) fn cover_small(n: usize) -> Launch {
-    Launch::cover(n.max(1), SMALL_BLOCK)
+pub(super) fn cover_small(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n.max(1), SMALL_BLOCK)
 }
 
 /// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
-pub(super) fn cover_many(n: usize) -> Launch {
+pub(super) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
-    Launch::new(blocks as u32, BLOCK)
+    LaunchConfig::new(blocks as u32, BLOCK)
 }
 
 /// For the kernel that makes up to `nodes` nodes.
-pub(super) fn cover_nodes(nodes: usize) -> Launch {
+pub(super) fn cover_nodes(nodes: usize) -> LaunchConfig {
     let blocks = nodes.div_ceil(SMALL_BLOCK as usize).clamp(1, MOST_COLLAPSE_BLOCKS);
-    Launch::new(blocks as u32, SMALL_BLOCK)
+    LaunchConfig::new(blocks as u32, SMALL_BLOCK)
 }

@@ -6,7 +6,7 @@ use cuda_safe::{
 
 use super::build::Tree;
 use super::queries::Ordered;
-use super::{Bvh, BvhView, Queries};
+use super::{Bvh, BvhQueries, BvhView};
 use crate::hash_grid::same_length;
 use crate::part::{scratch, sequence};
 
@@ -28,7 +28,7 @@ impl Bvh {
     pub fn count_overlaps<'q, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
         self.overlaps(stream, &queries.into())?.counts(stream, counts.write_view())
@@ -41,13 +41,13 @@ impl Bvh {
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer};
-    /// # use geom_kernels::bvh::{Builder, Bvh, Queries};
-    /// # use geom_kernels::{Aabb, Geometry, Ray};
+    /// # use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
+    /// # use geom_kernels::{Aabb, GeometryKernels, Ray};
     /// # let context = Context::new(0)?;
     /// # let stream = context.stream()?;
     /// let unit = |x| Aabb { lower: [x, 0.0f32, 0.0], upper: [x + 1.0, 1.0, 1.0] };
     /// let boxes = DeviceBuffer::from_slice(&stream, &[unit(0.0), unit(1.0), unit(5.0)])?;
-    /// let bvh = Bvh::build(&stream, &Geometry::new(&context), &boxes, Builder::default())?;
+    /// let bvh = Bvh::build(&stream, &GeometryKernels::new(&context), &boxes, BuildMode::default())?;
     ///
     /// // Which boxes touch which: each also itself.
     /// let lists = bvh.overlap_lists(&stream, &boxes)?;
@@ -55,7 +55,7 @@ impl Bvh {
     /// assert_eq!(lists.indices.to_vec(&stream)?, [0, 1, 0, 1, 2]);
     ///
     /// let rays = DeviceBuffer::from_slice(&stream, &[Ray::new([-1.0, 0.5, 0.5], [1.0, 0.0, 0.0])])?;
-    /// let lists = bvh.overlap_lists(&stream, Queries::rays(&rays))?;
+    /// let lists = bvh.overlap_lists(&stream, BvhQueries::rays(&rays))?;
     /// assert_eq!(lists.indices.to_vec(&stream)?, [0, 1, 2]);
     /// # Ok::<(), cuda_safe::Error>(())
     /// ```
@@ -65,7 +65,7 @@ impl Bvh {
     pub fn overlap_lists<'q>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
     ) -> Result<OverlapLists> {
         self.overlaps(stream, &queries.into())?.lists(stream)
     }
@@ -83,7 +83,7 @@ impl Bvh {
     pub fn overlap_lists_into<'q, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
         offsets: impl WriteView<'b, u64>,
         indices: impl WriteView<'b, u32>,
     ) -> Result<()> {
@@ -97,7 +97,7 @@ impl Bvh {
     fn overlaps<'a>(
         &'a self,
         stream: &Stream,
-        queries: &'a Queries<'a>,
+        queries: &'a BvhQueries<'a>,
     ) -> Result<Overlaps<'a, BvhView<'a>>> {
         let [count, list] = self.tree.kernels.queries(queries.kind())?;
         // SAFETY: the kernels are those of a hierarchy and of this kind of queries.
@@ -111,7 +111,7 @@ pub(crate) struct Overlaps<'a, V> {
     view: V,
     count: &'a Kernel,
     list: &'a Kernel,
-    queries: &'a Queries<'a>,
+    queries: &'a BvhQueries<'a>,
     ordered: Ordered<'a>,
     n: usize,
 }
@@ -129,7 +129,7 @@ impl<'a, V: KernelArg + Copy> Overlaps<'a, V> {
         tree: &'a Tree,
         view: V,
         [count, list]: [&'a Kernel; 2],
-        queries: &'a Queries<'a>,
+        queries: &'a BvhQueries<'a>,
     ) -> Result<Self> {
         let n = queries.check()?;
         let ordered = Ordered::new(stream, tree, queries)?;

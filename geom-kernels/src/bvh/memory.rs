@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream,
-    UseVisitor,
+    Access, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::layout::{BinaryNode, BuildState, BvhNode, Cluster, Header, Refitted, Task};
-use super::{Builder, MAX_BOXES};
+use super::{BuildMode, MAX_BOXES};
 use crate::Aabb;
+use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
 use crate::part::{Part, scratch};
-use crate::sort::{Buffers, Digits, Layout, RESULT_AT};
 
 /// Every part begins at a multiple of as many bytes.
 const ALIGNMENT: usize = 256;
@@ -169,7 +169,7 @@ impl Scratch {
         stream: &Stream,
         n: usize,
         layout: &Layout,
-        builder: Builder,
+        builder: BuildMode,
     ) -> Result<Self> {
         let mut parts = Parts::default();
         let state = parts.take::<BuildState>(1);
@@ -180,7 +180,7 @@ impl Scratch {
         let indices = [parts.take::<u32>(n), parts.take::<u32>(n)];
         let items = parts.take::<Cluster>(n);
         let binary = parts.take::<BinaryNode>(n);
-        let listed = if builder == Builder::Quality { n } else { 0 };
+        let listed = if builder == BuildMode::Quality { n } else { 0 };
         let (clusters, heads) = (parts.take::<Cluster>(listed), parts.take::<u32>(listed));
         // SAFETY: what kernels read of it is written before.
         let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };

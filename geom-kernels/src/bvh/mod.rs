@@ -2,8 +2,8 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::bvh::{Builder, Bvh};
-//! use geom_kernels::{Aabb, Geometry};
+//! use geom_kernels::bvh::{BuildMode, Bvh};
+//! use geom_kernels::{Aabb, GeometryKernels};
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
@@ -13,10 +13,10 @@
 //! ];
 //! let boxes = DeviceBuffer::from_slice(&stream, &boxes)?;
 //!
-//! let bvh = Bvh::build(&stream, &Geometry::new(&context), &boxes, Builder::default())?;
+//! let bvh = Bvh::build(&stream, &GeometryKernels::new(&context), &boxes, BuildMode::default())?;
 //! assert_eq!(bvh.report(&stream)?.items, 2);
 //!
-//! // Which of them touch which: see `Queries` for spheres and rays.
+//! // Which of them touch which: see `BvhQueries` for spheres and rays.
 //! let lists = bvh.overlap_lists(&stream, &boxes)?;
 //! assert_eq!(lists.indices.to_vec(&stream)?, [0, 1]);
 //! # Ok::<(), cuda_safe::Error>(())
@@ -29,9 +29,9 @@
 //!
 //! # Sources
 //! T. Karras, Maximizing Parallelism in the Construction of BVHs, Octrees, and k-d Trees, 2012 (Morton codes);
-//! C. Apetrei, Fast and Simple Agglomerative LBVH Construction, 2014 ([`Builder::Fast`]); C. Benthin,
+//! C. Apetrei, Fast and Simple Agglomerative LBVH Construction, 2014 ([`BuildMode::Fast`]); C. Benthin,
 //! D. Meister, J. Barczak, R. Mehalwal, J. Tsakok, A. Kensler, H-PLOC: Hierarchical Parallel
-//! Locally-Ordered Clustering for Bounding Volume Hierarchy Construction, 2024 ([`Builder::Quality`]).
+//! Locally-Ordered Clustering for Bounding Volume Hierarchy Construction, 2024 ([`BuildMode::Quality`]).
 
 mod build;
 mod kernels;
@@ -44,14 +44,14 @@ mod view;
 use cuda_safe::{DeviceSlice, Error, Result, Stream};
 
 use kernels::cover;
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 pub use layout::BvhNode;
 pub use lists::OverlapLists;
-pub use queries::Queries;
+pub use queries::BvhQueries;
 pub use view::BvhView;
 
 use crate::part::sequence;
-use crate::{Aabb, Geometry};
+use crate::{Aabb, GeometryKernels};
 pub(crate) use build::Tree;
 pub(crate) use kernels::Kind;
 pub(crate) use lists::Overlaps;
@@ -62,7 +62,7 @@ pub const MAX_BOXES: usize = (1 << 28) - 1;
 /// How a hierarchy is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Builder {
+pub enum BuildMode {
     /// In the least time, by the order of the boxes' centres along a curve: for what is built again each
     /// time before few queries.
     Fast,
@@ -88,7 +88,7 @@ pub struct BvhReport {
 
 /// A hierarchy of boxes of f32.
 ///
-/// It owns its memory, about 72 bytes for each box ([`Bvh::bytes`]), in which it can be built again. Builds
+/// It owns its memory, about 72 bytes for each box ([`Bvh::size_bytes`]), in which it can be built again. Builds
 /// take scratch memory, about 140 bytes for each box, from the context's pool, in the stream's order.
 #[derive(Debug)]
 pub struct Bvh {
@@ -102,9 +102,9 @@ impl Bvh {
     /// More than [`MAX_BOXES`]; otherwise what loading the kernels, allocating and the driver answered.
     pub fn build<'a>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
-        builder: Builder,
+        builder: BuildMode,
     ) -> Result<Self> {
         let boxes = boxes.into();
         let mut bvh = Self::with_capacity(stream, geometry, boxes.len(), builder)?;
@@ -118,9 +118,9 @@ impl Bvh {
     /// As [`build`](Self::build).
     pub fn with_capacity(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         capacity: usize,
-        builder: Builder,
+        builder: BuildMode,
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
         // Loaded now: builds and refits may be recorded.
@@ -228,8 +228,8 @@ impl Bvh {
 
     /// The bytes of device memory that it holds.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.tree.memory.buffer().bytes()
+    pub fn size_bytes(&self) -> usize {
+        self.tree.memory.buffer().size_bytes()
     }
 
     /// Its nodes, and the index of the item at each place in the order of leaves. Waits for them. For this
@@ -237,7 +237,7 @@ impl Bvh {
     ///
     /// # Errors
     /// As [`report`](Self::report).
-    #[doc(hidden)]
+    #[cfg(feature = "internals")]
     pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         self.tree.parts(stream)
     }

@@ -1,7 +1,8 @@
-//! Queries: what items may overlap.
+//! BvhQueries: what items may overlap.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result, Stream, UseVisitor,
+    DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::build::Tree;
@@ -14,7 +15,7 @@ use crate::{Aabb, Ray};
 /// What to look for, many at once: boxes, spheres or rays.
 ///
 /// An item is found by its own box, whatever the hierarchy:
-/// - by a box ([`Queries::boxes`], or `into()`), if the two have a point in common; touching is enough.
+/// - by a box ([`BvhQueries::boxes`], or `into()`), if the two have a point in common; touching is enough.
 ///   A box may be infinite. One that is empty or has a NaN finds nothing;
 /// - by a sphere, if the square of the box's distance from the centre, of differences rounded to nearest,
 ///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor
@@ -23,7 +24,7 @@ use crate::{Aabb, Ray};
 ///   passes within some ulp of a box may meet it. Beyond what [`Ray`] says, one whose direction has no
 ///   component of a magnitude of 2^-60 at least, or one above 2^60, finds nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Queries<'a> {
+pub struct BvhQueries<'a> {
     what: What<'a>,
 }
 
@@ -34,7 +35,7 @@ enum What<'a> {
     Rays(DeviceSlice<'a, Ray>),
 }
 
-impl<'a> Queries<'a> {
+impl<'a> BvhQueries<'a> {
     /// These boxes.
     #[must_use]
     pub fn boxes(boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>) -> Self {
@@ -107,39 +108,39 @@ impl<'a> Queries<'a> {
     }
 
     /// A launch with a thread for each. (Without any it is none.)
-    pub(super) fn launch(&self) -> Launch {
-        Launch::cover(self.len(), QUERY_BLOCK)
+    pub(super) fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.len(), QUERY_BLOCK)
     }
 }
 
-impl<'a> From<DeviceSlice<'a, Aabb<f32>>> for Queries<'a> {
+impl<'a> From<DeviceSlice<'a, Aabb<f32>>> for BvhQueries<'a> {
     fn from(boxes: DeviceSlice<'a, Aabb<f32>>) -> Self {
         Self::boxes(boxes)
     }
 }
 
-impl<'a> From<&'a DeviceBuffer<Aabb<f32>>> for Queries<'a> {
+impl<'a> From<&'a DeviceBuffer<Aabb<f32>>> for BvhQueries<'a> {
     fn from(boxes: &'a DeviceBuffer<Aabb<f32>>) -> Self {
         Self::boxes(boxes)
     }
 }
 
-impl<'a> From<DeviceSlice<'a, Ray>> for Queries<'a> {
+impl<'a> From<DeviceSlice<'a, Ray>> for BvhQueries<'a> {
     fn from(rays: DeviceSlice<'a, Ray>) -> Self {
         Self::rays(rays)
     }
 }
 
-impl<'a> From<&'a DeviceBuffer<Ray>> for Queries<'a> {
+impl<'a> From<&'a DeviceBuffer<Ray>> for BvhQueries<'a> {
     fn from(rays: &'a DeviceBuffer<Ray>) -> Self {
         Self::rays(rays)
     }
 }
 
-/// Queries, and in which order threads take them.
+/// BvhQueries, and in which order threads take them.
 #[derive(Debug)]
 pub(crate) struct Ordered<'a> {
-    queries: &'a Queries<'a>,
+    queries: &'a BvhQueries<'a>,
     order: Option<DeviceBuffer<u32>>,
 }
 
@@ -150,9 +151,9 @@ const SORTED_FROM: usize = 32_768;
 const KEY_BITS: u32 = 30;
 
 impl<'a> Ordered<'a> {
-    /// Queries that were checked: sorted along a curve through the hierarchy's bounds, if that pays. Rays are
+    /// BvhQueries that were checked: sorted along a curve through the hierarchy's bounds, if that pays. Rays are
     /// taken as they are given.
-    pub(super) fn new(stream: &Stream, tree: &Tree, queries: &'a Queries<'a>) -> Result<Self> {
+    pub(super) fn new(stream: &Stream, tree: &Tree, queries: &'a BvhQueries<'a>) -> Result<Self> {
         let (n, kind) = (queries.len(), queries.kind());
         let plain = Self { queries, order: None };
         if n < SORTED_FROM || tree.length == 0 || kind == Kind::Rays {
@@ -164,14 +165,14 @@ impl<'a> Ordered<'a> {
             // SAFETY: writes a key for each query.
             unsafe { tree.kernels.query_keys()?.launch(stream, cover(n), args) }
         };
-        let places = tree.sort.kernels().sort_places::<u32>(stream, n, KEY_BITS, make)?;
-        Ok(Self { queries, order: Some(places.into_places()) })
+        let places = tree.sort.kernels().sort_indices::<u32>(stream, n, KEY_BITS, make)?;
+        Ok(Self { queries, order: Some(places.into_indices()) })
     }
 }
 
 // SAFETY: the kernels read what belongs to queries below `length`: of boxes and rays all that there are, of
-// centres those that lie in what `Points` reports, and of radii as many (`Queries::check`). Which kind they
-// are the kernel knows, which is chosen by `Queries::kind`. The order names each of them once.
+// centres those that lie in what `Points` reports, and of radii as many (`BvhQueries::check`). Which kind they
+// are the kernel knows, which is chosen by `BvhQueries::kind`. The order names each of them once.
 unsafe impl KernelArg for &Ordered<'_> {
     type Abi = RawQueries;
     const TYPE: ArgType = ArgType::value::<RawQueries>();
@@ -179,15 +180,15 @@ unsafe impl KernelArg for &Ordered<'_> {
     fn abi(&self) -> RawQueries {
         // At most 2^30.
         let length = self.queries.len() as u32;
-        let order = self.order.as_ref().map_or(0, DeviceBuffer::as_raw);
+        let order = self.order.as_ref().map_or(0, DeviceBuffer::device_ptr);
         let (stride, component, radii, radius) = (0, 0, 0, 0.0);
         let plain = |data| RawQueries { data, stride, component, radii, radius, length, order };
         match &self.queries.what {
-            What::Boxes(boxes) => plain(boxes.as_raw()),
-            What::Rays(rays) => plain(rays.as_raw()),
+            What::Boxes(boxes) => plain(boxes.device_ptr()),
+            What::Rays(rays) => plain(rays.device_ptr()),
             What::Spheres { centers, radius, radii } => {
                 let (stride, component) = centers.strides();
-                let radii = radii.map_or(0, |radii| radii.as_raw());
+                let radii = radii.map_or(0, |radii| radii.device_ptr());
                 let data = centers.address();
                 RawQueries { data, stride, component, radii, radius: *radius, length, order }
             }

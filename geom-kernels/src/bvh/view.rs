@@ -1,6 +1,9 @@
 //! What kernels are given of a hierarchy.
 
-use cuda_safe::{ArgType, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::Bvh;
 use super::build::Tree;

@@ -34,7 +34,7 @@ impl<T: Real> HashGrid<T> {
     /// # Errors
     /// `k` is not from 1 to 128; an output of another length than `k` times the queries; otherwise as
     /// [`count_neighbors`](Self::count_neighbors).
-    pub fn nearest<'b>(
+    pub fn k_nearest<'b>(
         &self,
         stream: &Stream,
         queries: &Queries<'_, T>,

@@ -8,11 +8,11 @@ use super::layout::{FrameRequest, Header};
 use super::memory::{Capacity, Memory};
 use super::points::{Points, PointsArg};
 use super::{HashGrid, Real};
+use crate::algorithms::{Digits, Layout, RESULT_AT, Wishes};
 use crate::part::sequence;
-use crate::sort::{Digits, Layout, RESULT_AT, Wishes};
 
 /// Values are the places of keys, whose digits are counted.
-pub(crate) const COUNTED: Wishes = Wishes { places: true, counted: true };
+pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };
 
 impl<T: Real> HashGrid<T> {
     /// Makes room for `points` points, if there is less: what [`rebuild`](Self::rebuild) then needs.

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use cuda_safe::{Kernel, Launch, Result};
+use cuda_safe::{Kernel, LaunchConfig, Result};
 
 use super::Real;
-use crate::geometry::{Geometry, Group};
+use crate::geometry::{GeometryKernels, Group};
 
 /// Threads in a block of the kernels that build.
 const BLOCK: u32 = 256;
@@ -19,7 +19,7 @@ const MOST_BLOCKS: usize = 1056;
 /// They are loaded when they are first asked for.
 #[derive(Debug)]
 pub(crate) struct Kernels<T> {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     build: Group<2>,
     unbounded: Group<5>,
     order: Group<2>,
@@ -44,7 +44,7 @@ pub(crate) struct Unbounded<'a> {
 }
 
 impl<T: Real> Kernels<T> {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
+    pub(crate) fn new(geometry: &GeometryKernels) -> Self {
         Self {
             geometry: geometry.clone(),
             build: Group::default(),
@@ -112,12 +112,12 @@ fn name<T: Real>(kernel: &str) -> String {
 }
 
 /// One thread for each of `n`, and at least one block.
-pub(crate) fn cover(n: usize) -> Launch {
-    Launch::cover(n.max(1), BLOCK)
+pub(crate) fn cover(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n.max(1), BLOCK)
 }
 
 /// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
-pub(crate) fn cover_many(n: usize) -> Launch {
+pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
-    Launch::new(blocks as u32, BLOCK)
+    LaunchConfig::new(blocks as u32, BLOCK)
 }

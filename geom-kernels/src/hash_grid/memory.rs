@@ -8,8 +8,8 @@ use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 use super::layout::Header;
 use super::points::MAX_POINTS;
 use super::{GridOptions, Real};
+use crate::algorithms::{Buffers, Digits, Layout, RadixKey};
 use crate::part::{Part, scratch};
-use crate::sort::{Buffers, Digits, Layout, RadixKey};
 
 /// Every part begins at a multiple of as many bytes.
 const ALIGNMENT: usize = 256;
@@ -168,7 +168,7 @@ impl Memory {
 
     /// The bytes of device memory in all.
     pub(crate) fn bytes(&self) -> usize {
-        self.buffer.bytes()
+        self.buffer.size_bytes()
     }
 }
 

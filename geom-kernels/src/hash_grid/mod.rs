@@ -2,16 +2,16 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
 //! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0], [5.0, 5.0, 5.0]])?;
 //!
-//! let mut grid = HashGrid::new(&stream, &Geometry::new(&context), GridOptions::default())?;
+//! let mut grid = HashGrid::new(&stream, &GeometryKernels::new(&context), GridOptions::default())?;
 //! grid.build(&stream, &points, 0.5)?;
-//! let lists = grid.neighbor_lists(&stream, &Queries::own(0.5))?;
+//! let lists = grid.neighbor_lists(&stream, &Queries::at_grid_points(0.5))?;
 //! assert_eq!(lists.offsets.to_vec(&stream)?, [0, 2, 4, 5]);
 //! assert_eq!(lists.indices.to_vec(&stream)?, [0, 1, 0, 1, 2]);
 //! # Ok::<(), cuda_safe::Error>(())
@@ -60,17 +60,18 @@ mod view;
 
 use cuda_safe::{Error, Result, Stream};
 
+pub use crate::order::QueryOrder;
 pub(crate) use batch::same_length;
 pub use layout::{GridPoint32, GridPoint64};
 pub use lists::NeighborLists;
 pub use points::{MAX_POINTS, Points};
-pub use queries::{Order, Pairs, Queries};
+pub use queries::{Pairs, Queries};
 pub use real::Real;
 pub use sum::NeighborSum;
 pub use view::GridView;
 
-use crate::Geometry;
-use crate::sort::Sort;
+use crate::GeometryKernels;
+use crate::algorithms::Algorithms;
 use kernels::Kernels;
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};
@@ -179,10 +180,10 @@ pub enum Lookup {
 /// A hash grid of points with coordinates of type `T`.
 ///
 /// It owns its memory, in which it is built again and again: about 40 bytes for each point of f32 with
-/// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::bytes`]).
+/// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::size_bytes`]).
 #[derive(Debug)]
 pub struct HashGrid<T: Real> {
-    sort: Sort<'static>,
+    sort: Algorithms<'static>,
     kernels: Kernels<T>,
     options: GridOptions<T>,
     memory: Memory,
@@ -196,10 +197,14 @@ impl<T: Real> HashGrid<T> {
     /// # Errors
     /// Bounds that are no box of finite extent (with volume, where periodic), or no groups; otherwise
     /// what loading the kernels and allocating answered.
-    pub fn new(stream: &Stream, geometry: &Geometry, options: GridOptions<T>) -> Result<Self> {
+    pub fn new(
+        stream: &Stream,
+        geometry: &GeometryKernels,
+        options: GridOptions<T>,
+    ) -> Result<Self> {
         options.check()?;
         let capacity = Capacity::new(&options, 0);
-        let (sort, kernels) = (geometry.sort(), Kernels::new(geometry));
+        let (sort, kernels) = (geometry.algorithms(), Kernels::new(geometry));
         // What builds need is loaded now: they may be recorded. What queries need can wait.
         if capacity.bounded {
             kernels.build()?;
@@ -237,7 +242,7 @@ impl<T: Real> HashGrid<T> {
 
     /// The bytes of device memory that it holds.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         self.memory.bytes()
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cuda_safe::vector::{Double3, Float3, Float4};
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Result, UseVisitor,
+    Access, Allocation, DeviceBuffer, DeviceSlice, Error, KernelArg, Result,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::Real;
@@ -103,7 +104,7 @@ impl<'a, T: Real> Points<'a, T> {
         Self {
             allocation: data.allocation(),
             bytes: (start, end),
-            address: data.as_raw(),
+            address: data.device_ptr(),
             stride,
             component,
             len,
@@ -178,7 +179,7 @@ unsafe impl<T: Real> KernelArg for PointsArg<'_, T> {
             data: self.points.address,
             stride,
             component,
-            groups: self.groups.map_or(0, |groups| groups.as_raw()),
+            groups: self.groups.map_or(0, |groups| groups.device_ptr()),
             length: self.points.len as u32,
             unused: 0,
         }

@@ -1,13 +1,15 @@
 //! Queries: where neighbours are looked for, how far, and which count.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result, Stream, UseVisitor,
+    DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::kernels::QUERY_BLOCK;
 use super::layout::RawQueries;
 use super::points::{MAX_POINTS, Points};
 use super::{HashGrid, Real};
+use crate::order::QueryOrder;
 use crate::part::read;
 
 /// Which neighbours count, where queries are the grid's own points.
@@ -21,19 +23,6 @@ pub enum Pairs {
     Others = 1,
     /// Each pair once: those neighbours whose index is greater than the point's.
     Half = 2,
-}
-
-/// In which order queries are worked on. Answers are in the caller's order all the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Order {
-    /// Sorted by the cells of the grid where that pays: from 32,768 queries on.
-    #[default]
-    Auto,
-    /// As they are given: for queries that are sorted already.
-    Given,
-    /// Sorted by the cells of the grid.
-    Cells,
 }
 
 /// From how many queries on sorting them pays.
@@ -50,7 +39,7 @@ pub struct Queries<'a, T: Real> {
     pub(crate) radii: Option<DeviceSlice<'a, T>>,
     pub(crate) groups: Option<DeviceSlice<'a, u32>>,
     pub(crate) pairs: Pairs,
-    order: Order,
+    order: QueryOrder,
 }
 
 impl<'a, T: Real> Queries<'a, T> {
@@ -60,21 +49,21 @@ impl<'a, T: Real> Queries<'a, T> {
     /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
     /// either number are not answered.
     #[must_use]
-    pub fn own(radius: T) -> Self {
+    pub fn at_grid_points(radius: T) -> Self {
         Self {
             points: None,
             radius,
             radii: None,
             groups: None,
             pairs: Pairs::All,
-            order: Order::Auto,
+            order: QueryOrder::Auto,
         }
     }
 
     /// At these points.
     #[must_use]
     pub fn at(points: impl Into<Points<'a, T>>, radius: T) -> Self {
-        Self { points: Some(points.into()), ..Self::own(radius) }
+        Self { points: Some(points.into()), ..Self::at_grid_points(radius) }
     }
 
     /// With a radius for each query.
@@ -100,7 +89,7 @@ impl<'a, T: Real> Queries<'a, T> {
 
     /// In which order they are worked on; for other than own points.
     #[must_use]
-    pub fn order(mut self, order: Order) -> Self {
+    pub fn order(mut self, order: QueryOrder) -> Self {
         self.order = order;
         self
     }
@@ -135,9 +124,9 @@ impl<'a, T: Real> Queries<'a, T> {
     /// Whether to sort them first.
     pub(crate) fn sorts(&self, grid: &HashGrid<T>) -> Option<Points<'a, T>> {
         let pays = match self.order {
-            Order::Auto => self.points?.len() >= SORTED_FROM && grid.length > 0,
-            Order::Given => false,
-            Order::Cells => grid.length > 0,
+            QueryOrder::Auto => self.points?.len() >= SORTED_FROM && grid.length > 0,
+            QueryOrder::Given => false,
+            QueryOrder::Sorted => grid.length > 0,
         };
         self.points.filter(|points| pays && !points.is_empty())
     }
@@ -171,8 +160,8 @@ impl<T: Real> HashGrid<T> {
 
 impl<T: Real> Prepared<'_, T> {
     /// A launch with a thread for each. (Without any it is none.)
-    pub(crate) fn launch(&self) -> Launch {
-        Launch::cover(self.length, QUERY_BLOCK)
+    pub(crate) fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.length, QUERY_BLOCK)
     }
 
     pub(crate) fn pairs(&self) -> u32 {
@@ -196,15 +185,15 @@ unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
         RawQueries {
             ordered: match (points, &self.sorted) {
                 (None, _) => memory.read(&memory.points).address(),
-                (Some(_), Some(sorted)) => sorted.as_raw(),
+                (Some(_), Some(sorted)) => sorted.device_ptr(),
                 (Some(_), None) => 0,
             },
             data: points.map_or(0, |points| points.address()),
             stride,
             component,
-            radii: radii.map_or(0, |radii| radii.as_raw()),
+            radii: radii.map_or(0, |radii| radii.device_ptr()),
             groups: match groups {
-                Some(groups) => groups.as_raw(),
+                Some(groups) => groups.device_ptr(),
                 None if own_groups => memory.read(&memory.groups).address(),
                 None => 0,
             },

@@ -8,8 +8,8 @@ use super::frame::bits_below;
 use super::kernels::{cover, cover_many};
 use super::points::{Points, PointsArg};
 use super::{HashGrid, Real};
+use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
 use crate::part::{Part, read_part, scratch};
-use crate::sort::{Buffers, Digits, Layout, RESULT_AT};
 
 impl<T: Real> HashGrid<T> {
     /// The points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.

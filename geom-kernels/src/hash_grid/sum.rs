@@ -7,7 +7,7 @@ use cuda_safe::{Error, Kernel, KernelArg, KernelSource, Result, Stream, WriteVie
 
 use super::batch::same_length;
 use super::{HashGrid, Queries, Real};
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::headers::program;
 
 /// A sum over the neighbours of each query, or anything else that goes through them once.
@@ -23,8 +23,8 @@ use crate::headers::program;
 ///
 /// ```no_run
 /// # use cuda_safe::{Context, DeviceBuffer, Result, vector::Float4};
-/// # use geom_kernels::{Geometry, hash_grid::{HashGrid, NeighborSum, Queries}};
-/// # fn sums(stream: &cuda_safe::Stream, geometry: &Geometry, grid: &HashGrid<f32>) -> Result<()> {
+/// # use geom_kernels::{GeometryKernels, hash_grid::{HashGrid, NeighborSum, Queries}};
+/// # fn sums(stream: &cuda_safe::Stream, geometry: &GeometryKernels, grid: &HashGrid<f32>) -> Result<()> {
 /// // SAFETY: float4 is Float4, and the snippet touches nothing but what it is given.
 /// let sum = unsafe {
 ///     NeighborSum::<f32, Float4>::compile(
@@ -35,7 +35,7 @@ use crate::headers::program;
 ///     )
 /// }?;
 /// let mut sums = DeviceBuffer::<Float4>::zeroed(stream, grid.len())?;
-/// sum.run(stream, grid, &Queries::own(0.1), &mut sums)?;
+/// sum.run(stream, grid, &Queries::at_grid_points(0.1), &mut sums)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -58,7 +58,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
     /// `output` has the layout of `Out`, and any bytes that the snippet can make of a sum are an `Out`. The
     /// snippet stays inside what `data` leads to, and does not race: it is run by a thread for each query.
     pub unsafe fn compile(
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         output: &str,
         data: Option<&str>,
         snippet: &str,

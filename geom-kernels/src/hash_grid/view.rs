@@ -1,6 +1,9 @@
 //! What kernels are given of a grid.
 
-use cuda_safe::{ArgType, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::layout::RawHashGrid;
 use super::{HashGrid, Real};

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use cuda_safe::{Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    Allocation, DeviceSlice, Error, KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 #[cfg(feature = "tape")]
 use super::field::Parts;
@@ -140,9 +143,9 @@ unsafe impl KernelArg for BlockField<'_> {
 
     fn abi(&self) -> RawBlockField {
         RawBlockField {
-            values: self.values.as_raw(),
-            origins: self.origins.as_raw(),
-            neighbors: self.neighbors.as_raw(),
+            values: self.values.device_ptr(),
+            origins: self.origins.device_ptr(),
+            neighbors: self.neighbors.device_ptr(),
             // At most 2^23.
             blocks: self.blocks() as u32,
             stride: self.stride,

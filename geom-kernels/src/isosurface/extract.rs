@@ -6,7 +6,7 @@ use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
 use super::field::Field;
 use super::output::{Counts, Output, TriangleBuffers};
 use super::passes::{Kernels, Search};
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::{scratch, sequence};
 
 /// Finds surfaces. Keep it: it remembers which kernels it has loaded. See the [module](super).
@@ -20,13 +20,13 @@ pub struct MarchingCubes {
 
 impl MarchingCubes {
     #[cfg(feature = "tape")]
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &GeometryKernels {
         self.kernels.geometry()
     }
 
     /// In the context of `geometry`. Nothing is loaded yet.
     #[must_use]
-    pub fn new(geometry: &Geometry) -> Self {
+    pub fn new(geometry: &GeometryKernels) -> Self {
         Self { kernels: Kernels::new(geometry) }
     }
 

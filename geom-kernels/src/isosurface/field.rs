@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use cuda_safe::{Allocation, ArgType, DeviceSlice, Error, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    Allocation, DeviceSlice, Error, KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::layout::{RawDenseField, RawIndexMap};
 use super::passes::{Kernels, Passes};
@@ -218,7 +221,7 @@ unsafe impl KernelArg for DenseField<'_> {
     fn abi(&self) -> RawDenseField {
         let [nx, ny, nz] = self.dims;
         RawDenseField {
-            values: self.values.as_raw(),
+            values: self.values.device_ptr(),
             nx,
             ny,
             nz,

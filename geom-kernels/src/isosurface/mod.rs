@@ -2,13 +2,13 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::isosurface::{DenseField, IndexToWorld, MarchingCubes};
 //! use geom_kernels::mesh::MeshOptions;
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
-//! let geometry = Geometry::new(&context);
+//! let geometry = GeometryKernels::new(&context);
 //!
 //! // The distance from a sphere of radius 0.8.
 //! let (n, spacing) = (64, 2.0 / 63.0);
@@ -34,10 +34,10 @@
 //!
 //! ```no_run
 //! # use cuda_safe::Context;
-//! # use geom_kernels::{Geometry, mesh::MeshOptions, volume::Volume};
+//! # use geom_kernels::{GeometryKernels, mesh::MeshOptions, volume::Volume};
 //! # use geom_kernels::isosurface::{MarchingCubes, VolumeField};
 //! # let context = Context::new(0)?;
-//! # let (stream, geometry) = (context.stream()?, Geometry::new(&context));
+//! # let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
 //! let volumes = Volume::read_file(&stream, &geometry, "bunny.nvdb")?;
 //! let field = VolumeField::new(&stream, &geometry, &volumes[0])?;
 //! let surface = MarchingCubes::new(&geometry).extract(&stream, &field, 0.0)?;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg,
-    Result, Stream, UseVisitor, WriteView,
+    Access, Allocation, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg, Result, Stream,
+    WriteView,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::layout::RawOutput;
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::mesh::{Mesh, MeshOptions, TriangleMesh};
 
 /// How many vertices and faces a surface has, whether or not there was room for them.
@@ -92,7 +93,7 @@ impl TriangleBuffers {
     pub fn into_mesh(
         self,
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         options: MeshOptions,
     ) -> Result<Mesh<'static>> {
         Mesh::build(stream, geometry, self.vertices, self.faces, options.unchecked())
@@ -182,9 +183,9 @@ unsafe impl KernelArg for OutputArg<'_, '_> {
         let output = &*self.0;
         let [vertex_capacity, face_capacity] = output.capacities();
         RawOutput {
-            vertices: output.vertices.as_raw(),
-            normals: output.normals.as_ref().map_or(0, |normals| normals.as_raw()),
-            faces: output.faces.as_raw(),
+            vertices: output.vertices.device_ptr(),
+            normals: output.normals.as_ref().map_or(0, |normals| normals.device_ptr()),
+            faces: output.faces.device_ptr(),
             vertex_capacity,
             face_capacity,
         }

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Kernel, Launch, Result, Stream};
+use cuda_safe::{
+    Access, DeviceBuffer, DeviceSliceMut, Error, Kernel, LaunchConfig, Result, Stream,
+};
 
 use super::field::Source as Field;
 use super::layout::{Edges, Signs, Tile};
 use super::output::{Counts, Output, OutputArg};
-use crate::geometry::{Geometry, Group, Source};
+use crate::geometry::{GeometryKernels, Group, Source};
 use crate::part::{Part, kept_scratch};
 
 /// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
@@ -19,7 +21,7 @@ const ALIGNMENT: usize = 256;
 /// The kernels of all kinds of fields, each loaded when it is first needed.
 #[derive(Debug)]
 pub struct Kernels {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     dense: Group<4>,
     blocks: Group<4>,
 }
@@ -34,12 +36,12 @@ pub struct Passes<'k> {
 }
 
 impl Kernels {
-    pub(super) fn new(geometry: &Geometry) -> Self {
+    pub(super) fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone(), dense: Group::default(), blocks: Group::default() }
     }
 
     #[cfg(feature = "tape")]
-    pub(super) fn geometry(&self) -> &Geometry {
+    pub(super) fn geometry(&self) -> &GeometryKernels {
         &self.geometry
     }
 
@@ -87,7 +89,7 @@ pub(crate) struct Search<'a, F> {
     edges: Range<usize>,
     tiles: Range<usize>,
     state: Range<usize>,
-    launch: Launch,
+    launch: LaunchConfig,
 }
 
 impl<'a, F: Field> Search<'a, F> {
@@ -102,7 +104,7 @@ impl<'a, F: Field> Search<'a, F> {
         let passes = field.passes(kernels)?;
         let words = field.words();
         let tiles = words.div_ceil(TILE);
-        let launch = u32::try_from(tiles).map(|tiles| Launch::new(tiles, TILE as u32));
+        let launch = u32::try_from(tiles).map(|tiles| LaunchConfig::new(tiles, TILE as u32));
         let launch = launch.map_err(|_| Error::invalid("a field of too many words"))?;
         let mut end = 0;
         let mut part = |bytes: usize| {

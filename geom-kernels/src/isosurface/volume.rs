@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cuda_safe::{
-    Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, Launch, Module, Result,
-    Stream,
+    Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, Module,
+    Result, Stream,
 };
 use nanovdb::ValueType;
 
@@ -14,7 +14,7 @@ use super::field::Parts;
 use super::field::{Field, IndexToWorld, Source};
 use super::layout::{Findings, RawIndexMap};
 use super::passes::{Kernels, Passes};
-use crate::geometry::{self, Geometry, Group};
+use crate::geometry::{self, GeometryKernels, Group};
 use crate::volume::{Mask, Volume, VolumeOptions};
 
 /// The most blocks: their values are at most 2^32.
@@ -40,7 +40,7 @@ const BLOCKS_OF_UPPER: usize = 128;
 /// each leaf of the volume needs about 1 KB more.
 #[derive(Debug)]
 pub struct VolumeField {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     fills: Group<2>,
     values: DeviceBuffer<f32>,
     pub(crate) origins: DeviceBuffer<[i32; 3]>,
@@ -57,7 +57,7 @@ impl VolumeField {
     /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of
     /// which each leaf makes 27; a stream that records; otherwise what loading the kernels, allocating and the
     /// driver answered.
-    pub fn new(stream: &Stream, geometry: &Geometry, volume: &Volume) -> Result<Self> {
+    pub fn new(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
         let map = IndexToWorld::affine(volume.index_to_world_rows())?;
         let (topology, is_complete) = topology(stream, geometry, volume, wide)?;
@@ -78,7 +78,7 @@ impl VolumeField {
             let kernel = geometry.module(geometry::Source::IsosurfaceVolume)?;
             let kernel = kernel.kernel("isosurface_link_blocks")?;
             // 27 times 2^23 at most.
-            let launch = Launch::cover(27 * blocks, 256);
+            let launch = LaunchConfig::cover(27 * blocks, 256);
             let (origins, neighbors) = (&mut field.origins, &mut field.neighbors);
             let args = (topology.view::<Mask>()?, blocks as u32, origins, neighbors);
             // SAFETY: reads the volume and as many leaves as it has; writes an origin and 27 neighbours for each.
@@ -105,7 +105,7 @@ impl VolumeField {
         let names = || ["f32", "f64"].map(|end| format!("isosurface_fill_blocks_{end}"));
         let source = geometry::Source::IsosurfaceVolume;
         let [narrow_fill, wide_fill] = self.fills.get(&self.geometry, source, names)?;
-        let launch = Launch::new(n.min(MOST_LAUNCHED) as u32, 128);
+        let launch = LaunchConfig::new(n.min(MOST_LAUNCHED) as u32, 128);
         let (origins, values) = (&self.origins, &mut self.values);
         // SAFETY: both read the volume and n origins, and write 512 values for each.
         unsafe {
@@ -150,8 +150,8 @@ impl VolumeField {
 
     /// The bytes of device memory that it holds.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.values.bytes() + self.origins.bytes() + self.neighbors.bytes()
+    pub fn size_bytes(&self) -> usize {
+        self.values.size_bytes() + self.origins.size_bytes() + self.neighbors.size_bytes()
     }
 
     /// The same field, as one that is borrowed.
@@ -209,12 +209,12 @@ pub(crate) fn is_wide(volume: &Volume) -> Result<bool> {
 /// A volume with a leaf for each block, and whether these are all that are needed.
 fn topology(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     volume: &Volume,
     wide: bool,
 ) -> Result<(Volume, bool)> {
     let module = geometry.module(geometry::Source::IsosurfaceVolume)?;
-    let leaves = volume.tiles(stream)?;
+    let leaves = volume.leaf_origins(stream)?;
     let of_leaves = 27 * leaves.len();
     let mut tiles = Tiles::new(stream, &module, volume, wide)?;
     let of_tiles = tiles.list_borders(stream, None)?.places;
@@ -229,12 +229,12 @@ fn topology(
     }
     if of_leaves != 0 {
         let kernel = module.kernel("isosurface_beside_leaves")?;
-        let launch = Launch::cover(of_leaves, 256);
+        let launch = LaunchConfig::cover(of_leaves, 256);
         let args = (&leaves, leaves.len() as u32, &mut list, &mut tiles.findings);
         // SAFETY: reads the places of leaves, and writes 27 for each, for which the list has room, and the findings.
         unsafe { kernel.launch(stream, launch, args)? };
     }
-    let topology = Volume::from_tiles::<Mask>(stream, geometry, &list, &VolumeOptions::default())?;
+    let topology = Volume::from_leaves::<Mask>(stream, geometry, &list, &VolumeOptions::default())?;
     let is_complete = tiles.found(stream)?.status == 0;
     Ok((topology, is_complete))
 }
@@ -259,7 +259,7 @@ impl<'a> Tiles<'a> {
         let n = volume.counts(stream)?.upper;
         let mut uppers = DeviceBuffer::zeroed(stream, n as usize)?;
         let mut findings = DeviceBuffer::zeroed(stream, 1)?;
-        let launch = Launch::new(ROOT_BLOCKS, 256);
+        let launch = LaunchConfig::new(ROOT_BLOCKS, 256);
         // SAFETY: reads the volume; writes at most n entries, and the findings.
         unsafe {
             if wide {
@@ -291,7 +291,7 @@ impl<'a> Tiles<'a> {
         self.findings.upload(stream, &[found])?;
         let n = self.uppers.len();
         let blocks = n.saturating_mul(BLOCKS_OF_UPPER).min(MOST_LAUNCHED);
-        let launch = Launch::new(blocks as u32, 256);
+        let launch = LaunchConfig::new(blocks as u32, 256);
         let mut none = DeviceBuffer::zeroed(stream, 0)?;
         let list = list.unwrap_or_else(|| none.as_slice_mut());
         let room = list.len() as u64;

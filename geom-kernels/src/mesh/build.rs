@@ -8,14 +8,14 @@ use super::kernels::Kernels;
 use super::topology::{Surface, Topology};
 use super::winding::Winding;
 use super::{MeshReport, TriangleMesh};
-use crate::Geometry;
-use crate::bvh::{Builder, BvhReport};
+use crate::GeometryKernels;
+use crate::bvh::{BuildMode, BvhReport};
 use crate::part::{Enqueues, sequence};
 
 /// What a mesh is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
-    builder: Builder,
+    builder: BuildMode,
     topology: bool,
     winding: bool,
     check: bool,
@@ -24,14 +24,14 @@ pub struct MeshOptions {
 impl Default for MeshOptions {
     /// Built for queries, without topology and winding numbers, and checked.
     fn default() -> Self {
-        Self { builder: Builder::Quality, topology: false, winding: false, check: true }
+        Self { builder: BuildMode::Quality, topology: false, winding: false, check: true }
     }
 }
 
 impl MeshOptions {
     /// How the hierarchy is built. Answers do not depend on it.
     #[must_use]
-    pub fn builder(mut self, builder: Builder) -> Self {
+    pub fn builder(mut self, builder: BuildMode) -> Self {
         self.builder = builder;
         self
     }
@@ -81,7 +81,7 @@ struct Recorded {
 /// [module](super).
 ///
 /// Besides points and faces, which it owns or borrows, it holds about 120 bytes for each face
-/// ([`Mesh::bytes`]).
+/// ([`Mesh::size_bytes`]).
 #[derive(Debug)]
 pub struct Mesh<'a> {
     pub(super) tree: FaceTree,
@@ -103,7 +103,7 @@ impl Mesh<'static> {
     /// As [`build`](Self::build).
     pub fn upload(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         mesh: &TriangleMesh,
         options: MeshOptions,
     ) -> Result<Self> {
@@ -126,7 +126,7 @@ impl<'a> Mesh<'a> {
     /// 2^28 - 1 faces; otherwise what loading the kernels, allocating and the driver answered.
     pub fn build(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         points: impl Into<Array<'a, [f32; 3]>>,
         faces: impl Into<Array<'a, [u32; 3]>>,
         options: MeshOptions,
@@ -262,7 +262,7 @@ impl<'a> Mesh<'a> {
     }
 
     #[cfg(feature = "tape")]
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &GeometryKernels {
         self.topology_kernels.geometry()
     }
 
@@ -367,11 +367,13 @@ impl<'a> Mesh<'a> {
 
     /// The bytes of device memory that it holds, without points and faces.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub fn size_bytes(&self) -> usize {
         let topology = self.topology.as_ref().map_or(0, |topology| {
-            topology.neighbors.bytes() + topology.vertex_normals.bytes() + topology.closed.bytes()
+            topology.neighbors.size_bytes()
+                + topology.vertex_normals.size_bytes()
+                + topology.closed.size_bytes()
         });
         let winding = self.winding.as_ref().map_or(0, Winding::bytes);
-        self.tree.tree().memory.buffer().bytes() + topology + winding
+        self.tree.tree().memory.buffer().size_bytes() + topology + winding
     }
 }

@@ -1,6 +1,6 @@
 //! What a mesh has at points of its faces.
 
-use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, Launch, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, LaunchConfig, Result, Stream, WriteView};
 
 use super::Mesh;
 use super::layout::FacePoint;
@@ -29,7 +29,7 @@ impl Mesh<'_> {
         in_parts(points, |part, n, range| {
             let args = (self.view(), part, n, positions.slice_mut(range)?);
             // SAFETY: thread i reads point i and writes position i, if there are as many.
-            unsafe { kernel.launch(stream, Launch::cover(part.len(), BLOCK), args) }
+            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
         })
     }
 
@@ -50,7 +50,7 @@ impl Mesh<'_> {
         in_parts(points, |part, n, range| {
             let args = (self.view(), part, n, normals.slice_mut(range)?);
             // SAFETY: thread i reads point i and writes normal i, if there are as many.
-            unsafe { kernel.launch(stream, Launch::cover(part.len(), BLOCK), args) }
+            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
         })
     }
 
@@ -81,7 +81,7 @@ impl Mesh<'_> {
             let args = (self.view(), part, n, attributes, width, out.slice_mut(range)?);
             // SAFETY: thread i reads point i, N numbers of each of three vertices, which are below their
             // number, and writes the N numbers of its own, if there are as many points.
-            unsafe { kernel.launch(stream, Launch::cover(part.len(), BLOCK), args) }
+            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
         })
     }
 }

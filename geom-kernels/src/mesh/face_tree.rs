@@ -6,17 +6,18 @@ use cuda_safe::{DeviceSlice, Error, Kernel, Result, Stream};
 
 use super::layout::MeshTriangle;
 use super::topology::{Surface, cover};
-use crate::Geometry;
-use crate::bvh::{Builder, BvhNode, BvhReport, Tree};
+use crate::GeometryKernels;
+#[cfg(feature = "internals")]
+use crate::bvh::BvhNode;
+use crate::bvh::{BuildMode, BvhReport, Tree};
 use crate::geometry::{Group, Source};
 use crate::part::{Enqueues, Part, sequence};
 
 /// A hierarchy of the faces of a mesh.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct FaceTree {
     tree: Tree,
-    geometry: Geometry,
+    geometry: GeometryKernels,
     kernels: Group<3>,
     triangles: Range<usize>,
 }
@@ -29,9 +30,9 @@ impl FaceTree {
     /// As [`Bvh::with_capacity`](crate::bvh::Bvh::with_capacity).
     pub fn new(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         capacity: usize,
-        builder: Builder,
+        builder: BuildMode,
     ) -> Result<Self> {
         let size = capacity.saturating_mul(size_of::<MeshTriangle>());
         let tree = Tree::new(stream, geometry, capacity, size, builder, false)?;
@@ -138,6 +139,7 @@ impl FaceTree {
     ///
     /// # Errors
     /// What the driver answered.
+    #[cfg(feature = "internals")]
     pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         self.tree.parts(stream)
     }

@@ -3,13 +3,13 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, Sign, shapes};
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
 //! let sphere = shapes::icosphere(5, 1.0)?;
-//! let mesh = Mesh::upload(&stream, &Geometry::new(&context), &sphere, MeshOptions::default())?;
+//! let mesh = Mesh::upload(&stream, &GeometryKernels::new(&context), &sphere, MeshOptions::default())?;
 //!
 //! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [3.0, 0.0, 0.0]])?;
 //! let mut distances = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
@@ -75,24 +75,24 @@ mod view;
 pub(crate) mod winding;
 mod winding_queries;
 
+pub use crate::order::QueryOrder;
 pub use arrays::Array;
 pub use build::{Mesh, MeshOptions};
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 pub use face_tree::FaceTree;
 pub use host::TriangleMesh;
 pub use layout::{ClosestPoint, FacePoint, NO_FACE, RayHit};
 pub use overlaps::Overlap;
 #[cfg(feature = "tape")]
 pub(crate) use points::same_length;
-pub use points::{Order, PointQueries, Sign};
+pub use points::{PointQueries, Sign};
 pub use ray_queries::HitLists;
 pub use report::MeshReport;
-#[doc(hidden)]
 pub use topology::{Surface, Topology};
 #[cfg(feature = "tape")]
 pub(crate) use topology::{cover, has_length};
 pub(crate) use validate::Counts;
-#[doc(hidden)]
+#[cfg(feature = "internals")]
 pub use validate::{Fault, Validation};
 pub use view::MeshView;
 

@@ -3,7 +3,7 @@
 use cuda_safe::{Error, Kernel, Result, Stream, WriteView};
 
 use super::{Mesh, MeshView};
-use crate::bvh::{Kind, OverlapLists, Overlaps, Queries};
+use crate::bvh::{BvhQueries, Kind, OverlapLists, Overlaps};
 
 /// What of a face is to overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,7 +12,7 @@ pub enum Overlap {
     /// The face itself: exact for boxes (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001, by
     /// signs without rounding errors). Of balls, by the face's closest point in f64, rounded once, and the
     /// square of the radius as rounded. (The limits of [`closest_points`](Mesh::closest_points) and
-    /// [`within`](Mesh::within) are by distances with larger errors, told there: of a face that is just so far
+    /// [`any_within`](Mesh::any_within) are by distances with larger errors, told there: of a face that is just so far
     /// they may say otherwise.)
     #[default]
     Faces,
@@ -23,8 +23,8 @@ pub enum Overlap {
 impl Mesh<'_> {
     /// The number of faces that have a point in common with each box or ball; touching is enough.
     ///
-    /// Queries are boxes or spheres; rays are asked for by [`count_hits`](Self::count_hits). What finds
-    /// nothing is told at [`Queries`].
+    /// BvhQueries are boxes or spheres; rays are asked for by [`count_hits`](Self::count_hits). What finds
+    /// nothing is told at [`BvhQueries`].
     ///
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;
@@ -32,7 +32,7 @@ impl Mesh<'_> {
     pub fn count_overlaps<'q, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
         overlap: Overlap,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
@@ -47,7 +47,7 @@ impl Mesh<'_> {
     pub fn overlap_lists<'q>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
         overlap: Overlap,
     ) -> Result<OverlapLists> {
         self.overlaps(stream, &queries.into(), overlap)?.lists(stream)
@@ -66,7 +66,7 @@ impl Mesh<'_> {
     pub fn overlap_lists_into<'q, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<Queries<'q>>,
+        queries: impl Into<BvhQueries<'q>>,
         overlap: Overlap,
         offsets: impl WriteView<'b, u64>,
         faces: impl WriteView<'b, u32>,
@@ -78,7 +78,7 @@ impl Mesh<'_> {
     fn overlaps<'a>(
         &'a self,
         stream: &Stream,
-        queries: &'a Queries<'a>,
+        queries: &'a BvhQueries<'a>,
         overlap: Overlap,
     ) -> Result<Overlaps<'a, MeshView<'a>>> {
         let all = self.kernels.overlap()?;

@@ -1,13 +1,15 @@
 //! Queries of points: closest points, signed distances, sides.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result,
-    Stream, UseVisitor, WriteView,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result,
+    Stream, WriteView,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::layout::{ClosestPoint, RawPointQueries};
 use super::{Mesh, MeshView};
 use crate::Flag;
+use crate::order::QueryOrder;
 use crate::part::{read, read_part};
 
 /// Threads in a block of queries.
@@ -22,19 +24,6 @@ const CHUNK: usize = 1 << 24;
 /// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
 const KEY_BITS: u32 = 30;
 
-/// In which order queries are worked on. Answers are in the caller's order all the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Order {
-    /// Sorted along a curve through the mesh's bounds where that pays: from 32,768 queries on.
-    #[default]
-    Auto,
-    /// As they are given: for queries that are sorted already.
-    Given,
-    /// Sorted along a curve.
-    Curve,
-}
-
 /// Points that a mesh is asked about, and how far each looks.
 ///
 /// A point that is not finite, or has a coordinate beyond 2^60, finds nothing; nor does one that looks a
@@ -44,14 +33,19 @@ pub struct PointQueries<'a> {
     points: DeviceSlice<'a, [f32; 3]>,
     distances: Option<DeviceSlice<'a, f32>>,
     distance: f32,
-    order: Order,
+    order: QueryOrder,
 }
 
 impl<'a> PointQueries<'a> {
     /// At these points, without a limit.
     #[must_use]
     pub fn at(points: impl Into<DeviceSlice<'a, [f32; 3]>>) -> Self {
-        Self { points: points.into(), distances: None, distance: f32::INFINITY, order: Order::Auto }
+        Self {
+            points: points.into(),
+            distances: None,
+            distance: f32::INFINITY,
+            order: QueryOrder::Auto,
+        }
     }
 
     /// Faces farther than this are not found.
@@ -71,7 +65,7 @@ impl<'a> PointQueries<'a> {
 
     /// In which order they are worked on.
     #[must_use]
-    pub fn order(mut self, order: Order) -> Self {
+    pub fn order(mut self, order: QueryOrder) -> Self {
         self.order = order;
         self
     }
@@ -118,9 +112,9 @@ impl<'a> PointQueries<'a> {
 
     fn sorts(&self, mesh: &Mesh<'_>) -> bool {
         let pays = match self.order {
-            Order::Auto => self.len() >= SORTED_FROM,
-            Order::Given => false,
-            Order::Curve => true,
+            QueryOrder::Auto => self.len() >= SORTED_FROM,
+            QueryOrder::Given => false,
+            QueryOrder::Sorted => true,
         };
         pays && !self.is_empty() && !mesh.faces().is_empty()
     }
@@ -179,7 +173,7 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// As [`closest_points`](Self::closest_points).
-    pub fn within<'b>(
+    pub fn any_within<'b>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
@@ -267,7 +261,7 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `sides` has another length than there are points; otherwise what the driver answered.
-    pub fn sides<'b>(
+    pub fn classify<'b>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
@@ -310,10 +304,10 @@ impl Mesh<'_> {
             let args = (view, queries.points, n as u32, keys);
             // SAFETY: writes a key for each point.
             unsafe {
-                self.kernels.closest()?.point_keys.launch(stream, Launch::cover(n, 256), args)
+                self.kernels.closest()?.point_keys.launch(stream, LaunchConfig::cover(n, 256), args)
             }
         };
-        Ok(sort.sort_places::<u32>(stream, n, KEY_BITS, make)?.into_places())
+        Ok(sort.sort_indices::<u32>(stream, n, KEY_BITS, make)?.into_indices())
     }
 }
 
@@ -326,8 +320,8 @@ pub(super) struct Prepared<'a> {
 
 impl Prepared<'_> {
     /// A launch with a thread for each.
-    pub(super) fn launch(&self) -> Launch {
-        Launch::cover(self.queries.len(), BLOCK)
+    pub(super) fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.queries.len(), BLOCK)
     }
 }
 
@@ -340,9 +334,9 @@ unsafe impl KernelArg for &Prepared<'_> {
     fn abi(&self) -> RawPointQueries {
         let PointQueries { points, distances, distance, .. } = self.queries;
         RawPointQueries {
-            points: points.as_raw(),
-            distances: distances.map_or(0, |distances| distances.as_raw()),
-            order: self.order.as_ref().map_or(0, DeviceBuffer::as_raw),
+            points: points.device_ptr(),
+            distances: distances.map_or(0, |distances| distances.device_ptr()),
+            order: self.order.as_ref().map_or(0, DeviceBuffer::device_ptr),
             distance,
             // A part has at most 2^24.
             length: points.len() as u32,

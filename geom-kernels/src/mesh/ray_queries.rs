@@ -1,7 +1,8 @@
 //! Queries of rays.
 
 use cuda_safe::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, Launch, Result, Stream, WriteView,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, Result, Stream,
+    WriteView,
 };
 
 use super::Mesh;
@@ -37,19 +38,19 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `hits` has another length than there are rays; otherwise what the driver answered.
-    pub fn nearest_hits<'a, 'b>(
+    pub fn closest_hits<'a, 'b>(
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.rays()?.nearest_hits, rays.into(), hits.write_view())
+        self.for_rays(stream, self.kernels.rays()?.closest_hits, rays.into(), hits.write_view())
     }
 
     /// Whether each ray hits anything.
     ///
     /// # Errors
-    /// As [`nearest_hits`](Self::nearest_hits).
+    /// As [`closest_hits`](Self::closest_hits).
     pub fn any_hits<'a, 'b>(
         &self,
         stream: &Stream,
@@ -62,7 +63,7 @@ impl Mesh<'_> {
     /// How many faces each ray hits. An edge or a vertex that it passes through counts once.
     ///
     /// # Errors
-    /// As [`nearest_hits`](Self::nearest_hits).
+    /// As [`closest_hits`](Self::closest_hits).
     pub fn count_hits<'a, 'b>(
         &self,
         stream: &Stream,
@@ -75,7 +76,7 @@ impl Mesh<'_> {
     /// All hits of each ray, in memory that is just large enough. Waits for the number of them.
     ///
     /// # Errors
-    /// As [`nearest_hits`](Self::nearest_hits); a stream that records.
+    /// As [`closest_hits`](Self::closest_hits); a stream that records.
     pub fn all_hits<'a>(
         &self,
         stream: &Stream,
@@ -101,7 +102,7 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `offsets` has not one element more than there are rays; otherwise as
-    /// [`nearest_hits`](Self::nearest_hits).
+    /// [`closest_hits`](Self::closest_hits).
     pub fn all_hits_into<'a, 'b>(
         &self,
         stream: &Stream,
@@ -147,7 +148,7 @@ impl Mesh<'_> {
             let args = (self.view(), part, n as u32, from, hits.reborrow(), capacity);
             // SAFETY: the kernel reads the offset of each ray and the one after it, and writes from the one
             // to the other, as far as `capacity`.
-            unsafe { kernel.launch(stream, Launch::cover(n, BLOCK), args)? };
+            unsafe { kernel.launch(stream, LaunchConfig::cover(n, BLOCK), args)? };
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl Mesh<'_> {
             let (part, n) = (rays.slice(start..end)?, end - start);
             let args = (self.view(), part, n as u32, answers.slice_mut(start..end)?);
             // SAFETY: thread i reads ray i and writes answer i, if there are as many.
-            unsafe { kernel.launch(stream, Launch::cover(n, BLOCK), args)? };
+            unsafe { kernel.launch(stream, LaunchConfig::cover(n, BLOCK), args)? };
         }
         Ok(())
     }

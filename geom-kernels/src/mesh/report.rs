@@ -1,6 +1,6 @@
 //! What is wrong with a mesh, and how large it is: device/geom/mesh/report.cuh.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Launch, Result, Stream};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream};
 
 use super::topology::{Surface, Topology, cover};
 use super::validate::{Counts, SUMS_AT};
@@ -128,7 +128,8 @@ impl Topology {
         // operations; sets bits of points that there are, for which `used` has words; and writes two sums for
         // each block.
         unsafe {
-            let many = Launch::new(words.div_ceil(8).clamp(1, MOST_BLOCKS) as u32, launch.block);
+            let many =
+                LaunchConfig::new(words.div_ceil(8).clamp(1, MOST_BLOCKS) as u32, launch.block);
             let args = (points, there.0, as_counts(counts)?);
             kernels.bound_points.launch(stream, many, args)?;
             let to = (as_counts(counts)?, &mut used, &mut areas, &mut volumes);
@@ -155,7 +156,7 @@ impl Topology {
         let faces: DeviceSlice<'_, [u32; 3]> = surface.faces();
         let to = as_counts(counts)?;
         let (count, bits) = (surface.face_count(), surface.bits());
-        let args = (faces, count, edges.keys(), edges.places(), bits, to);
+        let args = (faces, count, edges.keys(), edges.indices(), bits, to);
         // SAFETY: reads 3 keys and 3 places for each face, and the faces of these places; adds to the
         // counts by atomic operations.
         unsafe { kernel.launch(stream, cover(n), args) }

@@ -1,15 +1,15 @@
 //! The faces across edges, and the normals of vertices: device/geom/mesh/topology.cuh.
 
 use cuda_safe::{
-    ArgType, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result, Stream,
-    UseVisitor,
+    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::layout::RawSurface;
-use crate::Geometry;
+use crate::GeometryKernels;
+use crate::algorithms::{Algorithms, SortedIndices};
 use crate::geometry::{Group, Source};
 use crate::part::read;
-use crate::sort::{Sort, SortedPlaces};
 
 /// The most faces of a mesh: a leaf of a hierarchy numbers its items in 28 bits.
 pub(crate) const MAX_FACES: usize = (1 << 28) - 1;
@@ -82,8 +82,8 @@ unsafe impl KernelArg for Surface<'_> {
 
     fn abi(&self) -> RawSurface {
         RawSurface {
-            points: self.points.as_raw(),
-            faces: self.faces.as_raw(),
+            points: self.points.device_ptr(),
+            faces: self.faces.device_ptr(),
             point_count: self.point_count(),
             face_count: self.face_count(),
         }
@@ -99,8 +99,8 @@ unsafe impl KernelArg for Surface<'_> {
 /// remembers which kernels it has loaded.
 #[derive(Debug)]
 pub struct Topology {
-    geometry: Geometry,
-    pub(crate) sort: Sort<'static>,
+    geometry: GeometryKernels,
+    pub(crate) sort: Algorithms<'static>,
     kernels: Group<5>,
     report: Group<5>,
 }
@@ -117,17 +117,17 @@ pub(crate) struct ReportKernels<'a> {
 impl Topology {
     /// For meshes in the context of `geometry`. Nothing is loaded yet.
     #[must_use]
-    pub fn new(geometry: &Geometry) -> Self {
+    pub fn new(geometry: &GeometryKernels) -> Self {
         Self {
             geometry: geometry.clone(),
-            sort: geometry.sort(),
+            sort: geometry.algorithms(),
             kernels: Group::default(),
             report: Group::default(),
         }
     }
 
     #[cfg(feature = "tape")]
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &GeometryKernels {
         &self.geometry
     }
 
@@ -184,7 +184,7 @@ impl Topology {
         let [_, kernel, ..] = self.kernels()?;
         let edges = self.sorted_edges(stream, surface)?;
         let n = surface.corners();
-        let args = (edges.keys(), edges.places(), n as u32, surface.bits(), neighbors);
+        let args = (edges.keys(), edges.indices(), n as u32, surface.bits(), neighbors);
         // SAFETY: reads n keys and n places, and writes to these places, which are those below n.
         unsafe { kernel.launch(stream, cover(n), args) }
     }
@@ -241,7 +241,7 @@ impl Topology {
         let corners = self.sorted_corners(stream, surface)?;
         let (points, faces) = (surface.points(), surface.faces());
         let counts = (surface.point_count(), surface.face_count());
-        let args = (points, faces, counts.0, counts.1, corners.keys(), corners.places(), normals);
+        let args = (points, faces, counts.0, counts.1, corners.keys(), corners.indices(), normals);
         // SAFETY: reads n keys and n places, which are those of corners; of the faces, points that there are;
         // and writes to the keys that are less than there are points, each by one thread.
         unsafe { kernel.launch(stream, cover(n), args) }
@@ -252,10 +252,10 @@ impl Topology {
         &self,
         stream: &Stream,
         surface: Surface<'_>,
-    ) -> Result<SortedPlaces<u32>> {
+    ) -> Result<SortedIndices<u32>> {
         let [.., corner_keys, _] = self.kernels()?;
         let (n, bits) = (surface.corners(), surface.bits());
-        self.sort.kernels().sort_places::<u32>(stream, n, bits, |keys| {
+        self.sort.kernels().sort_indices::<u32>(stream, n, bits, |keys| {
             let (points, faces) = (surface.points(), surface.faces());
             let counts = (surface.point_count(), surface.face_count());
             let args = (points, faces, counts.0, counts.1, keys);
@@ -269,10 +269,10 @@ impl Topology {
         &self,
         stream: &Stream,
         surface: Surface<'_>,
-    ) -> Result<SortedPlaces<u64>> {
+    ) -> Result<SortedIndices<u64>> {
         let [edge_keys, ..] = self.kernels()?;
         let bits = surface.bits();
-        self.sort.kernels().sort_places::<u64>(stream, surface.corners(), 2 * bits, |keys| {
+        self.sort.kernels().sort_indices::<u64>(stream, surface.corners(), 2 * bits, |keys| {
             let (points, faces) = (surface.points(), surface.faces());
             let counts = (surface.point_count(), surface.face_count());
             let args = (points, faces, counts.0, counts.1, bits, keys);
@@ -283,8 +283,8 @@ impl Topology {
 }
 
 /// One thread for each of `n`, at least one block.
-pub(crate) fn cover(n: usize) -> Launch {
-    Launch::cover(n.max(1), BLOCK)
+pub(crate) fn cover(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n.max(1), BLOCK)
 }
 
 pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {

@@ -1,6 +1,9 @@
 //! What kernels are given of a mesh.
 
-use cuda_safe::{ArgType, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::Mesh;
 use super::layout::{RawMesh, RawTopology};
@@ -35,14 +38,14 @@ unsafe impl KernelArg for MeshView<'_> {
         RawMesh {
             bvh: mesh.tree.tree().raw(),
             triangles: mesh.tree.triangles().address(),
-            points: mesh.points().as_raw(),
-            faces: mesh.faces().as_raw(),
+            points: mesh.points().device_ptr(),
+            faces: mesh.faces().device_ptr(),
             topology: topology.map_or_else(RawTopology::default, |topology| RawTopology {
-                neighbors: topology.neighbors.as_raw(),
-                vertex_normals: topology.vertex_normals.as_raw(),
-                closed: topology.closed.as_raw(),
+                neighbors: topology.neighbors.device_ptr(),
+                vertex_normals: topology.vertex_normals.device_ptr(),
+                closed: topology.closed.device_ptr(),
             }),
-            moments: mesh.winding.as_ref().map_or(0, |winding| winding.moments().as_raw()),
+            moments: mesh.winding.as_ref().map_or(0, |winding| winding.moments().device_ptr()),
             // `Surface::new` has seen that both are below 2^31.
             point_count: mesh.points().len() as u32,
             face_count: mesh.faces().len() as u32,

@@ -2,14 +2,14 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceRepr, Error, Kernel, KernelArg, Launch, Result, Stream,
-    UseVisitor,
+    Access, DeviceBuffer, DeviceRepr, Error, Kernel, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 
 use super::face_tree::FaceTree;
 use crate::bvh::Tree;
 use crate::bvh::layout::{BvhNode, NO_INDEX};
-use crate::geometry::{Geometry, Group, Source};
+use crate::geometry::{GeometryKernels, Group, Source};
 use crate::part::scratch;
 
 /// Threads in a block; four of them for each node.
@@ -67,7 +67,7 @@ unsafe impl DeviceRepr for RawMomentsBuild {}
 /// Moments of the nodes of a hierarchy over triangles, 108 bytes for each triangle that there is room for.
 #[derive(Debug)]
 pub(crate) struct Winding {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     kernels: Group<1>,
     /// [`NodeMoments`] of each node that there is room for.
     nodes: DeviceBuffer<u8>,
@@ -77,7 +77,11 @@ pub(crate) struct Winding {
 impl Winding {
     /// Those of a hierarchy without items; with room for what `tree` has room for. What updates need is
     /// loaded: they may be recorded.
-    pub(crate) fn new(stream: &Stream, geometry: &Geometry, tree: &FaceTree) -> Result<Self> {
+    pub(crate) fn new(
+        stream: &Stream,
+        geometry: &GeometryKernels,
+        tree: &FaceTree,
+    ) -> Result<Self> {
         let count = room(tree.tree());
         // SAFETY: the root is written below; other nodes are reached by queries only from nodes that an
         // update has written, which has written them too.
@@ -107,7 +111,7 @@ impl Winding {
             return Err(Error::invalid("moments of a smaller hierarchy"));
         }
         // Only the device knows how many nodes there are.
-        let launch = Launch::cover(4 * nodes, BLOCK);
+        let launch = LaunchConfig::cover(4 * nodes, BLOCK);
         let [kernel] = self.kernels()?;
         // SAFETY: reads the hierarchy's header and nodes, and of the triangles those in leaves, all below the
         // capacities; writes moments and arrivals of as many nodes at most, for which there is room.
@@ -121,7 +125,7 @@ impl Winding {
 
     /// The bytes of device memory that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.nodes.bytes() + self.arrivals.bytes()
+        self.nodes.size_bytes() + self.arrivals.size_bytes()
     }
 }
 
@@ -151,8 +155,8 @@ unsafe impl KernelArg for UpdateArg<'_> {
             header: address(&memory.header),
             tree: address(&memory.nodes),
             triangles: self.tree.triangles().address(),
-            nodes: self.winding.nodes.as_raw(),
-            arrivals: self.winding.arrivals.as_raw(),
+            nodes: self.winding.nodes.device_ptr(),
+            arrivals: self.winding.arrivals.device_ptr(),
             // Both below 2^28.
             nodes_capacity: room(tree) as u32,
             triangles_capacity: memory.capacity as u32,

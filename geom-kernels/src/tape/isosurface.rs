@@ -1,7 +1,7 @@
 //! Surfaces in fields, with gradients.
 
-use cuda_safe::{DeviceBuffer, Error, Kernel, Launch, Result};
-use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+use cuda_safe::{DeviceBuffer, Error, Kernel, LaunchConfig, Result};
+use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 
 use super::{value, volume::Kept};
 use crate::isosurface::{
@@ -84,14 +84,14 @@ impl MarchingCubes {
                 (kind, field.values, blocks)
             }
         };
-        let values = custom.reads(values, Value::Entry)?;
+        let values = custom.reads(values, Primal::Entry)?;
         // What there was too much room for stays, and so does its gradient.
-        let vertices = custom.updates(&output.vertices, Value::None)?;
+        let vertices = custom.updates(&output.vertices, Primal::None)?;
         custom.writes(output.faces.as_slice())?;
         custom.writes(output.counts.as_slice())?;
         let [capacity, _] = output.capacities();
         let (map, words) = (field.map(), field.words());
-        let home = output.vertices.allocation().home().clone();
+        let home = output.vertices.allocation().home_stream().clone();
         custom.run_with(|stream, through| {
             // Where it outlives the graph, if one is captured: passes back may be another one.
             let home = if through { &home } else { stream };
@@ -120,11 +120,11 @@ impl VolumeField {
         let origins = custom.keeps(&self.origins)?;
         let raw = volume.raw_at(0);
         if wide {
-            let variables = custom.reads(volume.variables::<f64>()?, Value::Entry)?;
+            let variables = custom.reads(volume.variables::<f64>()?, Primal::Entry)?;
             let op = UpdateOp { kernel, raw, variables, origins, out, blocks };
             custom.run(op, |stream| self.update(stream, volume))
         } else {
-            let variables = custom.reads(volume.variables::<f32>()?, Value::Entry)?;
+            let variables = custom.reads(volume.variables::<f32>()?, Primal::Entry)?;
             let op = UpdateOp { kernel, raw, variables, origins, out, blocks };
             custom.run(op, |stream| self.update(stream, volume))
         }
@@ -169,7 +169,7 @@ impl CustomOp for ExtractOp {
             return Ok(());
         };
         let ([edges, tiles], of_values) = (found.parts(), pass.gradient(self.values)?);
-        let launch = Launch::cover(self.words.saturating_mul(WORD), BLOCK);
+        let launch = LaunchConfig::cover(self.words.saturating_mul(WORD), BLOCK);
         let (map, iso, capacity, frame) = (self.map, self.iso, self.capacity, pass.frame());
         // SAFETY (of both): a thread for each corner of the field's words, which reads what the forward has left
         // of its word, values of the field, and the gradients of vertices below the capacity, which it clears;
@@ -218,7 +218,7 @@ impl<T: tape::Differentiable + bytemuck::Pod> CustomOp for UpdateOp<T> {
         if g.is_null() || of_grid.is_null() || self.blocks == 0 {
             return Ok(());
         }
-        let launch = Launch::new(self.blocks.min(MOST_LAUNCHED) as u32, 128);
+        let launch = LaunchConfig::new(self.blocks.min(MOST_LAUNCHED) as u32, 128);
         let args =
             (&volume, pass.value(self.origins)?, self.blocks as u32, g, of_grid, pass.frame());
         // SAFETY: reads the origins and 512 gradients of each block, and adds to those of values that the volume's

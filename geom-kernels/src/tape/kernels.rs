@@ -2,7 +2,7 @@
 
 use cuda_safe::{Error, Kernel, Result};
 
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::geometry::{Group, Source};
 
 /// They are loaded when one of their group is first asked for.
@@ -45,7 +45,7 @@ pub(super) struct Reduce<'a> {
 }
 
 impl Kernels {
-    pub(super) fn mesh_points(&self, geometry: &Geometry) -> Result<MeshPoints<'_>> {
+    pub(super) fn mesh_points(&self, geometry: &GeometryKernels) -> Result<MeshPoints<'_>> {
         let names = || {
             [
                 "tape_keep_answers",
@@ -61,26 +61,26 @@ impl Kernels {
     }
 
     /// What keeps the faces of hits, and their adjoint.
-    pub(super) fn mesh_rays(&self, geometry: &Geometry) -> Result<&[Kernel; 2]> {
+    pub(super) fn mesh_rays(&self, geometry: &GeometryKernels) -> Result<&[Kernel; 2]> {
         let names = || ["tape_keep_hits", "tape_hits_adjoint"].map(String::from);
         self.mesh_rays.get(geometry, Source::TapeMeshRays, names)
     }
 
     /// The adjoints of positions, normals and attributes.
-    pub(super) fn mesh_evaluate(&self, geometry: &Geometry) -> Result<&[Kernel; 3]> {
+    pub(super) fn mesh_evaluate(&self, geometry: &GeometryKernels) -> Result<&[Kernel; 3]> {
         let names =
             || ["positions", "normals", "attributes"].map(|name| format!("tape_{name}_adjoint"));
         self.mesh_evaluate.get(geometry, Source::TapeMeshEvaluate, names)
     }
 
     /// What leaves the sums of normals, and the adjoint.
-    pub(super) fn mesh_normals(&self, geometry: &Geometry) -> Result<&[Kernel; 2]> {
+    pub(super) fn mesh_normals(&self, geometry: &GeometryKernels) -> Result<&[Kernel; 2]> {
         let names = || ["tape_vertex_normals", "tape_vertex_normals_adjoint"].map(String::from);
         self.mesh_normals.get(geometry, Source::TapeMeshNormals, names)
     }
 
     /// Adjoints of the vertices in dense fields and in blocks, and of blocks of f32 and of f64.
-    pub(super) fn isosurface(&self, geometry: &Geometry) -> Result<&[Kernel; 4]> {
+    pub(super) fn isosurface(&self, geometry: &GeometryKernels) -> Result<&[Kernel; 4]> {
         let names = || {
             [
                 "tape_isosurface_dense",
@@ -94,7 +94,7 @@ impl Kernels {
     }
 
     /// Sums, of products, squares and sizes; norms; and their adjoints.
-    pub(super) fn reduce(&self, geometry: &Geometry, wide: bool) -> Result<Reduce<'_>> {
+    pub(super) fn reduce(&self, geometry: &GeometryKernels, wide: bool) -> Result<Reduce<'_>> {
         let [narrow_group, wide_group] = &self.reduce;
         let (group, end) = if wide { (wide_group, "f64") } else { (narrow_group, "f32") };
         let names = || {
@@ -151,7 +151,7 @@ impl Kernels {
     /// looks up the gradients of voxels.
     pub(super) fn volume(
         &self,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         number: usize,
         suffix: &str,
     ) -> Result<&[Kernel; 17]> {

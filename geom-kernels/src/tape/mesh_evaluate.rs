@@ -1,8 +1,8 @@
 //! What a mesh has at points of its faces, with gradients.
 
-use cuda_safe::{DeviceSlice, Kernel, Launch, Result, WriteView};
+use cuda_safe::{DeviceSlice, Kernel, LaunchConfig, Result, WriteView};
 use tape::{
-    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value,
+    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder,
 };
 
 use super::{share_memory, value};
@@ -14,7 +14,7 @@ const BLOCK: u32 = 128;
 // SAFETY: two f32 behind the index of a face, whose place stays zero in a gradient.
 unsafe impl Differentiable for FacePoint {
     type Gradient = Self;
-    const ELEMENT: Element = Element::structure(size_of::<Self>(), Real::F32);
+    const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::F32);
 }
 
 impl Mesh<'_> {
@@ -37,7 +37,7 @@ impl Mesh<'_> {
         let mut custom = t.custom();
         let shared = share_memory(&points, &self.points());
         let asked = Asked::declare(self, points, shared, &mut custom)?;
-        let vertices = custom.reads(self.points(), Value::Entry)?;
+        let vertices = custom.reads(self.points(), Primal::Entry)?;
         let out = custom.overwrites(&positions)?;
         let op = PositionsOp { kernel: kernel.clone(), asked, vertices, out };
         custom.run(op, |stream| self.positions_at(stream, points, positions.reborrow()))
@@ -59,7 +59,7 @@ impl Mesh<'_> {
         let [_, kernel, _] = self.geometry().tape_kernels().mesh_evaluate(self.geometry())?;
         let mut custom = t.custom();
         let asked = Asked::declare(self, points, false, &mut custom)?;
-        let vertices = custom.reads(self.points(), Value::Entry)?;
+        let vertices = custom.reads(self.points(), Primal::Entry)?;
         let out = custom.overwrites(&normals)?;
         let op = NormalsOp { kernel: kernel.clone(), asked, vertices, out };
         custom.run(op, |stream| self.normals_at(stream, points, normals.reborrow()))
@@ -90,7 +90,7 @@ impl Mesh<'_> {
         let op = AttributesOp {
             kernel: kernel.clone(),
             asked: Asked::declare(self, points, shared, &mut custom)?,
-            attributes: custom.reads(attributes, Value::Entry)?,
+            attributes: custom.reads(attributes, Primal::Entry)?,
             out: custom.overwrites(&out)?,
             vertices: attributes.len(),
         };
@@ -115,7 +115,7 @@ impl Asked {
         custom: &mut CustomBuilder<'_>,
     ) -> Result<Self> {
         Ok(Self {
-            points: custom.reads(points, Value::Entry)?,
+            points: custom.reads(points, Primal::Entry)?,
             faces: custom.keeps(mesh.faces())?,
             count: points.len(),
             shared,
@@ -128,8 +128,8 @@ impl Asked {
         self.count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))
     }
 
-    fn launch(&self) -> Launch {
-        Launch::cover(self.count, BLOCK)
+    fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.count, BLOCK)
     }
 }
 

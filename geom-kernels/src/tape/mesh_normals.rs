@@ -1,7 +1,7 @@
 //! The normals of vertices, with gradients.
 
-use cuda_safe::{DeviceBuffer, Kernel, Launch, Result, WriteView};
-use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig, Result, WriteView};
+use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 
 use super::value;
 
@@ -32,22 +32,22 @@ impl Topology {
         has_length("normals", normals.len(), points.len())?;
         let [forward, adjoint] = self.geometry().tape_kernels().mesh_normals(self.geometry())?;
         let mut custom = t.custom();
-        let known_points = custom.reads(points, Value::Entry)?;
+        let known_points = custom.reads(points, Primal::Entry)?;
         let faces = custom.keeps(surface.faces())?;
         let out = custom.overwrites(&normals)?;
         custom.run_with(|stream, through| {
             // Where they outlive the graph, if one is captured: passes back may be another one.
-            let home = points.allocation().home().clone();
+            let home = points.allocation().home_stream().clone();
             let n = if through { points.len() } else { 0 };
             // SAFETY: they are filled below.
             let mut sums = unsafe { kept_scratch::<[f64; 4]>(stream, &home, n)? };
             if through && corners != 0 && n != 0 {
-                stream.sequence([normals.allocation()]).run(|| {
+                stream.graph_lock([normals.allocation()]).run(|| {
                     normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
                     // Also in a graph: which vertices have faces may change.
                     sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
                     let sorted = self.sorted_corners(stream, surface)?;
-                    let (keys, places) = (sorted.keys(), sorted.places());
+                    let (keys, places) = (sorted.keys(), sorted.indices());
                     let args = (surface, keys, places, normals.reborrow(), &mut sums);
                     // SAFETY: reads as many keys and places as there are corners; of the faces, points that
                     // there are; and writes to the keys that are less than there are points, each by one
@@ -88,7 +88,7 @@ impl CustomOp for NormalsOp {
         let args = (surface, &self.sums, g, pass.gradient(self.points)?, pass.frame());
         // SAFETY: a thread for each face, which reads sums and gradients of its vertices, if there are such, and
         // adds to theirs.
-        unsafe { self.kernel.launch(pass.stream(), Launch::cover(self.count, 128), args) }
+        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(self.count, 128), args) }
     }
 
     fn log(&self) -> Option<usize> {

@@ -1,8 +1,8 @@
 //! Closest points and distances of a mesh, with gradients.
 
-use cuda_safe::{DeviceBuffer, DeviceSliceMut, Kernel, Launch, Result, Stream, WriteView};
+use cuda_safe::{DeviceBuffer, DeviceSliceMut, Kernel, LaunchConfig, Result, Stream, WriteView};
 use tape::{
-    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value,
+    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder,
 };
 
 use super::{share_memory, value};
@@ -19,7 +19,7 @@ const ADDS_TO_POINT: usize = 3;
 // SAFETY: f32 but for the indices of face and feature, whose places stay zero in a gradient.
 unsafe impl Differentiable for ClosestPoint {
     type Gradient = Self;
-    const ELEMENT: Element = Element::structure(size_of::<Self>(), Real::F32);
+    const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::F32);
 }
 
 impl Mesh<'_> {
@@ -132,14 +132,14 @@ impl Mesh<'_> {
         distances: Option<DeviceSliceMut<'_, f32>>,
     ) -> Result<DeviceBuffer<u32>> {
         // Where it outlives the graph, if one is captured: passes back may be another one.
-        let home = queries.points().allocation().home().clone();
+        let home = queries.points().allocation().home_stream().clone();
         let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
         // SAFETY: the kernel writes all of them.
         let mut answers = unsafe { kept_scratch::<u32>(stream, &home, n)? };
         let Some(closest) = closest.filter(|closest| !closest.is_empty()) else {
             return Ok(answers);
         };
-        let (kernel, launch) = (self.tape_kernels()?.keep_answers, Launch::cover(n, 256));
+        let (kernel, launch) = (self.tape_kernels()?.keep_answers, LaunchConfig::cover(n, 256));
         let n = n as u64;
         match distances {
             Some(distances) => {
@@ -178,8 +178,8 @@ impl Asked {
             custom.reads_constant(distances)?;
         }
         Ok(Self {
-            queries: custom.reads(queries.points(), Value::Entry)?,
-            points: custom.reads(mesh.points(), Value::Entry)?,
+            queries: custom.reads(queries.points(), Primal::Entry)?,
+            points: custom.reads(mesh.points(), Primal::Entry)?,
             faces: custom.keeps(mesh.faces())?,
             count: queries.len(),
             shared: share_memory(&queries.points(), &mesh.points()),
@@ -191,8 +191,8 @@ impl Asked {
         self.count.saturating_mul(adds)
     }
 
-    fn launch(&self) -> Launch {
-        Launch::cover(self.count, BLOCK)
+    fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.count, BLOCK)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hits of rays, with gradients.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, Kernel, Launch, Result, WriteView};
-use tape::{Adjoint, CustomOp, Differentiable, Element, Handle, Real, Recorder, Value};
+use cuda_safe::{DeviceBuffer, DeviceSlice, Kernel, LaunchConfig, Result, WriteView};
+use tape::{Adjoint, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder};
 
 use super::{share_memory, value};
 use crate::Ray;
@@ -11,24 +11,24 @@ use crate::part::kept_scratch;
 // SAFETY: eight f32.
 unsafe impl Differentiable for Ray {
     type Gradient = Self;
-    const ELEMENT: Element = Element::vector(Real::F32, 8);
+    const ELEMENT: Element = Element::vector(FloatType::F32, 8);
 }
 
 // SAFETY: f32 but for the face and the side, whose places stay zero in a gradient.
 unsafe impl Differentiable for RayHit {
     type Gradient = Self;
-    const ELEMENT: Element = Element::structure(size_of::<Self>(), Real::F32);
+    const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::F32);
 }
 
 impl Mesh<'_> {
-    /// [`nearest_hits`](Self::nearest_hits), recorded: gradients of t, u and v with respect to the rays' origins
+    /// [`closest_hits`](Self::closest_hits), recorded: gradients of t, u and v with respect to the rays' origins
     /// and directions and to the mesh's vertices. Where nothing is hit they are 0; `t_min` and `t_max` have
     /// none.
     ///
     /// They are those within a face: what becomes visible behind an edge that moves has no part in them.
     ///
     /// # Errors
-    /// As [`nearest_hits`](Self::nearest_hits); the mesh's points were changed since its hierarchy was made.
+    /// As [`closest_hits`](Self::closest_hits); the mesh's points were changed since its hierarchy was made.
     pub fn record_nearest_hits<'a, 'b>(
         &self,
         t: &mut Recorder<'_>,
@@ -40,22 +40,22 @@ impl Mesh<'_> {
         self.check_current(t.stream())?;
         let [keep, adjoint] = self.geometry().tape_kernels().mesh_rays(self.geometry())?;
         let mut custom = t.custom();
-        let known_rays = custom.reads(rays, Value::Entry)?;
-        let points = custom.reads(self.points(), Value::Entry)?;
+        let known_rays = custom.reads(rays, Primal::Entry)?;
+        let points = custom.reads(self.points(), Primal::Entry)?;
         let faces = custom.keeps(self.faces())?;
         let out = custom.overwrites(&hits)?;
         let shared = share_memory(&rays, &self.points());
         custom.run_with(|stream, through| {
-            self.nearest_hits(stream, rays, hits.reborrow())?;
+            self.closest_hits(stream, rays, hits.reborrow())?;
             let n = if through { rays.len() } else { 0 };
             // Where it outlives the graph, if one is captured: passes back may be another one.
-            let home = rays.allocation().home().clone();
+            let home = rays.allocation().home_stream().clone();
             // SAFETY: the kernel writes all of them.
             let mut found = unsafe { kept_scratch::<u32>(stream, &home, n)? };
             if n > 0 {
                 let args = (hits.as_slice(), n as u64, &mut found);
                 // SAFETY: thread i reads hit i and writes its face.
-                unsafe { keep.launch(stream, Launch::cover(n, 256), args) }?;
+                unsafe { keep.launch(stream, LaunchConfig::cover(n, 256), args) }?;
             }
             let kernel = adjoint.clone();
             Ok(HitsOp { kernel, rays: known_rays, points, faces, out, found, shared })
@@ -92,7 +92,7 @@ impl CustomOp for HitsOp {
         let args = (surface, rays, &self.found, n as u64, g, of.0, of.1, shared, pass.frame());
         // SAFETY: thread i reads ray, face and gradient i, of which there are n, and adds to the gradients of
         // that ray and of the vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), Launch::cover(n, 128), args) }
+        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(n, 128), args) }
     }
 
     fn log(&self) -> Option<usize> {

@@ -5,14 +5,14 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, Sign, shapes};
 //! use tape::{Seeds, Tape};
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
 //! let sphere = shapes::icosphere(5, 1.0)?;
-//! let mesh = Mesh::upload(&stream, &Geometry::new(&context), &sphere, MeshOptions::default())?;
+//! let mesh = Mesh::upload(&stream, &GeometryKernels::new(&context), &sphere, MeshOptions::default())?;
 //! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.5], [3.0, 0.0, 0.0]])?;
 //! let mut distances = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
 //!
@@ -39,9 +39,9 @@
 //! | [`Topology::record_vertex_normals`] | unit normal of a vertex | vertices |
 //! | [`MarchingCubes::record_extract`], [`MarchingCubes::record_extract_into`] | vertices | numbers of the field |
 //! | [`VolumeField::record_update`] | numbers of the field | values of voxels |
-//! | [`Geometry::record_sum`], [`Geometry::record_mean`] | sum, mean | elements |
-//! | [`Geometry::record_dot`], [`Geometry::record_squared_norm`] | product, sum of squares | elements |
-//! | [`Geometry::record_norm`], [`Geometry::record_norm_1`], [`Geometry::record_norm_max`] | norm | elements |
+//! | [`GeometryKernels::record_sum`], [`GeometryKernels::record_mean`] | sum, mean | elements |
+//! | [`GeometryKernels::record_dot`], [`GeometryKernels::record_squared_norm`] | product, sum of squares | elements |
+//! | [`GeometryKernels::record_norm`], [`GeometryKernels::record_norm_1`], [`GeometryKernels::record_norm_max`] | norm | elements |
 //! | [`Volume::record_sample`] | value | positions, [values of voxels](crate::volume::Volume::variables) |
 //! | [`Volume::record_sample_indexed`] | value | positions, the array of values |
 //!
@@ -90,10 +90,10 @@
 //! to sums, which were filled with 0.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, Launch, Module};
-//! use geom_kernels::Geometry;
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module};
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
-//! use tape::{Element, OpSpec, Param, Real, Tape, Value};
+//! use tape::{Element, OpSpec, Param, FloatType, Tape, Primal};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/hash_grid.cuh>
@@ -135,10 +135,10 @@
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
 //! let module = Module::compile(&context, geom_kernels::program(SOURCE))?;
-//! let point = Element::vector(Real::F32, 3);
+//! let point = Element::vector(FloatType::F32, 3);
 //! let spec = OpSpec::new("density")
 //!     .param(Param::argument::<GridView<'_, f32>>("grid"))
-//!     .param(Param::buffer("x", point).reads(Value::Entry).len("n").covers_all().active())
+//!     .param(Param::buffer("x", point).reads(Primal::Entry).len("n").covers_all().active())
 //!     .param(Param::value("h"))
 //!     .param(Param::buffer("density", Element::F32).accumulates().len("n").active())
 //!     .param(Param::value("n"))
@@ -150,13 +150,13 @@
 //! let x = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0]])?;
 //! let mut sums = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
 //! let mut norm = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-//! let geometry = Geometry::new(&context);
+//! let geometry = GeometryKernels::new(&context);
 //! let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
 //! grid.build(&stream, &x, 0.5)?;
 //! let mut tape = Tape::record(&stream, |t| {
 //!     t.watch(&x)?;
 //!     t.fill(&mut sums, 0.0)?;
-//!     t.launch(&density, Launch::cover(2, 128), (grid.view(), &x, 0.5f32, &mut sums, 2u32))?;
+//!     t.launch(&density, LaunchConfig::cover(2, 128), (grid.view(), &x, 0.5f32, &mut sums, 2u32))?;
 //!     geometry.record_norm(t, &sums, &mut norm)
 //! })?;
 //! tape.backward(&stream, &norm)?;
@@ -167,13 +167,13 @@
 //! [`Volume::record_sample`]: crate::volume::Volume::record_sample
 //! [`Volume::record_sample_indexed`]: crate::volume::Volume::record_sample_indexed
 //! [`Mesh::record_nearest_hits`]: crate::mesh::Mesh::record_nearest_hits
-//! [`Geometry::record_sum`]: crate::Geometry::record_sum
-//! [`Geometry::record_mean`]: crate::Geometry::record_mean
-//! [`Geometry::record_dot`]: crate::Geometry::record_dot
-//! [`Geometry::record_squared_norm`]: crate::Geometry::record_squared_norm
-//! [`Geometry::record_norm`]: crate::Geometry::record_norm
-//! [`Geometry::record_norm_1`]: crate::Geometry::record_norm_1
-//! [`Geometry::record_norm_max`]: crate::Geometry::record_norm_max
+//! [`GeometryKernels::record_sum`]: crate::GeometryKernels::record_sum
+//! [`GeometryKernels::record_mean`]: crate::GeometryKernels::record_mean
+//! [`GeometryKernels::record_dot`]: crate::GeometryKernels::record_dot
+//! [`GeometryKernels::record_squared_norm`]: crate::GeometryKernels::record_squared_norm
+//! [`GeometryKernels::record_norm`]: crate::GeometryKernels::record_norm
+//! [`GeometryKernels::record_norm_1`]: crate::GeometryKernels::record_norm_1
+//! [`GeometryKernels::record_norm_max`]: crate::GeometryKernels::record_norm_max
 //! [`Mesh::record_positions_at`]: crate::mesh::Mesh::record_positions_at
 //! [`Mesh::record_normals_at`]: crate::mesh::Mesh::record_normals_at
 //! [`Mesh::record_attributes_at`]: crate::mesh::Mesh::record_attributes_at

@@ -1,18 +1,18 @@
 //! Norms with gradients.
 
 use cuda_safe::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Kernel, Launch, ReadView, Result, WriteView,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Kernel, LaunchConfig, ReadView, Result, WriteView,
 };
-use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 
 use super::DifferentiableValue;
 use super::kernels::Reduce;
 use super::reductions::{Summed, THREADS, checked, is_wide, join, sum_up};
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::kept_scratch;
 
 /// Norms are of all the numbers that vectors consist of, and are computed as sums are.
-impl Geometry {
+impl GeometryKernels {
     /// The sum of the squares of all numbers, recorded.
     ///
     /// # Errors
@@ -47,19 +47,19 @@ impl Geometry {
         let mut custom = t.custom();
         let op = NormOp::<V::Number> {
             kernel: kernels.norm_adjoint.clone(),
-            x: custom.reads(x, Value::Entry)?,
+            x: custom.reads(x, Primal::Entry)?,
             out: custom.overwrites_and_keeps(&norm)?,
             n,
         };
         let one = V::Number::of(1.0);
         custom.run(op, |stream| {
-            stream.sequence([norm.allocation()]).run(|| {
+            stream.graph_lock([norm.allocation()]).run(|| {
                 sum_up(stream, kernels.sum, n, one, norm.reborrow(), |launch, divisor, out| {
                     // SAFETY: each block reads its chunk of n elements and writes one sum.
                     unsafe { kernels.squares.launch(stream, launch, (x, n, divisor, out)) }
                 })?;
                 // SAFETY: one thread, which replaces one number.
-                unsafe { kernels.root.launch(stream, Launch::new(1, 1), (norm.reborrow(),)) }
+                unsafe { kernels.root.launch(stream, LaunchConfig::new(1, 1), (norm.reborrow(),)) }
             })
         })
     }
@@ -95,11 +95,11 @@ impl Geometry {
         let n = checked(x.len(), &norm)?;
         let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
         let mut custom = t.custom();
-        let known_x = custom.reads(x, Value::Entry)?;
+        let known_x = custom.reads(x, Primal::Entry)?;
         let out = custom.overwrites_and_keeps(&norm)?;
         let find = kernels.first_greatest.clone();
         let kernel = kernels.greatest_adjoint.clone();
-        let home = norm.allocation().home().clone();
+        let home = norm.allocation().home_stream().clone();
         custom.run_with(|stream, through| {
             let greatest = kernels.greatest;
             let join_elements = |launch, out: DeviceSliceMut<'_, V::Number>| {
@@ -133,7 +133,7 @@ impl Geometry {
         let op = EachOp::<V::Number> {
             name,
             kernel: adjoint.clone(),
-            x: custom.reads(x, Value::Entry)?,
+            x: custom.reads(x, Primal::Entry)?,
             out: custom.overwrites(&out)?,
             n,
         };
@@ -166,7 +166,7 @@ impl<T: Summed> CustomOp for EachOp<T> {
         if self.n == 0 || g.is_null() {
             return Ok(());
         }
-        let launch = Launch::cover(self.n as usize, THREADS);
+        let launch = LaunchConfig::cover(self.n as usize, THREADS);
         let args = (pass.value(self.x)?, self.n, g, of_x, pass.frame());
         // SAFETY: thread i reads element i and adds to gradient i, of which there are n.
         unsafe { self.kernel.launch(pass.stream(), launch, args) }
@@ -194,7 +194,7 @@ impl<T: Summed> CustomOp for NormOp<T> {
         if self.n == 0 || g.is_null() {
             return Ok(());
         }
-        let launch = Launch::cover(self.n as usize, THREADS);
+        let launch = LaunchConfig::cover(self.n as usize, THREADS);
         let args = (pass.value(self.x)?, self.n, pass.value(self.out)?, g, of_x, pass.frame());
         // SAFETY: thread i reads element i and adds to gradient i, of which there are n.
         unsafe { self.kernel.launch(pass.stream(), launch, args) }
@@ -227,14 +227,14 @@ impl<T: Summed> CustomOp for GreatestOp<T> {
         }
         let (stream, n) = (pass.stream(), self.n);
         let (x, out, of_x) = (pass.value(self.x)?, pass.value(self.out)?, pass.gradient(self.x)?);
-        stream.sequence([self.first.allocation()]).run(|| {
+        stream.graph_lock([self.first.allocation()]).run(|| {
             self.first.fill(stream, u32::MAX)?;
-            let launch = Launch::cover(n as usize, THREADS);
+            let launch = LaunchConfig::cover(n as usize, THREADS);
             // SAFETY: thread i reads element i, of which there are n, and lowers one number.
             unsafe { self.find.launch(stream, launch, (&x, n, &out, &mut self.first)) }?;
             let args = (&x, n, &self.first, g, of_x, pass.frame());
             // SAFETY: one thread reads that element, if it is below n, and adds to its gradient.
-            unsafe { self.kernel.launch(stream, Launch::new(1, 1), args) }
+            unsafe { self.kernel.launch(stream, LaunchConfig::new(1, 1), args) }
         })
     }
 

@@ -1,14 +1,14 @@
 //! Sums with gradients: the losses that most things end in.
 
 use cuda_safe::{
-    DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, Launch, ReadView, Result,
-    Stream, WriteView,
+    DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, ReadView,
+    Result, Stream, WriteView,
 };
-use tape::{Adjoint, CustomOp, Differentiable, Handle, Recorder, Value};
+use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder};
 
 use super::DifferentiableValue;
 use super::share_memory;
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::scratch;
 
 /// Threads in a block, and the elements that a block of a sum adds up: `device/geom/sort/reduce.cuh`.
@@ -38,9 +38,9 @@ impl Summed for f64 {
 }
 
 /// Sums are of all the numbers that vectors consist of; in their precision and always in the same order, as of
-/// [`Sort::sum`](crate::sort::Sort::sum), so that they have the same bits in every run and on every device.
+/// [`Algorithms::sum`](crate::algorithms::Algorithms::sum), so that they have the same bits in every run and on every device.
 /// They take two launches of up to 16,777,216 numbers, and their gradients one.
-impl Geometry {
+impl GeometryKernels {
     /// The sum of all elements, recorded, to the one number of `sum`; 0 of none.
     ///
     /// # Errors
@@ -90,8 +90,8 @@ impl Geometry {
         let mut custom = t.custom();
         let op = DotOp::<V::Number> {
             kernel: kernels.dot_adjoint.clone(),
-            x: custom.reads(x, Value::Entry)?,
-            y: custom.reads(y, Value::Entry)?,
+            x: custom.reads(x, Primal::Entry)?,
+            y: custom.reads(y, Primal::Entry)?,
             out: custom.overwrites(&product)?,
             n,
             shared: share_memory(&x, &y) && x.byte_range() != y.byte_range(),
@@ -122,7 +122,7 @@ impl Geometry {
         let op = SumOp::<V::Number> {
             name,
             kernel: kernels.sum_adjoint.clone(),
-            x: custom.reads(x, Value::None)?,
+            x: custom.reads(x, Primal::None)?,
             out: custom.overwrites(&out)?,
             n,
             divisor,
@@ -158,7 +158,7 @@ pub(super) fn sum_up<T: Summed>(
     n: u32,
     divisor: T,
     out: DeviceSliceMut<'_, T>,
-    first: impl FnOnce(Launch, T, DeviceSliceMut<'_, T>) -> Result<()>,
+    first: impl FnOnce(LaunchConfig, T, DeviceSliceMut<'_, T>) -> Result<()>,
 ) -> Result<()> {
     join(
         stream,
@@ -178,10 +178,10 @@ pub(super) fn join<T: Summed>(
     stream: &Stream,
     n: u32,
     mut out: DeviceSliceMut<'_, T>,
-    first: impl FnOnce(Launch, DeviceSliceMut<'_, T>) -> Result<()>,
-    next: impl Fn(Launch, &DeviceBuffer<T>, u32, DeviceSliceMut<'_, T>) -> Result<()>,
+    first: impl FnOnce(LaunchConfig, DeviceSliceMut<'_, T>) -> Result<()>,
+    next: impl Fn(LaunchConfig, &DeviceBuffer<T>, u32, DeviceSliceMut<'_, T>) -> Result<()>,
 ) -> Result<()> {
-    let launch = |chunks: usize| Launch::new(chunks as u32, THREADS);
+    let launch = |chunks: usize| LaunchConfig::new(chunks as u32, THREADS);
     let mut chunks = (n as usize).div_ceil(CHUNK);
     match chunks {
         0 => return out.fill(stream, T::of(0.0)),
@@ -223,7 +223,7 @@ impl<T: Summed> CustomOp for SumOp<T> {
         if self.n == 0 || g.is_null() {
             return Ok(());
         }
-        let launch = Launch::cover(self.n as usize, THREADS);
+        let launch = LaunchConfig::cover(self.n as usize, THREADS);
         let args = (self.n, self.divisor, g, of_x, pass.frame());
         // SAFETY: thread i adds to gradient i, of which there are n.
         unsafe { self.kernel.launch(pass.stream(), launch, args) }
@@ -258,7 +258,7 @@ impl<T: Summed> CustomOp for DotOp<T> {
         let (of_x, of_y) = (pass.gradient(self.x)?, pass.gradient(self.y)?);
         let args = (x, y, n, g, of_x, of_y, u32::from(self.shared), pass.frame());
         // SAFETY: thread i reads elements i and adds to gradients i, of which there are n.
-        unsafe { self.kernel.launch(pass.stream(), Launch::cover(n as usize, THREADS), args) }
+        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(n as usize, THREADS), args) }
     }
 
     fn log(&self) -> Option<usize> {

@@ -1,10 +1,10 @@
 //! Samples of volumes, with gradients.
 
 use cuda_safe::{
-    ArgType, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, UseVisitor,
-    WriteView,
+    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, WriteView,
+    arg::{ArgType, UseVisitor},
 };
-use tape::{Adjoint, CustomOp, Differentiable, Handle, Recorder, Saved, Value};
+use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder, Saved};
 
 use super::{share_memory, value};
 use crate::hash_grid::Real;
@@ -116,8 +116,8 @@ impl Volume {
         let op = SampleOp {
             kernels: [of_points, of_voxels],
             raw: self.raw_at(0),
-            variables: custom.reads(variables, Value::Entry)?,
-            points: custom.reads(points, Value::Entry)?,
+            variables: custom.reads(variables, Primal::Entry)?,
+            points: custom.reads(points, Primal::Entry)?,
             out: custom.overwrites(&values)?,
             in_world,
             shared: share_memory(&points, &variables),
@@ -157,8 +157,8 @@ impl Volume {
             raw: self.raw_at(0),
             background,
             grid: custom.keeps(grid)?,
-            values: custom.reads(array, Value::Entry)?,
-            points: custom.reads(points, Value::Entry)?,
+            values: custom.reads(array, Primal::Entry)?,
+            points: custom.reads(points, Primal::Entry)?,
             out: custom.overwrites(&out)?,
             in_world,
             shared: share_memory(&points, &array),
@@ -220,7 +220,7 @@ unsafe impl<N: Copy + 'static> KernelArg for &Kept<'_, N> {
     const IS_UNBORROWED: bool = true;
 
     fn abi(&self) -> RawVolume {
-        let (from, raw) = (self.memory.as_raw(), self.raw);
+        let (from, raw) = (self.memory.device_ptr(), self.raw);
         RawVolume {
             grid: raw.grid + from,
             root: raw.root + from,

@@ -1,10 +1,10 @@
 //! The short way to a volume's leaves, which lies behind the grid: `device/geom/volume/directory.cuh`.
 
-use cuda_safe::{Access, DeviceBuffer, Error, Launch, Result, Stream};
+use cuda_safe::{Access, DeviceBuffer, Error, LaunchConfig, Result, Stream};
 use nanovdb::ValueType;
 
 use super::build::RawNodes;
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::geometry::{Group, Source};
 use crate::part::Part;
 
@@ -58,7 +58,7 @@ impl Directory {
     pub(super) fn write(
         self,
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         value_type: ValueType,
         memory: &DeviceBuffer<u8>,
         root: usize,
@@ -67,7 +67,7 @@ impl Directory {
         let group = Group::<1>::default();
         let [kernel] =
             group.get(geometry, Source::VolumeDirectory, || ["volume_directory".to_owned()])?;
-        let launch = Launch::new(self.room.div_ceil(256).min(MOST_BLOCKS), 256);
+        let launch = LaunchConfig::new(self.room.div_ceil(256).min(MOST_BLOCKS), 256);
         let part = |range, access| Part::of(memory, range, access);
         let args = (
             RawNodes::of(value_type),

@@ -1,14 +1,14 @@
 //! Grids of indices, whose values are in arrays elsewhere.
 
 use cuda_safe::{
-    ArgType, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream,
-    UseVisitor, WriteView,
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, WriteView,
+    arg::{ArgType, UseVisitor},
 };
 use nanovdb::ValueType;
 
 use super::sample::no_gradient;
 use super::samples::{Samples, same_length};
-use super::{Index, Interpolated, Interpolation, OnIndex, Value, Volume};
+use super::{Index, Interpolated, Interpolation, OnIndex, Volume, VolumeValue};
 use crate::hash_grid::Real;
 use crate::part::{read, read_part};
 
@@ -69,7 +69,7 @@ unsafe impl<V: Interpolated> KernelArg for IndexedValues<'_, V> {
 
     fn abi(&self) -> RawIndexedValues<V> {
         RawIndexedValues {
-            data: self.values.as_raw(),
+            data: self.values.device_ptr(),
             count: self.values.len() as u64,
             background: self.background,
         }
@@ -160,7 +160,7 @@ impl Volume {
         }
     }
 
-    fn ask<T: Value, P: Real, V: Interpolated>(
+    fn ask<T: VolumeValue, P: Real, V: Interpolated>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,

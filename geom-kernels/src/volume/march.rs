@@ -7,7 +7,7 @@ use cuda_safe::{
 use nanovdb::ValueType;
 
 use super::samples::{in_parts, same_length};
-use super::{Value, Volume};
+use super::{Volume, VolumeValue};
 use crate::Ray;
 use crate::geometry::Source;
 
@@ -87,7 +87,7 @@ impl Volume {
         }
     }
 
-    fn cross<T: Value>(
+    fn cross<T: VolumeValue>(
         &self,
         stream: &Stream,
         rays: DeviceSlice<'_, Ray>,
@@ -103,7 +103,7 @@ impl Volume {
         })
     }
 
-    fn add_up<T: Value>(
+    fn add_up<T: VolumeValue>(
         &self,
         stream: &Stream,
         rays: DeviceSlice<'_, Ray>,
@@ -119,7 +119,7 @@ impl Volume {
     }
 
     /// For values of the volume's type `T`.
-    fn march_kernels<T: Value>(&self) -> Result<&[Kernel; 2]> {
+    fn march_kernels<T: VolumeValue>(&self) -> Result<&[Kernel; 2]> {
         let names =
             || ["first_crossings", "integrals"].map(|what| format!("volume_{what}_{}", T::SUFFIX));
         self.kernels.march.get(self.geometry(), Source::VolumeMarch, names)

@@ -3,12 +3,12 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //! use geom_kernels::volume::nanovdb::{self, GridClass, Map};
 //! use geom_kernels::volume::{DenseOptions, Interpolation, Keep, Samples, Volume, VolumeOptions};
 //!
 //! let context = Context::new(0)?;
-//! let (stream, geometry) = (context.stream()?, Geometry::new(&context));
+//! let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
 //!
 //! // Distances from a sphere of radius 1, in voxels of 1/16: those less than three voxels away from it.
 //! let (voxel, band) = (1.0f32 / 16.0, 3.0f32 / 16.0);
@@ -40,9 +40,9 @@
 //! |---|---|
 //! | a volume of a file, or of bytes | [`Volume::read_file`], [`Volume::read`], [`Volume::upload`] |
 //! | one of an array, or of a function | [`Volume::from_dense`], [`Volume::from_host_dense`], [`Volume::from_fn`] |
-//! | one of a list of voxels or leaves | [`Volume::from_voxels`], [`Volume::from_voxels_with`], [`Volume::from_tiles`] |
+//! | one of a list of voxels or leaves | [`Volume::from_voxels`], [`Volume::from_voxels_with`], [`Volume::from_leaves`] |
 //! | the same again, in its memory | [`VolumeOptions::capacity`], [`Volume::rebuild_from_voxels`], [`Volume::build_status`] |
-//! | what is in it | [`Volume::counts`], [`Volume::tiles`], [`Volume::voxels`], [`Volume::to_dense`], [`Volume::download`] |
+//! | what is in it | [`Volume::counts`], [`Volume::leaf_origins`], [`Volume::voxels`], [`Volume::to_dense`], [`Volume::download`] |
 //! | values of voxels | [`Volume::lookup`], [`Volume::is_active`], [`Volume::store`] |
 //! | values between them | [`Volume::sample`], [`Volume::sample_with_gradient`] |
 //! | values that are in an array | [`Volume::sample_indexed`] of a volume of [`Index`] or [`OnIndex`] |
@@ -90,7 +90,7 @@ pub use indexed::IndexedValues;
 pub use march::VolumeHit;
 pub use sample::{Interpolated, Interpolation};
 pub use samples::Samples;
-pub use value::{Bool, Index, Mask, OnIndex, Rgba8, Value};
+pub use value::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 pub use view::{VolumeView, VolumeViewMut};
 pub use volume::{Volume, VolumeError};
 

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
 
 use super::samples::{in_parts, same_length};
-use super::{Value, Volume};
+use super::{Volume, VolumeValue};
 use crate::Flag;
 use crate::part::sequence;
 
@@ -14,7 +14,7 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; otherwise what the
     /// driver answered.
-    pub fn lookup<'a, 'b, T: Value>(
+    pub fn lookup<'a, 'b, T: VolumeValue>(
         &self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
@@ -64,7 +64,7 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; `refused` has not one
     /// element; the volume is one of indices; otherwise what the driver answered.
-    pub fn store<'a, 'b, 'c, T: Value>(
+    pub fn store<'a, 'b, 'c, T: VolumeValue>(
         &mut self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceRepr, DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::samples::{Samples, same_length};
-use super::{Value, Volume};
+use super::{Volume, VolumeValue};
 use crate::hash_grid::Real;
 use crate::part::read_part;
 
@@ -21,8 +21,8 @@ pub enum Interpolation {
     Tricubic,
 }
 
-/// A [`Value`] that can be interpolated: `f32`, `f64`, and arrays of three or four of them.
-pub trait Interpolated: Value {
+/// A [`VolumeValue`] that can be interpolated: `f32`, `f64`, and arrays of three or four of them.
+pub trait Interpolated: VolumeValue {
     /// Its derivatives along x, y and z; of an array, those of each of its numbers.
     type Gradient: DeviceRepr + bytemuck::Pod + std::fmt::Debug;
 }
@@ -54,7 +54,7 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than there are positions; a type
     /// that can't be interpolated so; otherwise what the driver answered.
-    pub fn sample<'b, P: Real, T: Value>(
+    pub fn sample<'b, P: Real, T: VolumeValue>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use cuda_safe::{ArgType, DeviceRepr, DeviceSlice, Error, KernelArg, Launch, Result, UseVisitor};
+use cuda_safe::{
+    DeviceRepr, DeviceSlice, Error, KernelArg, LaunchConfig, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use crate::hash_grid::Real;
 use crate::part::read;
@@ -62,7 +65,7 @@ impl<'a, P: Real> Samples<'a, P> {
     /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
     pub(crate) fn in_parts(
         &self,
-        mut run: impl FnMut(Part<'a, P>, Launch, Range<usize>) -> Result<()>,
+        mut run: impl FnMut(Part<'a, P>, LaunchConfig, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         in_parts(self.len(), |range, launch| {
             let points = self.points.slice(range.clone())?;
@@ -74,11 +77,11 @@ impl<'a, P: Real> Samples<'a, P> {
 /// Calls `run` with ranges that are less than 2^32 long, and launches of a thread for each of their places.
 pub(crate) fn in_parts(
     len: usize,
-    mut run: impl FnMut(Range<usize>, Launch) -> Result<()>,
+    mut run: impl FnMut(Range<usize>, LaunchConfig) -> Result<()>,
 ) -> Result<()> {
     for start in (0..len).step_by(CHUNK) {
         let end = len.min(start.saturating_add(CHUNK));
-        run(start..end, Launch::cover(end - start, BLOCK))?;
+        run(start..end, LaunchConfig::cover(end - start, BLOCK))?;
     }
     Ok(())
 }
@@ -117,7 +120,7 @@ unsafe impl<P: Real> KernelArg for Part<'_, P> {
 
     fn abi(&self) -> RawSamples {
         RawSamples {
-            points: self.points.as_raw(),
+            points: self.points.device_ptr(),
             // `in_parts` makes them at most 2^28 long.
             length: self.points.len() as u32,
             of_f64: u16::from(Samples::<P>::WIDE),

@@ -18,7 +18,7 @@ mod sealed {
 /// | [`Rgba8`] | `Rgba8` | `geom::VolumeRgba` |
 /// | [`Bool`], [`Mask`] | `Bool`, `Mask` | `geom::VolumeBool`, `geom::VolumeMask`: one bit |
 /// | [`Index`], [`OnIndex`] | `Index`, `OnIndex` | `geom::VolumeIndex`, `geom::VolumeOnIndex`: the number of a voxel |
-pub trait Value: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
+pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
     /// Its type in a grid.
     const TYPE: ValueType;
     /// How the names of its kernels end.
@@ -113,7 +113,7 @@ macro_rules! values {
     ($($rust:ty: $kind:ident, $suffix:literal, [$number:ty];)+) => {
         $(
             impl sealed::Sealed for $rust {}
-            impl Value for $rust {
+            impl VolumeValue for $rust {
                 const TYPE: ValueType = ValueType::$kind;
                 const SUFFIX: &'static str = $suffix;
                 fn differs(&self, other: &Self, tolerance: f64) -> bool {

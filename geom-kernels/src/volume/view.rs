@@ -2,10 +2,13 @@
 
 use std::marker::PhantomData;
 
-use cuda_safe::{Access, ArgType, Error, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    Access, Error, KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::layout::RawVolume;
-use super::{Value, Volume};
+use super::{Volume, VolumeValue};
 
 /// A volume with values `T` as an argument of a kernel, whose parameter is a `geom::Volume<T>` by value.
 ///
@@ -28,7 +31,7 @@ impl Volume {
     ///
     /// # Errors
     /// Its values are of another type.
-    pub fn view<T: Value>(&self) -> Result<VolumeView<'_, T>> {
+    pub fn view<T: VolumeValue>(&self) -> Result<VolumeView<'_, T>> {
         self.check_type(T::TYPE)?;
         Ok(VolumeView { volume: self, values: PhantomData })
     }
@@ -37,7 +40,7 @@ impl Volume {
     ///
     /// # Errors
     /// Its values are of another type.
-    pub fn view_mut<T: Value>(&mut self) -> Result<VolumeViewMut<'_, T>> {
+    pub fn view_mut<T: VolumeValue>(&mut self) -> Result<VolumeViewMut<'_, T>> {
         self.check_type(T::TYPE)?;
         Ok(VolumeViewMut { volume: self, values: PhantomData })
     }
@@ -66,7 +69,7 @@ impl Volume {
 
 // SAFETY: the pointers lead into the volume's memory, which is reported; what lies there was checked by
 // `nanovdb::Grid` or written by a build, so that whoever follows it stays inside.
-unsafe impl<T: Value> KernelArg for VolumeView<'_, T> {
+unsafe impl<T: VolumeValue> KernelArg for VolumeView<'_, T> {
     type Abi = RawVolume;
     const TYPE: ArgType = ArgType::value::<RawVolume>();
 
@@ -80,7 +83,7 @@ unsafe impl<T: Value> KernelArg for VolumeView<'_, T> {
 }
 
 // SAFETY: as above.
-unsafe impl<T: Value> KernelArg for VolumeViewMut<'_, T> {
+unsafe impl<T: VolumeValue> KernelArg for VolumeViewMut<'_, T> {
     type Abi = RawVolume;
     const TYPE: ArgType = ArgType::value::<RawVolume>();
 

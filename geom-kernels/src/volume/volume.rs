@@ -9,8 +9,8 @@ use super::build::{Rebuild, VolumeOptions};
 use super::directory::Directory;
 use super::kernels::Kernels;
 use super::layout::{TREE, TREE_END};
-use super::{RawMap, RawVolume, Value};
-use crate::Geometry;
+use super::{RawMap, RawVolume, VolumeValue};
+use crate::GeometryKernels;
 use crate::part::Part;
 
 /// Where the part that tells of the tree says how far from it the root is.
@@ -29,7 +29,7 @@ fn leaves_of(active: IndexBox) -> usize {
 /// A sparse volume on the device: a NanoVDB grid. See the [module](super).
 #[derive(Debug)]
 pub struct Volume {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     memory: DeviceBuffer<u8>,
     /// How many bytes of it are the grid.
     length: usize,
@@ -93,7 +93,7 @@ impl Volume {
     ///
     /// # Errors
     /// What allocating and copying answered.
-    pub fn upload(stream: &Stream, geometry: &Geometry, grid: &Grid) -> Result<Self> {
+    pub fn upload(stream: &Stream, geometry: &GeometryKernels, grid: &Grid) -> Result<Self> {
         // Kernels take tiles of one bit as they are stored.
         let (bytes, info) = (grid.normalized_bytes(), grid.info());
         let (Some(map), Some(root)) = (bytes.get(MAP), bytes.get(ROOT)) else {
@@ -130,7 +130,7 @@ impl Volume {
     /// What is wrong with the file; what allocating and copying answered.
     pub fn read_file(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         path: impl AsRef<Path>,
     ) -> std::result::Result<Vec<Self>, VolumeError> {
         let grids = nanovdb::read_file(path)?;
@@ -143,7 +143,7 @@ impl Volume {
     /// As [`read_file`](Self::read_file).
     pub fn read(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         bytes: &[u8],
     ) -> std::result::Result<Vec<Self>, VolumeError> {
         let grids = nanovdb::read(bytes)?;
@@ -191,15 +191,15 @@ impl Volume {
 
     /// The bytes of device memory that it holds.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+    pub fn size_bytes(&self) -> usize {
+        self.memory.size_bytes()
     }
 
     /// One that was made on the device: the first `length` bytes of `memory`, with the root behind the head,
     /// and room for the directory, which is written.
-    pub(super) fn built<T: Value>(
+    pub(super) fn built<T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         (memory, length, directory): (DeviceBuffer<u8>, usize, Directory),
         options: &VolumeOptions<T>,
     ) -> Result<Self> {
@@ -263,12 +263,12 @@ impl Volume {
         built
     }
 
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &GeometryKernels {
         &self.geometry
     }
 
     pub(super) fn raw(&self) -> RawVolume {
-        self.raw_at(self.memory.as_raw())
+        self.raw_at(self.memory.device_ptr())
     }
 
     /// As if its memory, or a copy of it, lay there: nothing in it is an address.

@@ -4,7 +4,7 @@ mod nodes;
 mod write;
 
 use crate::coord::Coord;
-use crate::element::{Element, Storage};
+use crate::element::{Storage, VoxelValue};
 use crate::error::{Result, input};
 use crate::grid::Grid;
 use crate::layout::head;
@@ -13,8 +13,8 @@ use crate::{GridClass, ValueType};
 
 use nodes::Nodes;
 
-/// A type of values that grids are made with: that of the values, or one of [`Mask`], [`Index`] and
-/// [`OnIndex`], whose voxels have none and are set to `()`.
+/// A type of values that grids are made with: that of the values, or one of [`ValueMask`], [`ValueIndex`] and
+/// [`ValueOnIndex`], whose voxels have none and are set to `()`.
 pub trait Build: sealed::Sealed {
     /// A voxel's value.
     type Value: BuildValue;
@@ -39,7 +39,7 @@ pub(crate) trait StoredValue: Copy + PartialEq + std::fmt::Debug {
     fn distance(self, other: Self) -> f64;
 }
 
-impl<T: Element> StoredValue for T {
+impl<T: VoxelValue> StoredValue for T {
     const NOTHING: Self = T::ZERO;
     fn store(self, _: bool, bytes: &mut [u8], at: usize) {
         Storage::store(self, bytes, at);
@@ -77,17 +77,17 @@ macro_rules! build {
 
 /// Makes grids of [`ValueType::Mask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mask;
+pub struct ValueMask;
 /// Makes grids of [`ValueType::Index`]. Indices are given to active tiles, those in the root first, then
 /// those of upper and of lower nodes, then to all voxels of each leaf. Inactive tiles have the
 /// background's, 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Index;
+pub struct ValueIndex;
 /// Makes grids of [`ValueType::OnIndex`]. Indices are given to active tiles, those in the root first, then
 /// those of upper and of lower nodes, then to the active voxels of each leaf. All else has the
 /// background's, 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OnIndex;
+pub struct ValueOnIndex;
 
 build! {
     f32: f32 = F32;
@@ -103,9 +103,9 @@ build! {
     [f32; 4]: [f32; 4] = Vec4F;
     [f64; 4]: [f64; 4] = Vec4D;
     u8: u8 = U8;
-    Mask: () = Mask;
-    Index: () = Index;
-    OnIndex: () = OnIndex;
+    ValueMask: () = Mask;
+    ValueIndex: () = Index;
+    ValueOnIndex: () = OnIndex;
 }
 
 /// Makes a grid of voxels and tiles.

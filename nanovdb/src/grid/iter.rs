@@ -2,7 +2,7 @@
 
 use crate::bytes::{Fields, set_bits};
 use crate::coord::{Coord, entry_origin, origin, root_origin};
-use crate::element::{Element, Value};
+use crate::element::{Value, VoxelValue};
 use crate::error::{Error, Level, Result};
 use crate::tree::{Place, Tree};
 
@@ -37,7 +37,7 @@ impl Leaf<'_> {
     ///
     /// # Errors
     /// [`Error::WrongType`]: the grid has values of another type.
-    pub fn values<T: Element>(&self) -> Result<[T; 512]> {
+    pub fn values<T: VoxelValue>(&self) -> Result<[T; 512]> {
         if !T::TYPES.contains(&self.tree.value_type) {
             return Err(Error::WrongType { found: self.tree.value_type, asked: T::NAME });
         }

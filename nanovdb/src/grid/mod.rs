@@ -8,7 +8,7 @@ use crate::bytes::{Aligned, Fields, FieldsMut};
 use crate::check::{self, Counts, Facts};
 use crate::checksum::{self, ChecksumMode};
 use crate::coord::{Coord, IndexBox};
-use crate::element::{Element, Value};
+use crate::element::{Value, VoxelValue};
 use crate::error::{Error, Flaw, Result, input};
 use crate::layout::head;
 use crate::map::Map;
@@ -164,7 +164,7 @@ impl Grid {
     ///
     /// # Errors
     /// [`Error::WrongType`]: it is not that of the grid's values.
-    pub fn get<T: Element>(&self, ijk: Coord) -> Result<T> {
+    pub fn get<T: VoxelValue>(&self, ijk: Coord) -> Result<T> {
         self.expect_element::<T>()?;
         let tree = self.tree();
         Ok(tree.load(tree.find(ijk)))
@@ -282,7 +282,7 @@ impl Grid {
         &self.facts.counts
     }
 
-    fn expect_element<T: Element>(&self) -> Result<()> {
+    fn expect_element<T: VoxelValue>(&self) -> Result<()> {
         match T::TYPES.contains(&self.value_type()) {
             true => Ok(()),
             false => Err(Error::WrongType { found: self.value_type(), asked: T::NAME }),

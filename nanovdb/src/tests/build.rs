@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use super::{Model, Op, Random, Rng, builder, for_all_types, random};
 use crate::{
-    Build, Builder, Coord, Element, Error, GridClass, Index, Level, Mask, OnIndex, Value, ValueType,
+    Build, Builder, Coord, Error, GridClass, Level, Value, ValueIndex, ValueMask, ValueOnIndex,
+    ValueType, VoxelValue,
 };
 
-fn values<T: Random<Value = T> + Element>() {
+fn values<T: Random<Value = T> + VoxelValue>() {
     for seed in 0..4 {
         let (builder, model) = random::<T>(seed, seed % 2 == 1);
         let grid = builder.build().unwrap();
@@ -39,7 +40,7 @@ fn values_are_those_of_the_last_op() {
 
 #[test]
 fn mask_values_are_active_states() {
-    let (builder, model) = random::<Mask>(5, true);
+    let (builder, model) = random::<ValueMask>(5, true);
     let grid = builder.build().unwrap();
     for ijk in model.places() {
         let active = model.get(ijk).1;
@@ -81,8 +82,8 @@ fn indices<T: Random<Value = ()>>(all: bool) {
 
 #[test]
 fn indices_are_given_once() {
-    indices::<OnIndex>(false);
-    indices::<Index>(true);
+    indices::<ValueOnIndex>(false);
+    indices::<ValueIndex>(true);
 }
 
 fn counts<T: Random>() {
@@ -197,9 +198,9 @@ fn active<T: Random<Value = ()>>() {
 
 #[test]
 fn masks_and_indices_of_grids() {
-    active::<Mask>();
-    active::<Index>();
-    active::<OnIndex>();
+    active::<ValueMask>();
+    active::<ValueIndex>();
+    active::<ValueOnIndex>();
 }
 
 #[test]
@@ -257,5 +258,5 @@ fn what_cannot_be_built() {
         grid.get::<f64>([0; 3]),
         Err(Error::WrongType { found: ValueType::F32, asked: "f64" })
     ));
-    assert_eq!(<Mask as Build>::TYPE, ValueType::Mask);
+    assert_eq!(<ValueMask as Build>::TYPE, ValueType::Mask);
 }

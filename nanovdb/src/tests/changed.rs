@@ -3,7 +3,7 @@
 use super::{Random, for_all_types, random, small};
 use crate::bytes::{Fields, FieldsMut, set_bits};
 use crate::layout::{head, node};
-use crate::{Builder, ChecksumMode, Grid, Level, Mask};
+use crate::{Builder, ChecksumMode, Grid, Level, ValueMask};
 
 const ROOM: usize = 96;
 
@@ -73,7 +73,7 @@ fn nodes_are_packed_as_they_are_built() {
 
 #[test]
 fn active_voxels_are_counted() {
-    let mut builder = Builder::<Mask>::new(());
+    let mut builder = Builder::<ValueMask>::new(());
     let before = builder.set([1, 2, 3], ()).build().unwrap();
     let wanted = builder.set([0, 0, 0], ()).build().unwrap();
     let mut bytes = before.bytes().to_vec();
@@ -131,7 +131,7 @@ fn values_of_one_bit_are_normalized() {
         ]
     };
     let places = [[0, 0, 1 << 20], [0, 0, 8], [0, 0, 16], [0, 0, 128], [4096, 0, 0]];
-    let mut builder = Builder::<Mask>::new(());
+    let mut builder = Builder::<ValueMask>::new(());
     builder.set([0; 3], ()).fill_tile(1, places[1], (), true);
     let masks = builder.fill_tile(2, places[3], (), true).fill_tile(3, places[4], (), true).build();
     let mut builder = Builder::<bool>::new(true);

@@ -3,7 +3,7 @@
 use super::{Random, for_all_types, small};
 use crate::bytes::{Fields, FieldsMut};
 use crate::layout::{head, node};
-use crate::{Builder, Coord, Error, Grid, Index, Level, OnIndex, Version};
+use crate::{Builder, Coord, Error, Grid, Level, ValueIndex, ValueOnIndex, Version};
 
 fn check_of(bytes: &[u8]) -> Option<&'static str> {
     Grid::from_bytes_without_checksum(bytes).err().map(|error| error.check())
@@ -110,7 +110,7 @@ fn voxel_sizes_of_older_writers() {
 
 #[test]
 fn indices_of_old_versions_are_refused() {
-    let grid = small::<OnIndex>();
+    let grid = small::<ValueOnIndex>();
     let old = Version::new(32, 5, 0).code();
     assert_eq!(changed(&grid, |b| b.put_u32(head::VERSION, old)), Some("version"));
     let new = Version::new(32, 6, 0).code();
@@ -254,7 +254,7 @@ fn leaves_and_their_boxes() {
 
 #[test]
 fn indices() {
-    let grid = small::<OnIndex>();
+    let grid = small::<ValueOnIndex>();
     let leaf = grid.tree().node(Level::Leaf, 1);
     let (first, counts) = (leaf + 80, leaf + 88);
     assert_eq!(grid.value_count(), 3);
@@ -271,7 +271,7 @@ fn indices() {
         assert_eq!(changed(&grid, |b| b.put_u64(at, 3)), Some("index"));
         assert_eq!(changed(&grid, |b| b.put_u64(at, 2)), None);
     }
-    let grid = small::<Index>();
+    let grid = small::<ValueIndex>();
     let leaf = grid.tree().node(Level::Leaf, 1);
     assert_eq!(changed(&grid, |b| b.put_u64(leaf + 80, 514)), Some("index"));
     assert_eq!(changed(&grid, |b| b.put_u64(leaf + 80, 512)), None);

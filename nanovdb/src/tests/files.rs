@@ -6,8 +6,8 @@ use super::{Random, Rng, for_all_types, random, small};
 use crate::bytes::{Fields, FieldsMut};
 use crate::layout::head;
 use crate::{
-    Builder, ChecksumMode, Codec, Error, Format, Grid, OnIndex, ReadOptions, Version, WriteOptions,
-    read, read_info, read_with, write,
+    Builder, ChecksumMode, Codec, Error, Format, Grid, ReadOptions, ValueOnIndex, Version,
+    WriteOptions, read, read_info, read_with, write,
 };
 
 const CODECS: &[Codec] = if cfg!(feature = "codecs") {
@@ -106,7 +106,7 @@ fn raw_buffers() {
         grid.update_checksum(grid.checksum_mode());
         grid
     };
-    let (a, b) = (small::<f32>(), small::<OnIndex>());
+    let (a, b) = (small::<f32>(), small::<ValueOnIndex>());
     let [first, second] = [number(&a, 0, 2), number(&b, 1, 2)];
     let raw = [first.bytes(), second.bytes()].concat();
     let grids = read(&raw).unwrap();

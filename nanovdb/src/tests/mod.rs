@@ -9,7 +9,7 @@ mod layout;
 mod map;
 mod statistics;
 
-use crate::{Build, Builder, Coord, Grid, Index, Mask, OnIndex};
+use crate::{Build, Builder, Coord, Grid, ValueIndex, ValueMask, ValueOnIndex};
 
 /// Numbers that are the same each time ([xorshift64*](https://doi.org/10.1145/2845077)).
 pub(crate) struct Rng(u64);
@@ -65,9 +65,9 @@ random! {
     [f32; 4], rng => [rng.real(), rng.real(), rng.real(), rng.real()];
     [f64; 4], rng => [rng.real(), rng.real(), rng.real(), rng.real()].map(f64::from);
     u8, rng => rng.next() as u8;
-    Mask, _rng => ();
-    Index, _rng => ();
-    OnIndex, _rng => ();
+    ValueMask, _rng => ();
+    ValueIndex, _rng => ();
+    ValueOnIndex, _rng => ();
 }
 
 /// Something that is done to a volume.
@@ -168,9 +168,9 @@ macro_rules! for_all_types {
         $f::<[f32; 4]>($($arg),*);
         $f::<[f64; 4]>($($arg),*);
         $f::<u8>($($arg),*);
-        $f::<crate::Mask>($($arg),*);
-        $f::<crate::Index>($($arg),*);
-        $f::<crate::OnIndex>($($arg),*);
+        $f::<crate::ValueMask>($($arg),*);
+        $f::<crate::ValueIndex>($($arg),*);
+        $f::<crate::ValueOnIndex>($($arg),*);
     };
 }
 pub(crate) use for_all_types;

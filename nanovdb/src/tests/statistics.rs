@@ -3,10 +3,10 @@
 use super::random;
 use crate::bytes::{Fields, FieldsMut};
 use crate::layout::{flags, head, node};
-use crate::{Builder, ChecksumMode, Element, Grid, Level};
+use crate::{Builder, ChecksumMode, Grid, Level, VoxelValue};
 
 /// Minimum, maximum, average and deviation of a node, by its offset and level.
-fn stored<T: Element>(grid: &Grid, at: usize, level: Level) -> (T, T, f64, f64) {
+fn stored<T: VoxelValue>(grid: &Grid, at: usize, level: Level) -> (T, T, f64, f64) {
     let l = grid.value_type().layout();
     let [min, max, average, deviation] = match level {
         Level::Leaf => [l.leaf_min, l.leaf_max, l.leaf_average, l.leaf_stddev],

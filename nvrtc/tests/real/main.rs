@@ -12,14 +12,14 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use nvrtc::{Cache, Nvrtc, Program, Version};
+use nvrtc::{Cache, Nvrtc, NvrtcVersion, Program};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// What a test gets.
 pub(crate) struct Compiler {
     pub(crate) library: Nvrtc,
-    pub(crate) version: Version,
+    pub(crate) version: NvrtcVersion,
     /// Empty at the test's beginning, removed at its end.
     pub(crate) folder: tempfile::TempDir,
 }
@@ -38,10 +38,10 @@ impl Compiler {
 
 type Test = (&'static str, fn(&Compiler) -> Outcome);
 
-/// Version, the folder under `target/cuda`, and where the library lies in it.
-const INSTALLED: [(Version, &str); 2] = [
-    (Version { major: 12, minor: 0 }, "nvidia-cuda-nvrtc-cu12-12.0.140/nvidia/cuda_nvrtc/lib"),
-    (Version { major: 13, minor: 0 }, "nvidia-cuda-nvrtc-13.0.88/nvidia/cu13/lib"),
+/// NvrtcVersion, the folder under `target/cuda`, and where the library lies in it.
+const INSTALLED: [(NvrtcVersion, &str); 2] = [
+    (NvrtcVersion { major: 12, minor: 0 }, "nvidia-cuda-nvrtc-cu12-12.0.140/nvidia/cuda_nvrtc/lib"),
+    (NvrtcVersion { major: 13, minor: 0 }, "nvidia-cuda-nvrtc-13.0.88/nvidia/cu13/lib"),
 ];
 
 fn main() {
@@ -81,7 +81,11 @@ fn installed(folder: &str) -> Option<PathBuf> {
     roots.into_iter().map(|root| root.join(folder)).find(|path| path.is_dir())
 }
 
-fn run(version: Version, path: &PathBuf, test: fn(&Compiler) -> Outcome) -> Result<(), Failed> {
+fn run(
+    version: NvrtcVersion,
+    path: &PathBuf,
+    test: fn(&Compiler) -> Outcome,
+) -> Result<(), Failed> {
     // SAFETY: NVIDIA's library, as `cargo xtask setup` fetched it by its hash.
     let library = unsafe { Nvrtc::at(path) }.map_err(|e| e.to_string())?;
     let folder = tempfile::tempdir()?;

@@ -2,14 +2,14 @@
 
 use std::ffi::c_void;
 
-use cuda_safe::{Access, Kernel, Launch, Result};
+use cuda_safe::{Access, Kernel, LaunchConfig, Result};
 
 use super::plan::Place;
 use super::run::Pass;
 use crate::frame::{DETERMINISTIC, Frame, RESUME};
 use crate::record::{Chunk, Kind, NONE, Recording, Target, Use, write_address};
 use crate::saved::Saved;
-use crate::spec::{Op, Slot, Value};
+use crate::spec::{Op, Primal, Slot};
 use crate::store::Work;
 use crate::untyped::Tell;
 
@@ -48,7 +48,7 @@ impl Pass<'_> {
         (frame.assign, frame.drop) = (masks.assign, masks.drop);
         frame.status = self.status()?.address();
         if let Some(primal) = self.recording.copies.get(primal as usize) {
-            (frame.tape, frame.tape_bytes) = (primal.address(), primal.buffer.bytes() as u64);
+            (frame.tape, frame.tape_bytes) = (primal.address(), primal.buffer.size_bytes() as u64);
         }
         if op.inner.settings.scratch.is_some() {
             self.prepare_scratch(&op, &launch, &shape, resume, &mut frame)?;
@@ -89,7 +89,7 @@ impl Pass<'_> {
         let buffers = &self.plan.buffers;
         let address = |place: &Place| {
             let buffer = buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
-            buffer.map_or(0, |buffer| buffer.as_raw() + place.offset as u64)
+            buffer.map_or(0, |buffer| buffer.device_ptr() + place.offset as u64)
         };
         let of_pointer = |pointer: usize| {
             let target = Target::Pointer(pointer as u16);
@@ -98,7 +98,7 @@ impl Pass<'_> {
                 .find(|(used, _)| used.target == target)
                 .map_or(0, |(_, p)| address(p))
         };
-        let partials = self.store.known_work(Work::Partials).map_or(0, |work| work.as_raw());
+        let partials = self.store.known_work(Work::Partials).map_or(0, |work| work.device_ptr());
         for slot in &op.inner.slots {
             let at = chunks.len() * 16;
             match slot {
@@ -136,7 +136,7 @@ impl Pass<'_> {
         &mut self,
         op: &Op,
         kernel: &Kernel,
-        shape: Launch,
+        shape: LaunchConfig,
         uses: std::ops::Range<usize>,
         base: u32,
         first: u32,
@@ -235,7 +235,7 @@ impl Pass<'_> {
         let to = self.arg(*place, Access::Write);
         let args =
             (partials, frame.partials_log2, known.members, to, u32::from(stores), self.status()?);
-        let launch = Launch::new(known.members.count, crate::kernels::BLOCK);
+        let launch = LaunchConfig::new(known.members.count, crate::kernels::BLOCK);
         // SAFETY: 2^partials_log2 sums lie in the working memory; the members lie in the gradient.
         unsafe { self.kernels.sum_partials.launch(self.stream, launch, args) }
     }
@@ -251,10 +251,10 @@ fn tell_value(
     used: &Use,
     tell: Tell<'_>,
 ) -> Result<()> {
-    if matches!(used.value, Value::None) {
+    if matches!(used.value, Primal::None) {
         return Ok(());
     }
-    if matches!(used.value, Value::EntryPrivate) {
+    if matches!(used.value, Primal::EntryPrivate) {
         let found = plan.private.iter().find(|(of, _)| *of as usize == number);
         return match found {
             Some((_, private)) => {
@@ -301,7 +301,7 @@ pub(super) fn tell_frame(store: &crate::store::Store, frame: &Frame, tell: Tell<
 }
 
 /// Two to this many partial sums: about one for each block.
-fn partials_log2(shape: &Launch) -> u32 {
+fn partials_log2(shape: &LaunchConfig) -> u32 {
     let blocks = shape.grid.count().max(2);
     (u64::BITS - (blocks - 1).leading_zeros()).min(MOST_PARTIALS_LOG2)
 }
@@ -312,7 +312,7 @@ pub(super) fn partials_bytes(op: &Op) -> usize {
 }
 
 /// How many numbers go to the log at most, by themselves or by way of partial sums.
-pub(super) fn log_adds(op: &Op, launch: &Launch, shape: &Launch) -> usize {
+pub(super) fn log_adds(op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> usize {
     let members: u64 = op.inner.scalars.iter().map(|scalar| u64::from(scalar.members.count)).sum();
     // One of each block; of each thread, where it may take several runs until all have added theirs.
     let each =

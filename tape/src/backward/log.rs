@@ -30,7 +30,7 @@ impl Pass<'_> {
     pub(crate) fn prepare_log(&mut self, most: usize, frame: &mut Frame) -> Result<()> {
         let Some((bytes, places)) = self.log_size(most)? else { return Ok(()) };
         let log = self.store.work(Work::Log, bytes)?;
-        (frame.log, frame.log_bytes) = (log.as_raw(), bytes as u64);
+        (frame.log, frame.log_bytes) = (log.device_ptr(), bytes as u64);
         self.store.work(Work::Sums, places * SUM).map(drop)
     }
 
@@ -74,13 +74,13 @@ pub(crate) struct FrameArg<'a> {
 // SAFETY: the log and the status are reported; there is nothing else in these frames.
 unsafe impl cuda_safe::KernelArg for FrameArg<'_> {
     type Abi = Frame;
-    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<Frame>();
+    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<Frame>();
 
     fn abi(&self) -> Frame {
         self.frame
     }
 
-    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.log.uses(visitor)?;
         self.status.uses(visitor)
     }
@@ -97,13 +97,13 @@ struct Gradients<'a> {
 // SAFETY: as for `FrameArg`; every gradient of the plan is reported, and the partial sums are.
 unsafe impl cuda_safe::KernelArg for Gradients<'_> {
     type Abi = Frame;
-    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<Frame>();
+    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<Frame>();
 
     fn abi(&self) -> Frame {
         self.frame.frame
     }
 
-    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.frame.uses(visitor)?;
         for buffer in self.buffers.iter().chain(self.partials) {
             visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)?;

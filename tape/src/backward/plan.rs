@@ -12,7 +12,7 @@ use cuda_safe::{DeviceBuffer, Error, Result};
 use crate::marker::Marker;
 use crate::record::{Copied, Kind, NONE, Recording, Target, Use, index};
 use crate::runs::Runs;
-use crate::spec::{Effect, Op, Value};
+use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
 /// States of gradients. Any other number less [`BY`] is the number of a drop that has left it unset.
@@ -124,11 +124,11 @@ impl Plan {
         let mut known = recording.memories.iter();
         for gradient in &mut self.gradients {
             let Some(memory) = known.next() else { break };
-            gradient.states.reset(memory.allocation.bytes(), UNSET);
+            gradient.states.reset(memory.allocation.size_bytes(), UNSET);
             gradient.buffer = NONE;
         }
         for memory in known {
-            let states = Runs::new(memory.allocation.bytes(), UNSET);
+            let states = Runs::new(memory.allocation.size_bytes(), UNSET);
             self.gradients.push(Gradient { states, buffer: NONE });
         }
         let mut planner = Planner { plan: self, recording, store };
@@ -154,7 +154,7 @@ impl Plan {
 
     /// Bytes of the gradients.
     pub(crate) fn bytes(&self) -> usize {
-        self.buffers.iter().map(DeviceBuffer::bytes).sum()
+        self.buffers.iter().map(DeviceBuffer::size_bytes).sum()
     }
 }
 
@@ -226,7 +226,7 @@ impl Planner<'_> {
             self.make_zeros(from.memory, &from.range())?;
         }
         let target = self.place(from.memory, &from.range())?;
-        let double = from.element.real == Some(crate::Real::F64);
+        let double = from.element.real == Some(crate::FloatType::F64);
         self.plan.actions.push(match unset {
             true => Action::Copy { from: source, to: target },
             false => Action::Add { from: source, to: target, double },
@@ -350,7 +350,7 @@ impl Planner<'_> {
         let range = used.range();
         self.make_zeros(used.memory, &range)?;
         let to = self.place(used.memory, &range)?;
-        let double = used.element.real == Some(crate::Real::F64);
+        let double = used.element.real == Some(crate::FloatType::F64);
         self.plan.actions.push(Action::Add { from, to, double });
         self.set(used.memory, &range, VALID);
         self.plan.free.push(from.buffer);
@@ -362,7 +362,7 @@ impl Planner<'_> {
         let Some(step) = self.recording.steps.get(number) else { return Ok(()) };
         for (at, used) in (step.uses.start..).zip(uses) {
             let Some(memory) = self.recording.memories.get(used.memory) else { continue };
-            if matches!(used.value, Value::EntryPrivate) {
+            if matches!(used.value, Primal::EntryPrivate) {
                 let skewed = (memory.allocation.address() + used.start as u64) % 16;
                 let offset = skewed as usize;
                 let buffer = self.store.take(offset + used.range().len())?;
@@ -410,12 +410,12 @@ impl Planner<'_> {
     fn place(&mut self, memory: u32, range: &Range<usize>) -> Result<Place> {
         let nowhere = || Error::invalid("a gradient of memory that is not known");
         let known = self.recording.memories.get(memory).ok_or_else(nowhere)?;
-        let widening = known.real.map_or(1, crate::Real::widening);
+        let widening = known.real.map_or(1, crate::FloatType::widening);
         let skewed = (known.allocation.address() % 16) as usize;
         let gradient = self.plan.gradients.get(memory as usize).ok_or_else(nowhere)?;
         let mut buffer = gradient.buffer;
         if buffer == NONE {
-            let bytes = known.allocation.bytes().checked_mul(widening).ok_or_else(nowhere)?;
+            let bytes = known.allocation.size_bytes().checked_mul(widening).ok_or_else(nowhere)?;
             buffer = self.buffer(skewed + bytes)?;
             if let Some(gradient) = self.plan.gradients.get_mut(memory as usize) {
                 gradient.buffer = buffer;
@@ -429,9 +429,9 @@ impl Planner<'_> {
     fn buffer(&mut self, bytes: usize) -> Result<u32> {
         let buffers = &self.plan.buffers;
         let fits = |number: &u32| {
-            buffers
-                .get(*number as usize)
-                .is_some_and(|buffer| (bytes..=bytes.saturating_add(255)).contains(&buffer.bytes()))
+            buffers.get(*number as usize).is_some_and(|buffer| {
+                (bytes..=bytes.saturating_add(255)).contains(&buffer.size_bytes())
+            })
         };
         if let Some(at) = self.plan.free.iter().rposition(fits) {
             return Ok(self.plan.free.swap_remove(at));

@@ -1,6 +1,6 @@
 //! Enqueuing a pass.
 
-use cuda_safe::{Access, Error, KernelArg, Launch, Result, Stream};
+use cuda_safe::{Access, Error, KernelArg, LaunchConfig, Result, Stream};
 
 use super::plan::{Action, Place, Plan};
 use crate::kernels::{BLOCK, Kernels};
@@ -38,8 +38,8 @@ pub(crate) struct Pass<'a> {
 /// Blocks of the tape's own kernels, whose threads go on to the next element.
 const MOST_BLOCKS: usize = 4096;
 
-pub(super) fn cover(n: usize) -> Launch {
-    Launch::new(n.div_ceil(BLOCK as usize).clamp(1, MOST_BLOCKS) as u32, BLOCK)
+pub(super) fn cover(n: usize) -> LaunchConfig {
+    LaunchConfig::new(n.div_ceil(BLOCK as usize).clamp(1, MOST_BLOCKS) as u32, BLOCK)
 }
 
 impl Pass<'_> {
@@ -95,11 +95,11 @@ impl Pass<'_> {
         let asked = marker.and_then(|marker| marker.asked_by(self.stream));
         let takes = asked.is_some() || direct.is_some();
         for other in [asked, direct].into_iter().flatten() {
-            let place = Place { buffer: 0, offset: 0, bytes: other.bytes() };
+            let place = Place { buffer: 0, offset: 0, bytes: other.size_bytes() };
             let from = PlaceArg { buffer: Some(other), place, access: Access::Read };
             let args = (from, whole(self.store.known_status()?));
             // SAFETY: one thread reads one status and writes another.
-            unsafe { self.kernels.take.launch(self.stream, Launch::new(1, 1), args) }?;
+            unsafe { self.kernels.take.launch(self.stream, LaunchConfig::new(1, 1), args) }?;
         }
         self.takes = takes;
         Ok(())
@@ -175,7 +175,7 @@ impl Pass<'_> {
     pub(super) unsafe fn launch_untyped(
         stream: &Stream,
         kernel: &cuda_safe::Kernel,
-        launch: Launch,
+        launch: LaunchConfig,
         pointers: &mut [*mut std::ffi::c_void],
         uses: impl Fn(Tell<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -198,26 +198,26 @@ pub(crate) const NO_ARG: PlaceArg<'static> =
 
 /// All of a buffer, to be written.
 pub(crate) fn whole(buffer: &cuda_safe::DeviceBuffer<u8>) -> PlaceArg<'_> {
-    let place = Place { buffer: 0, offset: 0, bytes: buffer.bytes() };
+    let place = Place { buffer: 0, offset: 0, bytes: buffer.size_bytes() };
     PlaceArg { buffer: Some(buffer), place, access: Access::Write }
 }
 
 impl PlaceArg<'_> {
     pub(crate) fn address(&self) -> u64 {
-        self.buffer.map_or(0, |buffer| buffer.as_raw() + self.place.offset as u64)
+        self.buffer.map_or(0, |buffer| buffer.device_ptr() + self.place.offset as u64)
     }
 }
 
 // SAFETY: the kernel reaches the place, which is reported; nothing through a null pointer.
 unsafe impl KernelArg for PlaceArg<'_> {
     type Abi = u64;
-    const TYPE: cuda_safe::ArgType = cuda_safe::ArgType::value::<u64>();
+    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
         self.address()
     }
 
-    fn uses<V: cuda_safe::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         let Some(buffer) = self.buffer else { return Ok(()) };
         let Place { offset, bytes, .. } = self.place;
         visitor.visit(buffer.allocation(), offset..offset + bytes, self.access)

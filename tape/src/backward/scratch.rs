@@ -1,6 +1,6 @@
 //! Memory that lives as long as an adjoint's launch; and what happens if it was too little.
 
-use cuda_safe::{Access, Error, Launch, Result};
+use cuda_safe::{Access, Error, LaunchConfig, Result};
 
 use super::adjoint::{log_adds, partials_bytes};
 use super::log::SUM;
@@ -17,7 +17,7 @@ use crate::store::Work;
 const HEADER: usize = 32;
 
 /// What lies before the memory that is handed out: a mark for each thread.
-fn marks(shape: &Launch) -> Result<usize> {
+fn marks(shape: &LaunchConfig) -> Result<usize> {
     usize::try_from(shape.threads())
         .ok()
         .and_then(|threads| threads.checked_add(HEADER + 15))
@@ -30,14 +30,14 @@ impl Pass<'_> {
     pub(super) fn prepare_scratch(
         &mut self,
         op: &Op,
-        launch: &Launch,
-        shape: &Launch,
+        launch: &LaunchConfig,
+        shape: &LaunchConfig,
         resume: bool,
         frame: &mut Frame,
     ) -> Result<()> {
         let start = marks(shape)?;
         let work = self.store.work(Work::Scratch, self.scratch_size(op, launch, shape)?)?;
-        (frame.scratch, frame.scratch_bytes) = (work.as_raw(), work.bytes() as u64);
+        (frame.scratch, frame.scratch_bytes) = (work.device_ptr(), work.size_bytes() as u64);
         if !resume {
             self.clear(Work::Scratch, start)?;
         }
@@ -45,7 +45,7 @@ impl Pass<'_> {
     }
 
     /// Bytes of scratch memory that a launch gets first.
-    fn scratch_size(&self, op: &Op, launch: &Launch, shape: &Launch) -> Result<usize> {
+    fn scratch_size(&self, op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> Result<usize> {
         let guess = op.inner.settings.scratch.map_or(0, |guess| guess(launch));
         Ok(marks(shape)?.saturating_add(self.scratch_bytes.unwrap_or(guess)))
     }
@@ -109,7 +109,9 @@ impl Pass<'_> {
     pub(super) fn note(&mut self, action: usize) -> Result<()> {
         let step = u32::try_from(action).unwrap_or(u32::MAX).saturating_add(1);
         // SAFETY: one thread writes the status.
-        unsafe { self.kernels.note.launch(self.stream, Launch::new(1, 1), (self.status()?, step)) }
+        unsafe {
+            self.kernels.note.launch(self.stream, LaunchConfig::new(1, 1), (self.status()?, step))
+        }
     }
 
     /// Waits, and repeats what had too little memory, until all is done.
@@ -146,7 +148,7 @@ impl Pass<'_> {
             asked = asked.saturating_add(self.asked()?);
             self.grow(action, status)?;
             // Those that are still to run ask for no more than there is now, or all of this comes again.
-            let now = self.store.known_work(Work::Scratch).map_or(0, |work| work.bytes());
+            let now = self.store.known_work(Work::Scratch).map_or(0, |work| work.size_bytes());
             most = most.max(asked.saturating_add(now));
             self.act(action, true)?;
             for next in action + 1..end {
@@ -174,7 +176,8 @@ impl Pass<'_> {
         let old = self.store.work_mut(Work::Scratch).and_then(Option::take);
         let Some(old) = old else { return Err(failed(status)) };
         // Threads that came late have not even said what they need.
-        let need = (status.need as usize).saturating_mul(1024).max(old.bytes().saturating_mul(2));
+        let need =
+            (status.need as usize).saturating_mul(1024).max(old.size_bytes().saturating_mul(2));
         let new = self.store.work(Work::Scratch, need);
         let copied = new.map(drop).and_then(|()| {
             let new = self.store.work_mut(Work::Scratch).and_then(Option::as_mut);

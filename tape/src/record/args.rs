@@ -4,10 +4,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Access, Allocation, ArgVisitor, Error, KernelArg, Result, UseVisitor};
+use cuda_safe::{
+    Access, Allocation, Error, KernelArg, Result,
+    arg::{ArgVisitor, UseVisitor},
+};
 
 use super::{Chunk, NONE, Recording, Target, Use};
-use crate::spec::{Effect, Op, OpPointer, Value};
+use crate::spec::{Effect, Op, OpPointer, Primal};
 
 /// Memory that an argument reaches.
 #[derive(Debug, Clone, Copy)]
@@ -170,7 +173,7 @@ impl Collect<'_> {
             end: size,
             element: scalar.element,
             effect: Effect::Reads,
-            value: Value::None,
+            value: Primal::None,
             covers: scalar.covers,
             active: self.op.inner.detached.scalars >> place & 1 == 0,
             slot: u8::MAX,

@@ -7,7 +7,7 @@ use cuda_safe::{Allocation, DeviceSlice, DeviceSliceMut, Result, Stream};
 
 use super::{Kind, NONE, Recording, Target, Use, Watch, index};
 use crate::element::{Differentiable, Element};
-use crate::spec::{Effect, Value};
+use crate::spec::{Effect, Primal};
 use crate::store::Store;
 
 impl Recording {
@@ -26,7 +26,7 @@ impl Recording {
             end: range.end,
             element,
             effect,
-            value: Value::None,
+            value: Primal::None,
             covers: true,
             active: true,
             slot: u8::MAX,

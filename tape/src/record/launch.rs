@@ -1,12 +1,15 @@
 //! Recording a launch.
 
-use cuda_safe::{ArgKind, ArgType, EachArg, Error, Launch, Result, Stream};
+use cuda_safe::{
+    Error, LaunchConfig, Result, Stream,
+    arg::{ArgKind, ArgType, EachArg},
+};
 
 use super::args::{Collect, Found};
 use super::{Chunk, Kind, NONE, Recording, Step, Target, Use, index};
 use crate::custom::CustomOp;
 use crate::element::Element;
-use crate::spec::{Effect, Op, Value};
+use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
 /// Where a recording stood before a launch that may fail.
@@ -23,7 +26,7 @@ impl Recording {
         stream: &Stream,
         store: &mut Store,
         op: &Op,
-        launch: Launch,
+        launch: LaunchConfig,
         args: A,
         scope: u32,
     ) -> Result<()> {
@@ -67,7 +70,7 @@ impl Recording {
         stream: &Stream,
         store: &mut Store,
         op: &Op,
-        launch: Launch,
+        launch: LaunchConfig,
         args: A,
         scope: u32,
         before: &Before,
@@ -108,7 +111,7 @@ impl Recording {
                         self.typed.push(memory);
                     }
                 }
-                if matches!(used.value, Value::Entry | Value::EntryPrivate) {
+                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
                     self.pend(number, stream)?;
                 }
             }
@@ -293,7 +296,7 @@ impl Recording {
                 end: found.end,
                 element: Element::bytes(1),
                 effect: if found.writes { Effect::Overwrites } else { Effect::Reads },
-                value: if found.writes { Value::Exit } else { Value::Entry },
+                value: if found.writes { Primal::Exit } else { Primal::Entry },
                 covers: false,
                 active: false,
                 slot: u8::MAX,
@@ -347,7 +350,7 @@ impl Recording {
         };
         for number in first..self.uses.len() {
             let Some(used) = self.uses.get(number).copied() else { break };
-            if gradients && matches!(used.value, Value::Exit) {
+            if gradients && matches!(used.value, Primal::Exit) {
                 self.pend(number, stream)?;
             }
             match used.effect {

@@ -1,6 +1,6 @@
 //! Whether what a launch is given is as long as its kernels take it to be, and has threads enough.
 
-use cuda_safe::{Error, Launch, Result};
+use cuda_safe::{Error, LaunchConfig, Result};
 
 use super::args::read;
 use super::launch::Before;
@@ -9,7 +9,12 @@ use crate::spec::{Effect, Op};
 
 impl Recording {
     /// Cuts each use to the elements that the kernels touch.
-    pub(super) fn measure(&mut self, op: &Op, before: &Before, launch: &Launch) -> Result<()> {
+    pub(super) fn measure(
+        &mut self,
+        op: &Op,
+        before: &Before,
+        launch: &LaunchConfig,
+    ) -> Result<()> {
         let base = before.bytes * 16;
         for used in self.uses.iter_mut().skip(before.uses) {
             let Target::Pointer(place) = used.target else { continue };
@@ -39,7 +44,7 @@ impl Recording {
     }
 
     /// What has no memory has no elements to be used: an empty view, null, or a number in place of an address.
-    fn no_pointer_is_missing(&self, op: &Op, before: &Before, launch: &Launch) -> Result<()> {
+    fn no_pointer_is_missing(&self, op: &Op, before: &Before, launch: &LaunchConfig) -> Result<()> {
         let given = self.uses.get(before.uses..).unwrap_or_default();
         let is_pointer = |used: &&Use| matches!(used.target, Target::Pointer(_));
         if given.iter().filter(is_pointer).count() >= op.inner.pointers.len() {
@@ -76,7 +81,7 @@ impl Recording {
 
     /// Whether there are threads for all elements that the kernel overwrites, or that its adjoint adds to:
     /// of others the gradients would be whatever lies in their memory.
-    pub(super) fn covers(&self, op: &Op, first: usize, launch: &Launch) -> Result<()> {
+    pub(super) fn covers(&self, op: &Op, first: usize, launch: &LaunchConfig) -> Result<()> {
         let threads = launch.threads();
         let adjoint = op.inner.kernels.adjoint.as_ref().map(|_| op.shape(launch).threads());
         if adjoint == Some(0) && threads > 0 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cuda_safe::{Allocation, Error, KeptMemory, Result, Stream};
 
 use super::{NONE, index};
-use crate::element::Real;
+use crate::element::FloatType;
 use crate::runs::Runs;
 
 /// An allocation, and what carries gradients in it.
@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     /// Where it depends on something that is watched.
     pub(crate) active: Runs<Active>,
     /// The type of the numbers there.
-    pub(crate) real: Option<Real>,
+    pub(crate) real: Option<FloatType>,
     /// Uses whose value lies here, and was not copied yet.
     pub(crate) pending: Vec<u32>,
     /// The first step that uses it.
@@ -82,7 +82,7 @@ impl Memories {
             Some(number) => *number,
             None => {
                 let number = index(self.all.len())?;
-                let bytes = allocation.bytes();
+                let bytes = allocation.size_bytes();
                 let (mut active, mut pending) =
                     self.spare.pop().unwrap_or_else(|| (Runs::new(bytes, Active::No), Vec::new()));
                 active.reset(bytes, Active::No);
@@ -181,12 +181,12 @@ impl Memories {
     }
 
     /// Gradients there are of this type. Whether that is new.
-    pub(crate) fn holds(&mut self, number: u32, real: Option<Real>) -> Result<bool> {
+    pub(crate) fn holds(&mut self, number: u32, real: Option<FloatType>) -> Result<bool> {
         let (Some(memory), Some(real)) = (self.get_mut(number), real) else { return Ok(false) };
         match memory.real {
             Some(known) if known != real => Err(Error::invalid(format!(
                 "memory of {} bytes is used as {known:?} and as {real:?}: it has one gradient",
-                memory.allocation.bytes()
+                memory.allocation.size_bytes()
             ))),
             _ => Ok(memory.real.replace(real).is_none()),
         }

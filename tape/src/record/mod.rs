@@ -12,7 +12,7 @@ mod values;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use cuda_safe::{DeviceBuffer, Error, Launch, Result, Stream};
+use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream};
 
 pub use recorder::Recorder;
 
@@ -23,7 +23,7 @@ use crate::custom::CustomOp;
 use crate::element::Element;
 use crate::frame::{Status, TAPE_OVERFLOW};
 use crate::marker::Marker;
-use crate::spec::{Effect, Op, Value};
+use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
 /// In place of an index: there is none.
@@ -80,7 +80,7 @@ pub(crate) struct Step {
 pub(crate) enum Kind {
     Launch {
         op: Op,
-        launch: Launch,
+        launch: LaunchConfig,
         /// In `Recording::bytes`.
         bytes: u32,
         /// What the primal has written: in `Recording::copies`.
@@ -118,7 +118,7 @@ pub(crate) struct Use {
     pub(crate) end: usize,
     pub(crate) element: Element,
     pub(crate) effect: Effect,
-    pub(crate) value: Value,
+    pub(crate) value: Primal,
     pub(crate) covers: bool,
     /// Whether its gradient is wanted, or taken.
     pub(crate) active: bool,
@@ -152,7 +152,7 @@ pub(crate) struct Copied {
 
 impl Copied {
     pub(crate) fn address(&self) -> u64 {
-        self.buffer.as_raw() + self.offset as u64
+        self.buffer.device_ptr() + self.offset as u64
     }
 }
 

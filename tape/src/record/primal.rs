@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, Error, KernelArgs, Launch, Result, Stream, UseVisitor,
+    Access, DeviceBuffer, Error, LaunchConfig, Result, Stream,
+    arg::{ArgType, KernelArgs, UseVisitor},
 };
 
 use super::{Copied, Recording, index};
@@ -18,7 +19,7 @@ impl Recording {
         stream: &Stream,
         store: &mut Store,
         op: &Op,
-        launch: &Launch,
+        launch: &LaunchConfig,
         args: &A,
     ) -> Result<u32> {
         let bytes = match op.inner.tape_bytes {
@@ -28,7 +29,7 @@ impl Recording {
         let buffer = store.take(bytes)?;
         let number = index(self.copies.len())?;
         let mut frame = Frame::of(launch);
-        (frame.tape, frame.tape_bytes) = (buffer.as_raw(), bytes as u64);
+        (frame.tape, frame.tape_bytes) = (buffer.device_ptr(), bytes as u64);
         self.copies.push(Copied { buffer, offset: 0 });
         self.launch_primal(stream, store, op, launch, args, frame)?;
         Ok(number)
@@ -41,7 +42,7 @@ impl Recording {
         stream: &Stream,
         store: &mut Store,
         op: &Op,
-        launch: &Launch,
+        launch: &LaunchConfig,
         args: &A,
     ) -> Result<usize> {
         let place = self.counted;
@@ -71,7 +72,7 @@ impl Recording {
         stream: &Stream,
         store: &mut Store,
         op: &Op,
-        launch: &Launch,
+        launch: &LaunchConfig,
         args: &A,
         mut frame: Frame,
     ) -> Result<()> {
@@ -79,7 +80,7 @@ impl Recording {
             return Err(Error::invalid(format!("`{}` has no primal", op.name())));
         };
         let status = store.status()?;
-        frame.status = status.as_raw();
+        frame.status = status.device_ptr();
         let kept = self.copies.last().filter(|_| frame.tape != 0).map(|kept| &kept.buffer);
         // Not from the bytes that are kept for the adjoint, which may lead to copies by now.
         let args = WithFrame { args, frame, memory: [Some(status), kept] };

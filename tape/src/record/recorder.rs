@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytemuck::NoUninit;
-use cuda_safe::{EachArg, IntoLaunch, ReadView, Result, Stream, WriteView};
+use cuda_safe::{IntoLaunchConfig, ReadView, Result, Stream, WriteView, arg::EachArg};
 
 use super::{NONE, Recording, Scope, index};
 use crate::custom::CustomBuilder;
@@ -50,7 +50,12 @@ impl Recorder<'_> {
     /// are used; something that depends on what is watched goes where the operation has no gradient, or
     /// the operation has no adjoint. Otherwise what the driver answered.
     #[inline]
-    pub fn launch<A: EachArg>(&mut self, op: &Op, launch: impl IntoLaunch, args: A) -> Result<()> {
+    pub fn launch<A: EachArg>(
+        &mut self,
+        op: &Op,
+        launch: impl IntoLaunchConfig,
+        args: A,
+    ) -> Result<()> {
         let launch = launch.into_launch();
         self.recording.launch(self.stream, self.store, op, launch, args, self.scope)
     }

@@ -9,7 +9,7 @@ use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 use super::args::write_address;
 use super::{Copied, Kind, LOST, NONE, Recording, Target, Use, index};
 use crate::saved::Place;
-use crate::spec::Value;
+use crate::spec::Primal;
 use crate::store::Store;
 
 impl Recording {
@@ -158,7 +158,7 @@ impl Recording {
         let of = self.steps.get(step)?;
         let gone = |used: &&Use| {
             let needed =
-                !matches!(used.value, Value::None) || matches!(used.target, Target::Opaque(_));
+                !matches!(used.value, Primal::None) || matches!(used.target, Target::Opaque(_));
             let there = || {
                 let memory = self.memories.get(used.memory)?;
                 Some(memory.allocation.version(used.range()) == used.version)

@@ -20,7 +20,7 @@ impl Tape {
             let watched = recording.watches.iter().any(|watch| watch.memory as usize == number);
             let real = memory.real.map_or_else(String::new, |real| format!("{real:?} "));
             let lines = if watched { ", peripheries=2" } else { "" };
-            let bytes = memory.allocation.bytes();
+            let bytes = memory.allocation.size_bytes();
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,

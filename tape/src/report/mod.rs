@@ -34,7 +34,7 @@ impl Tape {
     #[must_use]
     pub fn memory(&self) -> MemoryReport {
         let recording = &self.recording;
-        let copied = |copied: &Copied| copied.buffer.bytes();
+        let copied = |copied: &Copied| copied.buffer.size_bytes();
         let work = self.store.work_bytes();
         MemoryReport {
             gradients: self.plan.bytes(),

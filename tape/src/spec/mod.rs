@@ -6,18 +6,18 @@ mod register;
 
 use std::borrow::Cow;
 
-use cuda_safe::{Kernel, Launch, Module, Result};
+use cuda_safe::{Kernel, LaunchConfig, Module, Result};
 
 pub(crate) use op::Inner as OpInner;
 pub use op::Op;
 pub(crate) use op::{OpPointer, Slot};
-pub use param::{Effect, Param, Value};
+pub use param::{Effect, Param, Primal};
 
 /// What a primal's tape memory is sized by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TapeBytes {
     /// As many bytes for this launch.
-    Of(fn(&Launch) -> usize),
+    Of(fn(&LaunchConfig) -> usize),
     /// As many as the primal itself says in a launch with `COUNT`.
     Counted,
 }
@@ -33,10 +33,10 @@ pub(crate) enum TapeBytes {
 ///
 /// ```no_run
 /// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
-/// use tape::{Element, OpSpec, Param, Value};
+/// use tape::{Element, OpSpec, Param, Primal};
 /// let spec = OpSpec::new("saxpy")
 ///     .param(Param::scalar("a", Element::F32).active())
-///     .param(Param::buffer("x", Element::F32).reads(Value::Entry).len("n").covers_all().active())
+///     .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
 ///     .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
 ///     .param(Param::value("n"));
 /// // SAFETY: thread i touches element i of each buffer, in both kernels, and only if i < n; the adjoint
@@ -56,9 +56,9 @@ pub struct OpSpec {
 /// What an [`Op`] takes over as it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    pub(crate) shape: Option<fn(&Launch) -> Launch>,
-    pub(crate) scratch: Option<fn(&Launch) -> usize>,
-    pub(crate) log: Option<fn(&Launch) -> usize>,
+    pub(crate) shape: Option<fn(&LaunchConfig) -> LaunchConfig>,
+    pub(crate) scratch: Option<fn(&LaunchConfig) -> usize>,
+    pub(crate) log: Option<fn(&LaunchConfig) -> usize>,
     pub(crate) dimensions: u32,
     /// Whether threads go on to further elements.
     pub(crate) grid_stride: bool,
@@ -102,7 +102,7 @@ impl OpSpec {
     pub fn primal(
         mut self,
         name: impl Into<Cow<'static, str>>,
-        bytes: fn(&Launch) -> usize,
+        bytes: fn(&LaunchConfig) -> usize,
     ) -> Self {
         self.primal = Some((name.into(), TapeBytes::Of(bytes)));
         self
@@ -118,7 +118,7 @@ impl OpSpec {
 
     /// The adjoint's grid, block and shared memory, from those of the kernel; without, they are the same.
     #[must_use]
-    pub fn shape(mut self, shape: fn(&Launch) -> Launch) -> Self {
+    pub fn shape(mut self, shape: fn(&LaunchConfig) -> LaunchConfig) -> Self {
         self.settings.shape = Some(shape);
         self
     }
@@ -130,7 +130,7 @@ impl OpSpec {
     /// such memory, and nowhere to say that it is too little (unless another step of the pass may raise the
     /// status: then the pass fails): the kernel traps, which the context does not survive.
     #[must_use]
-    pub fn scratch(mut self, guess: fn(&Launch) -> usize) -> Self {
+    pub fn scratch(mut self, guess: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.scratch = Some(guess);
         self
     }
@@ -139,7 +139,7 @@ impl OpSpec {
     /// launch at most `most` numbers with `grad_add` (three for a `float3`); those of `partial_add` are not
     /// counted.
     #[must_use]
-    pub fn log(mut self, most: fn(&Launch) -> usize) -> Self {
+    pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.log = Some(most);
         self
     }

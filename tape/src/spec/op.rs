@@ -5,10 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cuda_safe::{ArgKind, ArgType, Class, Error, Kernel, Launch, Result};
+use cuda_safe::{
+    Error, Kernel, LaunchConfig, Result,
+    arg::{ArgKind, ArgType, Class},
+};
 
 use super::param::Argument;
-use super::{Effect, Kernels, Settings, TapeBytes, Value};
+use super::{Effect, Kernels, Primal, Settings, TapeBytes};
 use crate::element::Element;
 use crate::frame::Members;
 use crate::record::{Target, Use};
@@ -62,7 +65,7 @@ pub(crate) struct OpPointer {
     pub(crate) param: usize,
     pub(crate) offset: usize,
     pub(crate) element: Element,
-    pub(crate) value: Value,
+    pub(crate) value: Primal,
     pub(crate) effect: Effect,
     /// Factor, parameter and constant.
     pub(crate) length: Option<(usize, Option<usize>, usize)>,
@@ -128,7 +131,7 @@ impl Op {
 
     /// Whether arguments of these types fit, and a launch of this shape.
     #[inline]
-    pub(crate) fn check(&self, launch: &Launch, types: &'static [ArgType]) -> Result<()> {
+    pub(crate) fn check(&self, launch: &LaunchConfig, types: &'static [ArgType]) -> Result<()> {
         let inner = &*self.inner;
         if inner.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr() {
             inner.check_types(types)?;
@@ -148,7 +151,7 @@ impl Op {
     }
 
     /// The adjoint's launch.
-    pub(crate) fn shape(&self, launch: &Launch) -> Launch {
+    pub(crate) fn shape(&self, launch: &LaunchConfig) -> LaunchConfig {
         self.inner.settings.shape.map_or(*launch, |shape| shape(launch))
     }
 }
@@ -226,7 +229,7 @@ impl Inner {
             else {
                 return Err(wrong(format!("`{of}` is device memory, `{name}` is not")));
             };
-            let number = pointer.element.real.map_or(pointer.element.size, crate::Real::size);
+            let number = pointer.element.real.map_or(pointer.element.size, crate::FloatType::size);
             if !param.is_buffer || element_size % number.max(1) != 0 {
                 return Err(wrong(format!("the elements of `{of}` are not those of `{name}`")));
             }

@@ -3,13 +3,13 @@
 use std::any::{TypeId, type_name};
 use std::borrow::Cow;
 
-use cuda_safe::{ArgType, KernelArg};
+use cuda_safe::{KernelArg, arg::ArgType};
 
 use crate::element::Element;
 
 /// What the adjoint is given where the forward launch had a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum Primal {
     /// Memory with what was there before the launch: the same, or a copy if it was overwritten since.
     Entry,
     /// As [`Entry`](Self::Entry), in memory that the adjoint may write.
@@ -46,7 +46,7 @@ pub(crate) struct Length {
 pub(crate) struct Pointer {
     pub(crate) offset: usize,
     pub(crate) element: Element,
-    pub(crate) value: Value,
+    pub(crate) value: Primal,
     pub(crate) effect: Effect,
     pub(crate) length: Option<Length>,
     pub(crate) covers: bool,
@@ -78,13 +78,13 @@ impl Argument {
 /// A parameter of an operation: how it is passed, and what the kernels do with it.
 ///
 /// ```
-/// use tape::{Element, Param, Value};
+/// use tape::{Element, Param, Primal};
 /// let n = Param::value("n");
 /// let a = Param::scalar("a", Element::F32).active();
-/// let x = Param::buffer("x", Element::F32).reads(Value::Entry).len("n").covers_all().active();
+/// let x = Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active();
 /// let out = Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active();
 /// // struct Field { const float* values; int nx, ny; }
-/// let field = Param::structure("field", 16).pointer(0, Element::F32).reads(Value::Entry).active();
+/// let field = Param::structure("field", 16).pointer(0, Element::F32).reads(Primal::Entry).active();
 /// ```
 #[derive(Debug, Clone)]
 pub struct Param {
@@ -117,7 +117,7 @@ impl Param {
     #[must_use]
     pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         let mut this = Self::new(name, Shape::Scalar, element.size);
-        let number = element.real.map_or(element.size.max(1), crate::Real::size);
+        let number = element.real.map_or(element.size.max(1), crate::FloatType::size);
         let each = (0..element.size / number)
             .map(|i| (i * number, Element { size: number, real: element.real }));
         this.scalars = each.collect();
@@ -152,7 +152,7 @@ impl Param {
     /// A member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
-        let (value, effect) = (Value::Entry, Effect::Reads);
+        let (value, effect) = (Primal::Entry, Effect::Reads);
         let (length, covers, active) = (None, false, false);
         self.pointers.push(Pointer { offset, element, value, effect, length, covers, active });
         self
@@ -168,7 +168,7 @@ impl Param {
 
     /// The kernel reads through the pointer. What the adjoint finds there: `value`.
     #[must_use]
-    pub fn reads(self, value: Value) -> Self {
+    pub fn reads(self, value: Primal) -> Self {
         self.used(Effect::Reads, value)
     }
 
@@ -176,28 +176,28 @@ impl Param {
     /// [`with_value`](Self::with_value).
     #[must_use]
     pub fn overwrites(self) -> Self {
-        self.used(Effect::Overwrites, Value::None)
+        self.used(Effect::Overwrites, Primal::None)
     }
 
     /// The kernel reads elements and overwrites them by what it has computed from them.
     #[must_use]
-    pub fn updates(self, value: Value) -> Self {
+    pub fn updates(self, value: Primal) -> Self {
         self.used(Effect::Updates, value)
     }
 
     /// The kernel adds to elements. The adjoint does not look at them.
     #[must_use]
     pub fn accumulates(self) -> Self {
-        self.used(Effect::Accumulates, Value::None)
+        self.used(Effect::Accumulates, Primal::None)
     }
 
-    fn used(self, effect: Effect, value: Value) -> Self {
+    fn used(self, effect: Effect, value: Primal) -> Self {
         self.last(|pointer| (pointer.effect, pointer.value) = (effect, value))
     }
 
     /// What the adjoint finds behind the pointer.
     #[must_use]
-    pub fn with_value(self, value: Value) -> Self {
+    pub fn with_value(self, value: Primal) -> Self {
         self.last(|pointer| pointer.value = value)
     }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicPtr;
 
-use cuda_safe::{Class, Error, Kernel, KernelParameter, Module, Result};
+use cuda_safe::{Error, Kernel, KernelParameter, Module, Result, arg::Class};
 
 use super::op::{Detached, Inner, OpParam, OpPointer, OpScalar, Slot};
 use super::param::{Param, Pointer, Shape};
 use super::{Kernels, Op, OpSpec};
-use crate::element::{Element, Real};
+use crate::element::{Element, FloatType};
 use crate::frame::{ABI, Frame, Members};
 
 /// The masks in a frame have this many bits.
@@ -225,8 +225,8 @@ fn members(param: &Param, size: usize) -> Result<Members, String> {
     }
     for (number, (offset, element)) in param.scalars.iter().enumerate() {
         let double = match element.real {
-            Some(Real::F32) => 0,
-            Some(Real::F64) => 1,
+            Some(FloatType::F32) => 0,
+            Some(FloatType::F64) => 1,
             _ => return Err("an active number must be float or double".to_owned()),
         };
         let end = offset.checked_add(element.size).filter(|end| *end <= size);

@@ -1,4 +1,4 @@
-//! The crew that helps with copies: nobody runs the lent closure once its owner goes on, and no
+//! The helpers that helps with copies: nobody runs the lent closure once its owner goes on, and no
 //! helper sleeps for ever, whoever changes the number of helpers meanwhile.
 
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::sync::thread;
 
 macro_rules! model {
     ($core:ident) => {{
-        let crew = Arc::new(crate::$core::Crew::default());
-        crew.set_threads(3);
+        let helpers = Arc::new(crate::$core::Helpers::default());
+        helpers.set_threads(3);
         let late = Arc::new(AtomicBool::new(false));
         let copies: Vec<_> = (0..2)
             .map(|_| {
-                let (crew, late) = (crew.clone(), late.clone());
+                let (helpers, late) = (helpers.clone(), late.clone());
                 thread::spawn(move || {
                     for _ in 0..2 {
-                        let Some(claim) = crew.claim() else { continue };
+                        let Some(claim) = helpers.claim() else { continue };
                         let over = Arc::new(AtomicBool::new(false));
                         let (seen, late) = (over.clone(), late.clone());
-                        // Leaked, since a crew with a mistake goes on running it.
+                        // Leaked, since a helpers with a mistake goes on running it.
                         let work: &'static (dyn Fn() + Sync) = Box::leak(Box::new(move || {
                             for _ in 0..2 {
                                 if seen.load(Ordering::SeqCst) {
@@ -34,15 +34,15 @@ macro_rules! model {
                 })
             })
             .collect();
-        let fewer = crew.clone();
+        let fewer = helpers.clone();
         let fewer = thread::spawn(move || fewer.set_threads(2));
         for thread in copies {
             thread.join().expect("it does not panic");
         }
         fewer.join().expect("nor this one");
         // Waits for the helpers: one that nobody wakes would be found here.
-        crew.dismiss();
-        assert_eq!(crew.helpers(), 0);
+        helpers.dismiss();
+        assert_eq!(helpers.helpers(), 0);
         assert!(!late.load(Ordering::SeqCst), "a helper ran what its owner had taken back");
     }};
 }
@@ -50,17 +50,17 @@ macro_rules! model {
 const ORDERS: usize = 3000;
 
 pub fn lent_work_is_taken_back() {
-    explore(ORDERS, || model!(crew));
+    explore(ORDERS, || model!(helpers));
 }
 
 pub fn lent_work_is_taken_back_without_waiting() {
-    explore(ORDERS, || model!(crew_leaves_early));
+    explore(ORDERS, || model!(helpers_leaves_early));
 }
 
 pub fn lent_work_is_taken_back_telling_nobody() {
-    explore(ORDERS, || model!(crew_tells_nobody));
+    explore(ORDERS, || model!(helpers_tells_nobody));
 }
 
 pub fn lent_work_is_taken_back_joining_late() {
-    explore(ORDERS, || model!(crew_joins_late));
+    explore(ORDERS, || model!(helpers_joins_late));
 }

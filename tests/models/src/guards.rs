@@ -13,7 +13,7 @@ macro_rules! model {
         #[derive(Default)]
         struct Memory {
             turn: Mutex<()>,
-            looking: crate::$core::Looking,
+            host_borrows: crate::$core::HostBorrows,
             /// Whether a write is recorded that the host has not waited for.
             recorded: Mutex<bool>,
             /// Whether the device writes.
@@ -24,7 +24,7 @@ macro_rules! model {
             /// As `GraphExec::launch`.
             fn launch(&self) {
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                if self.looking.allows(Access::Write).is_ok() {
+                if self.host_borrows.allows(Access::Write).is_ok() {
                     self.writes.store(true, Ordering::SeqCst);
                     *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = true;
                 }
@@ -35,7 +35,7 @@ macro_rules! model {
                 let look = {
                     let _turn = $host_takes_turn
                         .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
-                    self.looking.look(Access::Read).expect("nobody writes through a guard")
+                    self.host_borrows.borrow(Access::Read).expect("nobody writes through a guard")
                 };
                 let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
                 if std::mem::take(&mut *recorded) {
@@ -64,20 +64,20 @@ macro_rules! model {
         for thread in threads {
             thread.join().expect("it does not panic");
         }
-        assert_eq!(memory.looking.allows(Access::Write), Ok(()), "all guards are gone");
+        assert_eq!(memory.host_borrows.allows(Access::Write), Ok(()), "all guards are gone");
     }};
 }
 
 const ORDERS: usize = 5000;
 
 pub fn the_host_looks_alone() {
-    explore(ORDERS, || model!(looking, true));
+    explore(ORDERS, || model!(host_borrow, true));
 }
 
 pub fn the_host_looks_alone_without_a_turn() {
-    explore(ORDERS, || model!(looking, false));
+    explore(ORDERS, || model!(host_borrow, false));
 }
 
 pub fn the_host_looks_alone_counting_in_two_steps() {
-    explore(ORDERS, || model!(looking_in_two_steps, true));
+    explore(ORDERS, || model!(host_borrow_in_two_steps, true));
 }

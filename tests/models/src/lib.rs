@@ -10,28 +10,28 @@
 
 mod sync;
 
-mod bin;
 mod crew_of_helpers;
+mod deferred;
 mod guards;
 mod host_functions;
 mod tracker;
 
-pub use bin::*;
 pub use crew_of_helpers::*;
+pub use deferred::*;
 pub use guards::*;
 pub use host_functions::*;
 pub use tracker::*;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
-#[path = "../../../cuda-safe/src/memory/copy/crew.rs"]
-mod crew;
-#[path = "../../../cuda-safe/src/memory/looking.rs"]
-mod looking;
+#[path = "../../../cuda-safe/src/context/deferred_list.rs"]
+mod deferred_list;
+#[path = "../../../cuda-safe/src/memory/copy/helpers.rs"]
+mod helpers;
+#[path = "../../../cuda-safe/src/memory/host_borrow.rs"]
+mod host_borrow;
 #[path = "../../../cuda-safe/src/memory/shared.rs"]
 mod shared;
-#[path = "../../../cuda-safe/src/context/shelf.rs"]
-mod shelf;
 #[path = "../../../cuda-safe/src/stream/slab.rs"]
 mod slab;
 
@@ -47,12 +47,12 @@ macro_rules! mutants {
 mutants! {
     shared_counts_first
     slab_numbers_in_two_steps slab_calls_under_its_lock
-    shelf_waits_first shelf_takes_in_two_steps
-    crew_leaves_early crew_tells_nobody crew_joins_late
+    list_waits_first list_takes_in_two_steps
+    helpers_leaves_early helpers_tells_nobody helpers_joins_late
 }
 
-mod looking_in_two_steps {
-    include!(concat!(env!("OUT_DIR"), "/looking_in_two_steps.rs"));
+mod host_borrow_in_two_steps {
+    include!(concat!(env!("OUT_DIR"), "/host_borrow_in_two_steps.rs"));
 
     /// `AtomicUsize::fetch_update`, if it were not atomic.
     fn two_steps(
@@ -67,7 +67,7 @@ mod looking_in_two_steps {
     }
 }
 
-/// As `cuda_safe::Access`, which `looking.rs` asks for.
+/// As `cuda_safe::Access`, which `host_borrow.rs` asks for.
 mod uses {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Access {
@@ -76,7 +76,7 @@ mod uses {
     }
 }
 
-/// What `crew.rs` asks for: no process here is a child.
+/// What `helpers.rs` asks for: no process here is a child.
 mod driver {
     pub(crate) fn forked() -> bool {
         false

@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 use cuda_safe::vector::{self, Double2, Float3, Float4, UChar4};
-use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, Kernel, KernelArgs, Stream};
+use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, Kernel, Stream, arg::KernelArgs};
 use half::{bf16, f16};
 
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
@@ -231,7 +231,7 @@ fn memory_in_all_ways(device: &TestDevice) -> TestResult {
         device.launch(&typed, &stream, shape, (a, &x, &mut y, n))?;
         device.launch(&typed, &stream, shape, (a, x.as_slice(), y.as_slice_mut(), n))?;
         device.launch(&typed, &stream, shape, (a, &x.as_slice(), &mut y.as_slice_mut(), n))?;
-        device.launch(&typed, &stream, shape, (a, x.as_raw(), y.as_raw(), n))?;
+        device.launch(&typed, &stream, shape, (a, x.device_ptr(), y.device_ptr(), n))?;
         device.launch(&typed, &stream, shape, (a, x.slice(2..)?, y.slice_mut(2..)?, 2_u32))?;
         let fours = y.as_slice_mut().cast_mut::<[f32; 4]>()?;
         device.launch(&typed, &stream, shape, (a, x.as_slice().cast::<[f32; 2]>()?, fours, n))?;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::vector::{Double2, Float4};
-use cuda_safe::{DeviceBuffer, ErrorKind, Launch, Stream};
+use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Stream};
 use ndarray::{Array2, Array3, s};
 
 use super::SIZES;
@@ -44,10 +44,10 @@ fn there_and_back(device: &TestDevice) -> TestResult {
         let elements: Vec<T> = pieces.map(bytemuck::pod_read_unaligned).collect();
         let buffer = DeviceBuffer::from_slice(stream, &elements)?;
         ensure_eq!(buffer.len(), count);
-        ensure_eq!(buffer.bytes(), count * size_of::<T>());
-        ensure!(buffer.as_raw().is_multiple_of(align_of::<T>() as u64));
-        ensure_eq!(buffer.home(), stream);
-        ensure_eq!(buffer.home().context(), *device.context());
+        ensure_eq!(buffer.size_bytes(), count * size_of::<T>());
+        ensure!(buffer.device_ptr().is_multiple_of(align_of::<T>() as u64));
+        ensure_eq!(buffer.home_stream(), stream);
+        ensure_eq!(buffer.home_stream().context(), *device.context());
         let back = buffer.to_vec(stream)?;
         first_difference(bytemuck::cast_slice::<T, u8>(&back), bytemuck::cast_slice(&elements))
     }
@@ -245,7 +245,7 @@ fn copies_on_the_device(device: &TestDevice) -> TestResult {
         first_difference(&target.to_vec(&stream)?, &wanted)?;
 
         let clone = source.try_clone(&stream)?;
-        ensure!(n == 0 || clone.as_raw() != source.as_raw());
+        ensure!(n == 0 || clone.device_ptr() != source.device_ptr());
         drop(source);
         first_difference(&clone.to_vec(&stream)?, &words)?;
     }
@@ -264,7 +264,7 @@ fn not_yet_written(device: &TestDevice) -> TestResult {
     let iota = basic.iota_kernel();
     // SAFETY: `iota` takes (unsigned*, unsigned long long, unsigned) and writes that many words.
     unsafe {
-        device.launch(iota, &stream, Launch::cover(1000, 128), (&mut buffer, 1000_u64, 5_u32))
+        device.launch(iota, &stream, LaunchConfig::cover(1000, 128), (&mut buffer, 1000_u64, 5_u32))
     }?;
     // SAFETY: the launch above writes every element.
     let buffer = unsafe { buffer.assume_init() };
@@ -275,7 +275,7 @@ fn empty(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let mut buffer = DeviceBuffer::<Float4>::zeroed(&stream, 0)?;
     ensure!(buffer.is_empty());
-    ensure_eq!(buffer.as_raw(), 0);
+    ensure_eq!(buffer.device_ptr(), 0);
     buffer.upload(&stream, &[])?;
     buffer.fill(&stream, Float4::zeroed())?;
     buffer.download(&stream, &mut [])?;

@@ -1,6 +1,6 @@
 //! Launches with attributes: clusters, priorities, and kernels that start before the last is done.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Event, Launch};
+use cuda_safe::{DeviceBuffer, ErrorKind, Event, LaunchConfig};
 
 use super::MS;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -30,7 +30,7 @@ fn shared_memory_of_a_neighbour(device: &TestDevice) -> TestResult {
     let (stream, kernel) = (device.stream()?, device.kernel(&CLUSTERS, "neighbour")?);
     for blocks in [1, 2, 4, 8] {
         let mut out = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
-        let launch = Launch::new(64, 32).cluster(blocks).priority(0);
+        let launch = LaunchConfig::new(64, 32).cluster(blocks).priority(0);
         // SAFETY: neighbour(unsigned*) writes a word for each block.
         unsafe { device.launch(&kernel, &stream, launch, (&mut out,)) }?;
         first_difference(&out.to_vec(&stream)?, &neighbours(64, blocks))?;
@@ -44,14 +44,14 @@ fn compiled_in(device: &TestDevice) -> TestResult {
     }
     let (stream, kernel) = (device.stream()?, device.kernel(&CLUSTERS, "in_fours")?);
     let mut out = DeviceBuffer::<u32>::zeroed(&stream, 12)?;
-    for launch in [Launch::new(12, 32), Launch::new(12, 32).cluster(4)] {
+    for launch in [LaunchConfig::new(12, 32), LaunchConfig::new(12, 32).cluster(4)] {
         // SAFETY: in_fours(unsigned*) writes a word for each block.
         unsafe { device.launch(&kernel, &stream, launch, (&mut out,)) }?;
         first_difference(&out.to_vec(&stream)?, &neighbours(12, 4))?;
     }
     for (launch, part) in [
-        (Launch::new(10, 32), "grid x: 10 blocks are no multiple of the cluster's 4"),
-        (Launch::new(12, 32).cluster(2), "compiled for clusters of (4, 1, 1)"),
+        (LaunchConfig::new(10, 32), "grid x: 10 blocks are no multiple of the cluster's 4"),
+        (LaunchConfig::new(12, 32).cluster(2), "compiled for clusters of (4, 1, 1)"),
     ] {
         // SAFETY: refused.
         let Err(error) = (unsafe { kernel.launch(&stream, launch, (&mut out,)) }) else {
@@ -67,11 +67,11 @@ fn occupancy(device: &TestDevice) -> TestResult {
         return Ok(());
     }
     let kernel = device.kernel(&CLUSTERS, "neighbour")?;
-    let launch = |blocks: u32| Launch::new(64, 256).cluster(blocks);
+    let launch = |blocks: u32| LaunchConfig::new(64, 256).cluster(blocks);
     let (few, many) =
         (kernel.max_active_clusters(&launch(8))?, kernel.max_active_clusters(&launch(2))?);
     ensure!(few >= 1 && many > few, "{few} clusters of 8, {many} of 2");
-    ensure!(kernel.max_potential_cluster(&Launch::new(64, 256))? >= 8);
+    ensure!(kernel.max_potential_cluster(&LaunchConfig::new(64, 256))? >= 8);
     Ok(())
 }
 
@@ -80,15 +80,16 @@ fn cooperative(device: &TestDevice) -> TestResult {
         return Ok(());
     }
     let (stream, kernel) = (device.stream()?, device.kernel(&CLUSTERS, "neighbour")?);
-    let clusters = kernel.max_active_clusters(&Launch::new(2, 32).cluster(2).cooperative())?;
+    let clusters =
+        kernel.max_active_clusters(&LaunchConfig::new(2, 32).cluster(2).cooperative())?;
     let most = u32::try_from(clusters)? * 2;
     let mut out = DeviceBuffer::<u32>::zeroed(&stream, most as usize)?;
     for _ in 0..2 {
-        let launch = Launch::new(most, 32).cluster(2).cooperative();
+        let launch = LaunchConfig::new(most, 32).cluster(2).cooperative();
         // SAFETY: neighbour(unsigned*) writes a word for each block.
         unsafe { device.launch(&kernel, &stream, launch, (&mut out,)) }?;
         first_difference(&out.to_vec(&stream)?, &neighbours(most, 2))?;
-        let launch = Launch::new(most + 2, 32).cluster(2).cooperative();
+        let launch = LaunchConfig::new(most + 2, 32).cluster(2).cooperative();
         // SAFETY: refused.
         let refused = unsafe { kernel.launch(&stream, launch, (&mut out,)) };
         let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
@@ -101,7 +102,7 @@ fn cooperative(device: &TestDevice) -> TestResult {
 fn where_there_are_none(device: &TestDevice) -> TestResult {
     let (stream, nothing) = (device.stream()?, device.kernel(&BASIC, "nothing")?);
     // SAFETY: `nothing` takes no arguments and does nothing.
-    let launched = unsafe { nothing.launch(&stream, Launch::new(4, 32).cluster(2), ()) };
+    let launched = unsafe { nothing.launch(&stream, LaunchConfig::new(4, 32).cluster(2), ()) };
     if device.context().device().cluster_launch()? {
         return Ok(launched?);
     }
@@ -119,7 +120,7 @@ fn priority(device: &TestDevice) -> TestResult {
     let mut out = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let (least, greatest) = device.context().device().stream_priorities()?;
     for (value, priority) in (1_u32..).zip(greatest..=least) {
-        let launch = Launch::cover(100, 32).priority(priority);
+        let launch = LaunchConfig::cover(100, 32).priority(priority);
         // SAFETY: `fill` takes (unsigned*, unsigned long long, unsigned) and writes that many.
         unsafe { device.launch(&fill, &stream, launch, (&mut out, 100_u64, value)) }?;
         ensure_eq!(out.to_vec(&stream)?, [value; 100]);
@@ -134,7 +135,8 @@ fn programmatic(device: &TestDevice) -> TestResult {
     if major < 9 {
         let nothing = device.kernel(&BASIC, "nothing")?;
         // SAFETY: refused.
-        let refused = unsafe { nothing.launch(&stream, Launch::new(1, 1).programmatic(), ()) };
+        let refused =
+            unsafe { nothing.launch(&stream, LaunchConfig::new(1, 1).programmatic(), ()) };
         let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(text.contains("no programmatic dependent launches"), "{text}");
         return Ok(());
@@ -149,7 +151,7 @@ fn programmatic(device: &TestDevice) -> TestResult {
     let mut b = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let mut seen = DeviceBuffer::<u32>::zeroed(&other, N)?;
     // SAFETY: both kernels wait for the earlier one before they touch memory.
-    let launch = unsafe { Launch::cover(N, 128).programmatic() };
+    let launch = unsafe { LaunchConfig::cover(N, 128).programmatic() };
     let n = N as u64;
     for round in 0..20_u32 {
         // SAFETY: both kernels touch `n` words of each of their buffers.

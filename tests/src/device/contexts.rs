@@ -1,7 +1,7 @@
 //! Contexts: one for all threads, and no call changes which one is current.
 
 use cuda_safe::sys::{CUcontext, CUresult};
-use cuda_safe::{Context, DeviceBuffer, Driver, Event, Launch, Module, PinnedBuffer, Stream};
+use cuda_safe::{Context, DeviceBuffer, Driver, Event, LaunchConfig, Module, PinnedBuffer, Stream};
 
 use super::foreign::RawContext;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -73,7 +73,11 @@ fn everything(device: &TestDevice, unchanged: &dyn Fn(&str) -> TestResult) -> Te
     unchanged("load a module")?;
     let kernel = module.kernel("add")?;
     unchanged("find a kernel")?;
-    let _ = (kernel.attributes()?, kernel.suggested_block(0)?, kernel.max_active_blocks(128, 0)?);
+    let _ = (
+        kernel.attributes()?,
+        kernel.max_potential_block_size(0)?,
+        kernel.max_active_blocks(128, 0)?,
+    );
     kernel.load()?;
     unchanged("ask a kernel")?;
     // SAFETY: `add` takes (unsigned*, unsigned long long, unsigned) and adds to that many words.
@@ -82,7 +86,7 @@ fn everything(device: &TestDevice, unchanged: &dyn Fn(&str) -> TestResult) -> Te
     ensure_eq!(buffer.to_vec(&stream)?, [8, 9, 10]);
     // SAFETY: as above.
     unsafe {
-        let launch = Launch::new(1, 32).cooperative();
+        let launch = LaunchConfig::new(1, 32).cooperative();
         device.launch(&kernel, &stream, launch, (&mut buffer, 3_u64, 1_u32))
     }?;
     unchanged("launch cooperatively")?;
@@ -99,7 +103,7 @@ fn everything(device: &TestDevice, unchanged: &dyn Fn(&str) -> TestResult) -> Te
     unchanged("trim the pool")?;
     drop((buffer, copy, event, kernel, module, globals, stream, other));
     unchanged("drop")?;
-    context.collect()?;
+    context.free_deferred()?;
     unchanged("collect")?;
     drop(context);
     unchanged("drop the context")

@@ -1,7 +1,7 @@
 //! Copies between the host's slices and the device: sizes, many of them, and who may touch what
 //! when.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::MS;
 use crate::harness::{
@@ -226,7 +226,7 @@ fn staging_is_bounded(device: &TestDevice) -> TestResult {
         buffer.upload(&stream, &words)?;
     }
     let n = words.len() as u64;
-    device.count(basic.add(&stream, Launch::cover(words.len(), 256), &mut buffer, n, 1))?;
+    device.count(basic.add(&stream, LaunchConfig::cover(words.len(), 256), &mut buffer, n, 1))?;
     let after = device.context().stats();
     ensure_eq!(after.staged_bytes - before.staged_bytes, 20 * 4 * n);
     ensure!(after.staging_bytes <= 64 << 20, "{after:?}");

@@ -242,12 +242,12 @@ fn memory(device: &TestDevice) -> TestResult {
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
     let dropped = Arc::new(AtomicUsize::new(0));
     let owner = DeviceBuffer::from_slice(&home, &[4_u32; 1000])?;
-    let address = owner.as_raw();
+    let address = owner.device_ptr();
     let token = Box::new((Token(dropped.clone()), owner));
     // SAFETY: the token keeps the 1000 words alive, which are written; freeing them is ordered on
     // `home`, as the contract asks.
     let buffer = unsafe { DeviceBuffer::<u32>::from_raw(&home, address, 1000, Some(token)) }?;
-    ensure_eq!(buffer.as_raw(), address);
+    ensure_eq!(buffer.device_ptr(), address);
     ensure_eq!(buffer.to_vec(&home)?, [4; 1000]);
     let mut seen = DeviceBuffer::<u32>::zeroed(&other, 1000)?;
     device.count(delay.delayed_copy(&other, (1, 128), &buffer, &mut seen, 1000, 20 * MS))?;
@@ -277,7 +277,7 @@ fn memory_given_away(device: &TestDevice) -> TestResult {
 fn memory_not_ours_to_give(device: &TestDevice) -> TestResult {
     let home = device.stream()?;
     let owner = DeviceBuffer::from_slice(&home, &[1_u8; 10])?;
-    let address = owner.as_raw();
+    let address = owner.device_ptr();
     // SAFETY: the token is the owner.
     let borrowed =
         unsafe { DeviceBuffer::<u8>::from_raw(&home, address, 10, Some(Box::new(owner))) }?;

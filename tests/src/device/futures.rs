@@ -135,7 +135,7 @@ fn on_several_streams(device: &TestDevice) -> TestResult {
 
 fn dropped_while_pending(device: &TestDevice) -> TestResult {
     let (context, stream) = (device.context(), device.stream()?);
-    context.collect()?;
+    context.free_deferred()?;
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());
     let mut transfer = slow(device, &stream, 1, 30)?;
@@ -153,8 +153,8 @@ fn dropped_while_pending(device: &TestDevice) -> TestResult {
     if !device.is_instrumented() {
         ensure!(pending, "the kernel before it takes 30 ms");
     }
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }
 

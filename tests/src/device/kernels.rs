@@ -1,6 +1,6 @@
 //! Kernels: what they need, how many fit, and launches whose blocks wait for each other.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Launch, Module, launch};
+use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, launch};
 
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{BASIC, LIMITS};
@@ -38,7 +38,7 @@ fn occupancy(device: &TestDevice) -> TestResult {
     let many = kernel.max_active_blocks(64, 0)?;
     ensure!(few >= 1 && many > few, "{few} blocks of 1024 threads, {many} of 64");
     ensure!(kernel.max_active_blocks(64, 40 << 10)? < many, "shared memory is scarce");
-    let (block, grid) = kernel.suggested_block(0)?;
+    let (block, grid) = kernel.max_potential_block_size(0)?;
     ensure!((32..=1024).contains(&block) && block.is_multiple_of(32), "{block}");
     let fits = kernel.max_active_blocks(block, 0)?;
     let multiprocessors = device.context().device().multiprocessor_count()?;
@@ -51,7 +51,7 @@ fn reverse(device: &TestDevice, kernel: &cuda_safe::Kernel, bytes: u32) -> TestR
     let stream = device.stream()?;
     let words = device.rng(60).words(bytes as usize / 4);
     let mut buffer = DeviceBuffer::from_slice(&stream, &words)?;
-    let launch = Launch::new(1, 256).shared(bytes);
+    let launch = LaunchConfig::new(1, 256).dynamic_shared_bytes(bytes);
     // SAFETY: reverse(unsigned*, unsigned) touches that many words, and as many of shared memory.
     unsafe { device.launch(kernel, &stream, launch, (&mut buffer, bytes / 4)) }?;
     let wanted: Vec<u32> = words.into_iter().rev().collect();
@@ -97,14 +97,14 @@ fn every_thread_runs_once(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let kernel = device.kernel(&LIMITS, "shape")?;
     let shapes = [
-        Launch::new(1, 1),
-        Launch::new(7, 33),
-        Launch::new((3, 5), (8, 4)),
-        Launch::new((2, 3, 4), (4, 3, 2)),
-        Launch::new([1, 65_535], 1),
-        Launch::new((1, 1, 65_535), 1),
-        Launch::new(70_000, (1, 1, 64)),
-        Launch::cover(100_000, 1024),
+        LaunchConfig::new(1, 1),
+        LaunchConfig::new(7, 33),
+        LaunchConfig::new((3, 5), (8, 4)),
+        LaunchConfig::new((2, 3, 4), (4, 3, 2)),
+        LaunchConfig::new([1, 65_535], 1),
+        LaunchConfig::new((1, 1, 65_535), 1),
+        LaunchConfig::new(70_000, (1, 1, 64)),
+        LaunchConfig::cover(100_000, 1024),
     ];
     for launch in shapes {
         let threads = launch.threads();
@@ -148,7 +148,7 @@ fn blocks_that_meet(device: &TestDevice) -> TestResult {
         let mut data = DeviceBuffer::<u32>::zeroed(&stream, blocks as usize)?;
         let mut wrong = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
         let mut arrived = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
-        let launch = Launch::new(blocks, 64).cooperative();
+        let launch = LaunchConfig::new(blocks, 64).cooperative();
         let arguments = (&mut data, &mut wrong, &mut arrived, ROUNDS);
         // SAFETY: meet(unsigned*, unsigned*, unsigned*, unsigned) touches a word for each block,
         // and one each of the others; the launch is cooperative, as it needs.
@@ -169,7 +169,7 @@ fn too_many_blocks_to_meet(device: &TestDevice) -> TestResult {
     let mut arrived = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     // Twice: the second answer is the one that was kept.
     for _ in 0..2 {
-        let launch = Launch::new(most + 1, 64).cooperative();
+        let launch = LaunchConfig::new(most + 1, 64).cooperative();
         let arguments = (&mut words, &mut wrong, &mut arrived, 1_u32);
         // SAFETY: as in `blocks_that_meet`.
         let refused = unsafe { device.launch(&kernel, &stream, launch, arguments) };

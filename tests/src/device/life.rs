@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, GraphBuilder, Kernel, Launch, Module, PinnedBuffer, Stream,
+    Context, DeviceBuffer, Event, GraphBuilder, Kernel, LaunchConfig, Module, PinnedBuffer, Stream,
     UnifiedBuffer,
 };
 
@@ -96,11 +96,11 @@ fn dropped_in_every_order(device: &TestDevice) -> TestResult {
         let errors = device.context().take_drop_errors();
         ensure!(errors.is_empty(), "order {order:?}: {errors:?}");
         if number % 100 == 99 {
-            device.context().collect()?;
+            device.context().free_deferred()?;
         }
     }
-    device.context().collect()?;
-    ensure_eq!(device.context().stats().in_bin, 0);
+    device.context().free_deferred()?;
+    ensure_eq!(device.context().stats().deferred_frees, 0);
     Ok(())
 }
 
@@ -212,7 +212,7 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
     let transfer_down = in_use.as_slice().download_pinned(&busy, down)?;
     // SAFETY: as above.
     unsafe {
-        let launch = Launch::new(1, 256);
+        let launch = LaunchConfig::new(1, 256);
         device.launch(&running_kernel, &busy, launch, (&mut in_use, 1000_u64, 1_u32))?;
     }
     for graph in [&mut busy_graph, &mut rich_graph] {
@@ -269,7 +269,7 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
         ensure!(!busy.is_done()?, "the kernel was to run all the while, which was {elapsed:?}");
     }
     context.synchronize()?;
-    context.collect()?;
+    context.free_deferred()?;
     Ok(table)
 }
 

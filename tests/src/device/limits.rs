@@ -1,6 +1,6 @@
 //! Launches beyond a limit: refused with the limit's name and value, before the driver is asked.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Kernel, KernelArgs, Launch, Stream};
+use cuda_safe::{DeviceBuffer, ErrorKind, Kernel, LaunchConfig, Stream, arg::KernelArgs};
 
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{BASIC, LIMITS};
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
 fn refused<A: KernelArgs>(
     kernel: &Kernel,
     stream: &Stream,
-    launch: Launch,
+    launch: LaunchConfig,
     arguments: A,
 ) -> Result<(&'static str, u64, u64), Failure> {
     // SAFETY: every caller asks for a launch that can't be made.
@@ -45,19 +45,19 @@ fn are_named(device: &TestDevice) -> TestResult {
     let (grid_y, grid_z) = (u64::from(gpu.max_grid_dim_y()?), u64::from(gpu.max_grid_dim_z()?));
     let asked = |launch| refused(&nothing, &stream, launch, ());
     let too_wide = u32::try_from(threads)? + 1;
-    ensure_eq!(asked(Launch::new(1, too_wide))?, ("threads per block", threads + 1, threads));
-    ensure_eq!(asked(Launch::new(1, (64, 17)))?, ("threads per block", 1088, threads));
+    ensure_eq!(asked(LaunchConfig::new(1, too_wide))?, ("threads per block", threads + 1, threads));
+    ensure_eq!(asked(LaunchConfig::new(1, (64, 17)))?, ("threads per block", 1088, threads));
     let deep = u32::try_from(block_z)? + 1;
-    ensure_eq!(asked(Launch::new(1, (1, 1, deep)))?, ("block z", block_z + 1, block_z));
-    ensure_eq!(asked(Launch::new((1, 65_536), 1))?, ("grid y", 65_536, grid_y));
-    ensure_eq!(asked(Launch::new((1, 1, 65_536), 1))?, ("grid z", 65_536, grid_z));
-    ensure_eq!(asked(Launch::new(u32::MAX, 1))?, ("grid x", u64::from(u32::MAX), grid_x));
-    ensure_eq!(asked(Launch::cover(usize::MAX, 32))?.0, "grid x");
-    let (what, value, limit) = asked(Launch::new(1, 1).shared((48 << 10) + 1))?;
+    ensure_eq!(asked(LaunchConfig::new(1, (1, 1, deep)))?, ("block z", block_z + 1, block_z));
+    ensure_eq!(asked(LaunchConfig::new((1, 65_536), 1))?, ("grid y", 65_536, grid_y));
+    ensure_eq!(asked(LaunchConfig::new((1, 1, 65_536), 1))?, ("grid z", 65_536, grid_z));
+    ensure_eq!(asked(LaunchConfig::new(u32::MAX, 1))?, ("grid x", u64::from(u32::MAX), grid_x));
+    ensure_eq!(asked(LaunchConfig::cover(usize::MAX, 32))?.0, "grid x");
+    let (what, value, limit) = asked(LaunchConfig::new(1, 1).dynamic_shared_bytes((48 << 10) + 1))?;
     ensure!(what.contains("shared"), "{what}");
     ensure_eq!((value, limit), ((48 << 10) + 1, 48 << 10));
-    ensure_eq!(asked(Launch::new(1, u32::MAX))?.0, "threads per block");
-    ensure_eq!(asked(Launch::new(1, (1 << 31, 1 << 31, 4)))?.0, "threads per block");
+    ensure_eq!(asked(LaunchConfig::new(1, u32::MAX))?.0, "threads per block");
+    ensure_eq!(asked(LaunchConfig::new(1, (1 << 31, 1 << 31, 4)))?.0, "threads per block");
     stream.synchronize()?;
     Ok(())
 }
@@ -66,13 +66,13 @@ fn of_a_kernel(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut out = DeviceBuffer::<u32>::zeroed(&stream, 1024)?;
     let narrow = device.kernel(&LIMITS, "narrow")?;
-    let (what, value, limit) = refused(&narrow, &stream, Launch::new(1, 257), (&mut out,))?;
+    let (what, value, limit) = refused(&narrow, &stream, LaunchConfig::new(1, 257), (&mut out,))?;
     ensure!(what.contains("kernel"), "{what}");
     ensure_eq!((value, limit), (257, 256));
     // Dynamic shared memory beside static shared memory.
     let statically = device.kernel(&LIMITS, "statically")?;
     let most = statically.attributes()?.max_dynamic_shared;
-    let launch = Launch::new(1, 256).shared(most + 1);
+    let launch = LaunchConfig::new(1, 256).dynamic_shared_bytes(most + 1);
     let (_, value, limit) = refused(&statically, &stream, launch, (&mut out,))?;
     ensure_eq!((value, limit), (u64::from(most) + 1, u64::from(most)));
     ensure_eq!(out.to_vec(&stream)?, [0; 1024], "nothing ran");
@@ -89,7 +89,7 @@ fn a_grid_of_nothing(device: &TestDevice) -> TestResult {
         unsafe { fill.launch(&stream, (grid, 32), (&mut out, 10_u64, 7_u32)) }?;
     }
     // SAFETY: as above.
-    unsafe { fill.launch(&stream, Launch::cover(0, 32), (&mut out, 10_u64, 7_u32)) }?;
+    unsafe { fill.launch(&stream, LaunchConfig::cover(0, 32), (&mut out, 10_u64, 7_u32)) }?;
     ensure_eq!(out.to_vec(&stream)?, [0; 10]);
     ensure_eq!(out.allocation().version(0..40), version, "nothing was written");
     // But arguments that are wrong are wrong for it, too.
@@ -100,7 +100,9 @@ fn a_grid_of_nothing(device: &TestDevice) -> TestResult {
 
 fn a_block_of_nothing(device: &TestDevice) -> TestResult {
     let (stream, nothing) = (device.stream()?, device.kernel(&BASIC, "nothing")?);
-    for launch in [Launch::new(1, 0), Launch::new(1, (32, 0)), Launch::new(0, (1, 1, 0))] {
+    for launch in
+        [LaunchConfig::new(1, 0), LaunchConfig::new(1, (32, 0)), LaunchConfig::new(0, (1, 1, 0))]
+    {
         // SAFETY: no thread runs.
         let refused = unsafe { nothing.launch(&stream, launch, ()) };
         let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
@@ -115,11 +117,11 @@ fn just_within(device: &TestDevice) -> TestResult {
     let gpu = device.context().device();
     let most = gpu.max_threads_per_block()?;
     for launch in [
-        Launch::new(1, most),
-        Launch::new((1, gpu.max_grid_dim_y()?), 1),
-        Launch::new((1, 1, gpu.max_grid_dim_z()?), 1),
-        Launch::new(1, (1, 1, gpu.max_block_dim_z()?)),
-        Launch::new(1, 1).shared(48 << 10),
+        LaunchConfig::new(1, most),
+        LaunchConfig::new((1, gpu.max_grid_dim_y()?), 1),
+        LaunchConfig::new((1, 1, gpu.max_grid_dim_z()?), 1),
+        LaunchConfig::new(1, (1, 1, gpu.max_block_dim_z()?)),
+        LaunchConfig::new(1, 1).dynamic_shared_bytes(48 << 10),
     ] {
         // SAFETY: `nothing` takes no arguments and does nothing.
         unsafe { device.launch(&nothing, &stream, launch, ()) }?;

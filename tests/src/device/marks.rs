@@ -42,7 +42,7 @@ fn raw_work_is_ordered(device: &TestDevice) -> TestResult {
     for (slow, raw) in [(&home, &other), (&other, &home)] {
         let (mut data, mut seen) = (zeroed(&home)?, zeroed(slow)?);
         device.count(delay.delayed_copy(slow, (1, 256), &data, &mut seen, n, 20 * MS))?;
-        let start = data.as_raw();
+        let start = data.device_ptr();
         // SAFETY: the memset writes the buffer, on the stream that it is given.
         unsafe { raw.enqueue((&mut data,), |raw| raw_fill(device, raw, start, 7)) }??;
         device.count(basic.add(slow, SHAPE, &mut data, n, 1))?;
@@ -58,7 +58,7 @@ fn raw_work_in_a_graph(device: &TestDevice) -> TestResult {
     let state = (zeroed(&stream)?, Ok(()));
     let mut graph = device.context().capture(state, |stream, (data, filled)| {
         let side = stream.fork()?;
-        let start = data.as_raw();
+        let start = data.device_ptr();
         // SAFETY: as above; the graph keeps the buffer.
         *filled = unsafe { stream.enqueue((&mut *data,), |raw| raw_fill(device, raw, start, 3)) }?;
         device.count(basic.add(&side, SHAPE, &mut *data, n, 1))
@@ -73,7 +73,7 @@ fn a_call_that_panics(device: &TestDevice) -> TestResult {
     let (home, other) = (device.stream()?, device.stream()?);
     let delay = Delay::of(device)?;
     let mut data = zeroed(&home)?;
-    let start = data.as_raw();
+    let start = data.device_ptr();
     device.count(delay.delay(&other, (1, 1), 20 * MS))?;
     let mut filled = Ok(());
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -98,7 +98,7 @@ fn waited_for_by_streams(device: &TestDevice) -> TestResult {
     one.synchronize()?;
     two.synchronize()?;
     device.count(delay.delay(&one, (1, 1), 20 * MS))?;
-    raw_fill(device, one.as_raw(), data.as_raw(), 9)?;
+    raw_fill(device, one.as_raw(), data.device_ptr(), 9)?;
     let mark = one.mark()?;
     ensure_eq!(mark.stream(), &one);
     two.wait_mark(&mark)?;
@@ -107,7 +107,7 @@ fn waited_for_by_streams(device: &TestDevice) -> TestResult {
     // At home on one stream, read on the other: the mark alone orders this.
     device.count(basic.copy(&two, SHAPE, &data, &mut seen, N as u64))?;
     all_are(&seen, &two, 9)?;
-    ensure!(one.mark()?.sequence() > mark.sequence());
+    ensure!(one.mark()?.index() > mark.index());
     Ok(())
 }
 

@@ -66,20 +66,20 @@ fn freed_memory_is_used_again(device: &TestDevice) -> TestResult {
 
 fn collect_empties_the_bin(device: &TestDevice) -> TestResult {
     let (context, stream) = (device.context(), device.stream()?);
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     let module = Module::load(context, &device.image(&BASIC)?)?;
     let kernel = module.kernel("nothing")?;
     // SAFETY: `nothing` takes no arguments and does nothing.
     unsafe { device.launch(&kernel, &stream, (1, 32), ()) }?;
     drop(module);
-    ensure_eq!(context.stats().in_bin, 0, "the kernel keeps its module");
+    ensure_eq!(context.stats().deferred_frees, 0, "the kernel keeps its module");
     drop(kernel);
-    ensure_eq!(context.stats().in_bin, 1);
+    ensure_eq!(context.stats().deferred_frees, 1);
     drop(PinnedBuffer::<u8>::zeroed(context, 1 << 20)?);
-    ensure_eq!(context.stats().in_bin, 2);
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    ensure_eq!(context.stats().deferred_frees, 2);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
 
     // Nothing that is in use was freed.
     let basic = Basic::of(device)?;

@@ -63,30 +63,30 @@ fn transfers_do_not_wait(device: &TestDevice) -> TestResult {
 
 fn a_transfer_may_be_dropped(device: &TestDevice) -> TestResult {
     let (context, stream, delay) = (device.context(), device.stream()?, Delay::of(device)?);
-    context.collect()?;
+    context.free_deferred()?;
     let words = device.rng(31).words(100_000);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, words.len())?;
     device.count(delay.delay(&stream, (1, 1), 20 * MS))?;
     let pinned = PinnedBuffer::from_slice(context, &words)?;
     drop(buffer.as_slice_mut().upload_pinned(&stream, pinned)?);
-    ensure_eq!(context.stats().in_bin, 1);
+    ensure_eq!(context.stats().deferred_frees, 1);
     // A new buffer of that size is other memory: the copy still reads the old.
     let mut other = PinnedBuffer::<u32>::zeroed(context, words.len())?;
     other.fill(0xdddd_dddd);
     first_difference(&buffer.to_vec(&stream)?, &words)?;
     drop(other);
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }
 
 fn memory_is_used_again(device: &TestDevice) -> TestResult {
     let context = device.context();
-    context.collect()?;
+    context.free_deferred()?;
     let first = PinnedBuffer::<u32>::zeroed(context, 5000)?;
     let address = first.as_ptr();
     drop(first);
-    ensure_eq!(context.stats().in_bin, 1);
+    ensure_eq!(context.stats().deferred_frees, 1);
     // As large, and a little smaller; one that is much smaller would waste it.
     let small = PinnedBuffer::<u32>::zeroed(context, 100)?;
     ensure!(small.as_ptr() != address);
@@ -94,11 +94,11 @@ fn memory_is_used_again(device: &TestDevice) -> TestResult {
         let next = PinnedBuffer::<u32>::zeroed(context, elements)?;
         ensure_eq!(next.as_ptr(), address);
         ensure_eq!(next.len(), elements);
-        ensure_eq!(context.stats().in_bin, 0);
+        ensure_eq!(context.stats().deferred_frees, 0);
     }
     drop(small);
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }
 

@@ -105,8 +105,8 @@ impl<'d> Things<'d> {
         method!(Never, "Stream::last_node", |s| s.last_node().map(drop));
         method!(Never, "Stream::mark", |s| s.mark().map(drop));
         method!(Never, "Stream::wait_mark", |s| s.wait_mark(&self.ordinary.mark()?));
-        method!(Always, "Stream::sequence", |s| {
-            s.sequence([self.y.allocation()]).run(|| Ok(()))
+        method!(Always, "Stream::graph_lock", |s| {
+            s.graph_lock([self.y.allocation()]).run(|| Ok(()))
         });
         method!(Recorded, "Stream::enqueue", |s| {
             // SAFETY: nothing is enqueued.
@@ -138,8 +138,9 @@ impl<'d> Things<'d> {
         method!(Recorded, "DeviceBuffer::try_clone", |s| self.y.try_clone(s).map(drop));
         method!(Never, "DeviceBuffer::from_raw", |s| {
             // SAFETY: the memory outlives the buffer, whose token frees nothing.
-            let made =
-                unsafe { DeviceBuffer::<u32>::from_raw(s, self.y.as_raw(), N, Some(Box::new(()))) };
+            let made = unsafe {
+                DeviceBuffer::<u32>::from_raw(s, self.y.device_ptr(), N, Some(Box::new(())))
+            };
             made.map(drop)
         });
         method!(Recorded, "fill", |s| self.x.borrow_mut().fill(s, 0x0101_0101));

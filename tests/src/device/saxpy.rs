@@ -1,7 +1,7 @@
 //! The project's first kernel: against sums in double precision.
 
 use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, ErrorKind, Launch, kernels};
+use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, kernels};
 
 use super::SIZES;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
@@ -41,7 +41,7 @@ fn one_float_a_thread(device: &TestDevice) -> TestResult {
         let device_x = DeviceBuffer::from_slice(&stream, &x)?;
         let device_y = DeviceBuffer::from_slice(&stream, &y)?;
         let mut out = DeviceBuffer::zeroed(&stream, n)?;
-        let launch = Launch::cover(n, 256);
+        let launch = LaunchConfig::cover(n, 256);
         let launched = saxpy.saxpy(&stream, launch, a, &device_x, &device_y, &mut out, n as u64);
         if n == 0 {
             launched?;
@@ -64,7 +64,7 @@ fn four_floats_a_thread(device: &TestDevice) -> TestResult {
         // Buffers are aligned for it, so the floats can be taken four at a time.
         let mut out: DeviceBuffer<Float4> = out.cast()?;
         let (fours_x, fours_y) = (device_x.as_slice().cast()?, device_y.as_slice().cast()?);
-        let launch = Launch::cover(n, 128);
+        let launch = LaunchConfig::cover(n, 128);
         let launched = saxpy.saxpy4(&stream, launch, a, fours_x, fours_y, &mut out, n as u64);
         if n == 0 {
             launched?;
@@ -101,7 +101,7 @@ fn as_a_user_writes_it(device: &TestDevice) -> TestResult {
     let mine = Mine::load(device.context())?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32, -2.0, 0.5, 8.0])?;
     let mut y = DeviceBuffer::zeroed(&stream, 4)?;
-    device.count(mine.scale(&stream, Launch::cover(4, 32), 3.0, &x, &mut y, 4))?;
+    device.count(mine.scale(&stream, LaunchConfig::cover(4, 32), 3.0, &x, &mut y, 4))?;
     ensure_eq!(y.to_vec(&stream)?, [3.0, -6.0, 1.5, 24.0]);
 
     // Views, and fewer elements.

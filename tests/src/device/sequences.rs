@@ -1,4 +1,4 @@
-//! `Stream::sequence`: what other threads launch does not come between enqueues that belong together.
+//! `Stream::graph_lock`: what other threads launch does not come between enqueues that belong together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Barrier, mpsc};
@@ -46,7 +46,7 @@ fn keep_launches_out(device: &TestDevice) -> TestResult {
             let _ = begins.recv();
             graph.launch(&two)
         });
-        one.sequence([scratch.allocation()]).run(|| {
+        one.graph_lock([scratch.allocation()]).run(|| {
             // Dropped on an error too, so that the other thread does not wait for ever.
             let begun = begun;
             scratch.fill(&one, 1)?;
@@ -69,7 +69,7 @@ fn forgotten(device: &TestDevice) -> TestResult {
     let mut out = zeroed(&stream)?;
     let mut graph = device.context().capture((), |stream, ()| out.copy_from(stream, &shared))?;
     std::thread::scope(|scope| {
-        let forgetting = scope.spawn(|| std::mem::forget(stream.sequence([shared.allocation()])));
+        let forgetting = scope.spawn(|| std::mem::forget(stream.graph_lock([shared.allocation()])));
         forgetting.join().map_err(thread_panicked)
     })?;
     graph.launch(&stream)?;
@@ -86,8 +86,8 @@ fn that_panic(device: &TestDevice) -> TestResult {
             let memory = graph.state().allocation();
             let panics = || -> Result<()> { resume_unwind(Box::new("on purpose")) };
             match depth {
-                1 => stream.sequence([memory]).run(panics),
-                _ => stream.sequence([memory]).run(|| stream.sequence([memory]).run(panics)),
+                1 => stream.graph_lock([memory]).run(panics),
+                _ => stream.graph_lock([memory]).run(|| stream.graph_lock([memory]).run(panics)),
             }
         }));
         has_panicked(panicked)?;
@@ -105,7 +105,7 @@ fn of_threads_that_end(device: &TestDevice) -> TestResult {
         device.context().capture(zeroed(&stream)?, |stream, data| data.fill(stream, 2))?;
     for round in 0..8 {
         std::thread::scope(|scope| {
-            let sequence = stream.sequence([graph.state().allocation()]);
+            let sequence = stream.graph_lock([graph.state().allocation()]);
             let ended = scope.spawn(move || {
                 sequence.run(|| match round % 2 {
                     0 => Ok(()),
@@ -136,10 +136,10 @@ fn nested(device: &TestDevice) -> TestResult {
             let _ = begins.recv();
             graph.launch(&two)
         });
-        one.sequence([&memory]).run(|| {
+        one.graph_lock([&memory]).run(|| {
             // As above.
             let begun = begun;
-            one.sequence([&memory]).run(|| scratch.fill(&one, 1))?;
+            one.graph_lock([&memory]).run(|| scratch.fill(&one, 1))?;
             mine.launch(&one)?;
             let _ = begun.send(());
             std::thread::sleep(Duration::from_millis(20));
@@ -174,17 +174,17 @@ fn of_two_contexts(device: &TestDevice) -> TestResult {
         let both = Barrier::new(2);
         std::thread::scope(|scope| {
             let spawned = scope.spawn(|| {
-                ours.sequence([&our_memory]).run(|| {
+                ours.graph_lock([&our_memory]).run(|| {
                     both.wait();
-                    let inner = theirs.sequence([&their_memory]).run(|| Ok(()));
+                    let inner = theirs.graph_lock([&their_memory]).run(|| Ok(()));
                     let launched = their_graph.launch(&theirs);
                     both.wait();
                     Ok((inner, launched))
                 })
             });
-            let here = theirs.sequence([&their_memory]).run(|| {
+            let here = theirs.graph_lock([&their_memory]).run(|| {
                 both.wait();
-                let inner = ours.sequence([&our_memory]).run(|| Ok(()));
+                let inner = ours.graph_lock([&our_memory]).run(|| Ok(()));
                 let launched = our_graph.launch(&ours);
                 both.wait();
                 Ok((inner, launched))
@@ -210,11 +210,11 @@ fn of_two_contexts(device: &TestDevice) -> TestResult {
 fn sorts_that_share_scratch(device: &TestDevice) -> TestResult {
     const ROUNDS: usize = 50;
     let (one, two) = (device.stream()?, device.stream()?);
-    let sort = device.geometry().sort();
-    let bytes = geom_kernels::sort::Sort::scan_scratch(N);
+    let sort = device.geometry().algorithms();
+    let bytes = geom_kernels::algorithms::Algorithms::scan_scratch(N);
     let mut scratch = DeviceBuffer::<u8>::zeroed(&one, bytes)?;
     let memory = scratch.allocation().clone();
-    let given = sort.within(&mut scratch);
+    let given = sort.with_scratch(&mut scratch);
     let ones = DeviceBuffer::from_slice(&one, &[1u32; N])?;
     let [mut first, mut second] = [zeroed(&one)?, zeroed(&one)?];
     // Loads the kernels, too.
@@ -229,7 +229,7 @@ fn sorts_that_share_scratch(device: &TestDevice) -> TestResult {
         let plain = scope
             .spawn(|| (0..ROUNDS).try_for_each(|_| given.inclusive_scan(&two, ones, &mut second)));
         let within = (0..ROUNDS).try_for_each(|_| {
-            one.sequence([&memory]).run(|| {
+            one.graph_lock([&memory]).run(|| {
                 std::thread::yield_now();
                 given.inclusive_scan(&one, ones, &mut first)
             })

@@ -1,7 +1,7 @@
 //! Copies of rectangles and boxes, against copies element by element.
 
 use cuda_safe::vector::Float3;
-use cuda_safe::{DeviceBuffer, ErrorKind, Extent, Launch, PitchedLayout};
+use cuda_safe::{DeviceBuffer, ErrorKind, Extent, LaunchConfig, PitchedLayout};
 
 use super::MS;
 use crate::harness::{
@@ -232,7 +232,7 @@ fn overlap(device: &TestDevice) -> TestResult {
     let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     // SAFETY: `buffer` outlives it, and both are only used on one stream, in its order.
     let alias = unsafe {
-        DeviceBuffer::<u32>::from_raw(&stream, buffer.as_raw(), 100, Some(Box::new(())))
+        DeviceBuffer::<u32>::from_raw(&stream, buffer.device_ptr(), 100, Some(Box::new(())))
     }?;
     let rows = PitchedLayout { offset: 0, row_pitch: 10, slice_pitch: 100 };
     let mut copy = |to: PitchedLayout, from: PitchedLayout, extent: (usize, usize)| {
@@ -275,7 +275,7 @@ fn ordered_with_other_streams(device: &TestDevice) -> TestResult {
         device.count(delay.delayed_fill(&home, (1, 256), &mut buffer, n as u64, round, 10 * MS))?;
         copy.as_slice_mut().copy_3d_from(&other, rows, &buffer, rows, (50, 100))?;
         // Not before the copy has read it.
-        device.count(basic.fill(&home, Launch::cover(n, 256), &mut buffer, n as u64, 99))?;
+        device.count(basic.fill(&home, LaunchConfig::cover(n, 256), &mut buffer, n as u64, 99))?;
         let mut seen = vec![0; 50 * 100];
         let compact = PitchedLayout::compact((50, 100));
         copy.as_slice().download_3d(&home, rows, &mut seen, compact, (50, 100))?;

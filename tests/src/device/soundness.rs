@@ -117,7 +117,7 @@ fn a_source_is_kept(device: &TestDevice) -> TestResult {
         data.upload(stream, &[7; N])
     })?;
     graph.state_mut().1 = None;
-    device.context().collect()?;
+    device.context().free_deferred()?;
     graph.launch(&stream)?;
     all_are(&graph.state().0, &stream, 7)
 }

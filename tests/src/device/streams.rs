@@ -71,7 +71,7 @@ fn wait_for_an_event(device: &TestDevice) -> TestResult {
     // SAFETY: `copy` reads 1000 words at the address, which `source` has, and writes `target`'s;
     // `source` was written before the event, and is freed on `two`, behind the kernel.
     unsafe {
-        let arguments = (source.as_raw(), &mut target, 1000_u64);
+        let arguments = (source.device_ptr(), &mut target, 1000_u64);
         device.launch(basic.copy_kernel(), &two, (4, 256), arguments)
     }?;
     first_difference(&target.to_vec(&two)?, &[6; 1000])
@@ -86,7 +86,7 @@ fn wait_for_a_stream(device: &TestDevice) -> TestResult {
     two.wait_stream(&one)?;
     // SAFETY: as in `wait_for_an_event`.
     unsafe {
-        let arguments = (source.as_raw(), &mut target, 1000_u64);
+        let arguments = (source.device_ptr(), &mut target, 1000_u64);
         device.launch(basic.copy_kernel(), &two, (4, 256), arguments)
     }?;
     first_difference(&target.to_vec(&two)?, &[7; 1000])?;

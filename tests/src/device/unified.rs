@@ -61,7 +61,7 @@ fn both_see_what_is_written(device: &TestDevice) -> TestResult {
     for made in ALL {
         for n in SIZES {
             let mut buffer = made.zeros(&stream, n)?;
-            ensure_eq!((buffer.len(), buffer.bytes()), (n, 4 * n));
+            ensure_eq!((buffer.len(), buffer.size_bytes()), (n, 4 * n));
             device.count(basic.iota(&stream, (64, 256), &mut buffer, n as u64, 3))?;
             let expected: Vec<u32> = (3..3 + n as u32).collect();
             first_difference(&buffer.host()?, &expected)?;
@@ -119,7 +119,7 @@ fn made_of_zeros(device: &TestDevice) -> TestResult {
             ensure!(buffer.host()?.iter().all(|word| *word == 0), "round {round}, {made:?}");
             buffer.host_mut()?.fill(0xdddd_dddd);
         }
-        device.context().collect()?;
+        device.context().free_deferred()?;
     }
     let refused = UnifiedBuffer::<u64>::pinned(&stream, usize::MAX).map(drop);
     said_invalid("more than there can be", refused)?;
@@ -316,7 +316,7 @@ fn a_vector_held_elsewhere(device: &TestDevice) -> TestResult {
 fn dropped_while_in_use(device: &TestDevice) -> TestResult {
     let (home, other, delay) = (device.stream()?, device.stream()?, Delay::of(device)?);
     let context = device.context();
-    context.collect()?;
+    context.free_deferred()?;
     for made in ALL {
         let mut buffer = made.zeros(&home, 10_000)?;
         buffer.host_mut()?.fill(7);
@@ -331,14 +331,14 @@ fn dropped_while_in_use(device: &TestDevice) -> TestResult {
             ensure!(took < Duration::from_millis(50), "dropping {made:?} memory took {took:?}");
             ensure!(!other.is_done()?);
         }
-        ensure_eq!(context.stats().in_bin, 1, "{made:?}");
+        ensure_eq!(context.stats().deferred_frees, 1, "{made:?}");
         // Something else that may come to lie there.
         let mut next = made.zeros(&home, 10_000)?;
         next.host_mut()?.fill(0xdddd_dddd);
         first_difference(&copy.to_vec(&other)?, &[7; 10_000])?;
         drop(next);
-        context.collect()?;
-        ensure_eq!(context.stats().in_bin, 0, "{made:?}");
+        context.free_deferred()?;
+        ensure_eq!(context.stats().deferred_frees, 0, "{made:?}");
     }
     let errors = context.take_drop_errors();
     ensure!(errors.is_empty(), "{errors:?}");

@@ -247,7 +247,7 @@ fn a_graph_keeps_the_module(device: &TestDevice) -> TestResult {
     graph.launch(&stream)?;
     ensure_eq!(read.read(&stream)?, [3]);
     drop(read);
-    device.context().collect()?;
+    device.context().free_deferred()?;
     graph.launch(&stream)?;
     stream.synchronize()?;
     no_drop_errors(device.context())

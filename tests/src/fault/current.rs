@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use cuda_safe::sys::{CUcontext, CUresult};
 use cuda_safe::{
-    Context, DeviceBuffer, Event, Launch, Module, PinnedBuffer, PitchedLayout, Stream,
+    Context, DeviceBuffer, Event, LaunchConfig, Module, PinnedBuffer, PitchedLayout, Stream,
     UnifiedBuffer,
 };
 
@@ -360,7 +360,7 @@ fn load(near: &Side, _: &Side) -> TestResult {
     let mut buffer = near.buffer(1)?;
     count_launches(1);
     // SAFETY: the kernel writes one word of the buffer.
-    unsafe { kernel.launch(&near.stream, Launch::new(1, 1), (&mut buffer, 20_u32)) }?;
+    unsafe { kernel.launch(&near.stream, LaunchConfig::new(1, 1), (&mut buffer, 20_u32)) }?;
     let mut wanted = vec![1; N];
     wanted[0] = 20;
     near.holds(&buffer, &wanted)?;
@@ -407,7 +407,7 @@ fn destroyed_by_its_owner(open: Open) -> TestResult {
         ensure!(!error.is_fatal() && !error.is_asynchronous(), "{error}");
         ensure!(error.hint().is_some_and(|hint| hint.contains("is unharmed")), "{error}");
     }
-    near.context.check()?;
+    near.context.check_alive()?;
     ensure_eq!(device.context()?, near.context);
     // All others too, but for the one that makes contexts current itself.
     for (what, kind) in KINDS.into_iter().filter(|(what, _)| !what.contains("graph")) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, Error, Event, Kernel, Launch, Module, PinnedBuffer, Stream};
+use cuda_safe::{DeviceBuffer, Error, Event, Kernel, LaunchConfig, Module, PinnedBuffer, Stream};
 
 use super::error_of;
 use crate::device::MS;
@@ -92,7 +92,7 @@ fn fails(
     device.count(delay.delay(&stream, (1, 1), 20 * MS))?;
     // SAFETY: `harmless` writes a word for each of 32 threads.
     unsafe { device.launch(&harmless, &stream, (1, 32), (&mut buffer,)) }?;
-    launch(&kernel, &stream, buffer.as_raw())?;
+    launch(&kernel, &stream, buffer.device_ptr())?;
     stream.host_function(move || inside.store(true, Ordering::SeqCst))?;
     event.record(&stream)?;
 
@@ -189,7 +189,7 @@ fn in_flight_when_it_happens(device: &TestDevice) -> TestResult {
                         let mut work = || -> cuda_safe::Result<()> {
                             let n = 1 + rng.below(10_000);
                             let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, n)?;
-                            let launch = Launch::cover(n, 128);
+                            let launch = LaunchConfig::cover(n, 128);
                             device.count(basic.fill(&stream, launch, &mut buffer, n as u64, 1))?;
                             buffer.to_vec(&stream).map(drop)
                         };

@@ -107,7 +107,7 @@ fn answers_stale_handles(context: &Context) -> Result<bool> {
 /// Looks at the context, where the driver can't be trusted to tell.
 fn look(context: &Context) -> TestResult {
     if !answers_stale_handles(context)? {
-        says_gone("check", context.check())?;
+        says_gone("check", context.check_alive())?;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ fn whichever_call_meets_it(open: Open) -> TestResult {
         says_gone("take a vector back", taken)?;
         drop((all.context, all.stream, all.other, all.event, all.basic, all.module));
         drop((all.buffer, all.shared, all.pinned, all.unified));
-        says_gone("collect", context.collect())?;
+        says_gone("collect", context.free_deferred())?;
         ensure_eq!(context.take_drop_errors().len(), 0, "{first}");
         let closed = context.close().map_err(cuda_safe::Error::from);
         says_gone("close", closed)?;
@@ -227,9 +227,9 @@ fn looked_at(open: Open) -> TestResult {
     let device = open()?.device(0)?;
     for _ in 0..3 {
         let mut all = Things::new(device.context()?)?;
-        all.context.check()?;
+        all.context.check_alive()?;
         reset(&all.context)?;
-        says_gone("check", all.context.check())?;
+        says_gone("check", all.context.check_alive())?;
         for (what, call) in CALLS {
             says_gone(what, call(&mut all))?;
         }
@@ -281,17 +281,17 @@ fn retained_anew_by_others(open: Open) -> TestResult {
     let device = open()?.device(0)?;
     // Whoever looks is told.
     let mut old = Things::new(device.context()?)?;
-    old.context.check()?;
+    old.context.check_alive()?;
     reset(&old.context)?;
     retain(&old.context)?;
-    says_gone("check", old.context.check())?;
+    says_gone("check", old.context.check_alive())?;
     for (what, call) in CALLS {
         says_gone(what, call(&mut old))?;
     }
     says_gone("look", old.unified.host().map(drop))?;
     // A new context is found without asking the old one.
     let mut new = Things::new(device.context()?)?;
-    new.context.check()?;
+    new.context.check_alive()?;
     reset(&new.context)?;
     retain(&new.context)?;
     let newest = device.context()?;
@@ -299,7 +299,7 @@ fn retained_anew_by_others(open: Open) -> TestResult {
         says_gone(what, call(&mut new))?;
     }
     drop((old, new));
-    newest.check()?;
+    newest.check_alive()?;
     ensure_eq!(newest.take_drop_errors().len(), 0);
     Things::new(newest)?.context.synchronize()?;
     // So does a call that meets a stale handle, where the driver refuses those. The others would
@@ -339,10 +339,10 @@ fn adopted_primary_context(open: Open) -> TestResult {
         // SAFETY: the context is retained. What is destroyed below is not touched by this test.
         let adopted = unsafe { Context::from_raw(driver, raw, ()) }?;
         let mut all = Things::new(adopted.clone())?;
-        adopted.check()?;
+        adopted.check_alive()?;
         reset(&adopted)?;
         raw = retain(&adopted)?;
-        says_gone("check", adopted.check())?;
+        says_gone("check", adopted.check_alive())?;
         for (what, call) in CALLS {
             says_gone(what, call(&mut all))?;
         }

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
 use crate::harness::{
@@ -135,7 +135,7 @@ fn run<T: Number>(
         let mut out = DeviceBuffer::<T>::zeroed(&stream, n * rows)?;
         let arguments = (&input, &mut out, n as u32);
         // SAFETY: each of n threads reads its 24 numbers and writes elements k * n + i for k < rows.
-        unsafe { device.launch(&kernel, &stream, Launch::cover(n, 64), arguments) }?;
+        unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(n, 64), arguments) }?;
         let out = out.to_vec(&stream)?;
         if let Some(first) = &first {
             let bits = |all: &[T]| all.iter().map(|value| value.bits()).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! `geom/math/exact.cuh`: each operation has the bits of IEEE arithmetic, under all flags.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round};
 
@@ -204,7 +204,7 @@ fn compare<B: Pod + Into<u64>>(
         let arguments = (&columns[0], &columns[1], &columns[2], &mut out, n as u32);
         // SAFETY: the kernel reads element i of three arrays and writes element k * n + i of the last,
         // for i below n and as many k as there are names.
-        unsafe { device.launch(&kernel, &stream, Launch::cover(n, 128), arguments) }?;
+        unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(n, 128), arguments) }?;
         let got = out.to_vec(&stream)?;
         for (k, name) in names.iter().enumerate() {
             for (i, wanted) in wanted.iter().enumerate() {

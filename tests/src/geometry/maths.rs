@@ -1,7 +1,7 @@
 //! Vectors, matrices, quaternions and transforms: against f64, in the order of `maths.cu`.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
 use super::oracle::{
@@ -77,7 +77,7 @@ fn run<T: Pod + Into<f64>>(
     let arguments = (&input, &mut out, n as u32);
     // SAFETY: each of n threads reads its 32 numbers and writes elements k * n + i; were there more
     // results than names, the check of the last row, which is there, would tell before others are.
-    unsafe { device.launch(kernel, &stream, Launch::cover(n, 64), arguments) }?;
+    unsafe { device.launch(kernel, &stream, LaunchConfig::cover(n, 64), arguments) }?;
     let out: Vec<f64> = out.to_vec(&stream)?.into_iter().map(Into::into).collect();
     let untouched: f64 = numbers[0].into();
     ensure!(out[n * results..].iter().all(|value| *value == untouched), "more than {results}");

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use cuda_safe::{DeviceBuffer, Stream};
 use cuda_sys::{CUfunction, CUresult, CUstream, DriverFns};
-use geom_kernels::Geometry;
-use geom_kernels::bvh::{Builder, Bvh, Queries};
+use geom_kernels::GeometryKernels;
+use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 
@@ -101,14 +101,14 @@ fn refused<T>(
 /// The device's own stream and kernels are not used: this one refuses launches.
 fn meshes(_: &TestDevice) -> TestResult {
     let device = device()?;
-    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let (stream, geometry) = (device.stream()?, GeometryKernels::new(device.context()));
     let host = shapes::icosphere(1, 1.0)?;
     let points = DeviceBuffer::from_slice(&stream, &[[0.1f32, 0.2, 0.3]])?;
     let ask = |mesh: &Mesh<'static>| {
         let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 1)?;
         mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest)
     };
-    for builder in [Builder::Fast, Builder::Quality] {
+    for builder in [BuildMode::Fast, BuildMode::Quality] {
         let options = MeshOptions::default().builder(builder).topology().winding();
         let mut mesh = Mesh::upload(&stream, &geometry, &host, options)?;
         let rebuild = |mesh: &mut Mesh<'static>| mesh.rebuild(&stream);
@@ -122,20 +122,20 @@ fn meshes(_: &TestDevice) -> TestResult {
 
 fn hierarchies(_: &TestDevice) -> TestResult {
     let device = device()?;
-    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let (stream, geometry) = (device.stream()?, GeometryKernels::new(device.context()));
     let stream: &Stream = &stream;
     let boxes = [geom_kernels::Aabb { lower: [0.0; 3], upper: [1.0; 3] }; 33];
     let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
-    for builder in [Builder::Fast, Builder::Quality] {
+    for builder in [BuildMode::Fast, BuildMode::Quality] {
         let mut bvh = Bvh::build(stream, &geometry, &boxes, builder)?;
         let rebuild = |bvh: &mut Bvh| bvh.rebuild(stream, &boxes);
         let ask = |bvh: &Bvh| {
             let mut counts = DeviceBuffer::<u32>::zeroed(stream, 33)?;
-            bvh.count_overlaps(stream, Queries::boxes(&boxes), &mut counts)
+            bvh.count_overlaps(stream, BvhQueries::boxes(&boxes), &mut counts)
         };
         refused(&mut bvh, 0, rebuild, ask, rebuild)?;
         let mut counts = DeviceBuffer::<u32>::zeroed(stream, 33)?;
-        bvh.count_overlaps(stream, Queries::boxes(&boxes), &mut counts)?;
+        bvh.count_overlaps(stream, BvhQueries::boxes(&boxes), &mut counts)?;
         ensure_eq!(counts.to_vec(stream)?, vec![33; 33]);
     }
     Ok(())
@@ -143,7 +143,7 @@ fn hierarchies(_: &TestDevice) -> TestResult {
 
 fn volumes(_: &TestDevice) -> TestResult {
     let device = device()?;
-    let (stream, geometry) = (device.stream()?, Geometry::new(device.context()));
+    let (stream, geometry) = (device.stream()?, GeometryKernels::new(device.context()));
     let stream: &Stream = &stream;
     let capacity = Capacity { entries: 40, leaves: 40, lower: 40, upper: 8 };
     let options = VolumeOptions::new(0.0f32).capacity(capacity);

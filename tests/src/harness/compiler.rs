@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nvrtc::{Arch, Cache, Image, Nvrtc, Options, Version};
+use nvrtc::{Arch, Cache, Image, Nvrtc, NvrtcVersion, Options};
 
 use super::Failure;
 use crate::programs::Program;
@@ -16,7 +16,7 @@ const PACKAGES: [&str; 2] = ["nvidia-cuda-nvrtc-cu12-12.0.140", "nvidia-cuda-nvr
 /// A compiler under test.
 pub(crate) struct Compiler {
     pub(crate) library: Nvrtc,
-    pub(crate) version: Version,
+    pub(crate) version: NvrtcVersion,
 }
 
 impl Compiler {

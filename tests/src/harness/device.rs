@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use cuda_safe::{Context, Driver, Kernel, KernelArgs, Launch, Module, Stream};
-use geom_kernels::Geometry;
+use cuda_safe::{Context, Driver, Kernel, LaunchConfig, Module, Stream, arg::KernelArgs};
+use geom_kernels::GeometryKernels;
 
 use super::report::count_launches;
 use super::{Failure, Open, Rng, TestResult};
@@ -20,7 +20,7 @@ pub(crate) struct TestDevice {
     tier: &'static str,
     context: Context,
     modules: Mutex<HashMap<&'static str, Module>>,
-    geometry: Mutex<Option<Geometry>>,
+    geometry: Mutex<Option<GeometryKernels>>,
     instrumented: bool,
     seeded: bool,
     /// Held for reading by every test, for writing by a serial one.
@@ -110,9 +110,9 @@ impl TestDevice {
     }
 
     /// The kernels of `geom-kernels`, which are loaded once.
-    pub(crate) fn geometry(&self) -> Geometry {
+    pub(crate) fn geometry(&self) -> GeometryKernels {
         let mut geometry = self.geometry.lock().unwrap_or_else(PoisonError::into_inner);
-        geometry.get_or_insert_with(|| Geometry::new(&self.context)).clone()
+        geometry.get_or_insert_with(|| GeometryKernels::new(&self.context)).clone()
     }
 
     /// A new stream.
@@ -167,7 +167,7 @@ impl TestDevice {
         &self,
         kernel: &Kernel,
         stream: &Stream,
-        launch: impl Into<Launch>,
+        launch: impl Into<LaunchConfig>,
         args: A,
     ) -> cuda_safe::Result<()> {
         // SAFETY: the caller's promise.

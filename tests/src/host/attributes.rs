@@ -1,7 +1,7 @@
 //! Launches with attributes: which driver function they take, what it is told, what they cost.
 
 use cuda_safe::sys::{CUlaunchAttributeID as Id, CUresult};
-use cuda_safe::{ErrorKind, Launch};
+use cuda_safe::{ErrorKind, LaunchConfig};
 
 use super::heap::allocations;
 use super::lab::Lab;
@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A programmatic launch, of kernels that do nothing.
-fn programmatic(launch: Launch) -> Launch {
+fn programmatic(launch: LaunchConfig) -> LaunchConfig {
     // SAFETY: nothing runs on this driver.
     unsafe { launch.programmatic() }
 }
@@ -28,12 +28,12 @@ fn one_call() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let nothing = lab.kernel("nothing")?;
-    let plain = Launch::new((8, 4, 2), 32);
+    let plain = LaunchConfig::new((8, 4, 2), 32);
     let cluster = attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 0x0004_0201);
     let early = attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 1);
     let urgent = attribute(Id::CU_LAUNCH_ATTRIBUTE_PRIORITY, (-5_i32).cast_unsigned());
     let together = attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1);
-    let launches: [(Launch, &[u64]); 5] = [
+    let launches: [(LaunchConfig, &[u64]); 5] = [
         (plain.cluster((4, 2)), &[cluster]),
         (plain.priority(-5), &[urgent]),
         (programmatic(plain), &[early]),
@@ -63,7 +63,7 @@ fn one_call() -> TestResult {
     let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, plain.cooperative(), ()) })?;
     ensure_eq!(calls.last(), Some(&"cuLaunchCooperativeKernel"));
     // A grid without blocks is no launch.
-    let empty = Launch::new((8, 0), 32).cluster(2).priority(1);
+    let empty = LaunchConfig::new((8, 0), 32).cluster(2).priority(1);
     // SAFETY: as above.
     let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, empty, ()) })?;
     ensure!(calls.is_empty(), "{calls:?}");
@@ -76,24 +76,24 @@ fn refused_before_the_driver() -> TestResult {
     let stream = lab.context.stream()?;
     let nothing = lab.kernel("nothing")?;
     lab.recorder.take();
-    let refused = |launch: Launch| {
+    let refused = |launch: LaunchConfig| {
         // SAFETY: nothing runs on this driver.
         match unsafe { nothing.launch(&stream, launch, ()) } {
             Ok(()) => Err(Failure::new(format!("launched: {launch}"))),
             Err(error) => Ok(error),
         }
     };
-    let wide = refused(Launch::new(16, 32).cluster((4, 4)))?;
+    let wide = refused(LaunchConfig::new(16, 32).cluster((4, 4)))?;
     ensure!(
         matches!(wide.kind(), ErrorKind::Limit { what: "blocks per cluster", value: 16, limit: 8 }),
         "{wide}"
     );
-    let odd = refused(Launch::new((8, 9), 32).cluster((4, 2)))?;
+    let odd = refused(LaunchConfig::new((8, 9), 32).cluster((4, 2)))?;
     ensure_eq!(odd.to_string(), "grid y: 9 blocks are no multiple of the cluster's 2");
-    let empty = refused(Launch::new(8, 32).cluster((2, 0)))?;
+    let empty = refused(LaunchConfig::new(8, 32).cluster((2, 0)))?;
     ensure_eq!(empty.to_string(), "a cluster of (2, 0, 1) has no blocks");
     // What other launches may not do, these may not either.
-    let block = refused(Launch::new(8, 1025).cluster(2))?;
+    let block = refused(LaunchConfig::new(8, 1025).cluster(2))?;
     ensure!(
         matches!(block.kind(), ErrorKind::Limit { what: "threads per block", value: 1025, .. }),
         "{block}"
@@ -107,7 +107,7 @@ fn larger_clusters() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let nothing = lab.kernel("nothing")?;
-    let launch = Launch::new(16, 32).cluster(16);
+    let launch = LaunchConfig::new(16, 32).cluster(16);
     // SAFETY: nothing runs on this driver.
     let launched = || unsafe { nothing.launch(&stream, launch, ()) };
     ensure!(launched().is_err());
@@ -128,7 +128,7 @@ fn the_drivers_answer() -> TestResult {
     lab.recorder.take();
     let code = CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE;
     lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
-    let launch = programmatic(Launch::new(8, 32).cluster(2).priority(-1));
+    let launch = programmatic(LaunchConfig::new(8, 32).cluster(2).priority(-1));
     // SAFETY: nothing runs on this driver.
     let Err(error) = (unsafe { nothing.launch(&stream, launch, ()) }) else {
         return Err(Failure::new("launched"));
@@ -150,11 +150,11 @@ fn an_old_driver() -> TestResult {
     let stream = lab.context.stream()?;
     let nothing = lab.kernel("nothing")?;
     // SAFETY: nothing runs on this driver.
-    let refused = unsafe { nothing.launch(&stream, Launch::new(1, 32).priority(0), ()) };
+    let refused = unsafe { nothing.launch(&stream, LaunchConfig::new(1, 32).priority(0), ()) };
     let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
     ensure!(matches!(kind, Err(ErrorKind::MissingSymbol(_))), "{refused:?}");
     // SAFETY: as above.
-    unsafe { nothing.launch(&stream, Launch::new(1, 32), ()) }?;
+    unsafe { nothing.launch(&stream, LaunchConfig::new(1, 32), ()) }?;
     drop((nothing, stream));
     lab.close()
 }

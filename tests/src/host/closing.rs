@@ -4,7 +4,9 @@ use std::fmt::Debug;
 use std::sync::mpsc;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{ConsumeError, DeviceBuffer, Error, Event, Launch, Module, PinnedBuffer, Stream};
+use cuda_safe::{
+    ConsumeError, DeviceBuffer, Error, Event, LaunchConfig, Module, PinnedBuffer, Stream,
+};
 
 use super::lab::{Lab, PTX};
 use super::table::{Behaviour, Fault};
@@ -68,7 +70,7 @@ fn calls() -> TestResult {
     ensure_eq!(lab.calls(|| ok(kernel.close()))?.0, [push, "cuModuleUnload", pop]);
     ensure_eq!(lab.calls(|| ok(buffer.close()))?.0, ["cuMemFreeAsync"]);
     ensure_eq!(lab.calls(|| ok(stream.close()))?.0, ["cuStreamDestroy_v2"]);
-    ensure_eq!(lab.context.stats().in_bin, 0, "nothing is left for later");
+    ensure_eq!(lab.context.stats().deferred_frees, 0, "nothing is left for later");
     lab.close()
 }
 
@@ -131,11 +133,11 @@ fn what_is_left_is_named() -> TestResult {
     let again = kernel.clone();
     let mut graph = lab.context.capture((), |stream, ()| {
         // SAFETY: nothing runs on this driver.
-        unsafe { kernel.launch(stream, Launch::new(1, 1), ()) }
+        unsafe { kernel.launch(stream, LaunchConfig::new(1, 1), ()) }
     })?;
     // Recorded anew it keeps two shapes, and is one graph.
     // SAFETY: as above.
-    graph.recapture(|stream, ()| unsafe { kernel.launch(stream, Launch::new(1, 1), ()) })?;
+    graph.recapture(|stream, ()| unsafe { kernel.launch(stream, LaunchConfig::new(1, 1), ()) })?;
     named(
         "2 buffers, 1 pinned buffer, 2 streams, 1 event, 1 kernel, 1 module, 1 graph and 1 other \
          handle to it",
@@ -178,12 +180,13 @@ fn what_is_not_given_away() -> TestResult {
     says(refused.error().clone(), "12 bytes are not a whole number of u64, which has 8")?;
     let buffer = refused.into_inner();
     // SAFETY: `buffer` keeps the memory.
-    let lent =
-        unsafe { DeviceBuffer::<u8>::from_raw(&stream, buffer.as_raw(), 12, Some(Box::new(()))) }?;
+    let lent = unsafe {
+        DeviceBuffer::<u8>::from_raw(&stream, buffer.device_ptr(), 12, Some(Box::new(())))
+    }?;
     let refused = lent.into_raw().err().ok_or_else(|| Failure::new("it is lent"))?;
     says(refused.into(), "somebody else's, which a token keeps alive")?;
     drop((buffer, stream, other));
-    lab.context.collect()?;
+    lab.context.free_deferred()?;
     lab.close()
 }
 
@@ -225,7 +228,7 @@ fn what_fails() -> TestResult {
     // It is a stream as before: known to the context, so that errors tell of its launches.
     let nothing = lab.kernel("nothing")?;
     // SAFETY: nothing runs on this driver.
-    unsafe { nothing.launch(&stream, Launch::new(1, 1), ()) }?;
+    unsafe { nothing.launch(&stream, LaunchConfig::new(1, 1), ()) }?;
     drop(nothing);
     ok(stream.close())?;
     lab.close()
@@ -239,9 +242,9 @@ fn lent_memory() -> TestResult {
     let token = std::sync::Arc::new(());
     let lent = Some(Box::new(token.clone()) as Box<_>);
     // SAFETY: `memory` keeps it allocated, and is not used meanwhile.
-    let buffer = unsafe { DeviceBuffer::<u8>::from_raw(&home, memory.as_raw(), 100, lent) }?;
+    let buffer = unsafe { DeviceBuffer::<u8>::from_raw(&home, memory.device_ptr(), 100, lent) }?;
     // SAFETY: nothing runs on this driver.
-    unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) }?;
+    unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) }?;
     let (calls, ()) = lab.calls(|| ok(buffer.close()))?;
     ensure_eq!(calls.last(), Some(&"cuStreamWaitEvent"), "for the use elsewhere");
     ensure_eq!(std::sync::Arc::strong_count(&token), 1, "its owner may have it back");
@@ -261,7 +264,7 @@ fn without_pools() -> TestResult {
     let buffer = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
     let (calls, ()) = lab.calls(|| ok(buffer.close()))?;
     ensure!(calls.is_empty(), "{calls:?}");
-    ensure_eq!(lab.context.stats().in_bin, 1, "freeing it would wait");
+    ensure_eq!(lab.context.stats().deferred_frees, 1, "freeing it would wait");
     ok(stream.close())?;
     lab.close()
 }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use cuda_safe::sys::noop;
-use cuda_safe::{DeviceBuffer, Driver, Launch, Module};
+use cuda_safe::{DeviceBuffer, Driver, LaunchConfig, Module};
 
 use super::lab::PTX;
 use crate::harness::{Case, Failure, TestResult, ensure};
@@ -33,7 +33,7 @@ fn launch() -> TestResult {
         return Err(Failure::new("the no-op driver can't launch"));
     };
     let (function, queue) = (saxpy.as_raw(), stream.as_raw());
-    let addresses = [x.as_raw(), y.as_raw(), out.as_raw()];
+    let addresses = [x.device_ptr(), y.device_ptr(), out.device_ptr()];
 
     let raw_burst = || {
         let begin = Instant::now();
@@ -63,7 +63,7 @@ fn launch() -> TestResult {
         let begin = Instant::now();
         for _ in 0..LAUNCHES {
             let (a, n) = (black_box(2.0f32), black_box(1000u64));
-            let shape = black_box(Launch::new(8, 128));
+            let shape = black_box(LaunchConfig::new(8, 128));
             // SAFETY: nothing runs on this driver.
             unsafe { saxpy.launch(&stream, shape, (a, &x, &y, &mut out, n)) }?;
         }

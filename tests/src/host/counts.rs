@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer, PitchedLayout};
+use cuda_safe::{DeviceBuffer, Event, LaunchConfig, PinnedBuffer, PitchedLayout};
 
 use super::heap::allocations;
 use super::lab::Lab;
@@ -39,7 +39,7 @@ fn launch_at_home() -> TestResult {
     let x = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
     let y = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
-    let launch = Launch::cover(1000, 128);
+    let launch = LaunchConfig::cover(1000, 128);
     // The first launch compares the arguments' types.
     // SAFETY: nothing runs on this driver.
     unsafe { saxpy.launch(&stream, launch, (2.0f32, &x, &y, &mut out, 1000u64)) }?;
@@ -70,7 +70,11 @@ fn launch_without_blocks() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let nothing = lab.kernel("nothing")?;
-    for launch in [Launch::cover(0, 128), Launch::new((7, 0, 1), 1), Launch::new(0, 1).shared(64)] {
+    for launch in [
+        LaunchConfig::cover(0, 128),
+        LaunchConfig::new((7, 0, 1), 1),
+        LaunchConfig::new(0, 1).dynamic_shared_bytes(64),
+    ] {
         // SAFETY: nothing runs on this driver.
         let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, launch, ()) })?;
         ensure!(calls.is_empty(), "{launch}: {calls:?}");
@@ -239,13 +243,13 @@ fn pinned_transfers() -> TestResult {
         Ok(())
     })?;
     ensure_eq!(calls, ["cuEventDestroy_v2"]);
-    ensure_eq!(lab.context.stats().in_bin, 1);
+    ensure_eq!(lab.context.stats().deferred_frees, 1);
     drop(PinnedBuffer::<u32>::zeroed(&lab.context, 1000)?);
     let (calls, again) = lab.calls(|| PinnedBuffer::<u32>::zeroed(&lab.context, 900))?;
     ensure!(calls.is_empty(), "{calls:?}");
     drop((again, buffer, stream));
-    lab.context.collect()?;
-    ensure_eq!(lab.context.stats().in_bin, 0);
+    lab.context.free_deferred()?;
+    ensure_eq!(lab.context.stats().deferred_frees, 0);
     lab.close()
 }
 
@@ -307,7 +311,7 @@ fn fills() -> TestResult {
     let mut filled = 0;
     for call in lab.recorder.take() {
         if call.name == "cuMemcpyHtoDAsync_v2" || call.name == "cuMemcpyDtoDAsync_v2" {
-            ensure_eq!(call.args[0], triples.as_raw() + filled, "the parts follow one another");
+            ensure_eq!(call.args[0], triples.device_ptr() + filled, "the parts follow one another");
             filled += call.args[2];
         }
     }
@@ -320,7 +324,7 @@ fn second_stream() -> TestResult {
     let lab = Lab::new()?;
     let (home, other) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;
-    let launch = Launch::new(1, 1);
+    let launch = LaunchConfig::new(1, 1);
     let buffer = DeviceBuffer::<f32>::zeroed(&home, 1000)?;
     lab.recorder.take();
     // SAFETY: nothing runs on this driver.
@@ -373,7 +377,7 @@ fn seen_by_the_host() -> TestResult {
     let buffer = DeviceBuffer::<f32>::zeroed(&home, 1000)?;
     home.synchronize()?;
     // SAFETY: nothing runs on this driver.
-    let use_once = || unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) };
+    let use_once = || unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) };
     let (calls, ()) = lab.calls(use_once)?;
     ensure_eq!(calls, ["cuLaunchKernel"]);
     drop((buffer, one, home, other));

@@ -1,6 +1,6 @@
 //! What drops enqueue, and in which order.
 
-use cuda_safe::{DeviceBuffer, Event, Launch, Stream};
+use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Stream};
 
 use super::lab::Lab;
 use super::table::Call;
@@ -47,9 +47,9 @@ fn reader_elsewhere() -> TestResult {
     let (home, other) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;
     let buffer = DeviceBuffer::<u8>::zeroed(&home, 64)?;
-    let address = buffer.as_raw();
+    let address = buffer.device_ptr();
     // SAFETY: nothing runs on this driver.
-    unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) }?;
+    unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) }?;
     lab.recorder.take();
     drop(buffer);
     let calls = lab.recorder.take();
@@ -66,7 +66,7 @@ fn two_readers_then_a_writer() -> TestResult {
     let (home, first) = (lab.context.stream()?, lab.context.stream()?);
     let (second, writer) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;
-    let launch = Launch::new(1, 1);
+    let launch = LaunchConfig::new(1, 1);
     let mut buffer = DeviceBuffer::<u8>::zeroed(&home, 64)?;
     // SAFETY: nothing runs on this driver.
     unsafe { one.launch(&first, launch, (0u64, &buffer)) }?;
@@ -104,7 +104,7 @@ fn many_readers() -> TestResult {
     lab.recorder.take();
     for reader in &readers {
         // SAFETY: nothing runs on this driver.
-        unsafe { one.launch(reader, Launch::new(1, 1), (0u64, &buffer)) }?;
+        unsafe { one.launch(reader, LaunchConfig::new(1, 1), (0u64, &buffer)) }?;
     }
     drop(buffer);
     let calls = lab.recorder.take();
@@ -134,7 +134,7 @@ fn adopted_memory() -> TestResult {
     let buffer = unsafe { DeviceBuffer::<u8>::from_raw(&home, address, 64, None) }?;
     lab.recorder.take();
     // SAFETY: nothing runs on this driver.
-    unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) }?;
+    unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) }?;
     ensure_eq!(waits(&lab.recorder.take(), &other), [raw(&home)]);
 
     // A token is kept until every use has been waited for.
@@ -150,7 +150,7 @@ fn adopted_memory() -> TestResult {
     // SAFETY: `buffer` keeps the memory allocated, and is not used meanwhile.
     let lent = unsafe { DeviceBuffer::<u8>::from_raw(&home, address, 64, token) }?;
     // SAFETY: nothing runs on this driver.
-    unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &lent)) }?;
+    unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &lent)) }?;
     lab.recorder.take();
     let allocation = lent.allocation().clone();
     drop(lent);
@@ -174,7 +174,7 @@ fn every_order() -> TestResult {
         let event = Event::new(&lab.context)?;
         let buffer = DeviceBuffer::from_slice(&home, &[1u8, 2, 3])?;
         // SAFETY: nothing runs on this driver.
-        unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) }?;
+        unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) }?;
         event.record(&other)?;
         let (mut home, mut other, mut one) = (Some(home), Some(other), Some(one));
         let (mut event, mut buffer) = (Some(event), Some(buffer));

@@ -1,7 +1,7 @@
 //! Every driver call fails once, with several codes, in everything that users do.
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{Context, DeviceBuffer, Driver, Error, ErrorKind, Launch};
+use cuda_safe::{Context, DeviceBuffer, Driver, Error, ErrorKind, LaunchConfig};
 
 use super::lab::Lab;
 use super::scenarios::{ALL, Scenario, Steps};
@@ -212,7 +212,7 @@ fn after_a_fatal_error() -> TestResult {
     let stream = lab.context.stream()?;
     let one = lab.kernel("one")?;
     let mut buffer = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
-    let launch = Launch::new(1, 1);
+    let launch = LaunchConfig::new(1, 1);
     for id in 0..3u64 {
         // SAFETY: nothing runs on this driver.
         unsafe { one.launch(&stream, launch, (id, &mut buffer)) }?;
@@ -243,7 +243,7 @@ fn after_a_fatal_error() -> TestResult {
         ("context", &|| lab.context.device().context().map(drop)),
         ("name", &|| lab.context.device().name().map(drop)),
         ("total_memory", &|| lab.context.device().total_memory().map(drop)),
-        ("collect", &|| lab.context.collect()),
+        ("collect", &|| lab.context.free_deferred()),
         ("memory_info", &|| lab.context.memory_info().map(drop)),
     ];
     for (name, step) in steps {
@@ -298,7 +298,7 @@ fn out_of_memory_without_pools() -> TestResult {
     let lab = Lab::with(Behaviour { pools: false, ..Behaviour::default() }, &[])?;
     let stream = lab.context.stream()?;
     drop(DeviceBuffer::<u8>::zeroed(&stream, 10)?);
-    ensure_eq!(lab.context.stats().in_bin, 1);
+    ensure_eq!(lab.context.stats().deferred_frees, 1);
     lab.recorder.take();
     let Err(error) = DeviceBuffer::<u8>::zeroed(&stream, 1 << 40) else {
         return Err(Failure::new("a TiB was found on an 80 GiB device"));

@@ -16,7 +16,9 @@ pub(super) fn cases() -> Vec<Case> {
 pub(super) mod unix {
     use std::sync::Arc;
 
-    use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Event, Kernel, Launch, Stream};
+    use cuda_safe::{
+        Context, DeviceBuffer, Driver, ErrorKind, Event, Kernel, LaunchConfig, Stream,
+    };
 
     use crate::harness::{Failure, TestResult, ensure, ensure_eq};
     use crate::host::lab::Lab;
@@ -87,7 +89,7 @@ pub(super) mod unix {
             &mut || device.context().map(drop),
             &mut || lab.context.stream().map(drop),
             &mut || lab.context.synchronize(),
-            &mut || lab.context.collect(),
+            &mut || lab.context.free_deferred(),
             &mut || stream.synchronize(),
             &mut || stream.is_done().map(drop),
             &mut || stream.host_function(|| ()),
@@ -96,7 +98,7 @@ pub(super) mod unix {
             &mut || stream.wait_event(&event),
             &mut || buffer.to_vec(&stream).map(drop),
             // SAFETY: nothing runs on this driver.
-            &mut || unsafe { kernel.launch(&stream, Launch::new(1, 1), (0u64, &buffer)) },
+            &mut || unsafe { kernel.launch(&stream, LaunchConfig::new(1, 1), (0u64, &buffer)) },
             &mut || DeviceBuffer::<u8>::zeroed(&stream, 1).map(drop),
             &mut || device.name().map(drop),
             &mut || device.total_memory().map(drop),

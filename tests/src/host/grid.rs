@@ -1,7 +1,7 @@
 //! What hash grids ask of the driver.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 
 use super::lab::Lab;
@@ -24,7 +24,7 @@ fn only_enqueues(calls: &[&str]) -> TestResult {
 fn rebuild() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
-    let geometry = Geometry::new(&lab.context);
+    let geometry = GeometryKernels::new(&lab.context);
     let points = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 1000)?;
     let bounded = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
     for options in [GridOptions::default(), bounded] {
@@ -54,18 +54,18 @@ fn rebuild() -> TestResult {
 fn queries() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
-    let geometry = Geometry::new(&lab.context);
+    let geometry = GeometryKernels::new(&lab.context);
     let points = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 1000)?;
     let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
     grid.build(&stream, &points, 0.1)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
     let mut squares = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
-    for queries in [Queries::own(0.1), Queries::at(&points, 0.1)] {
+    for queries in [Queries::at_grid_points(0.1), Queries::at(&points, 0.1)] {
         grid.count_neighbors(&stream, &queries, &mut counts)?;
         let (calls, ()) = lab.calls(|| grid.count_neighbors(&stream, &queries, &mut counts))?;
         ensure_eq!(calls, ["cuLaunchKernel"]);
-        grid.nearest(&stream, &queries, 1, &mut counts, &mut squares)?;
-        let nearest = || grid.nearest(&stream, &queries, 1, &mut counts, &mut squares);
+        grid.k_nearest(&stream, &queries, 1, &mut counts, &mut squares)?;
+        let nearest = || grid.k_nearest(&stream, &queries, 1, &mut counts, &mut squares);
         let (calls, ()) = lab.calls(nearest)?;
         ensure_eq!(calls, ["cuLaunchKernel"]);
     }

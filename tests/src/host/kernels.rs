@@ -1,6 +1,6 @@
 //! What the methods of `kernels!` check of a launch's shape, before the driver is asked.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Launch, Module, Stream, kernels};
+use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, Stream, kernels};
 
 use super::lab::{Lab, PTX};
 use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
@@ -71,7 +71,7 @@ fn in_x_alone() -> TestResult {
     let lab = Lab::new()?;
     let (kernels, stream) = shapes(&lab)?;
     let s = &stream;
-    let launch = |grid: [u32; 3], block: [u32; 3]| Launch::new(grid, block);
+    let launch = |grid: [u32; 3], block: [u32; 3]| LaunchConfig::new(grid, block);
     lab.recorder.take();
 
     let flat = launch([7, 1, 1], [32, 1, 1]);
@@ -101,7 +101,7 @@ fn in_x_alone() -> TestResult {
 
     let (calls, ()) = lab.calls(|| {
         kernels.line(s, flat)?;
-        kernels.line(s, Launch::cover(0, 32))?;
+        kernels.line(s, LaunchConfig::cover(0, 32))?;
         kernels.plane(s, flat)?;
         kernels.plane(s, tall_block)?;
         kernels.plane(s, tall_grid)?;
@@ -124,16 +124,16 @@ fn shapes_in_clauses() -> TestResult {
     let (kernels, stream) = shapes(&lab)?;
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
     let mut sums = |n, launch| kernels.sums(&stream, launch, n, &mut out);
-    let launch = |grid: u32, block: u32| Launch::new(grid, block).shared(1024);
+    let launch = |grid: u32, block: u32| LaunchConfig::new(grid, block).dynamic_shared_bytes(1024);
     lab.recorder.take();
 
     refused(&lab, sums(1, launch(1, 128)), "block.x == 256", ("block.x", 128))?;
     refused(&lab, sums(1, launch(11, 256)), "grid.x <= out.len()", ("grid.x", 11))?;
-    let short = launch(10, 256).shared(1023);
+    let short = launch(10, 256).dynamic_shared_bytes(1023);
     refused(&lab, sums(1, short), "shared >= 4 * block.x", ("shared", 1023))?;
     refused(&lab, sums(2561, launch(10, 256)), "grid.x * block.x >= n", ("n", 2561))?;
     // The shape comes first: what the clauses say is meant for launches in x alone.
-    let tall = Launch::new((11, 2), 128);
+    let tall = LaunchConfig::new((11, 2), 128);
     refused(&lab, sums(1, tall), "grid.y == 1", ("grid.y", 2))?;
 
     let (calls, ()) = lab.calls(|| sums(2560, launch(10, 256)))?;
@@ -153,8 +153,8 @@ fn arguments_as_they_come() -> TestResult {
         let s = &stream;
         kernels.copy(s, (1, 32), 10, &x, &mut out)?;
         let (view, mut target) = (&x.as_slice(), out.as_slice_mut());
-        kernels.copy(s, Launch::cover(10, 32), 10, view, &mut target)?;
-        kernels.copy(s, Launch::cover(10, 32), 10, *view, target)?;
+        kernels.copy(s, LaunchConfig::cover(10, 32), 10, view, &mut target)?;
+        kernels.copy(s, LaunchConfig::cover(10, 32), 10, *view, target)?;
         kernels.copy(s, (1, (32, 1)), 5, x.slice(5..)?, out.slice_mut(..5)?)?;
         kernels.copy(s, ([1, 1], [32, 1, 1]), 10, &y.as_slice_mut(), &mut out)
     })?;

@@ -2,7 +2,7 @@
 
 use cuda_safe::sys::CUresult;
 use cuda_safe::{
-    DeviceBuffer, Dim3, Driver, Error, Event, Launch, Module, Stream, UnifiedBuffer, kernels,
+    DeviceBuffer, Dim3, Driver, Error, Event, LaunchConfig, Module, Stream, UnifiedBuffer, kernels,
 };
 
 use super::lab::{Lab, PTX};
@@ -44,20 +44,21 @@ fn says<T>(result: cuda_safe::Result<T>, wanted: &str) -> Result<Error, Failure>
 }
 
 fn shapes() -> TestResult {
-    let shape = |launch: Launch| (launch.grid.x, launch.grid.y, launch.block.x, launch.threads());
-    ensure_eq!(shape(Launch::cover(0, 256)), (0, 1, 256, 0));
-    ensure_eq!(shape(Launch::cover(1, 256)), (1, 1, 256, 256));
-    ensure_eq!(shape(Launch::cover(256, 256)), (1, 1, 256, 256));
-    ensure_eq!(shape(Launch::cover(257, 256)), (2, 1, 256, 512));
-    ensure_eq!(Launch::cover(usize::MAX, 1).grid.x, u32::MAX);
-    ensure_eq!(Launch::cover(10, 0).block.x, 0, "refused at the launch");
+    let shape =
+        |launch: LaunchConfig| (launch.grid.x, launch.grid.y, launch.block.x, launch.threads());
+    ensure_eq!(shape(LaunchConfig::cover(0, 256)), (0, 1, 256, 0));
+    ensure_eq!(shape(LaunchConfig::cover(1, 256)), (1, 1, 256, 256));
+    ensure_eq!(shape(LaunchConfig::cover(256, 256)), (1, 1, 256, 256));
+    ensure_eq!(shape(LaunchConfig::cover(257, 256)), (2, 1, 256, 512));
+    ensure_eq!(LaunchConfig::cover(usize::MAX, 1).grid.x, u32::MAX);
+    ensure_eq!(LaunchConfig::cover(10, 0).block.x, 0, "refused at the launch");
     ensure_eq!(Dim3::from(7), Dim3::new(7, 1, 1));
     ensure_eq!(Dim3::from((7, 8)), Dim3::from([7, 8]));
     ensure_eq!(Dim3::from((7, 8, 9)), Dim3::from([7, 8, 9]));
     ensure_eq!(Dim3::new(2, 3, 4).count(), 24);
     ensure_eq!(Dim3::new(u32::MAX, u32::MAX, u32::MAX).count(), u64::MAX, "no overflow");
-    ensure_eq!(Launch::from((4, (8, 2))), Launch::new(4, (8, 2)));
-    let text = Launch::new((4, 2), 128).shared(1024).cooperative().to_string();
+    ensure_eq!(LaunchConfig::from((4, (8, 2))), LaunchConfig::new(4, (8, 2)));
+    let text = LaunchConfig::new((4, 2), 128).dynamic_shared_bytes(1024).cooperative().to_string();
     ensure_eq!(text, "grid (4, 2, 1), block (128, 1, 1), 1024 bytes shared, cooperative");
     Ok(())
 }
@@ -68,16 +69,16 @@ fn limits() -> TestResult {
     let nothing = lab.kernel("nothing")?;
     lab.recorder.take();
     let cases = [
-        (Launch::new(1, 1025), "threads per block: 1025 asked, at most 1024 allowed"),
-        (Launch::new(1, (32, 33)), "threads per block: 1056 asked, at most 1024 allowed"),
-        (Launch::new(1, (1, 1, 65)), "block z: 65 asked, at most 64 allowed"),
-        (Launch::new((1, 65_536), 1), "grid y: 65536 asked, at most 65535 allowed"),
-        (Launch::new((1, 1, 65_536), 1), "grid z: 65536 asked, at most 65535 allowed"),
-        (Launch::new(1 << 31, 1), "grid x: 2147483648 asked, at most 2147483647 allowed"),
-        (Launch::new(1, 0), "a block of (0, 1, 1) has no threads"),
-        (Launch::cover(0, 0), "a block of (0, 1, 1) has no threads"),
+        (LaunchConfig::new(1, 1025), "threads per block: 1025 asked, at most 1024 allowed"),
+        (LaunchConfig::new(1, (32, 33)), "threads per block: 1056 asked, at most 1024 allowed"),
+        (LaunchConfig::new(1, (1, 1, 65)), "block z: 65 asked, at most 64 allowed"),
+        (LaunchConfig::new((1, 65_536), 1), "grid y: 65536 asked, at most 65535 allowed"),
+        (LaunchConfig::new((1, 1, 65_536), 1), "grid z: 65536 asked, at most 65535 allowed"),
+        (LaunchConfig::new(1 << 31, 1), "grid x: 2147483648 asked, at most 2147483647 allowed"),
+        (LaunchConfig::new(1, 0), "a block of (0, 1, 1) has no threads"),
+        (LaunchConfig::cover(0, 0), "a block of (0, 1, 1) has no threads"),
         (
-            Launch::new(1, 32).shared(49_153),
+            LaunchConfig::new(1, 32).dynamic_shared_bytes(49_153),
             "bytes of dynamic shared memory: 49153 asked, at most 49152 allowed; asked: grid \
              (1, 1, 1), block (32, 1, 1), 49153 bytes shared; the kernel uses 0 bytes statically; \
              hint: Kernel::set_max_dynamic_shared raises the limit, up to the device's",
@@ -91,10 +92,11 @@ fn limits() -> TestResult {
 
     // 132 multiprocessors that each hold 2 blocks of 1024 threads.
     // SAFETY: nothing runs on this driver.
-    let fits = unsafe { nothing.launch(&stream, Launch::new(264, 1024).cooperative(), ()) };
+    let fits = unsafe { nothing.launch(&stream, LaunchConfig::new(264, 1024).cooperative(), ()) };
     fits?;
     // SAFETY: as above.
-    let refused = unsafe { nothing.launch(&stream, Launch::new(265, 1024).cooperative(), ()) };
+    let refused =
+        unsafe { nothing.launch(&stream, LaunchConfig::new(265, 1024).cooperative(), ()) };
     says(
         refused,
         "blocks resident together: 265 asked, at most 264 allowed; hint: a cooperative grid must \
@@ -111,7 +113,7 @@ fn set_limits() -> TestResult {
     nothing.set_max_dynamic_shared(232_448)?;
     ensure_eq!(nothing.attributes()?.max_dynamic_shared, 232_448);
     // SAFETY: nothing runs on this driver.
-    unsafe { nothing.launch(&stream, Launch::new(1, 32).shared(232_448), ()) }?;
+    unsafe { nothing.launch(&stream, LaunchConfig::new(1, 32).dynamic_shared_bytes(232_448), ()) }?;
     says(
         nothing.set_max_dynamic_shared(232_449),
         "bytes of dynamic shared memory: 232449 asked, at most 232448 allowed",
@@ -131,7 +133,7 @@ fn driver_errors() -> TestResult {
     };
     fail(CUresult::CUDA_ERROR_INVALID_VALUE);
     // SAFETY: nothing runs on this driver.
-    let launched = unsafe { one.launch(&stream, Launch::new(2, 64), (1u64, &buffer)) };
+    let launched = unsafe { one.launch(&stream, LaunchConfig::new(2, 64), (1u64, &buffer)) };
     let error = says(
         launched,
         "cuLaunchKernel: an argument is out of range (CUDA_ERROR_INVALID_VALUE); asked: kernel \
@@ -167,9 +169,9 @@ fn asynchronous_errors() -> TestResult {
     let (one, nothing) = (lab.kernel("one")?, lab.kernel("nothing")?);
     let buffer = DeviceBuffer::<u8>::zeroed(&stream, 8)?;
     // SAFETY: nothing runs on this driver.
-    unsafe { one.launch(&stream, Launch::new(1, 1), (1u64, &buffer)) }?;
+    unsafe { one.launch(&stream, LaunchConfig::new(1, 1), (1u64, &buffer)) }?;
     // SAFETY: as above.
-    unsafe { nothing.launch(&stream, Launch::new(1, 1), ()) }?;
+    unsafe { nothing.launch(&stream, LaunchConfig::new(1, 1), ()) }?;
     lab.recorder.take();
     let code = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
     lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
@@ -208,7 +210,7 @@ fn buffers() -> TestResult {
         "download: 4 elements on one side and 5 on the other",
     )?;
     let misfit = buffer.slice(..3)?.cast::<u64>();
-    let address = buffer.as_raw();
+    let address = buffer.device_ptr();
     says(misfit, "cast: 12 bytes are not a whole number of u64, which has 8")?;
     let past = buffer.slice(1..3)?.cast::<u64>();
     let text = "is not aligned for u64: it must be a multiple of 8 bytes, and is 4 past one";
@@ -278,7 +280,7 @@ fn clauses() -> TestResult {
     let kernels = unsafe { Axpy::from_module(&Module::from_ptx(&lab.context, PTX)?) }?;
     let x = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
-    let shape = Launch::new(1, 1);
+    let shape = LaunchConfig::new(1, 1);
     let (calls, ()) = lab.calls(|| kernels.two(&stream, shape, 4, &x, &mut out))?;
     ensure_eq!(calls, ["cuLaunchKernel"]);
     says(
@@ -307,7 +309,7 @@ fn strangers() -> TestResult {
     says(buffer.upload(&elsewhere, &[1; 8]), stranger)?;
     says(buffer.to_vec(&elsewhere), stranger)?;
     // SAFETY: nothing runs on this driver.
-    let launched = unsafe { one.launch(&elsewhere, Launch::new(1, 1), (1u64, &buffer)) };
+    let launched = unsafe { one.launch(&elsewhere, LaunchConfig::new(1, 1), (1u64, &buffer)) };
     says(launched, "kernel `one` belongs to another context than the stream")?;
     // A handle of one driver means nothing to another, which may crash on it.
     for result in

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Launch, Module};
+use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, LaunchConfig, Module};
 
 use super::lab::{Lab, PTX};
 use super::table::Behaviour;
@@ -114,7 +114,7 @@ fn functions() -> TestResult {
     ensure!(calls.is_empty(), "older drivers load with the module: {calls:?}");
     ensure!(!lab.context.driver().supports("cuFuncLoad"));
 
-    let launch = Launch::new(1, 1).cooperative();
+    let launch = LaunchConfig::new(1, 1).cooperative();
     // SAFETY: nothing runs on this driver.
     let refused = unsafe { nothing.launch(&stream, launch, ()) };
     for (result, name) in
@@ -141,7 +141,7 @@ fn parameter_info() -> TestResult {
     let stream = lab.context.stream()?;
     let saxpy = Module::from_ptx(&lab.context, PTX)?.kernel("saxpy")?;
     let x = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
-    let launch = Launch::new(1, 1);
+    let launch = LaunchConfig::new(1, 1);
     lab.recorder.take();
     // SAFETY: nothing runs on this driver.
     let few = unsafe { saxpy.launch(&stream, launch, (2.0f32, &x, &x, &x)) };
@@ -179,29 +179,29 @@ fn pools(functions: bool) -> TestResult {
     let (stream, other) = (lab.context.stream()?, lab.context.stream()?);
     let (calls, buffer) = lab.calls(|| Uninit::uninit(&stream, 1000))?;
     ensure_eq!(calls, ["cuCtxPushCurrent_v2", "cuMemAlloc_v2", "cuCtxPopCurrent_v2"]);
-    let address = buffer.as_raw();
+    let address = buffer.device_ptr();
     let (calls, ()) = lab.calls(|| {
         drop(buffer);
         Ok(())
     })?;
     ensure!(calls.is_empty(), "a drop does not wait: {calls:?}");
-    ensure_eq!(lab.context.stats().in_bin, 1);
+    ensure_eq!(lab.context.stats().deferred_frees, 1);
 
     // Only the same stream knows that the work before is done when its own begins.
     let (_, elsewhere) = lab.calls(|| Uninit::uninit(&other, 1000))?;
-    ensure!(elsewhere.as_raw() != address);
+    ensure!(elsewhere.device_ptr() != address);
     let (_, larger) = lab.calls(|| Uninit::uninit(&stream, 1001))?;
-    ensure!(larger.as_raw() != address);
+    ensure!(larger.device_ptr() != address);
     let (calls, again) = lab.calls(|| Uninit::uninit(&stream, 1000))?;
     ensure!(calls.is_empty(), "{calls:?}");
-    ensure_eq!(again.as_raw(), address);
+    ensure_eq!(again.device_ptr(), address);
 
     drop((elsewhere, larger, again));
-    ensure_eq!(lab.context.stats().in_bin, 3);
-    let (calls, ()) = lab.calls(|| lab.context.collect())?;
+    ensure_eq!(lab.context.stats().deferred_frees, 3);
+    let (calls, ()) = lab.calls(|| lab.context.free_deferred())?;
     let freed = calls.iter().filter(|name| **name == "cuMemFree_v2").count();
     ensure_eq!(freed, 3);
-    ensure_eq!(lab.context.stats().in_bin, 0);
+    ensure_eq!(lab.context.stats().deferred_frees, 0);
     // The pool's own calls are no error without one.
     lab.context.set_pool_threshold(0)?;
     lab.context.trim_pool(0)?;

@@ -2,8 +2,8 @@
 //! failing once, and with other contexts current.
 
 use cuda_safe::{
-    ConsumeError, Context, DeviceBuffer, Error, Event, Launch, Module, PinnedBuffer, PitchedLayout,
-    Result, Stream, launch,
+    ConsumeError, Context, DeviceBuffer, Error, Event, LaunchConfig, Module, PinnedBuffer,
+    PitchedLayout, Result, Stream, launch,
 };
 
 use super::lab::PTX;
@@ -113,7 +113,7 @@ fn modules(s: &Steps<'_>) -> Result<()> {
     let kernel = s.at(module.kernel("saxpy"))?;
     s.drop(module);
     s.drop(kernel);
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn kernels(s: &Steps<'_>) -> Result<()> {
@@ -145,7 +145,7 @@ fn attributes(s: &Steps<'_>) -> Result<()> {
     let nothing = s.at(s.module()?.kernel("nothing"))?;
     s.at(nothing.set_non_portable_cluster(true))?;
     // SAFETY: nothing runs on this driver.
-    let launch = unsafe { Launch::new(16, 32).cluster(16).priority(-1).programmatic() };
+    let launch = unsafe { LaunchConfig::new(16, 32).cluster(16).priority(-1).programmatic() };
     // SAFETY: as above.
     s.at(unsafe { nothing.launch(&stream, launch, ()) })
 }
@@ -153,7 +153,7 @@ fn attributes(s: &Steps<'_>) -> Result<()> {
 fn cooperative(s: &Steps<'_>) -> Result<()> {
     let stream = s.stream()?;
     let nothing = s.at(s.module()?.kernel("nothing"))?;
-    let launch = Launch::new(132, 256).cooperative();
+    let launch = LaunchConfig::new(132, 256).cooperative();
     // SAFETY: nothing runs on this driver.
     s.at(unsafe { nothing.launch(&stream, launch, ()) })
 }
@@ -263,7 +263,7 @@ fn pinned(s: &Steps<'_>) -> Result<()> {
     s.at(down.is_done())?;
     let back = s.at(down.wait())?;
     s.drop(back);
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn abandoned(s: &Steps<'_>) -> Result<()> {
@@ -275,7 +275,7 @@ fn abandoned(s: &Steps<'_>) -> Result<()> {
     let idle = s.at(PinnedBuffer::<u8>::zeroed(s.context, 100))?;
     s.drop(idle);
     s.drop(s.module()?);
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn globals(s: &Steps<'_>) -> Result<()> {
@@ -286,7 +286,7 @@ fn globals(s: &Steps<'_>) -> Result<()> {
     s.at(table.write(&stream, &vec![1.0; table.len()]))?;
     s.at(table.read(&stream))?;
     s.drop(table);
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn host_functions(s: &Steps<'_>) -> Result<()> {
@@ -329,7 +329,7 @@ fn graphs(s: &Steps<'_>) -> Result<()> {
         s.at(buffer.upload(stream, &[1; 100]))?;
         let other = s.at(stream.fork())?;
         // SAFETY: nothing runs on this driver.
-        s.at(unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &*buffer)) })?;
+        s.at(unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &*buffer)) })?;
         s.at(stream.host_function_mut(|| ()))
     };
     let mut graph = s.at(s.context.capture(buffer, record))?;
@@ -340,7 +340,7 @@ fn graphs(s: &Steps<'_>) -> Result<()> {
     s.drop(copy);
     let buffer = s.at(graph.close().map_err(Error::from))?;
     s.drop(buffer);
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn closing(s: &Steps<'_>) -> Result<()> {
@@ -358,7 +358,7 @@ fn closing(s: &Steps<'_>) -> Result<()> {
     s.at(closed(nothing.close()))?;
     s.at(closed(buffer.close()))?;
     s.at(closed(stream.close()))?;
-    s.at(s.context.collect())
+    s.at(s.context.free_deferred())
 }
 
 fn closing_after_others(s: &Steps<'_>) -> Result<()> {
@@ -366,7 +366,7 @@ fn closing_after_others(s: &Steps<'_>) -> Result<()> {
     let one = s.at(s.module()?.kernel("one"))?;
     let buffer = s.at(DeviceBuffer::from_slice(&stream, &[1u8]))?;
     // SAFETY: nothing runs on this driver.
-    s.at(unsafe { one.launch(&other, Launch::new(1, 1), (0u64, &buffer)) })?;
+    s.at(unsafe { one.launch(&other, LaunchConfig::new(1, 1), (0u64, &buffer)) })?;
     s.at(stream.host_function_mut(|| ()))?;
     s.at(closed(buffer.close()))?;
     s.at(closed(stream.close()))?;
@@ -379,6 +379,6 @@ fn upkeep(s: &Steps<'_>) -> Result<()> {
     let stream = s.stream()?;
     s.drop(s.at(DeviceBuffer::from_slice(&stream, &[1u8]))?);
     s.drop(stream);
-    s.at(s.context.collect())?;
+    s.at(s.context.free_deferred())?;
     s.at(s.context.synchronize())
 }

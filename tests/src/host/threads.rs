@@ -76,7 +76,7 @@ fn every_byte_of(bytes: usize) -> TestResult {
         lab.recorder.take();
         buffer.upload(&stream, &source)?;
         let calls = lab.recorder.take();
-        covers(&parts(&calls, "cuMemcpyHtoDAsync_v2", 0, buffer.as_raw()), bytes)?;
+        covers(&parts(&calls, "cuMemcpyHtoDAsync_v2", 0, buffer.device_ptr()), bytes)?;
         let never = |name: &str| calls.iter().all(|call| call.name != name);
         ensure!(never("cuMemHostRegister_v2"), "the ring's blocks are used again");
         ensure!(never("cuStreamSynchronize") && never("cuCtxSynchronize"));
@@ -84,7 +84,10 @@ fn every_byte_of(bytes: usize) -> TestResult {
         let mut target = vec![1u8; bytes];
         buffer.download(&stream, &mut target)?;
         ensure!(target.iter().all(|byte| *byte == 0), "the driver's zeros were copied");
-        covers(&parts(&lab.recorder.take(), "cuMemcpyDtoHAsync_v2", 1, buffer.as_raw()), bytes)?;
+        covers(
+            &parts(&lab.recorder.take(), "cuMemcpyDtoHAsync_v2", 1, buffer.device_ptr()),
+            bytes,
+        )?;
         ensure_eq!(context.stats().threaded_copies, 1 + 2 * round);
     }
     ensure_eq!(context.stats().copy_helpers, 3, "they are used again");

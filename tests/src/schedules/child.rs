@@ -129,7 +129,7 @@ fn run(test: Test, seed: u64, plant: Plant) -> Result<(Interleaving, u64), Failu
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(Failure::new(format!("panicked: {}", text.unwrap_or("no message"))))
     })?;
-    device.context().collect()?;
+    device.context().free_deferred()?;
     let interleaving = cuda_emu::interleaving();
     device.close()?;
     seeds::plant(Plant::Nothing);

@@ -105,7 +105,7 @@ fn enqueue(basic: &Basic, stream: &Stream, memories: &Memories, work: &Work) -> 
         Work::Raw { to, range, value } => {
             let mut to = memories[to].borrow_mut();
             let to = to.view_mut(range)?;
-            let (at, context) = (to.as_raw(), stream.context());
+            let (at, context) = (to.device_ptr(), stream.context());
             let driver = context.driver().as_sys();
             // SAFETY: the call enqueues a fill of `to` on the stream, and nothing else.
             let filled = unsafe {

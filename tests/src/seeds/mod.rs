@@ -106,7 +106,7 @@ impl Orders {
 /// What a program leaves behind is done and gone before the next one's.
 fn tidy(context: &Context) -> TestResult {
     context.synchronize()?;
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 

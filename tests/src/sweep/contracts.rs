@@ -90,7 +90,7 @@ fn a_condition(device: &TestDevice) -> TestResult {
 /// Who asks whether the context is there hears that the driver does not tell.
 fn looking_at_the_context(device: &TestDevice) -> TestResult {
     let call = "cuDevicePrimaryCtxGetState";
-    names(failing(call, Moment::Before, || device.context().check())?, call)
+    names(failing(call, Moment::Before, || device.context().check_alive())?, call)
 }
 
 /// A buffer that comes back leaves the reason.
@@ -110,7 +110,7 @@ fn closing(device: TestDevice) -> TestResult {
     // An owner of memory in the bin keeps its own context.
     let (home, other, basic) = (device.stream()?, device.stream()?, Basic::of(&device)?);
     let owner = DeviceBuffer::<u32>::zeroed(&home, N)?;
-    let (address, token) = (owner.as_raw(), Some(Box::new(owner) as Box<_>));
+    let (address, token) = (owner.device_ptr(), Some(Box::new(owner) as Box<_>));
     // SAFETY: the token keeps the words, which are written; its free is ordered on `home`.
     let mut lent = unsafe { DeviceBuffer::<u32>::from_raw(&home, address, N, token) }?;
     basic.fill(&other, SHAPE, &mut lent, N as u64, 1)?;

@@ -73,7 +73,7 @@ fn freed(device: &TestDevice) -> TestResult {
     let write = device.kernel(&FAULTS, "write_at")?;
     let buffer = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     if let Err(error) = stream.synchronize() {
-        let address = buffer.as_raw();
+        let address = buffer.device_ptr();
         drop(buffer);
         // SAFETY: this is the bug, but it runs on the software device alone, whose addresses are
         // none of the process's and which refuses the write.

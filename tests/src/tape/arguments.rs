@@ -1,9 +1,10 @@
 //! Arguments that look like others: numbers that report memory, structures one of whose views is empty.
 
 use cuda_safe::{
-    Access, ArgType, DeviceBuffer, DeviceRepr, DeviceSlice, KernelArg, Module, UseVisitor,
+    Access, DeviceBuffer, DeviceRepr, DeviceSlice, KernelArg, Module,
+    arg::{ArgType, UseVisitor},
 };
-use tape::{Param, Seeds, Tape, Value};
+use tape::{Param, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -98,7 +99,7 @@ unsafe impl<T: Number> KernelArg for Two<'_, T> {
     const TYPE: ArgType = ArgType::value::<RawTwo>();
 
     fn abi(&self) -> RawTwo {
-        RawTwo { first: self.0.as_raw(), second: self.1.as_raw() }
+        RawTwo { first: self.0.device_ptr(), second: self.1.device_ptr() }
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> cuda_safe::Result<()> {
@@ -114,11 +115,11 @@ fn empty_view<T: Number>(device: &TestDevice) -> TestResult {
     let module = Module::compile(device.context(), tape::program(SOURCE).name("join.cu"))?;
     let from = Param::structure("from", 16)
         .pointer(0, element)
-        .reads(Value::None)
+        .reads(Primal::None)
         .len("n")
         .active()
         .pointer(8, element)
-        .reads(Value::None)
+        .reads(Primal::None)
         .len("m")
         .active();
     let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();

@@ -383,7 +383,7 @@ fn too_short<T: Number>(device: &TestDevice) -> TestResult {
     )?;
     refused(
         tape.record_again(&stream, |t| {
-            let flat = cuda_safe::Launch::new((1, 2), 32);
+            let flat = cuda_safe::LaunchConfig::new((1, 2), 32);
             t.launch(&ops.scale, flat, (one, &x, &mut short, 9u32))
         }),
         "1 dimensions",

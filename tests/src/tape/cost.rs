@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use cuda_safe::sys::noop;
-use cuda_safe::{DeviceBuffer, Driver, Launch, Module};
-use tape::{Element, Op, OpSpec, Param, Seeds, Tape, Value};
+use cuda_safe::{DeviceBuffer, Driver, LaunchConfig, Module};
+use tape::{Element, Op, OpSpec, Param, Primal, Seeds, Tape};
 
 use crate::harness::{Case, TestResult, ensure};
 
@@ -31,11 +31,11 @@ const BURSTS: usize = 101;
 
 fn op(module: &Module) -> cuda_safe::Result<Op> {
     let of = |name| {
-        Param::buffer(name, Element::vector(tape::Real::F32, 3)).len("n").covers_all().active()
+        Param::buffer(name, Element::vector(tape::FloatType::F32, 3)).len("n").covers_all().active()
     };
     let spec = OpSpec::new("step")
-        .param(of("x").reads(Value::None))
-        .param(of("v").reads(Value::Entry))
+        .param(of("x").reads(Primal::None))
+        .param(of("v").reads(Primal::Entry))
         .param(of("x1").overwrites())
         .param(of("v1").overwrites())
         .param(Param::value("n"));
@@ -55,7 +55,7 @@ fn step() -> TestResult {
         x.push((buffer()?, buffer()?));
     }
     let seed = DeviceBuffer::<[f32; 3]>::zeroed(&stream, N)?;
-    let launch = Launch::cover(N, 256);
+    let launch = LaunchConfig::cover(N, 256);
     let mut tape = Tape::new(&stream)?;
     let (mut plain, mut recorded, mut planned, mut again) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());

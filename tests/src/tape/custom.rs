@@ -1,7 +1,7 @@
 //! Operations in Rust: several launches, memory of several kinds, tapes inside of them.
 
-use cuda_safe::{DeviceBuffer, Kernel, Launch};
-use tape::{Adjoint, CustomOp, Handle, Op, Recorder, Seeds, Tape, Value};
+use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig};
+use tape::{Adjoint, CustomOp, Handle, Op, Primal, Recorder, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -67,7 +67,7 @@ fn own_kernels<T: Number>(device: &TestDevice) -> TestResult {
         let mut custom = t.custom();
         let op = Gather {
             kernel: kernel.clone(),
-            x: custom.reads(&x, Value::None)?,
+            x: custom.reads(&x, Primal::None)?,
             index: custom.keeps(&index_device)?,
             out: custom.overwrites(&out)?,
             log,
@@ -145,14 +145,14 @@ fn checkpoint<T: Number>(device: &TestDevice) -> TestResult {
         let op = Checkpoint {
             bend: ops.bend.clone(),
             times: 5,
-            x: custom.reads(&x, Value::Entry)?,
+            x: custom.reads(&x, Primal::Entry)?,
             out: custom.overwrites(&out)?,
         };
         custom.run(op, |stream| {
             out.copy_from(stream, &x)?;
             (0..5).try_for_each(|_| {
                 // SAFETY: thread i updates element i, of as many as there are.
-                unsafe { bend.launch(stream, Launch::cover(N, 32), (&mut out, N as u32)) }
+                unsafe { bend.launch(stream, LaunchConfig::cover(N, 32), (&mut out, N as u32)) }
             })
         })?;
         // What it has read is overwritten, so it was copied.

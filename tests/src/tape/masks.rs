@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceBuffer;
-use tape::{Element, Op, OpSpec, Param, Seeds, Tape, Value};
+use tape::{Element, Op, OpSpec, Param, Primal, Seeds, Tape};
 
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
@@ -32,7 +32,7 @@ struct Told {
 }
 
 fn probe(device: &TestDevice) -> cuda_safe::Result<Op> {
-    let x = Param::buffer("x", Element::F32).reads(Value::None).len("n").covers_all().active();
+    let x = Param::buffer("x", Element::F32).reads(Primal::None).len("n").covers_all().active();
     let out = Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active();
     let told = Param::buffer("told", Element::bytes(32)).overwrites().len_fixed(1);
     let spec = OpSpec::new("probe").param(x).param(out).param(told).param(Param::value("n"));
@@ -124,8 +124,8 @@ fn assign_and_drop(device: &TestDevice) -> TestResult {
 fn at_exit<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Value::None).len("n").covers_all().active();
-    let out = Param::buffer("out", element).overwrites().with_value(Value::Exit).len("n");
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
+    let out = Param::buffer("out", element).overwrites().with_value(Primal::Exit).len("n");
     let params = vec![x, out.covers_all().active(), Param::value("n")];
     let invert = register(&module(device)?, spec::<T>("invert", params))?;
     let host: Vec<T> = numbers(&mut device.rng(861), N);
@@ -158,7 +158,8 @@ fn at_exit<T: Number>(device: &TestDevice) -> TestResult {
 fn private<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).updates(Value::EntryPrivate).len("n").covers_all().active();
+    let x =
+        Param::buffer("x", element).updates(Primal::EntryPrivate).len("n").covers_all().active();
     let params = vec![x, Param::value("n")];
     let replay = register(&module(device)?, spec::<T>("replay", params))?;
     let host: Vec<T> = numbers(&mut device.rng(862), N);

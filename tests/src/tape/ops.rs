@@ -1,8 +1,11 @@
 //! The operations of `kernels/tape/ops.cu`, for numbers of two types.
 
 use bytemuck::Pod;
-use cuda_safe::{ArgType, DeviceRepr, DeviceSlice, KernelArg, Launch, Module, Result, UseVisitor};
-use tape::{Differentiable, Element, Op, OpSpec, Param, Value};
+use cuda_safe::{
+    DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Module, Result,
+    arg::{ArgType, UseVisitor},
+};
+use tape::{Differentiable, Element, Op, OpSpec, Param, Primal};
 
 use crate::harness::{Failure, Rng, TestDevice};
 
@@ -63,7 +66,7 @@ pub(crate) fn module(device: &TestDevice) -> Result<Module> {
 }
 
 fn reads<T: Number>(name: &'static str) -> Param {
-    Param::buffer(name, <T as Number>::ELEMENT).reads(Value::Entry).len("n").covers_all().active()
+    Param::buffer(name, <T as Number>::ELEMENT).reads(Primal::Entry).len("n").covers_all().active()
 }
 
 fn out<T: Number>() -> Param {
@@ -119,7 +122,7 @@ impl Ops {
                 "bend",
                 vec![
                     Param::buffer("x", element)
-                        .updates(Value::Entry)
+                        .updates(Primal::Entry)
                         .len("n")
                         .covers_all()
                         .active(),
@@ -136,13 +139,13 @@ impl Ops {
                 spec::<T>(
                     "multiply_shared",
                     vec![
-                        Param::buffer("x", element).reads(Value::Entry).len("n").active(),
-                        Param::buffer("y", element).reads(Value::Entry).len("n").active(),
+                        Param::buffer("x", element).reads(Primal::Entry).len("n").active(),
+                        Param::buffer("y", element).reads(Primal::Entry).len("n").active(),
                         out::<T>(),
                         n(),
                     ],
                 )
-                .log(|launch: &Launch| launch.threads() as usize * 2),
+                .log(|launch: &LaunchConfig| launch.threads() as usize * 2),
             )?,
             energy: op::<T>(
                 module,
@@ -158,13 +161,13 @@ impl Ops {
                 spec::<T>(
                     "gather",
                     vec![
-                        Param::buffer("x", element).reads(Value::None).active(),
-                        Param::buffer("index", Element::bytes(4)).reads(Value::Entry).len("n"),
+                        Param::buffer("x", element).reads(Primal::None).active(),
+                        Param::buffer("index", Element::bytes(4)).reads(Primal::Entry).len("n"),
                         out::<T>(),
                         n(),
                     ],
                 )
-                .log(|launch: &Launch| launch.threads() as usize),
+                .log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
             power: register(
                 module,
@@ -185,7 +188,7 @@ impl Ops {
                 module,
                 "split",
                 vec![
-                    reads::<T>("x").with_value(Value::None),
+                    reads::<T>("x").with_value(Primal::None),
                     written::<T>("one"),
                     written::<T>("two"),
                     n(),
@@ -197,7 +200,7 @@ impl Ops {
                 vec![
                     reads::<T>("x"),
                     Param::buffer("y", element)
-                        .updates(Value::Entry)
+                        .updates(Primal::Entry)
                         .len("n")
                         .covers_all()
                         .active(),
@@ -211,19 +214,22 @@ impl Ops {
                     vec![
                         Param::structure("table", 16)
                             .pointer(0, element)
-                            .reads(Value::Entry)
+                            .reads(Primal::Entry)
                             .active(),
                         out::<T>(),
                         n(),
                     ],
                 )
-                .log(|launch: &Launch| launch.threads() as usize),
+                .log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
             series: register(
                 module,
-                spec::<T>("series", vec![reads::<T>("x").with_value(Value::None), out::<T>(), n()])
-                    .log(|_| 0)
-                    .counted_primal(format!("series_{}_primal", T::SUFFIX)),
+                spec::<T>(
+                    "series",
+                    vec![reads::<T>("x").with_value(Primal::None), out::<T>(), n()],
+                )
+                .log(|_| 0)
+                .counted_primal(format!("series_{}_primal", T::SUFFIX)),
             )?,
         })
     }
@@ -248,7 +254,7 @@ unsafe impl<T: Number> KernelArg for &Table<'_, T> {
     const TYPE: ArgType = ArgType::value::<RawTable>();
 
     fn abi(&self) -> RawTable {
-        RawTable { values: self.0.as_raw(), length: self.0.len() as u32, unused: 0 }
+        RawTable { values: self.0.device_ptr(), length: self.0.len() as u32, unused: 0 }
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
@@ -257,8 +263,8 @@ unsafe impl<T: Number> KernelArg for &Table<'_, T> {
 }
 
 /// A launch of `n` threads, in blocks of 64.
-pub(crate) fn threads(n: usize) -> Launch {
-    Launch::cover(n, 64)
+pub(crate) fn threads(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n, 64)
 }
 
 /// Numbers from -1 to 1, which `T` holds exactly.

@@ -1,7 +1,7 @@
 //! Outputs that have no gradient: what they overwrite has none either, or they are refused.
 
 use cuda_safe::{DeviceBuffer, Stream};
-use tape::{Element, Op, Param, Tape, Value};
+use tape::{Element, Op, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -30,7 +30,7 @@ fn zeros<T: Number>(stream: &Stream, n: usize) -> cuda_safe::Result<DeviceBuffer
 fn scale<T: Number>(device: &TestDevice, out: Param, adjoint: bool) -> cuda_safe::Result<Op> {
     let element = <T as Number>::ELEMENT;
     let a = Param::scalar("a", element);
-    let x = Param::buffer("x", element).reads(Value::Entry).len("n");
+    let x = Param::buffer("x", element).reads(Primal::Entry).len("n");
     let spec = match adjoint {
         true => spec::<T>("scale", vec![a.active(), x.active(), out, Param::value("n")]),
         false => spec::<T>("scale", vec![a, x, out, Param::value("n")]).without_adjoint(),
@@ -163,7 +163,7 @@ fn accumulated<T: Number>(device: &TestDevice) -> TestResult {
 fn second<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Value::None).len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
     let out = |name| Param::buffer(name, element).overwrites().len("n").covers_all();
     let params = vec![x, out("one").active(), out("two"), Param::value("n")];
     let spec = spec::<T>("split", params).adjoint(format!("split_{}_one_adjoint", T::SUFFIX));

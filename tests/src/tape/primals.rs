@@ -1,7 +1,7 @@
 //! Operations whose primal runs in place of the kernel: with the same arguments, and the same checks.
 
-use cuda_safe::{DeviceBuffer, Launch, Module};
-use tape::{Op, Param, Tape, Value};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
+use tape::{Op, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -55,13 +55,13 @@ const SOURCE: &str = r#"
 fn op<T: Number>(device: &TestDevice, name: &str, params: Vec<Param>) -> cuda_safe::Result<Op> {
     let module = Module::compile(device.context(), tape::program(SOURCE).name("primals.cu"))?;
     let spec = spec::<T>(name, params);
-    register(&module, spec.primal(format!("{name}_{}_primal", T::SUFFIX), |_: &Launch| 64))
+    register(&module, spec.primal(format!("{name}_{}_primal", T::SUFFIX), |_: &LaunchConfig| 64))
 }
 
 /// The adjoint finds a copy of what was there before; the primal must not write to that.
 fn in_place<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
-    let x = Param::buffer("x", <T as Number>::ELEMENT).updates(Value::Entry).len("n").covers_all();
+    let x = Param::buffer("x", <T as Number>::ELEMENT).updates(Primal::Entry).len("n").covers_all();
     let square = op::<T>(device, "square", vec![x.active(), Param::value("n")])?;
     let host: Vec<T> = numbers(&mut device.rng(901), N);
     let mut x = DeviceBuffer::from_slice(&stream, &host)?;
@@ -84,7 +84,7 @@ fn classes<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, element) = (device.stream()?, <T as Number>::ELEMENT);
     let params = vec![
         Param::scalar("a", element),
-        Param::buffer("x", element).reads(Value::Entry).len("n").covers_all().active(),
+        Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active(),
         Param::buffer("out", element).overwrites().len("n").covers_all().active(),
         Param::value("n"),
     ];

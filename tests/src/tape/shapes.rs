@@ -1,7 +1,7 @@
 //! Launches with fewer threads than elements, or with none.
 
-use cuda_safe::{DeviceBuffer, Launch, Stream};
-use tape::{Op, Param, Tape, Value};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
+use tape::{Op, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -31,14 +31,14 @@ fn too_few<T: Number>(device: &TestDevice) -> TestResult {
     let (mut y, mut loss) = (zeros::<T>(&stream, N)?, zeros::<T>(&stream, 1)?);
     let (one, n) = (T::of(1.0), N as u32);
     let constant = {
-        let x = Param::buffer("x", <T as Number>::ELEMENT).reads(Value::Entry).len("n").active();
+        let x = Param::buffer("x", <T as Number>::ELEMENT).reads(Primal::Entry).len("n").active();
         let out = Param::buffer("out", <T as Number>::ELEMENT).overwrites().len("n").covers_all();
         let a = Param::scalar("a", <T as Number>::ELEMENT).active();
         let params = vec![a, x, out.active(), Param::value("n")];
         register(&module(device)?, spec::<T>("scale", params))?
     };
     let mut tape = Tape::new(&stream)?;
-    for launch in [Launch::new(1, 1), Launch::new(4, 64), Launch::new(1, 299)] {
+    for launch in [LaunchConfig::new(1, 1), LaunchConfig::new(4, 64), LaunchConfig::new(1, 299)] {
         refused(
             tape.record_again(&stream, |t| {
                 t.watch(&x)?;
@@ -64,7 +64,7 @@ fn too_few<T: Number>(device: &TestDevice) -> TestResult {
         )?;
     }
     // As many as elements, or more.
-    for launch in [Launch::new(1, 300), Launch::new(300, 1), Launch::new(9, 64)] {
+    for launch in [LaunchConfig::new(1, 300), LaunchConfig::new(300, 1), LaunchConfig::new(9, 64)] {
         tape.record_again(&stream, |t| {
             t.watch(&x)?;
             t.launch(&ops.scale, launch, (one, &x, &mut y, n))?;
@@ -80,7 +80,7 @@ fn too_few<T: Number>(device: &TestDevice) -> TestResult {
 /// out = 3 x, by a kernel with a loop.
 fn triple<T: Number>(device: &TestDevice, says_so: bool) -> cuda_safe::Result<Op> {
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Value::None).len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
     let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
     let spec = spec::<T>("triple", vec![x, out, Param::value("n")]).log(|_| 0);
     let spec = if says_so { spec.grid_stride() } else { spec };
@@ -94,7 +94,7 @@ fn grid_stride<T: Number>(device: &TestDevice) -> TestResult {
     let (mut y, mut loss) = (zeros::<T>(&stream, N)?, zeros::<T>(&stream, 1)?);
     let wanted: Vec<f64> = host.iter().map(|x| 18.0 * x.to()).collect();
     let (op, silent) = (triple::<T>(device, true)?, triple::<T>(device, false)?);
-    for launch in [Launch::new(1, 1), Launch::new(3, 32), threads(N)] {
+    for launch in [LaunchConfig::new(1, 1), LaunchConfig::new(3, 32), threads(N)] {
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&x)?;
             t.launch(&op, launch, (&x, &mut y, N as u32))?;
@@ -109,8 +109,8 @@ fn grid_stride<T: Number>(device: &TestDevice) -> TestResult {
             t.launch(op, launch, (&x, &mut y, N as u32))
         })
     };
-    refused(record(&op, Launch::new(0, 32)), "no threads")?;
-    refused(record(&silent, Launch::new(3, 32)), "OpSpec::grid_stride")
+    refused(record(&op, LaunchConfig::new(0, 32)), "no threads")?;
+    refused(record(&silent, LaunchConfig::new(3, 32)), "OpSpec::grid_stride")
 }
 
 /// A launch without threads does nothing, and is nothing to the tape; if it was to overwrite something, that
@@ -149,12 +149,12 @@ fn none<T: Number>(device: &TestDevice) -> TestResult {
 fn no_adjoint<T: Number>(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Value::None).active();
-    let index = Param::buffer("index", tape::Element::bytes(4)).reads(Value::Entry).len("n");
+    let x = Param::buffer("x", element).reads(Primal::None).active();
+    let index = Param::buffer("index", tape::Element::bytes(4)).reads(Primal::Entry).len("n");
     let out = Param::buffer("out", element).overwrites().len("n").active();
     let params = vec![x, index, out, Param::value("n")];
     // As if a number of blocks had been rounded down.
-    let spec = spec::<T>("gather", params).shape(|launch| Launch::new(launch.grid.x / 2, 64));
+    let spec = spec::<T>("gather", params).shape(|launch| LaunchConfig::new(launch.grid.x / 2, 64));
     let op = register(&module(device)?, spec)?;
     let x = DeviceBuffer::from_slice(&stream, &numbers::<T>(&mut device.rng(874), N))?;
     let index = DeviceBuffer::<u32>::zeroed(&stream, 10)?;

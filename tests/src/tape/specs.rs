@@ -1,7 +1,7 @@
 //! Specifications that do not fit their kernels.
 
-use cuda_safe::{DeviceBuffer, KernelArg, Launch, Module};
-use tape::{Element, OpSpec, Param, Tape, Value};
+use cuda_safe::{DeviceBuffer, KernelArg, LaunchConfig, Module};
+use tape::{Element, OpSpec, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::ops::{Table, module, register, threads};
@@ -166,7 +166,7 @@ fn other_abi(device: &TestDevice) -> TestResult {
     let module = Module::compile(device.context(), tape::program(OTHER).name("other.cu"))?;
     let spec = OpSpec::new("copy")
         .param(
-            Param::buffer("x", Element::F32).reads(Value::None).len_fixed(1).covers_all().active(),
+            Param::buffer("x", Element::F32).reads(Primal::None).len_fixed(1).covers_all().active(),
         )
         .param(Param::buffer("out", Element::F32).overwrites().len_fixed(1).covers_all().active())
         // There is a status, which says so.
@@ -176,7 +176,7 @@ fn other_abi(device: &TestDevice) -> TestResult {
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
-        t.launch(&op, Launch::new(1, 1), (&x, &mut y))
+        t.launch(&op, LaunchConfig::new(1, 1), (&x, &mut y))
     })?;
     refused(tape.backward(&stream, &y), "another version of geom/tape.cuh")
 }

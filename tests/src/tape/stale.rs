@@ -4,9 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, KernelArg, Launch, UnifiedBuffer, UseVisitor,
+    Access, Allocation, DeviceBuffer, KernelArg, LaunchConfig, UnifiedBuffer,
+    arg::{ArgType, UseVisitor},
 };
-use tape::{Adjoint, CustomOp, Handle, Seeds, Tape, Value};
+use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -185,12 +186,12 @@ unsafe impl<T: Number> KernelArg for Shared<'_, T> {
     const TYPE: ArgType = ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
-        self.0.as_raw()
+        self.0.device_ptr()
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> cuda_safe::Result<()> {
         let allocation: &Arc<Allocation> = self.0.allocation();
-        visitor.visit(allocation, 0..allocation.bytes(), self.1)
+        visitor.visit(allocation, 0..allocation.size_bytes(), self.1)
     }
 }
 
@@ -239,7 +240,7 @@ fn failed_launches<T: Number>(device: &TestDevice) -> TestResult {
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 2 * N * size_of::<T>())?;
     let mut z = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<T>::zeroed(&stream, 1)?;
-    let (too_many, n) = (Launch::new(1, 4096), N as u32);
+    let (too_many, n) = (LaunchConfig::new(1, 4096), N as u32);
     let mut tape = Tape::new(&stream)?;
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
@@ -309,7 +310,7 @@ fn record(
     panics: bool,
 ) -> cuda_safe::Result<Handle<f32>> {
     let mut custom = t.custom();
-    let handle = custom.reads(x, Value::None)?;
+    let handle = custom.reads(x, Primal::None)?;
     let op = Copied { out: custom.overwrites(&*y)?, x: other.unwrap_or(handle), panics };
     custom.run(op, |stream| y.copy_from(stream, x))?;
     Ok(handle)

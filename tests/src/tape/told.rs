@@ -1,7 +1,7 @@
 //! What adjoints and primals tell the tape, and that nothing of it is lost; what graphs go on using.
 
 use cuda_safe::{DeviceBuffer, GraphExec, Module, Stream, nvrtc};
-use tape::{Op, Param, Seeds, Tape, Value};
+use tape::{Op, Param, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -42,7 +42,7 @@ fn other_abi(device: &TestDevice) -> TestResult {
     };
     let element = tape::Element::F32;
     let op = |version: &str| {
-        let x = Param::buffer("x", element).updates(Value::Entry).len("n").covers_all().active();
+        let x = Param::buffer("x", element).updates(Primal::Entry).len("n").covers_all().active();
         register(&compile(version)?, spec::<f32>("bend", vec![x, Param::value("n")]))
     };
     op("1")?;
@@ -55,10 +55,11 @@ fn other_abi(device: &TestDevice) -> TestResult {
 /// An operation whose primal gets 16 bytes, or enough.
 fn series<T: Number>(device: &TestDevice, enough: bool) -> cuda_safe::Result<Op> {
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Value::None).len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
     let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
     let spec = spec::<T>("series", vec![x, out, Param::value("n")]);
-    let bytes = if enough { |_: &cuda_safe::Launch| N * 8 } else { |_: &cuda_safe::Launch| 16 };
+    let bytes =
+        if enough { |_: &cuda_safe::LaunchConfig| N * 8 } else { |_: &cuda_safe::LaunchConfig| 16 };
     register(&module(device)?, spec.primal(format!("series_{}_primal", T::SUFFIX), bytes))
 }
 

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use cuda_safe::{DeviceBuffer, GraphExec, Kernel, Launch, Stream, UnifiedBuffer};
-use tape::{Adjoint, CustomOp, Handle, Op, Seeds, Tape, Value};
+use cuda_safe::{DeviceBuffer, GraphExec, Kernel, LaunchConfig, Stream, UnifiedBuffer};
+use tape::{Adjoint, CustomOp, Handle, Op, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::close;
@@ -56,7 +56,7 @@ where
     tape.record_again(stream, |t| {
         t.watch(x)?;
         let mut custom = t.custom();
-        let (from, to) = (custom.reads(x, Value::Entry)?, custom.overwrites(&*y)?);
+        let (from, to) = (custom.reads(x, Primal::Entry)?, custom.overwrites(&*y)?);
         custom.run(Does(adjoint, from, to), |s| y.copy_from(s, x))
     })
 }
@@ -213,8 +213,8 @@ fn guards(device: &TestDevice) -> TestResult {
         tape.record_again(&stream, |t| {
             t.watch(&x)?;
             let mut custom = t.custom();
-            let from = custom.reads(&*of, Value::Entry)?;
-            custom.reads(&x, Value::None)?;
+            let from = custom.reads(&*of, Primal::Entry)?;
+            custom.reads(&x, Primal::None)?;
             let to = custom.overwrites(&y)?;
             let adjoint = move |pass: &mut Adjoint<'_>, from, _| {
                 let mut of = locked(&held);
@@ -255,7 +255,7 @@ fn writes(device: &TestDevice) -> TestResult {
                 t.watch(&x)?;
                 t.launch(&ops.multiply, threads(N), (&*k, &x, &mut y, N as u32))?;
                 let mut custom = t.custom();
-                let from = custom.reads(&y, Value::None)?;
+                let from = custom.reads(&y, Primal::None)?;
                 let to = custom.overwrites(&z)?;
                 custom.run(Does(adjoint, from, to), |s| z.copy_from(s, &y))
             })?;
@@ -304,7 +304,7 @@ fn launches_graphs(device: &TestDevice) -> TestResult {
         t.watch(&x)?;
         t.launch(two, threads(N), (2.0f32, &x, &mut y, N as u32))?;
         let mut custom = t.custom();
-        let (from, to) = (custom.reads(&y, Value::None)?, custom.overwrites(&z)?);
+        let (from, to) = (custom.reads(&y, Primal::None)?, custom.overwrites(&z)?);
         custom.run(Does(adjoint, from, to), |s| z.copy_from(s, &y))
     })?;
     // Its memory and gradients live as long as the graph; what the closure has borrowed goes on living here.
@@ -353,7 +353,7 @@ fn drop_panics(device: &TestDevice) -> TestResult {
         let gx = pass.gradient(x)?;
         // SAFETY: thread i reads element i of the one and writes element i of the other, below N.
         unsafe {
-            kernel.launch(pass.stream(), Launch::cover(N, 128), (1.0f32, given, gx, N as u32))
+            kernel.launch(pass.stream(), LaunchConfig::cover(N, 128), (1.0f32, given, gx, N as u32))
         }
     };
     record(&stream, &mut tape, (&x, &mut y), copies)?;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_safe::{DeviceBuffer, Kernel, Module, Stream};
-use tape::{Adjoint, CustomOp, Handle, Op, Param, Recorder, Seeds, Tape, Value, Variable};
+use tape::{Adjoint, CustomOp, Handle, Op, Param, Primal, Recorder, Seeds, Tape, Variable};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -67,7 +67,7 @@ fn panics<T: Number>(device: &TestDevice) -> TestResult {
         let mut custom = t.custom();
         let op = Gather {
             kernel: kernel.clone(),
-            x: custom.reads(&x, Value::None)?,
+            x: custom.reads(&x, Primal::None)?,
             index: custom.keeps(&index)?,
             out: custom.overwrites(y)?,
             panics,
@@ -155,7 +155,7 @@ fn dirty_sums<T: Number>(device: &TestDevice) -> TestResult {
     let element = <T as Number>::ELEMENT;
     let params = vec![
         Param::scalar("a", element).active(),
-        Param::buffer("x", element).reads(Value::Entry).len("n").covers_all().active(),
+        Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active(),
         Param::buffer("out", element).overwrites().len("n").covers_all().active(),
         Param::value("n"),
     ];

@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceBuffer, DeviceRepr};
-use tape::{Differentiable, Element, Param, Real, Seeds, Tape, Value, Variable};
+use tape::{Differentiable, Element, FloatType, Param, Primal, Seeds, Tape, Variable};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -38,7 +38,7 @@ macro_rules! lines {
         // SAFETY: its numbers are of one type, which is that of gradients.
         unsafe impl Differentiable for $name {
             type Gradient = Self;
-            const ELEMENT: Element = Element::structure(size_of::<Self>(), Real::$kind);
+            const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::$kind);
         }
     )+};
 }
@@ -321,7 +321,7 @@ fn deterministic_refuses<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
     let params = || {
-        let x = Param::buffer("x", element).reads(Value::Entry).len("n").covers_all().active();
+        let x = Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active();
         let loss = Param::buffer("loss", element).accumulates().len_fixed(1).active();
         vec![x, loss, Param::value("n")]
     };

@@ -1,8 +1,8 @@
 //! Meshes of ten thousand to ten million triangles: the knot, finer and finer, and uneven.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
-use geom_kernels::bvh::Builder;
+use geom_kernels::GeometryKernels;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{ClosestPoint, Mesh, PointQueries, TriangleMesh, shapes};
 
 use super::inputs::Inputs;
@@ -50,7 +50,7 @@ pub(super) fn rows(bench: &Bench) -> Result<Vec<Row>, Stop> {
     meshes.push(uneven()?);
     let mut rows = Vec::new();
     for (name, host) in NAMES.into_iter().zip(&meshes) {
-        let mesh = upload(gpu, &Geometry::new(&gpu.context), host, Builder::Quality)?;
+        let mesh = upload(gpu, &GeometryKernels::new(&gpu.context), host, BuildMode::Quality)?;
         let (report, inputs) = (mesh.bvh_report(&gpu.stream)?, Inputs::new(host)?);
         let mut points = Vec::new();
         for set in 0..SETS {

@@ -5,13 +5,13 @@ mod curve;
 mod inputs;
 
 use cuda_safe::vector::Float3;
-use cuda_safe::{DeviceBuffer, Launch, Stream, kernels};
-use geom_kernels::bvh::Builder;
+use cuda_safe::{DeviceBuffer, LaunchConfig, Stream, kernels};
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{
-    ClosestPoint, Mesh, MeshOptions, MeshView, Order, Overlap, PointQueries, RayHit, Sign,
+    ClosestPoint, Mesh, MeshOptions, MeshView, Overlap, PointQueries, QueryOrder, RayHit, Sign,
     TriangleMesh, shapes,
 };
-use geom_kernels::{Aabb, Flag, Geometry, Ray};
+use geom_kernels::{Aabb, Flag, GeometryKernels, Ray};
 
 use super::{Bench, Work};
 use crate::gpu::Gpu;
@@ -96,9 +96,9 @@ fn row(work: &str, samples: &[f64], n: usize, gpu: &Gpu) -> Row {
 
 pub(super) fn upload(
     gpu: &Gpu,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     host: &TriangleMesh,
-    builder: Builder,
+    builder: BuildMode,
 ) -> Result<Mesh<'static>, Stop> {
     Ok(Mesh::upload(&gpu.stream, geometry, host, MeshOptions::default().builder(builder))?)
 }
@@ -110,9 +110,9 @@ fn knot() -> Result<TriangleMesh, Stop> {
 fn builds(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let (replays, host) = (Replays::new(gpu, bench.samples)?, knot()?);
-    let (geometry, mut rows) = (Geometry::new(&gpu.context), Vec::new());
+    let (geometry, mut rows) = (GeometryKernels::new(&gpu.context), Vec::new());
     for (name, builder, most) in
-        [(BUILDS[0], Builder::Fast, 0.8), (BUILDS[1], Builder::Quality, 6.0)]
+        [(BUILDS[0], BuildMode::Fast, 0.8), (BUILDS[1], BuildMode::Quality, 6.0)]
     {
         let mesh = upload(gpu, &geometry, &host, builder)?;
         let (samples, mesh) =
@@ -121,7 +121,7 @@ fn builds(bench: &Bench) -> Result<Vec<Row>, Stop> {
         if report.items != host.faces.len() {
             return Err(Stop::failed(format!("{report:?}")));
         }
-        let bytes = mesh.bytes() as f64 / host.faces.len() as f64;
+        let bytes = mesh.size_bytes() as f64 / host.faces.len() as f64;
         let check = format!("{} nodes, depth {}", report.nodes, report.depth);
         let row = row(name, &samples, host.faces.len(), gpu)
             .figure("bytes_per_triangle", bytes)
@@ -129,7 +129,7 @@ fn builds(bench: &Bench) -> Result<Vec<Row>, Stop> {
             .image("embedded PTX");
         rows.push(target(row, most));
     }
-    let mesh = upload(gpu, &geometry, &host, Builder::Quality)?;
+    let mesh = upload(gpu, &geometry, &host, BuildMode::Quality)?;
     let before = mesh.bvh_report(&gpu.stream)?;
     let (samples, mesh) =
         replays.run(mesh, |stream, mesh: &mut Mesh<'static>, _| mesh.refit(stream))?;
@@ -160,23 +160,24 @@ fn points(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let (replays, host) = (Replays::new(gpu, bench.samples)?, knot()?);
     let checks = Checks::new(&host);
-    let (embedded, compiled) = (Geometry::new(&gpu.context), Geometry::compiled(&gpu.context));
+    let (embedded, compiled) =
+        (GeometryKernels::new(&gpu.context), GeometryKernels::compiled(&gpu.context));
     let inputs = Inputs::new(&host)?;
     let sets: Vec<_> = (0..SETS).map(|set| inputs.points(QUERIES, set)).collect();
     let sorted: Vec<_> = sets.iter().map(|set| inputs.sorted(set)).collect();
     let exact = replays.exact_arch()?;
     let mut rows = Vec::new();
     let mut plain = [0.0; 2];
-    let quality = || upload(gpu, &embedded, &host, Builder::Quality);
-    let fast = || upload(gpu, &embedded, &host, Builder::Fast);
+    let quality = || upload(gpu, &embedded, &host, BuildMode::Quality);
+    let fast = || upload(gpu, &embedded, &host, BuildMode::Fast);
 
-    type Run<'a> = (&'a str, &'a [Vec<[f32; 3]>], Order, Option<Sign>, Option<f64>);
+    type Run<'a> = (&'a str, &'a [Vec<[f32; 3]>], QueryOrder, Option<Sign>, Option<f64>);
     let runs: [Run<'_>; 5] = [
-        (POINTS[0], &sets, Order::Auto, None, Some(12.0)),
-        (POINTS[1], &sorted, Order::Given, None, Some(8.0)),
-        (POINTS[4], &sets, Order::Auto, Some(Sign::Normal), None),
-        (POINTS[5], &sorted, Order::Given, Some(Sign::Normal), None),
-        (POINTS[6], &sets, Order::Auto, Some(Sign::Parity), None),
+        (POINTS[0], &sets, QueryOrder::Auto, None, Some(12.0)),
+        (POINTS[1], &sorted, QueryOrder::Given, None, Some(8.0)),
+        (POINTS[4], &sets, QueryOrder::Auto, Some(Sign::Normal), None),
+        (POINTS[5], &sorted, QueryOrder::Given, Some(Sign::Normal), None),
+        (POINTS[6], &sets, QueryOrder::Auto, Some(Sign::Parity), None),
     ];
     for (index, (name, sets, order, sign, most)) in runs.into_iter().enumerate() {
         let state = State::new(gpu, quality()?, sets)?;
@@ -203,11 +204,11 @@ fn points(bench: &Bench) -> Result<Vec<Row>, Stop> {
 
     for (name, mesh, image) in [
         (POINTS[3], fast()?, "embedded PTX"),
-        (POINTS[7], upload(gpu, &compiled, &host, Builder::Quality)?, &exact),
+        (POINTS[7], upload(gpu, &compiled, &host, BuildMode::Quality)?, &exact),
     ] {
         let state = State::new(gpu, mesh, &sets)?;
         let (samples, state) = replays.run(state, |stream, state: &mut State, number| {
-            closest(stream, state, number, Order::Auto, None)
+            closest(stream, state, number, QueryOrder::Auto, None)
         })?;
         let check = checks.closest(&gpu.stream, &state, &sets, None)?;
         rows.push(row(name, &samples, QUERIES, gpu).check(check).image(image));
@@ -216,7 +217,7 @@ fn points(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let options = MeshOptions::default().winding();
     let state = State::new(gpu, Mesh::upload(&gpu.stream, &embedded, &host, options)?, &sets)?;
     let (samples, state) = replays.run(state, |stream, state: &mut State, number| {
-        closest(stream, state, number, Order::Auto, Some(Sign::Winding))
+        closest(stream, state, number, QueryOrder::Auto, Some(Sign::Winding))
     })?;
     let check = checks.closest(&gpu.stream, &state, &sets, Some(Sign::Winding))?;
     let winding = row(POINTS[8], &samples, QUERIES, gpu).check(check).image("embedded PTX");
@@ -229,7 +230,7 @@ fn points(bench: &Bench) -> Result<Vec<Row>, Stop> {
     for _ in 0..SETS {
         out.push(DeviceBuffer::<Float3>::zeroed(&gpu.stream, QUERIES)?);
     }
-    let launch = Launch::cover(QUERIES, 128);
+    let launch = LaunchConfig::cover(QUERIES, 128);
     let (samples, (state, out)) =
         replays.run((state, out), |stream, (state, out): &mut (State, Vec<_>), number| {
             let points = state.points[number].as_slice().cast::<Float3>()?;
@@ -253,7 +254,7 @@ fn closest(
     stream: &Stream,
     state: &mut State,
     number: usize,
-    order: Order,
+    order: QueryOrder,
     sign: Option<Sign>,
 ) -> cuda_safe::Result<()> {
     let State { mesh, points, closest, distances } = state;
@@ -278,15 +279,15 @@ fn rays(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let stream = &gpu.stream;
     let (replays, host) = (Replays::new(gpu, bench.samples)?, knot()?);
     let (checks, inputs) = (Checks::new(&host), Inputs::new(&host)?);
-    let geometry = Geometry::new(&gpu.context);
+    let geometry = GeometryKernels::new(&gpu.context);
     let camera: Vec<_> = (0..SETS).map(|_| inputs.camera()).collect();
     let incoherent: Vec<_> = (0..SETS).map(|set| inputs.incoherent(set)).collect();
     let mut rows = Vec::new();
     let runs = [
-        (RAYS[0], &camera, Builder::Quality, Some(0.20)),
-        (RAYS[1], &incoherent, Builder::Quality, Some(0.55)),
-        (RAYS[2], &incoherent, Builder::Fast, None),
-        (RAYS[3], &incoherent, Builder::Quality, None),
+        (RAYS[0], &camera, BuildMode::Quality, Some(0.20)),
+        (RAYS[1], &incoherent, BuildMode::Quality, Some(0.55)),
+        (RAYS[2], &incoherent, BuildMode::Fast, None),
+        (RAYS[3], &incoherent, BuildMode::Quality, None),
     ];
     for (name, sets, builder, most) in runs {
         let n = sets.first().map_or(0, Vec::len);
@@ -306,7 +307,7 @@ fn rays(bench: &Bench) -> Result<Vec<Row>, Stop> {
             if only_any {
                 mesh.any_hits(stream, &rays[number], any)
             } else {
-                mesh.nearest_hits(stream, &rays[number], &mut hits[number])
+                mesh.closest_hits(stream, &rays[number], &mut hits[number])
             }
         })?;
         let check = if only_any {
@@ -337,7 +338,7 @@ fn overlaps(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let (checks, inputs) = (Checks::new(&host), Inputs::new(&host)?);
     let sets: Vec<_> = (0..SETS).map(|set| inputs.cubes(QUERIES, set)).collect();
     let mut state = BoxState {
-        mesh: upload(gpu, &Geometry::new(&gpu.context), &host, Builder::Quality)?,
+        mesh: upload(gpu, &GeometryKernels::new(&gpu.context), &host, BuildMode::Quality)?,
         boxes: Vec::new(),
         counts: Vec::new(),
     };

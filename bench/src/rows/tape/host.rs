@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use cuda_safe::{DeviceBuffer, Kernel, Launch, sys::CUdeviceptr};
+use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig, sys::CUdeviceptr};
 use tape::{ABI, Frame};
 
 use super::particles::Set;
@@ -25,7 +25,7 @@ pub(super) struct Raw<'a> {
     kernel: Kernel,
     adjoint: Kernel,
     gpu: &'a Gpu,
-    launch: Launch,
+    launch: LaunchConfig,
     n: u32,
     /// Of places and velocities, by step.
     path: Vec<[CUdeviceptr; 2]>,
@@ -40,9 +40,9 @@ impl<'a> Raw<'a> {
             kernel: ops.module.kernel("step")?,
             adjoint: ops.module.kernel("step_adjoint")?,
             gpu,
-            launch: Launch::cover(n, BLOCK),
+            launch: LaunchConfig::cover(n, BLOCK),
             n: n as u32,
-            path: set.path.iter().map(|[x, v]| [x.as_raw(), v.as_raw()]).collect(),
+            path: set.path.iter().map(|[x, v]| [x.device_ptr(), v.device_ptr()]).collect(),
             gradients: [[gradient()?, gradient()?], [gradient()?, gradient()?]],
         })
     }
@@ -78,7 +78,7 @@ impl<'a> Raw<'a> {
     pub(super) fn backward(&self) -> Result<f64, Stop> {
         let launcher = self.launcher(&self.adjoint)?;
         let gradients =
-            self.gradients.each_ref().map(|pair| pair.each_ref().map(DeviceBuffer::as_raw));
+            self.gradients.each_ref().map(|pair| pair.each_ref().map(DeviceBuffer::device_ptr));
         let extents = |extent: cuda_safe::Dim3| [extent.x, extent.y, extent.z];
         let mut frame = Frame {
             abi: ABI,

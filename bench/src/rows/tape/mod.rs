@@ -5,8 +5,8 @@ mod oracle;
 mod particles;
 mod saxpy;
 
-use cuda_safe::{Launch, Module};
-use tape::{Element, Op, OpSpec, Param, Real, Value};
+use cuda_safe::{LaunchConfig, Module};
+use tape::{Element, FloatType, Op, OpSpec, Param, Primal};
 
 use super::Work;
 use crate::gpu::Gpu;
@@ -44,25 +44,28 @@ impl Ops {
     fn new(gpu: &Gpu) -> Result<Self, Stop> {
         let source = geom_kernels::program(include_str!("../../tape.cu")).name("tape.cu");
         let module = Module::compile(&gpu.context, source)?;
-        let vector = |name| Param::buffer(name, Element::vector(Real::F32, 3)).len("n").active();
+        let vector =
+            |name| Param::buffer(name, Element::vector(FloatType::F32, 3)).len("n").active();
         let number = |name| Param::buffer(name, Element::F32).len("n").covers_all().active();
-        let (x, v) = (vector("x").reads(Value::None), vector("v").reads(Value::Entry));
+        let (x, v) = (vector("x").reads(Primal::None), vector("v").reads(Primal::Entry));
         let [x1, v1] = ["x1", "v1"].map(|name| vector(name).overwrites().covers_all());
         let n = Param::value("n");
         let step = |x, v| spec("step", [x, v, x1.clone(), v1.clone(), n.clone()]).log(|_| 0);
         let (each_x, each_v) = (x.clone().covers_all(), v.clone().covers_all());
         let loss = Param::buffer("loss", Element::F32).accumulates().len_fixed(1).active();
-        let of = vector("x").reads(Value::Entry).covers_all();
+        let of = vector("x").reads(Primal::Entry).covers_all();
         let energy = spec("energy", [of, loss, n.clone()]).grid_stride().log(|_| 0);
         let saxpy = [
             Param::scalar("a", Element::F32).active(),
-            number("x").reads(Value::Entry),
-            number("y").reads(Value::None),
+            number("x").reads(Primal::Entry),
+            number("y").reads(Primal::None),
             number("out").overwrites(),
             n.clone(),
         ];
         // Each thread of the adjoint goes on to further elements.
-        let few = |launch: &Launch| Launch::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK);
+        let few = |launch: &LaunchConfig| {
+            LaunchConfig::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK)
+        };
         let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
         // SAFETY: each element of each buffer below n is touched by one thread of a kernel or adjoint,
         // others are not; `energy`, by blocks of at most 256 threads, adds to the loss by atomics. Gradients

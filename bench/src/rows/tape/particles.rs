@@ -1,6 +1,6 @@
 //! 64 steps of a million particles, and the gradients of where they end by how they begin.
 
-use cuda_safe::{DeviceBuffer, Launch, Stream};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
 use tape::{Op, Tape};
 
 use super::host::Raw;
@@ -65,7 +65,7 @@ impl Set {
         energy: Option<&Op>,
     ) -> cuda_safe::Result<()> {
         let Self { x, path, loss, tape, .. } = self;
-        let (n, launch) = (x.len() as u32, Launch::cover(x.len(), BLOCK));
+        let (n, launch) = (x.len() as u32, LaunchConfig::cover(x.len(), BLOCK));
         tape.record_again(stream, |t| {
             if let Some([x, v]) = path.first() {
                 t.watch(x)?;
@@ -79,7 +79,7 @@ impl Set {
             }
             if let (Some(energy), Some([x, _])) = (energy, path.last()) {
                 t.fill(&mut *loss, 0.0)?;
-                t.launch(energy, Launch::new(BLOCKS, BLOCK), (x, &mut *loss, n))?;
+                t.launch(energy, LaunchConfig::new(BLOCKS, BLOCK), (x, &mut *loss, n))?;
             }
             Ok(())
         })
@@ -93,7 +93,7 @@ impl Set {
             let Some([x, _]) = path.last() else { return Ok(()) };
             t.watch(x)?;
             t.fill(&mut *loss, 0.0)?;
-            t.launch(energy, Launch::new(BLOCKS, BLOCK), (x, &mut *loss, n))
+            t.launch(energy, LaunchConfig::new(BLOCKS, BLOCK), (x, &mut *loss, n))
         })
     }
 

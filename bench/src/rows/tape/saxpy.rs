@@ -1,6 +1,6 @@
 //! saxpy backwards, with the gradient of the factor: a sum over all elements.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use tape::{Seeds, Tape, Variable};
 
 use super::{BLOCK, Ops};
@@ -43,7 +43,7 @@ impl Set {
             t.watch(&a)?;
             t.watch(&x)?;
             t.watch(&y)?;
-            t.launch(&ops.saxpy, Launch::cover(n, BLOCK), (&a, &x, &y, &mut out, n as u64))
+            t.launch(&ops.saxpy, LaunchConfig::cover(n, BLOCK), (&a, &x, &y, &mut out, n as u64))
         })?;
         Ok(Self { host_x, host_g, a, x, y, out, g, tape })
     }

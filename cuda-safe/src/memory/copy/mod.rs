@@ -1,14 +1,14 @@
 //! Copies between the host's slices and the device, through the staging ring.
 
-mod crew;
 mod fill;
 mod fresh;
-pub(super) mod in_turn;
+pub(super) mod graph_memory;
+mod helpers;
 mod recorded;
 mod threads;
 
-pub(crate) use crew::Crew;
 pub(super) use fill::fill;
+pub(crate) use helpers::Helpers;
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -47,7 +47,7 @@ pub(super) fn upload(
         return recorded::upload(stream, capture, allocation, offset, source);
     }
     if allocation.is_captured() && source.len() > SMALL_BYTES {
-        return in_turn::upload(stream, allocation, offset, source);
+        return graph_memory::upload(stream, allocation, offset, source);
     }
     let range = offset..offset + source.len();
     let to = allocation.address() + offset as u64;
@@ -85,7 +85,7 @@ pub(crate) struct Packing {
 }
 
 /// One memcpy and one enqueue, except that a full block is handed back with one event. Whoever holds
-/// a turn may not wait for the device if all blocks are in flight.
+/// the graph lock may not wait for the device if all blocks are in flight.
 fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: bool) -> Result<()> {
     let mut current = inner.upload.lock().unwrap_or_else(PoisonError::into_inner);
     let packing = match &mut *current {
@@ -153,7 +153,7 @@ pub(super) fn download(
     }
     stream.inner().not_capturing("a download")?;
     if allocation.is_captured() {
-        return in_turn::download(stream, allocation, offset, target);
+        return graph_memory::download(stream, allocation, offset, target);
     }
     let from = allocation.address() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::context::{ContextInner, Counted, Garbage};
+use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::Result;
 use crate::graph::Capture;
 use crate::memory::allocation::Allocation;
@@ -32,7 +32,9 @@ impl Drop for Source {
         self.context.census.remove(Counted::Pinned);
         if self.context.state.is_usable() {
             // A launch of the graph may still be reading it.
-            self.context.bin.put(Garbage::PinnedInFlight { start: self.start, bytes: self.bytes });
+            self.context
+                .deferred
+                .put(Deferred::PinnedInFlight { start: self.start, bytes: self.bytes });
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::CUdeviceptr;
 
-use super::crew::{Claim, MOST_THREADS};
+use super::helpers::{Claim, MOST_THREADS};
 use super::{InFlight, copy_from_block, copy_to_block, fresh, read_block};
 use crate::error::{Error, Result};
 use crate::memory::staging::{BLOCK_BYTES, StagingBlock};
@@ -71,7 +71,7 @@ impl<'a, C: Send> Shared<'a, C> {
             finished: AtomicUsize::new(0),
         };
         stream.context.counters.threaded_copies.fetch_add(1, Ordering::Relaxed);
-        claim.run(threads.min(stream.context.crew.threads()), &|| {
+        claim.run(threads.min(stream.context.helpers.threads()), &|| {
             if let Err(error) = part(&shared) {
                 shared.fail(error);
             }
@@ -123,7 +123,7 @@ fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingB
     let staging = &stream.context.staging;
     let wanted = match bytes.div_ceil(CHUNK_BYTES) {
         chunks @ ..=MOST_BLOCKS => chunks,
-        _ => stream.context.crew.threads() * BLOCKS,
+        _ => stream.context.helpers.threads() * BLOCKS,
     };
     let mut blocks = Vec::with_capacity(wanted);
     let mut enough = Ok(());
@@ -146,9 +146,9 @@ fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingB
     enough.map(|()| None)
 }
 
-/// Uploads with the crew's help. `None` if there is none to be had: then nothing was done.
+/// Uploads with the helpers. `None` if there is none to be had: then nothing was done.
 pub(super) fn upload(stream: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Option<Result<()>> {
-    let claim = stream.context.crew.claim()?;
+    let claim = stream.context.helpers.claim()?;
     let blocks = match take_blocks(stream, source.len()) {
         Ok(blocks) => blocks?,
         Err(error) => return Some(Err(error)),
@@ -182,7 +182,7 @@ fn upload_part(shared: &Shared<'_, &[u8]>, to: CUdeviceptr) -> Result<()> {
     }
 }
 
-/// Downloads with the crew's help, as [`upload`]. With `populate` each thread makes the memory of
+/// Downloads with the helpers, as [`upload`]. With `populate` each thread makes the memory of
 /// its chunks present before it writes them.
 pub(super) fn download(
     stream: &StreamInner,
@@ -190,7 +190,7 @@ pub(super) fn download(
     target: &mut [MaybeUninit<u8>],
     populate: bool,
 ) -> Option<Result<()>> {
-    let claim = stream.context.crew.claim()?;
+    let claim = stream.context.helpers.claim()?;
     let blocks = match take_blocks(stream, target.len()) {
         Ok(blocks) => blocks?,
         Err(error) => return Some(Err(error)),

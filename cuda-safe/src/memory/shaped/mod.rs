@@ -191,10 +191,10 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             return Ok(());
         }
         if self.allocation().is_captured() {
-            // Nobody waits for the device with a turn taken; see `copy/in_turn.rs`.
+            // Nobody waits for the device with the graph lock taken; see `copy/graph_memory.rs`.
             to.span("device", extent, self.len())?;
             let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
-            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.bytes() / size);
+            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.size_bytes() / size);
             whole.upload_3d(stream, compact, source, from, extent)?;
             return self.copy_3d_from(stream, to, whole.as_slice(), compact, extent);
         }
@@ -210,7 +210,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             return copy::upload(stream, view.allocation(), range.start, source);
         }
         stream.inner().not_capturing("an upload of a box")?;
-        let address = view.as_raw() + written.start as u64;
+        let address = view.device_ptr() + written.start as u64;
         enqueue(stream, [(view.allocation(), range, Access::Write)], |inner| {
             count_staged(inner, &whole);
             for part in whole.pieces(BLOCK_BYTES) {
@@ -255,8 +255,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         let read = in_bytes(&from.span("source", extent, source.len())?, size);
         let (to, from) = (to.to_bytes(extent, size), from.to_bytes(extent, size));
         let whole = Part::whole(extent, size);
-        let (to_address, to_bytes) = (view.as_raw() + written.start as u64, written.len());
-        let (from_address, from_bytes) = (source.as_raw() + read.start as u64, read.len());
+        let (to_address, to_bytes) = (view.device_ptr() + written.start as u64, written.len());
+        let (from_address, from_bytes) = (source.device_ptr() + read.start as u64, read.len());
         if to_address < from_address + from_bytes as u64
             && from_address < to_address + to_bytes as u64
         {
@@ -311,7 +311,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             // As in `upload_3d`.
             from.span("device", extent, self.len())?;
             let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
-            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.bytes() / size);
+            let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.size_bytes() / size);
             whole.copy_3d_from(stream, compact, *self, from, extent)?;
             return whole.as_slice().download_3d(stream, compact, target, to, extent);
         }
@@ -335,7 +335,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             return copy::download(stream, self.allocation(), range.start, target);
         }
         stream.inner().not_capturing("a download")?;
-        let address = self.as_raw() + read.start as u64;
+        let address = self.device_ptr() + read.start as u64;
         enqueue(stream, [(self.allocation(), range, Access::Read)], |inner| {
             count_staged(inner, &whole);
             // Everything numbered by now comes before the copy, so it is done when the copy is.

@@ -1,12 +1,12 @@
 //! Values of a box of a volume, as an array.
 
-use cuda_safe::{Error, Launch, Result, Stream, WriteView};
+use cuda_safe::{Error, LaunchConfig, Result, Stream, WriteView};
 
 use super::dense::{DenseArg, VoxelBox};
 use super::kernels::Kernels;
 use super::layout::RawNodes;
 use super::run::{LEAF_THREADS, MOST_BLOCKS};
-use crate::volume::{Value, Volume};
+use crate::volume::{Volume, VolumeValue};
 
 impl Volume {
     /// The grid's bytes as they are on the device: with boxes and counts, but, of one that was made there,
@@ -28,7 +28,7 @@ impl Volume {
     /// Values of another type; another number of them than the box has voxels; a box that leaves the range from
     /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise what loading the kernels and the driver
     /// answered.
-    pub fn to_dense<'a, T: Value>(
+    pub fn to_dense<'a, T: VolumeValue>(
         &self,
         stream: &Stream,
         origin: [i32; 3],
@@ -48,7 +48,7 @@ impl Volume {
         let arg = DenseArg::of_box(voxels);
         let n = arg.lattice_len();
         let kernels = Kernels::new(self.geometry());
-        let launch = Launch::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
+        let launch = LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
         let layout = RawNodes::of(T::TYPE);
         let args =
             (layout, self.root_part()?, &arg, arg.lattice(), n as u32, dense.cast_mut::<u8>()?);

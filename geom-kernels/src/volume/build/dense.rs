@@ -1,15 +1,18 @@
 //! Volumes from dense arrays.
 
-use cuda_safe::{ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Result, Stream, UseVisitor};
+use cuda_safe::{
+    DeviceBuffer, DeviceSlice, Error, KernelArg, Result, Stream,
+    arg::{ArgType, UseVisitor},
+};
 use nanovdb::ValueType;
 
 use super::VolumeOptions;
 use super::layout::{RawDense, RawLattice, RawTolerance};
 use super::run::{Fill, Work};
 use super::tiles::finish;
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::read;
-use crate::volume::{Value, Volume};
+use crate::volume::{Volume, VolumeValue};
 
 /// Coordinates are from -`LIMIT` to below `LIMIT`: `coordinate_limit` in device/geom/volume/build_keys.cuh.
 const LIMIT: i64 = 1 << 23;
@@ -39,7 +42,7 @@ pub struct DenseOptions<T> {
     pub(super) keep: Keep,
 }
 
-impl<T: Value> DenseOptions<T> {
+impl<T: VolumeValue> DenseOptions<T> {
     /// With this background and map; the first value is that of voxel (0, 0, 0), and what differs from the
     /// background is kept.
     #[must_use]
@@ -62,7 +65,7 @@ impl<T: Value> DenseOptions<T> {
     }
 }
 
-impl<T: Value> Default for DenseOptions<T> {
+impl<T: VolumeValue> Default for DenseOptions<T> {
     /// What differs from zero is kept; index space is world space.
     fn default() -> Self {
         Self::new(VolumeOptions::default())
@@ -169,7 +172,7 @@ unsafe impl KernelArg for &DenseArg<'_> {
             Keep::NarrowBand(width) => (2, 0.0, width),
         };
         RawDense {
-            values: self.values.map_or(0, |values| values.as_raw()),
+            values: self.values.map_or(0, |values| values.device_ptr()),
             origin: self.voxels.origin,
             size: self.voxels.size,
             // A cast saturates, which is what is wanted.
@@ -186,7 +189,7 @@ unsafe impl KernelArg for &DenseArg<'_> {
 }
 
 /// What is kept, checked.
-pub(super) fn check<T: Value>(options: &DenseOptions<T>) -> Result<()> {
+pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
     if matches!(T::TYPE, ValueType::Index | ValueType::OnIndex) {
         return Err(Error::invalid(format!("volumes of {} have no values", T::TYPE)));
     }
@@ -218,9 +221,9 @@ impl Volume {
     /// Another number of values than the box has, a box that leaves the range of coordinates (-2^23 to below
     /// 2^23) or touches 2^31 leaves or more; options that are not for this type; on a stream that records; otherwise
     /// what loading the kernels, allocating and the driver answered.
-    pub fn from_dense<'a, T: Value>(
+    pub fn from_dense<'a, T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         dims: [usize; 3],
         dense: impl Into<DeviceSlice<'a, T>>,
         options: &DenseOptions<T>,
@@ -241,9 +244,9 @@ impl Volume {
     ///
     /// # Errors
     /// As there.
-    pub fn from_host_dense<T: Value>(
+    pub fn from_host_dense<T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         dims: [usize; 3],
         dense: &[T],
         options: &DenseOptions<T>,
@@ -254,7 +257,7 @@ impl Volume {
     }
 }
 
-fn checked_box<T: Value>(
+fn checked_box<T: VolumeValue>(
     dims: [usize; 3],
     values: usize,
     options: &DenseOptions<T>,

@@ -10,8 +10,8 @@ use nanovdb::ValueType;
 use super::dense::{DenseArg, DenseOptions, Keep, VoxelBox, check};
 use super::run::{Fill, Listed, Work};
 use super::tiles::{VoxelList, finish};
-use crate::Geometry;
-use crate::volume::{Value, Volume};
+use crate::GeometryKernels;
+use crate::volume::{Volume, VolumeValue};
 
 /// Leaves that a thread takes at a time.
 const ROW: usize = 64;
@@ -40,9 +40,9 @@ impl Volume {
     ///
     /// # Panics
     /// If the function does: once all threads have ended, with the panic of one of them.
-    pub fn from_fn<T: Value + Send + Sync>(
+    pub fn from_fn<T: VolumeValue + Send + Sync>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         dims: [usize; 3],
         options: &DenseOptions<T>,
         function: impl Fn([i32; 3]) -> T + Sync,
@@ -79,7 +79,7 @@ impl Volume {
 }
 
 /// Evaluates all leaves of a box, and keeps those that are to be kept, in the order of the lattice.
-fn evaluate<T: Value + Send + Sync>(
+fn evaluate<T: VolumeValue + Send + Sync>(
     voxels: VoxelBox,
     options: &DenseOptions<T>,
     function: &(impl Fn([i32; 3]) -> T + Sync),
@@ -123,7 +123,7 @@ fn evaluate<T: Value + Send + Sync>(
     all
 }
 
-fn evaluate_leaf<T: Value>(
+fn evaluate_leaf<T: VolumeValue>(
     voxels: VoxelBox,
     options: &DenseOptions<T>,
     function: &impl Fn([i32; 3]) -> T,
@@ -171,7 +171,7 @@ fn evaluate_leaf<T: Value>(
 
 /// Whether a value is active, and whether it is inside of a band: as `DenseField` has it
 /// (device/geom/volume/dense.cuh).
-fn judge<T: Value>(value: &T, options: &DenseOptions<T>) -> (bool, bool) {
+fn judge<T: VolumeValue>(value: &T, options: &DenseOptions<T>) -> (bool, bool) {
     match options.keep {
         Keep::All => (true, false),
         Keep::Tolerance(tolerance) => (value.differs(&options.volume.background, tolerance), false),

@@ -5,13 +5,13 @@ use cuda_safe::{Error, Result};
 use nanovdb::{Build, Builder, Grid, ValueType};
 
 use super::VolumeOptions;
-use crate::volume::Value;
+use crate::volume::VolumeValue;
 
 /// The flag that nodes lie breadth-first.
 const BREADTH_FIRST: u32 = 1 << 5;
 
 /// An empty grid's bytes: its head and root.
-pub(super) fn head<T: Value>(options: &VolumeOptions<T>) -> Result<Vec<u8>> {
+pub(super) fn head<T: VolumeValue>(options: &VolumeOptions<T>) -> Result<Vec<u8>> {
     let grid = empty(options).map_err(|error| Error::invalid(error.to_string()))?;
     let mut bytes = grid.bytes().to_vec();
     let mut put = |at: usize, value: &[u8]| {
@@ -25,7 +25,7 @@ pub(super) fn head<T: Value>(options: &VolumeOptions<T>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn empty<T: Value>(options: &VolumeOptions<T>) -> nanovdb::Result<Grid> {
+fn empty<T: VolumeValue>(options: &VolumeOptions<T>) -> nanovdb::Result<Grid> {
     use ValueType as V;
     let background = bytemuck::bytes_of(&options.background);
     match T::TYPE {
@@ -42,9 +42,9 @@ fn empty<T: Value>(options: &VolumeOptions<T>) -> nanovdb::Result<Grid> {
         V::Vec4D => of::<[f64; 4], T>(value(background), options),
         V::U8 => of::<u8, T>(value(background), options),
         V::Bool => of::<bool, T>(background.iter().any(|byte| *byte != 0), options),
-        V::Mask => of::<nanovdb::Mask, T>((), options),
-        V::Index => of::<nanovdb::Index, T>((), options),
-        V::OnIndex => of::<nanovdb::OnIndex, T>((), options),
+        V::Mask => of::<nanovdb::ValueMask, T>((), options),
+        V::Index => of::<nanovdb::ValueIndex, T>((), options),
+        V::OnIndex => of::<nanovdb::ValueOnIndex, T>((), options),
     }
 }
 
@@ -64,7 +64,7 @@ fn of<B: Build, T>(background: B::Value, options: &VolumeOptions<T>) -> nanovdb:
 
 /// The values that builds need: the background, and at byte 32 that of what is inside. Up to there, and behind
 /// that, are zeros.
-pub(super) fn constants<T: Value>(background: T) -> [u8; 64] {
+pub(super) fn constants<T: VolumeValue>(background: T) -> [u8; 64] {
     let mut constants = [0; 64];
     let has_value = !matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex);
     if has_value {

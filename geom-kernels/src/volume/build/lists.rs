@@ -1,6 +1,9 @@
 //! What is in a volume, as lists.
 
-use cuda_safe::{Access, ArgType, DeviceBuffer, KernelArg, Launch, Result, Stream, UseVisitor};
+use cuda_safe::{
+    Access, DeviceBuffer, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::kernels::Kernels;
 use super::layout::{RawLeaves, RawNodes};
@@ -77,12 +80,12 @@ impl Volume {
     ///
     /// # Errors
     /// A stream that records; otherwise what loading the kernels, allocating and the driver answered.
-    pub fn tiles(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
+    pub fn leaf_origins(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
         let n = self.counts(stream)?.leaves;
         let mut origins = DeviceBuffer::<[i32; 3]>::zeroed(stream, n as usize)?;
         if n != 0 {
             let kernels = Kernels::new(self.geometry());
-            let launch = Launch::cover(n as usize, 256);
+            let launch = LaunchConfig::cover(n as usize, 256);
             let args = (&LeavesArg(self), n, &mut origins);
             // SAFETY: writes the origins of at most n leaves.
             unsafe { kernels.lists()?.list_leaves.launch(stream, launch, args)? };
@@ -94,7 +97,7 @@ impl Volume {
     /// Waits for their number.
     ///
     /// # Errors
-    /// As [`tiles`](Self::tiles).
+    /// As [`leaf_origins`](Self::leaf_origins).
     pub fn voxels(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
         let n = self.counts(stream)?.leaves as usize;
         if n == 0 {
@@ -108,13 +111,13 @@ impl Volume {
         // SAFETY: writes n counts.
         unsafe {
             let args = (&leaves, n as u32, &mut counts);
-            kernels.lists()?.count_voxels.launch(stream, Launch::cover(n, 256), args)?;
+            kernels.lists()?.count_voxels.launch(stream, LaunchConfig::cover(n, 256), args)?;
         }
-        self.geometry().sort().offsets(stream, &counts, &mut offsets)?;
+        self.geometry().algorithms().offsets(stream, &counts, &mut offsets)?;
         let total = offsets.slice(n..)?.to_vec(stream)?.first().copied().unwrap_or(0);
         let mut voxels = DeviceBuffer::<[i32; 3]>::zeroed(stream, total as usize)?;
         if total != 0 {
-            let launch = Launch::cover(32 * n, 256);
+            let launch = LaunchConfig::cover(32 * n, 256);
             let args = (&leaves, n as u32, &offsets, total, &mut voxels);
             // SAFETY: reads n + 1 offsets; each warp writes from the one to the next, below the total.
             unsafe { kernels.lists()?.list_voxels.launch(stream, launch, args)? };

@@ -2,7 +2,7 @@
 
 use nanovdb::{GridClass, Map, ValueType};
 
-use crate::volume::Value;
+use crate::volume::VolumeValue;
 
 /// Background, map and name of a volume that is made on the device.
 #[derive(Debug, Clone)]
@@ -27,14 +27,14 @@ pub struct Capacity {
     pub entries: u32,
 }
 
-impl<T: Value> Default for VolumeOptions<T> {
+impl<T: VolumeValue> Default for VolumeOptions<T> {
     /// Zero for the background; index space is world space.
     fn default() -> Self {
         Self::new(T::zeroed())
     }
 }
 
-impl<T: Value> VolumeOptions<T> {
+impl<T: VolumeValue> VolumeOptions<T> {
     /// With the value that is had where nothing is stored; of a [`Bool`](crate::volume::Bool) other than 0 is 1.
     /// Volumes of [`Index`](crate::volume::Index),
     /// [`OnIndex`](crate::volume::OnIndex) and [`Mask`](crate::volume::Mask) have 0 there in any case.

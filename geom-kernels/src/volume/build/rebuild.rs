@@ -9,10 +9,10 @@ use super::run::{Fill, Listed, Work};
 use super::scratch::Shape;
 use super::tiles::{VoxelList, checked_values};
 use super::{BuildStatus, Capacity, VolumeOptions};
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::sequence;
 use crate::volume::directory::Directory;
-use crate::volume::{Value, Volume};
+use crate::volume::{Volume, VolumeValue};
 
 /// What belongs to a volume that can be built again.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(in crate::volume) struct Rebuild {
 
 impl Rebuild {
     /// A volume without voxels, with room for some.
-    pub(super) fn volume<T: Value>(
+    pub(super) fn volume<T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         options: &VolumeOptions<T>,
         capacity: Capacity,
     ) -> Result<Volume> {
@@ -80,7 +80,7 @@ impl Rebuild {
 }
 
 impl Volume {
-    /// Builds it again as [`from_tiles`](Self::from_tiles) does, in the memory that it has: nothing is allocated
+    /// Builds it again as [`from_leaves`](Self::from_leaves) does, in the memory that it has: nothing is allocated
     /// or waited for, and it can be recorded in a graph, which builds from what the list then has.
     ///
     /// If there are more nodes than have room, the volume stays what it was. The first query that waits, such as
@@ -118,7 +118,7 @@ impl Volume {
     ///
     /// # Errors
     /// As there; values of another type, or not as many as voxels.
-    pub fn rebuild_from_voxels_with<'a, T: Value>(
+    pub fn rebuild_from_voxels_with<'a, T: VolumeValue>(
         &mut self,
         stream: &Stream,
         voxels: impl Into<VoxelList<'a>>,

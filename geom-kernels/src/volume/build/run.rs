@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cuda_safe::{
-    Access, Allocation, ArgType, DeviceBuffer, DeviceSlice, Error, KernelArg, Launch, Result,
-    Stream, UseVisitor,
+    Access, Allocation, DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
 };
 use nanovdb::{Map, ValueType};
 
@@ -15,10 +15,10 @@ use super::kernels::Kernels;
 use super::layout::{BuildState, RawBuild, RawNodes, RawWorld};
 use super::scratch::{Basics, Entries, Nodes, Shape, node_tiles, order, scan_tiles};
 use super::tiles::VoxelList;
-use crate::Geometry;
+use crate::GeometryKernels;
+use crate::algorithms::{Kernels as SortKernels, RESULT_AT, Wishes};
 use crate::part::{read, read_part};
-use crate::sort::{Kernels as SortKernels, RESULT_AT, Wishes};
-use crate::volume::Value;
+use crate::volume::VolumeValue;
 
 /// Threads in a block: `leaf_threads` and `node_threads` in device/geom/volume/.
 pub(super) const LEAF_THREADS: u32 = 128;
@@ -67,7 +67,7 @@ unsafe impl KernelArg for &WorldArg<'_> {
     const TYPE: ArgType = ArgType::value::<RawWorld>();
 
     fn abi(&self) -> RawWorld {
-        RawWorld::new(self.0.as_raw(), &self.1)
+        RawWorld::new(self.0.device_ptr(), &self.1)
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
@@ -84,7 +84,7 @@ unsafe impl KernelArg for &IndexArg<'_> {
     const TYPE: ArgType = ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
-        self.0.as_raw()
+        self.0.device_ptr()
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
@@ -119,10 +119,10 @@ unsafe impl KernelArg for &Arg<'_> {
 
     fn abi(&self) -> RawBuild {
         let Work { entries, basics, nodes, layout, .. } = self.work;
-        let entry = |part: &std::ops::Range<usize>| entries.memory.as_raw() + part.start as u64;
-        let basic = |part: &std::ops::Range<usize>| basics.memory.as_raw() + part.start as u64;
+        let entry = |part: &std::ops::Range<usize>| entries.memory.device_ptr() + part.start as u64;
+        let basic = |part: &std::ops::Range<usize>| basics.memory.device_ptr() + part.start as u64;
         let node = |part: fn(&Nodes) -> &std::ops::Range<usize>| {
-            nodes.as_ref().map_or(0, |nodes| nodes.memory.as_raw() + part(nodes).start as u64)
+            nodes.as_ref().map_or(0, |nodes| nodes.memory.device_ptr() + part(nodes).start as u64)
         };
         let Shape { room: [leaf_room, lower_room, upper_room], .. } = self.shape;
         RawBuild {
@@ -145,7 +145,7 @@ unsafe impl KernelArg for &Arg<'_> {
             chains: entry(&entries.chains),
             before: node(|nodes| &nodes.before),
             scan: node(|nodes| &nodes.scan),
-            grid: self.grid.map_or(0, DeviceBuffer::as_raw),
+            grid: self.grid.map_or(0, DeviceBuffer::device_ptr),
             grid_bytes: self.shape.bytes,
             upper_at: self.shape.upper_at,
             lower_at: self.shape.lower_at,
@@ -173,9 +173,9 @@ unsafe impl KernelArg for &Arg<'_> {
 
 impl Work {
     /// With room for so many entries, that may ask for something else than leaves if `asks`.
-    pub(super) fn new<T: Value>(
+    pub(super) fn new<T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         options: &VolumeOptions<T>,
         room: usize,
         asks: bool,
@@ -185,7 +185,7 @@ impl Work {
         }
         Ok(Self {
             kernels: Kernels::new(geometry),
-            sort: geometry.sort().kernels().clone(),
+            sort: geometry.algorithms().kernels().clone(),
             layout: RawNodes::of(T::TYPE),
             basics: Basics::new(stream, &constants(options.background), &head(options)?)?,
             entries: Entries::new(stream, room, asks)?,
@@ -232,7 +232,7 @@ impl Work {
         let n = listed.list.len();
         let kernels = self.kernels.build()?;
         let arg = self.arg(None, Shape::new(&self.layout, [0; 3]), n);
-        let launch = Launch::cover(n, 256);
+        let launch = LaunchConfig::cover(n, 256);
         match listed.list {
             VoxelList::Indices(voxels) => {
                 let points = &IndexArg(voxels);
@@ -252,7 +252,7 @@ impl Work {
         let n = dense.lattice_len();
         let kernels = self.kernels.dense()?;
         let arg = self.arg(None, Shape::new(&self.layout, [0; 3]), n);
-        let launch = Launch::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
+        let launch = LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
         // SAFETY: reads the values of the box, and writes a key and a byte for each leaf.
         unsafe { kernels.judge.launch(stream, launch, (&arg, &dense, dense.lattice())) }
     }
@@ -270,7 +270,7 @@ impl Work {
         let layout = order(n)?;
         let sort = self.sort.clone();
         self.entries.with_pairs(n, |pairs, state| {
-            let wishes = Wishes { places: true, counted: false };
+            let wishes = Wishes { indices: true, counted: false };
             sort.sort_buffers_planned::<u64>(stream, &layout, pairs, state, wishes)
         })
     }
@@ -282,7 +282,7 @@ impl Work {
         }
         self.entries.memory.slice_mut(self.entries.chains.clone())?.fill(stream, 0)?;
         let arg = self.arg(None, shape, n);
-        let launch = Launch::new(node_tiles(n) as u32, 256);
+        let launch = LaunchConfig::new(node_tiles(n) as u32, 256);
         // SAFETY: reads the sorted keys and their places; writes the state, the chains, for which there are
         // words for all tiles, and lists of what has room.
         unsafe { self.kernels.build()?.order.launch(stream, launch, (&arg,)) }
@@ -305,35 +305,35 @@ impl Work {
                 nodes.memory.slice_mut(nodes.scan.clone())?.fill(stream, 0)?;
             }
             let arg = self.arg(Some(grid), shape, n);
-            let launch = Launch::new(leaves, LEAF_THREADS);
+            let launch = LaunchConfig::new(leaves, LEAF_THREADS);
             self.write_leaves(stream, &arg, launch, (listed, fill))?;
             if numbered {
                 let room = shape.room[0] as usize;
-                let tiles = Launch::new(scan_tiles(room) as u32, 256);
+                let tiles = LaunchConfig::new(scan_tiles(room) as u32, 256);
                 // SAFETY: sums over as many leaves as there is room for, with a chain of their tiles; then
                 // writes a number into each leaf.
                 unsafe {
                     kernels.scan.launch(stream, tiles, (&arg,))?;
-                    kernels.number.launch(stream, Launch::cover(room, 256), (&arg,))?;
+                    kernels.number.launch(stream, LaunchConfig::cover(room, 256), (&arg,))?;
                 }
             }
             // SAFETY: each writes the nodes of its level, from those of the level below.
             unsafe {
-                kernels.lowers.launch(stream, Launch::new(lower, NODE_THREADS), (&arg,))?;
+                kernels.lowers.launch(stream, LaunchConfig::new(lower, NODE_THREADS), (&arg,))?;
                 let eighths = (8 * upper as usize).min(MOST_BLOCKS) as u32;
-                kernels.uppers.launch(stream, Launch::new(eighths, NODE_THREADS), (&arg,))?;
+                kernels.uppers.launch(stream, LaunchConfig::new(eighths, NODE_THREADS), (&arg,))?;
             }
         }
         let arg = self.arg(Some(grid), shape, n);
         // SAFETY: writes the head, the root and its tiles.
-        unsafe { kernels.root.launch(stream, Launch::new(1, NODE_THREADS), (&arg,)) }
+        unsafe { kernels.root.launch(stream, LaunchConfig::new(1, NODE_THREADS), (&arg,)) }
     }
 
     fn write_leaves(
         &self,
         stream: &Stream,
         arg: &Arg<'_>,
-        launch: Launch,
+        launch: LaunchConfig,
         (listed, fill): (Option<Listed<'_>>, Fill<'_>),
     ) -> Result<()> {
         let kernels = self.kernels.build()?;

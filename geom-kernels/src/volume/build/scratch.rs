@@ -6,8 +6,8 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 
 use super::layout::{BuildState, RawNodes};
+use crate::algorithms::{Buffers, Digits, Layout};
 use crate::part::scratch;
-use crate::sort::{Buffers, Digits, Layout};
 use crate::volume::layout::TREE_END;
 
 /// Every part begins at a multiple of as many bytes.

@@ -9,10 +9,10 @@ use super::VolumeOptions;
 use super::rebuild::Rebuild;
 use super::run::{Fill, Listed, Work};
 use super::scratch::Shape;
-use crate::Geometry;
+use crate::GeometryKernels;
 use crate::part::scratch;
 use crate::volume::directory::Directory;
-use crate::volume::{Value, Volume};
+use crate::volume::{Volume, VolumeValue};
 
 /// A list of voxels on the device, in any order; some may be there more than once.
 ///
@@ -87,9 +87,9 @@ impl Volume {
     /// # Errors
     /// A name or class that cannot be; 2^31 voxels or more; more than the capacity has entries; on a stream that
     /// records; otherwise what loading the kernels, allocating and the driver answered.
-    pub fn from_tiles<'a, T: Value>(
+    pub fn from_leaves<'a, T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         tiles: impl Into<VoxelList<'a>>,
         options: &VolumeOptions<T>,
     ) -> Result<Self> {
@@ -100,10 +100,10 @@ impl Volume {
     /// [`OnIndex`](crate::volume::OnIndex) number them from 1 on, leaf by leaf.
     ///
     /// # Errors
-    /// As [`from_tiles`](Self::from_tiles).
-    pub fn from_voxels<'a, T: Value>(
+    /// As [`from_leaves`](Self::from_leaves).
+    pub fn from_voxels<'a, T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         voxels: impl Into<VoxelList<'a>>,
         options: &VolumeOptions<T>,
     ) -> Result<Self> {
@@ -114,10 +114,10 @@ impl Volume {
     /// the first counts.
     ///
     /// # Errors
-    /// As [`from_tiles`](Self::from_tiles); not as many values as voxels; a type that has no values.
-    pub fn from_voxels_with<'a, T: Value>(
+    /// As [`from_leaves`](Self::from_leaves); not as many values as voxels; a type that has no values.
+    pub fn from_voxels_with<'a, T: VolumeValue>(
         stream: &Stream,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         voxels: impl Into<VoxelList<'a>>,
         values: impl Into<DeviceSlice<'a, T>>,
         options: &VolumeOptions<T>,
@@ -129,7 +129,7 @@ impl Volume {
 }
 
 /// Values beside a list, as bytes.
-pub(super) fn checked_values<'a, T: Value>(
+pub(super) fn checked_values<'a, T: VolumeValue>(
     voxels: VoxelList<'_>,
     values: DeviceSlice<'a, T>,
 ) -> Result<DeviceSlice<'a, u8>> {
@@ -143,9 +143,9 @@ pub(super) fn checked_values<'a, T: Value>(
     values.cast()
 }
 
-fn from_list<T: Value>(
+fn from_list<T: VolumeValue>(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     list: VoxelList<'_>,
     options: &VolumeOptions<T>,
     fill: Fill<'_>,
@@ -166,9 +166,9 @@ fn from_list<T: Value>(
 }
 
 /// A volume of entries whose keys are written: sorts them, waits for their numbers, allocates and builds.
-pub(super) fn finish<T: Value>(
+pub(super) fn finish<T: VolumeValue>(
     stream: &Stream,
-    geometry: &Geometry,
+    geometry: &GeometryKernels,
     options: &VolumeOptions<T>,
     mut work: Work,
     n: usize,

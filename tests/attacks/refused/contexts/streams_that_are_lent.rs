@@ -1,7 +1,7 @@
 //! Uses the streams that a buffer and a mark lend after dropping both.
 //!
 //! - row: all types may go to other threads that their contents allow
-//! - targets: `DeviceBuffer::home`, `Mark::stream`
+//! - targets: `DeviceBuffer::home_stream`, `Mark::stream`
 //! - must: not compile E0505 "borrowed"
 
 use cuda_safe::{DeviceBuffer, Mark, Result};

@@ -1,11 +1,11 @@
 //! Drops the boxes, rays, centres and radii that queries were made of.
 //!
 //! - row: a view does not outlive its buffer
-//! - targets: `Queries::boxes`, `Queries::rays`, `Queries::spheres_of`, `Queries::len`
+//! - targets: `BvhQueries::boxes`, `BvhQueries::rays`, `BvhQueries::spheres_of`, `BvhQueries::len`
 //! - must: not compile E0505 "borrowed"
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::bvh::Queries;
+use geom_kernels::bvh::BvhQueries;
 use geom_kernels::{Aabb, Ray};
 
 pub fn attack(
@@ -14,11 +14,11 @@ pub fn attack(
     centers: DeviceBuffer<[f32; 3]>,
     radii: DeviceBuffer<f32>,
 ) -> usize {
-    let one = Queries::boxes(&boxes);
+    let one = BvhQueries::boxes(&boxes);
     drop(boxes); //~ refused
-    let two = Queries::rays(&rays);
+    let two = BvhQueries::rays(&rays);
     drop(rays); //~ refused
-    let three = Queries::spheres_of(&centers, &radii);
+    let three = BvhQueries::spheres_of(&centers, &radii);
     drop(radii); //~ refused
     one.len() + two.len() + three.len()
 }

@@ -6,7 +6,7 @@
 //! - targets: `EachArg::each`, `kernels!`
 //! - must: not compile E0277 "passed to a kernel by value"
 
-use cuda_safe::{ArgVisitor, DeviceBuffer, EachArg, KernelArg, KernelArgs, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, KernelArg, Result, Stream, kernels, arg::{ArgVisitor, EachArg, KernelArgs}};
 
 kernels! {
     pub struct Kernels;

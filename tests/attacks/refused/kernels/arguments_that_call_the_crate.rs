@@ -5,7 +5,7 @@
 //! - targets: `Stream::synchronize`
 //! - must: not compile E0200 "requires an `unsafe impl`"
 
-use cuda_safe::{ArgType, KernelArg, Result, Stream, UseVisitor};
+use cuda_safe::{KernelArg, Result, Stream, arg::{ArgType, UseVisitor}};
 
 pub struct Reenters(pub Stream);
 

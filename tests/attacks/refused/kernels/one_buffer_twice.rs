@@ -5,7 +5,7 @@
 //! - targets: `kernels!`, `DeviceBuffer::slice_mut`
 //! - must: not compile E0499 "more than once"
 
-use cuda_safe::{DeviceBuffer, Launch, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 
 kernels! {
     pub struct Kernels;
@@ -15,7 +15,7 @@ kernels! {
 }
 
 pub fn attack(k: &Kernels, stream: &Stream, mut x: DeviceBuffer<u32>, y: &mut DeviceBuffer<u32>) -> Result<()> {
-    let launch = Launch::cover(32, 32);
+    let launch = LaunchConfig::cover(32, 32);
     k.swap(stream, launch, &mut x, &mut x)?; //~ refused
     k.swap(stream, launch, x.slice_mut(..8)?, x.slice_mut(8..)?)?; //~ refused
     k.swap(stream, launch, &mut x, y)

@@ -2,10 +2,10 @@
 //!
 //! - row: an `unsafe fn` of `kernels!`
 //! - row: `from_module` of `kernels!`
-//! - targets: `kernels!`, `Launch::cover`
+//! - targets: `kernels!`, `LaunchConfig::cover`
 //! - must: not compile E0133 "is unsafe"
 
-use cuda_safe::{DeviceBuffer, Launch, Module, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module, Result, Stream, kernels};
 
 kernels! {
     pub struct Checked;
@@ -15,7 +15,7 @@ kernels! {
 }
 
 pub fn attack(k: &Checked, module: &Module, stream: &Stream, x: &mut DeviceBuffer<u32>) -> Result<()> {
-    k.fill(stream, Launch::cover(32, 32), &mut *x, 99)?; //~ refused
+    k.fill(stream, LaunchConfig::cover(32, 32), &mut *x, 99)?; //~ refused
     let _ = Checked::from_module(module); //~ refused
     stream.synchronize()
 }

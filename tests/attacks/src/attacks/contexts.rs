@@ -5,7 +5,7 @@ pub(super) mod devices;
 pub(super) mod threads;
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, Launch, PinnedBuffer, Result, UnifiedBuffer, kernels,
+    Context, DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Result, UnifiedBuffer, kernels,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -47,7 +47,10 @@ fn every_kind_of_call(context: &Context) -> Vec<(&'static str, TestResult)> {
         let kernels = Kernels::load(context);
         call("module", kernels.as_ref().map(|_| true).map_err(Clone::clone));
         let kernels = kernels?;
-        call("launch", kernels.fill(&other, Launch::cover(n, 128), 4, &mut x, 1000).map(|()| true));
+        call(
+            "launch",
+            kernels.fill(&other, LaunchConfig::cover(n, 128), 4, &mut x, 1000).map(|()| true),
+        );
         call("launched", x.to_vec(&stream).map(|x| x == vec![4; n]));
         let event = Event::new(context);
         call(
@@ -138,10 +141,13 @@ fn strangers(lab: &Lab) -> TestResult {
     lab.refused_because(x.fill(&on_b, 1), "context")?;
     lab.refused_because(x.to_vec(&on_b), "context")?;
     lab.refused_because(
-        kernels.fill(&on_b, Launch::cover(100, 32), 1, &mut x, 100),
+        kernels.fill(&on_b, LaunchConfig::cover(100, 32), 1, &mut x, 100),
         "the buffer belongs to another context than the stream it is used on",
     )?;
-    lab.refused_because(kernels.fill(&on_a, Launch::cover(100, 32), 1, &mut x, 100), "context")?;
+    lab.refused_because(
+        kernels.fill(&on_a, LaunchConfig::cover(100, 32), 1, &mut x, 100),
+        "context",
+    )?;
     lab.refused_because(Event::new(&a)?.record(&on_b), "another context")?;
     lab.refused_because(x.copy_from(&on_a, &y), "context")?;
     ensure_eq!(x.to_vec(&on_a)?, [0; 100]);

@@ -12,27 +12,27 @@ pub(crate) mod trusted;
 pub(crate) mod volumes;
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
+use geom_kernels::algorithms::Algorithms;
 use geom_kernels::mesh::{Mesh, MeshOptions};
-use geom_kernels::sort::Sort;
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
 /// Sorts with scratch memory that is one byte short, and into slices of other lengths.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Sort::within`, `Geometry::sort`
+/// - targets: `Algorithms::with_scratch`, `GeometryKernels::algorithms`
 /// - must: right
 fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let sort = Geometry::new(&lab.context()?).sort();
+    let sort = GeometryKernels::new(&lab.context()?).algorithms();
     let keys = DeviceBuffer::from_slice(&stream, &[3u32, 1, 2])?;
     let mut sorted = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
-    let bytes = Sort::keys_scratch::<u32>(3, ..)?;
+    let bytes = Algorithms::keys_scratch::<u32>(3, ..)?;
     let mut scratch = DeviceBuffer::<u8>::zeroed(&stream, bytes)?;
-    let short = sort.within(scratch.slice_mut(..bytes - 1)?);
+    let short = sort.with_scratch(scratch.slice_mut(..bytes - 1)?);
     lab.refused_because(short.sort_keys(&stream, &keys, &mut sorted, ..), "scratch")?;
-    let within = sort.within(&mut scratch);
+    let within = sort.with_scratch(&mut scratch);
     lab.refused_because(
         within.sort_keys(&stream, &keys, sorted.slice_mut(..2)?, ..),
         "the sorted keys has 2 elements, not 3",
@@ -45,11 +45,11 @@ fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
 /// Builds a mesh whose faces name points that are not there.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Mesh::build`, `Geometry::new`
+/// - targets: `Mesh::build`, `GeometryKernels::new`
 /// - must: error "face"
 fn faces_without_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let points =
         DeviceBuffer::from_slice(&stream, &[[0.0f32; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])?;
     for faces in [[[0u32, 1, 3]], [[0, 1, u32::MAX]]] {

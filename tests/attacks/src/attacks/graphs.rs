@@ -10,9 +10,9 @@ pub(super) mod recording;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 
-use cuda_safe::{DeviceBuffer, GraphExec, Launch, Stream, kernels};
-use geom_kernels::Geometry;
-use geom_kernels::sort::Sort;
+use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig, Stream, kernels};
+use geom_kernels::GeometryKernels;
+use geom_kernels::algorithms::Algorithms;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
@@ -42,7 +42,7 @@ fn priority_inside_an_update(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&context)?;
     let x = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
     let mut graph = context.capture(x, |s, x| {
-        kernels.fill(s, Launch::cover(64, 64), 1.0, &mut *x, 64)?;
+        kernels.fill(s, LaunchConfig::cover(64, 64), 1.0, &mut *x, 64)?;
         s.last_node().map(drop)
     })?;
     let node = graph.nodes().next().ok_or_else(|| Failure::new("the launch has no node"))?;
@@ -52,7 +52,7 @@ fn priority_inside_an_update(lab: &Lab) -> TestResult {
             Err(error) if error.code().is_some() => return Err(error),
             _ => {}
         }
-        kernels.fill(s, Launch::cover(64, 64), 2.0, &mut *x, 64)
+        kernels.fill(s, LaunchConfig::cover(64, 64), 2.0, &mut *x, 64)
     })?;
     graph.launch(&stream)?;
     ensure_eq!(graph.state().to_vec(&stream)?, [2.0; 64]);
@@ -130,11 +130,11 @@ fn state_given_up_before_a_launch(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&context)?;
     let state = Some((DeviceBuffer::<f32>::zeroed(&stream, 1 << 14)?, kernels));
     let mut graph = context.capture(state, |s, state| match state {
-        Some((x, kernels)) => kernels.fill(s, Launch::cover(1 << 14, 128), 3.0, x, 1 << 14),
+        Some((x, kernels)) => kernels.fill(s, LaunchConfig::cover(1 << 14, 128), 3.0, x, 1 << 14),
         None => Ok(()),
     })?;
     drop(graph.state_mut().take());
-    context.collect()?;
+    context.free_deferred()?;
     let others: Vec<_> =
         (0..8).map(|_| DeviceBuffer::<f32>::zeroed(&stream, 1 << 14)).collect::<Result<_, _>>()?;
     for _ in 0..3 {
@@ -184,13 +184,13 @@ impl Subscriber for Launches {
 ///
 /// - row: subscribers of `tracing`
 /// - row: several enqueues that belong together
-/// - targets: `Sort::within`, `Geometry::sort`, `Context::capture`
+/// - targets: `Algorithms::with_scratch`, `GeometryKernels::algorithms`, `Context::capture`
 /// - must: right
 /// - limit: 15
 fn subscriber_launches_between_launches(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let n = 20_000;
-    let sort = Geometry::new(&context).sort();
+    let sort = GeometryKernels::new(&context).algorithms();
     let keys: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
     let mut expected = keys.clone();
     expected.sort_unstable();
@@ -198,7 +198,7 @@ fn subscriber_launches_between_launches(lab: &Lab) -> TestResult {
     let mut sorted = DeviceBuffer::<u32>::zeroed(&stream, n)?;
     // Loads the kernels.
     sort.sort_keys(&stream, &keys, &mut sorted, ..)?;
-    let scratch = DeviceBuffer::<u8>::zeroed(&stream, Sort::keys_scratch::<u32>(n, ..)?)?;
+    let scratch = DeviceBuffer::<u8>::zeroed(&stream, Algorithms::keys_scratch::<u32>(n, ..)?)?;
     let mut graph = context.capture(Some(scratch), |s, x| match x {
         Some(x) => x.fill(s, 0x55),
         None => Ok(()),
@@ -210,7 +210,7 @@ fn subscriber_launches_between_launches(lab: &Lab) -> TestResult {
         .map_err(|error| Failure::new(error.to_string()))?;
     let mut results = Vec::new();
     for _ in 0..5 {
-        results.push(sort.within(&mut scratch).sort_keys(&stream, &keys, &mut sorted, ..));
+        results.push(sort.with_scratch(&mut scratch).sort_keys(&stream, &keys, &mut sorted, ..));
         results.push(stream.synchronize());
         let seen = sorted.to_vec(&stream)?;
         ensure!(seen == expected, "a launch came between those of a sort");
@@ -232,15 +232,17 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
     let capture = || {
         let x = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
         context.capture(x, |s, x| {
-            kernels.fill(s, Launch::cover(64, 64), 1.0, &mut *x, 64)?;
+            kernels.fill(s, LaunchConfig::cover(64, 64), 1.0, &mut *x, 64)?;
             s.last_node().map(drop)
         })
     };
     let (one, mut two) = (capture()?, capture()?);
     let node = one.nodes().next().ok_or_else(|| Failure::new("the launch has no node"))?;
-    lab.refused(two.update(node, |s, x| kernels.fill(s, Launch::cover(64, 64), 2.0, &mut *x, 64)))?;
+    lab.refused(
+        two.update(node, |s, x| kernels.fill(s, LaunchConfig::cover(64, 64), 2.0, &mut *x, 64)),
+    )?;
     let failed = two.recapture(|s, x| {
-        kernels.fill(s, Launch::cover(64, 64), 3.0, &mut *x, 64)?;
+        kernels.fill(s, LaunchConfig::cover(64, 64), 3.0, &mut *x, 64)?;
         Err(cuda_safe::Error::invalid("on purpose"))
     });
     ensure!(failed.is_err(), "a recapture that fails");
@@ -252,7 +254,7 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
 /// Forgets a prepared sequence in another thread, and launches a graph that uses its memory.
 ///
 /// - row: several enqueues that belong together
-/// - targets: `Stream::sequence`, `GraphExec::launch`
+/// - targets: `Stream::graph_lock`, `GraphExec::launch`
 /// - must: right
 /// - limit: 10
 #[expect(clippy::forget_non_drop, reason = "it must stay without a drop that unlocks")]
@@ -263,7 +265,7 @@ fn forgotten_sequence(lab: &Lab) -> TestResult {
     let state = &mut out;
     let mut graph = context.capture(state, |s, out| out.copy_from(s, &shared))?;
     std::thread::scope(|scope| {
-        scope.spawn(|| std::mem::forget(stream.sequence([shared.allocation()])));
+        scope.spawn(|| std::mem::forget(stream.graph_lock([shared.allocation()])));
     });
     graph.launch(&stream)?;
     drop(graph);

@@ -42,7 +42,7 @@ fn panics_in_host_functions(lab: &Lab) -> TestResult {
     })?;
     stream.synchronize()?;
     drop(stream);
-    lab.context()?.collect().map_err(Into::into)
+    lab.context()?.free_deferred().map_err(Into::into)
 }
 
 /// Counts calls, and that none comes after the drop.
@@ -89,7 +89,7 @@ fn streams_dropped_before_their_functions_run(lab: &Lab) -> TestResult {
     context.synchronize()?;
     // A function goes with its stream or graph, so that some are never called.
     ensure!(calls.load(Ordering::SeqCst) <= 60);
-    context.collect()?;
+    context.free_deferred()?;
     ensure_eq!(drops.load(Ordering::SeqCst), 40);
     Ok(())
 }

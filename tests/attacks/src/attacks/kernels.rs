@@ -5,7 +5,7 @@ pub(super) mod limits;
 pub(super) mod modules;
 pub(super) mod traits;
 
-use cuda_safe::{DeviceBuffer, Dim3, Launch, Module, kernels};
+use cuda_safe::{DeviceBuffer, Dim3, LaunchConfig, Module, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
@@ -25,7 +25,7 @@ kernels! {
 /// Launches a safe kernel with more elements than there are, and in two dimensions.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Launch::cover`, `DeviceBuffer::zeroed`
+/// - targets: `LaunchConfig::cover`, `DeviceBuffer::zeroed`
 /// - must: right
 fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -33,14 +33,14 @@ fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     for n in [101, 1 << 31, u32::MAX] {
         lab.refused_because(
-            kernels.fill(&stream, Launch::cover(100, 32), 1, &mut x, n),
+            kernels.fill(&stream, LaunchConfig::cover(100, 32), 1, &mut x, n),
             "n <= x.len()",
         )?;
     }
     for shape in [Dim3 { x: 1, y: 2, z: 1 }, Dim3 { x: 1, y: 1, z: 2 }] {
-        let launched = kernels.fill(&stream, Launch::new(shape, 32), 1, &mut x, 100);
+        let launched = kernels.fill(&stream, LaunchConfig::new(shape, 32), 1, &mut x, 100);
         ensure!(launched.is_err(), "a launch in {shape:?}");
-        let launched = kernels.fill(&stream, Launch::new(1, shape), 1, &mut x, 100);
+        let launched = kernels.fill(&stream, LaunchConfig::new(1, shape), 1, &mut x, 100);
         ensure!(launched.is_err(), "blocks of {shape:?}");
     }
     ensure_eq!(x.to_vec(&stream)?, [0; 100]);
@@ -50,18 +50,18 @@ fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
 /// Launches with more threads, blocks or shared memory than the device has.
 ///
 /// - row: a launch is within the limits
-/// - targets: `Launch::new`, `Launch::shared`
+/// - targets: `LaunchConfig::new`, `LaunchConfig::dynamic_shared_bytes`
 /// - must: right
 fn launches_beyond_limits(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let launches = [
-        Launch::new(1, 1025),
-        Launch::new(1, 0),
-        Launch::new(u32::MAX, 32),
-        Launch::new(1, 32).shared(u32::MAX),
-        Launch::new(1, 32).shared(1 << 20),
+        LaunchConfig::new(1, 1025),
+        LaunchConfig::new(1, 0),
+        LaunchConfig::new(u32::MAX, 32),
+        LaunchConfig::new(1, 32).dynamic_shared_bytes(u32::MAX),
+        LaunchConfig::new(1, 32).dynamic_shared_bytes(1 << 20),
     ];
     for launch in launches {
         let shown = format!("{launch:?}");
@@ -89,16 +89,16 @@ fn kernels_that_are_not_there(lab: &Lab) -> TestResult {
 /// Drops a module and everything of it while its kernel is under way, and collects.
 ///
 /// - row: code stays loaded while it may run
-/// - targets: `Context::collect`, `Module::compile`
+/// - targets: `Context::free_deferred`, `Module::compile`
 /// - must: right
 fn module_dropped_in_flight(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     for round in 1..10 {
         let kernels = Kernels::load(&context)?;
         let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1 << 14)?;
-        kernels.fill(&stream, Launch::cover(1 << 14, 128), round, &mut x, 1 << 14)?;
+        kernels.fill(&stream, LaunchConfig::cover(1 << 14, 128), round, &mut x, 1 << 14)?;
         drop(kernels);
-        context.collect()?;
+        context.free_deferred()?;
         drop(Module::compile(&context, r#"extern "C" __global__ void g(int* x) { *x = 2; }"#)?);
         ensure!(x.to_vec(&stream)?.iter().all(|x| *x == round), "round {round}");
     }

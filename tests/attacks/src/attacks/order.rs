@@ -6,7 +6,7 @@ pub(in crate::attacks) mod random;
 mod tables;
 mod threads;
 
-use cuda_safe::{DeviceBuffer, Launch, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, kernels};
 
 use crate::harness::{Lab, TestResult, ensure, list};
 use arguments::{arguments_in_other_orders, copies_between_devices};
@@ -62,7 +62,7 @@ fn global_written_beside_a_kernel(lab: &Lab) -> TestResult {
     for i in 1..50 {
         let mut x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
         counter.write(&other, &[i])?;
-        kernels.take(&stream, Launch::cover(N, 256), &mut x, N as u32)?;
+        kernels.take(&stream, LaunchConfig::cover(N, 256), &mut x, N as u32)?;
         counter.write(&other, &[1000 + i])?;
         let seen = x.to_vec(&stream)?;
         ensure!(seen.iter().all(|seen| *seen == i), "launch {i} saw {:?}", &seen[..4]);
@@ -81,9 +81,9 @@ fn global_of_two_kernels(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&context)?;
     for i in 1..50 {
         let mut x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
-        kernels.put(&other, Launch::new(1, 32), i)?;
-        kernels.take(&stream, Launch::cover(N, 256), &mut x, N as u32)?;
-        kernels.put(&other, Launch::new(1, 32), 1000 + i)?;
+        kernels.put(&other, LaunchConfig::new(1, 32), i)?;
+        kernels.take(&stream, LaunchConfig::cover(N, 256), &mut x, N as u32)?;
+        kernels.put(&other, LaunchConfig::new(1, 32), 1000 + i)?;
         let seen = x.to_vec(&stream)?;
         ensure!(seen.iter().all(|seen| *seen == i), "launch {i} saw {:?}", &seen[..4]);
     }
@@ -130,7 +130,7 @@ fn overlapping_parts_on_three_streams(lab: &Lab) -> TestResult {
         let begin = (round * 37) % (N / 2);
         let part = begin..begin + N / 2;
         let stream = &streams[round % 3];
-        let launch = Launch::cover(N / 2, 128);
+        let launch = LaunchConfig::cover(N / 2, 128);
         kernels.add(
             stream,
             launch,

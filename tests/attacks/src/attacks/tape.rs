@@ -11,12 +11,12 @@ pub(crate) mod values;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use cuda_safe::{DeviceBuffer, Launch, Result, kernels};
-use geom_kernels::Geometry;
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result, kernels};
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
 use geom_kernels::volume::nanovdb::Map;
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
-use tape::{Adjoint, CustomOp, Handle, Recorder, Saved, Seeds, Tape, Value};
+use tape::{Adjoint, CustomOp, Handle, Primal, Recorder, Saved, Seeds, Tape};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -41,7 +41,7 @@ impl CustomOp for Nothing {
 /// - must: right
 fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let options = VolumeOptions::new(0.5f32).map(Map::uniform(1.0, [0.0; 3])?);
     let dense = DenseOptions::new(options);
     let volume = Volume::from_fn(&stream, &geometry, [16; 3], &dense, |p| p[0] as f32)?;
@@ -62,7 +62,7 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
     warm.backward_with(&stream, &Seeds::new().with(&values, &seeds)?)?;
     drop(warm);
     // So that the copy lies in memory that was used before, and is not all zeros.
-    let size = volume.bytes().next_multiple_of(256);
+    let size = volume.size_bytes().next_multiple_of(256);
     for _ in 0..1200 {
         drop(DeviceBuffer::<u8>::zeroed(&stream, size)?);
     }
@@ -92,7 +92,7 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
 /// - must: right
 fn pass_over_an_isosurface_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let marching = MarchingCubes::new(&Geometry::new(&context));
+    let marching = MarchingCubes::new(&GeometryKernels::new(&context));
     let values: Vec<f32> = (0..360).map(|i| if i % 7 < 3 { -1.0 } else { 1.0 }).collect();
     let values = DeviceBuffer::from_slice(&stream, &values)?;
     let field = DenseField::new(&values, [3, 3, 40], IndexToWorld::default())?;
@@ -176,7 +176,7 @@ fn upload_beside_a_pass(lab: &Lab) -> TestResult {
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&x)?;
             let mut custom = t.custom();
-            let x_kept = custom.reads(&x, Value::Entry)?;
+            let x_kept = custom.reads(&x, Primal::Entry)?;
             custom.overwrites(&y)?;
             custom.run(Reads { x: x_kept, go, uploaded, seen }, |s| y.copy_from(s, &x))
         })?;
@@ -244,7 +244,7 @@ impl CustomOp for Overwrites {
             Some(kernels) => {
                 // Not all of it: a part is enough.
                 let part = memory.slice_mut(63..)?;
-                kernels.overwrite(pass.stream(), Launch::new(1, 1), value, part, 1)
+                kernels.overwrite(pass.stream(), LaunchConfig::new(1, 1), value, part, 1)
             }
         }
     }
@@ -271,7 +271,7 @@ fn a_value_beside_its_own_memory(lab: &Lab) -> TestResult {
         let from = locked();
         t.watch(&*from)?;
         let mut custom = t.custom();
-        let kept = custom.reads(&*from, Value::Entry)?;
+        let kept = custom.reads(&*from, Primal::Entry)?;
         custom.overwrites(&y)?;
         let op = Overwrites { x: kept, memory: x.clone(), kernels };
         custom.run(op, |s| y.copy_from(s, &*from))

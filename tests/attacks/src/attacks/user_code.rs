@@ -30,7 +30,7 @@ fn everything(context: &Context) -> Result<()> {
         graph.launch(&stream)?;
         let _ = graph.recapture(|s, x| kit.add(s, all(), 100, x, LEN))?;
         graph.launch(&stream)?;
-        stream.sequence([graph.state().allocation()]).run(|| graph.launch(&stream))?;
+        stream.graph_lock([graph.state().allocation()]).run(|| graph.launch(&stream))?;
         drop(graph.try_clone(())?);
         let mut x = graph.into_state();
         kit.add(&stream, all(), 1000, &mut x, LEN)?;
@@ -192,9 +192,9 @@ fn panics_that_are_swallowed(lab: &Lab) -> TestResult {
 
 /// Uses the crate in a panic hook, in every place where code of a user may panic, also with the graph lock held.
 ///
-/// - row: closures of `Sequence::run`, and panic hooks
+/// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: closures of `capture`, `update`, `recapture`
-/// - targets: `Stream::sequence`, `Sequence::run`, `Context::capture`, `GraphExec::update`, `GraphExec::recapture`,
+/// - targets: `Stream::graph_lock`, `GraphLock::run`, `Context::capture`, `GraphExec::update`, `GraphExec::recapture`,
 ///   `Stream::record_if`, `GraphExec::launch`
 /// - must: right
 /// - limit: 15
@@ -232,10 +232,10 @@ fn hooks_that_use_the_crate(lab: &Lab) -> TestResult {
     let mut panicked = 0;
     for place in 0..6 {
         let caught = catch_unwind(AssertUnwindSafe(|| match place {
-            0 => stream.sequence([&memory]).run(|| panic!("in a sequence")),
+            0 => stream.graph_lock([&memory]).run(|| panic!("in a sequence")),
             1 => {
-                let inner = || stream.sequence([&memory]).run(|| panic!("in an inner sequence"));
-                stream.sequence([&memory]).run(inner)
+                let inner = || stream.graph_lock([&memory]).run(|| panic!("in an inner sequence"));
+                stream.graph_lock([&memory]).run(inner)
             }
             2 => context.capture((), |_, ()| panic!("in a capture")).map(drop),
             3 => named.update(node, |_, _| panic!("in an update")),

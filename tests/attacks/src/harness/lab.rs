@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
 use std::process::Command;
 
-use cuda_safe::{Context, DeviceBuffer, Driver, Launch, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Stream, kernels};
 
 use super::child::COMMAND;
 use super::{Failure, Must, TestResult, ensure, ensure_eq};
@@ -151,7 +151,7 @@ impl Lab {
             let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
             Kernels::load(&context)?.after_the_attack(
                 &stream,
-                Launch::cover(1000, 128),
+                LaunchConfig::cover(1000, 128),
                 &mut x,
                 1000,
             )?;
@@ -162,7 +162,7 @@ impl Lab {
                 &seen[..9]
             );
             drop((x, stream));
-            context.collect()?;
+            context.free_deferred()?;
             met.extend(context.take_drop_errors().iter().map(ToString::to_string));
         }
         match drops {

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use cuda_safe::{DeviceBuffer, GraphBuilder, Launch, Recaptured, Result};
+use cuda_safe::{DeviceBuffer, GraphBuilder, LaunchConfig, Recaptured, Result};
 
 use super::super::MS;
 use super::super::checks::{all_are, did_not_run, is_invalid, named, not_the_drivers};
@@ -125,7 +125,7 @@ fn a_change_that_fails(device: &TestDevice) -> TestResult {
     is_invalid(graph.update(node, |stream, (data, _)| data.fill(stream, 1)), "only be changed")?;
     is_invalid(
         graph.update(node, move |stream, (data, _)| {
-            basic.add(stream, Launch::from(SHAPE).cooperative(), &mut *data, n, 2)
+            basic.add(stream, LaunchConfig::from(SHAPE).cooperative(), &mut *data, n, 2)
         }),
         "keeps its attributes",
     )?;

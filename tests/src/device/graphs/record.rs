@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use cuda_safe::{DeviceBuffer, Event, Launch, PinnedBuffer, Result, UnifiedBuffer};
+use cuda_safe::{DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Result, UnifiedBuffer};
 
 use super::super::MS;
 use super::super::checks::{all_are, did_not_run, has_panicked, is_invalid, named};
@@ -59,7 +59,7 @@ fn sizes(device: &TestDevice) -> TestResult {
     for n in [0usize, 1, 31, 32, 33, 100_000] {
         let state = DeviceBuffer::<u32>::zeroed(&stream, n)?;
         let mut graph = device.context().capture(state, |stream, data| {
-            device.count(basic.add(stream, Launch::cover(n, 256), &mut *data, n as u64, 7))
+            device.count(basic.add(stream, LaunchConfig::cover(n, 256), &mut *data, n as u64, 7))
         })?;
         graph.launch(&stream)?;
         graph.launch(&stream)?;
@@ -348,7 +348,7 @@ fn others_go_on(device: &TestDevice) -> TestResult {
         other.synchronize()?;
         device.context().memory_info()?;
         drop(UnifiedBuffer::<u32>::managed(other, 10)?);
-        for waited in [device.context().synchronize(), device.context().collect()] {
+        for waited in [device.context().synchronize(), device.context().free_deferred()] {
             assert!(is_invalid(waited, "being recorded").is_ok());
         }
         basic.add(stream, SHAPE, &mut *data, n, 1)

@@ -1,6 +1,6 @@
 //! Vertices of surfaces in fields.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::hash_grid::Real;
 use geom_kernels::isosurface::{DenseField, IndexToWorld};
 
@@ -106,7 +106,7 @@ impl Vertices<'_> {
         let kernel = module.kernel(kernel)?;
         let arguments = (field, &rows, self.iso, &input, n as u32, &mut out);
         // SAFETY: each of n threads reads its 7 numbers, whose edge the field has, and writes its 17.
-        unsafe { self.device.launch(&kernel, &stream, Launch::cover(n, 64), arguments) }?;
+        unsafe { self.device.launch(&kernel, &stream, LaunchConfig::cover(n, 64), arguments) }?;
         let out = out.to_vec(&stream)?;
         Ok(out.chunks_exact(17).map(|row| std::array::from_fn(|i| row[i].wide())).collect())
     }
@@ -189,7 +189,7 @@ fn numbers(device: &TestDevice) -> TestResult {
         let n = 32 * words;
         let arguments = (&edges, n, &mut out);
         // SAFETY: reads a word's edges for each 32 threads, and writes one element for each that is crossed.
-        unsafe { device.launch(&kernel, &stream, Launch::cover(n as usize, 64), arguments) }?;
+        unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(n as usize, 64), arguments) }?;
         ensure_eq!(out.to_vec(&stream)?, wanted);
     }
     Ok(())

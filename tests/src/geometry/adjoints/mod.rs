@@ -8,7 +8,7 @@ mod surface;
 mod volume;
 mod volume_grids;
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::hash_grid::Real;
 
 use super::flags::module;
@@ -65,7 +65,7 @@ fn run<T: Real, const N: usize, const R: usize>(
     let kernel = module(device, source, nvrtc::Options::new())?.kernel(kernel)?;
     let arguments = (&input, n as u32, &mut out);
     // SAFETY: each of n threads reads its N numbers and writes its R.
-    unsafe { device.launch(&kernel, &stream, Launch::cover(n, 64), arguments) }?;
+    unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(n, 64), arguments) }?;
     let out = out.to_vec(&stream)?;
     Ok(out.chunks_exact(R).map(|row| std::array::from_fn(|i| row[i].wide())).collect())
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, KernelArg, KernelArgs, Launch, Stream};
+use cuda_safe::{DeviceBuffer, KernelArg, LaunchConfig, Stream, arg::KernelArgs};
 use geom_kernels::hash_grid::Real;
 use geom_kernels::volume::{IndexedValues, Interpolated, Volume};
 
@@ -160,7 +160,7 @@ fn launch<A: KernelArgs>(
     n: u32,
     args: A,
 ) -> TestResult {
-    let launch = Launch::cover(n as usize, 64);
+    let launch = LaunchConfig::cover(n as usize, 64);
     // SAFETY: reads the gradients of n samples at n positions, and writes what there is room for.
     Ok(unsafe { fixture.device.launch(kernel, &fixture.stream, launch, args) }?)
 }
@@ -187,7 +187,7 @@ struct OfArray<'a, I, V: Interpolated>(std::marker::PhantomData<I>, IndexedValue
 
 impl<T: Real, I, V: Interpolated> First<T> for OfArray<'_, I, V>
 where
-    I: geom_kernels::volume::Value,
+    I: geom_kernels::volume::VolumeValue,
     for<'v> IndexedValues<'v, V>: KernelArg,
 {
     fn launch(

@@ -256,5 +256,5 @@ fn of_voxel((weights, voxel): (&Vec<f64>, &Voxel)) -> f64 {
 }
 
 /// The same grids of indices, by type.
-pub(super) type Index = nanovdb::Index;
-pub(super) type OnIndex = nanovdb::OnIndex;
+pub(super) type Index = nanovdb::ValueIndex;
+pub(super) type OnIndex = nanovdb::ValueOnIndex;

@@ -1,7 +1,7 @@
 //! Building.
 
 use geom_kernels::Aabb;
-use geom_kernels::bvh::{Builder, MAX_BOXES};
+use geom_kernels::bvh::{BuildMode, MAX_BOXES};
 
 use super::inputs::{inputs, soup, sphere, surface, uniform};
 use super::structure::{Structure, check, is_valid};
@@ -98,7 +98,7 @@ fn curve(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(703);
     for input in inputs(&mut rng, 700) {
         let keys = keys(&input.boxes);
-        let bvh = fixture.built(&input.boxes, Builder::Fast)?;
+        let bvh = fixture.built(&input.boxes, BuildMode::Fast)?;
         let structure = Structure::checked(&fixture.stream, &bvh, &input.boxes, &input.boxes)?;
         let mut wanted: Vec<u32> = (0..input.boxes.len() as u32).collect();
         wanted.retain(|i| keys[*i as usize] != u64::MAX);
@@ -136,7 +136,7 @@ fn cost(device: &TestDevice) -> TestResult {
             let bvh = fixture.built(&boxes, builder)?;
             Ok(Structure::checked(&fixture.stream, &bvh, &boxes, &boxes)?.cost())
         };
-        let (fast, quality) = (cost(Builder::Fast)?, cost(Builder::Quality)?);
+        let (fast, quality) = (cost(BuildMode::Fast)?, cost(BuildMode::Quality)?);
         ensure!(quality < most * fast, "{quality}, and {fast} of the fast builder");
     }
     Ok(())
@@ -170,11 +170,11 @@ fn rebuild(device: &TestDevice) -> TestResult {
     for builder in BUILDERS {
         let mut bvh = fixture.with_capacity(700, builder)?;
         check(stream, &bvh, &[])?;
-        let bytes = bvh.bytes();
+        let bytes = bvh.size_bytes();
         for n in [5, 300, 1, 700, 64, 0, 33] {
             let boxes = uniform(&mut rng, n);
             bvh.rebuild(stream, &fixture.upload(&boxes)?)?;
-            ensure_eq!((bvh.len(), bvh.capacity(), bvh.bytes()), (n, 700, bytes));
+            ensure_eq!((bvh.len(), bvh.capacity(), bvh.size_bytes()), (n, 700, bytes));
             check(stream, &bvh, &boxes)
                 .map_err(|e| Failure::new(format!("{builder:?}, {n}: {e}")))?;
         }
@@ -188,7 +188,7 @@ fn refuses(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(707);
     let boxes = uniform(&mut rng, 20);
     let there = fixture.upload(&boxes)?;
-    let mut bvh = fixture.built(&boxes, Builder::default())?;
+    let mut bvh = fixture.built(&boxes, BuildMode::default())?;
     let more = fixture.upload(&uniform(&mut rng, 21))?;
     let refused = bvh.rebuild(stream, &more);
     ensure!(refused.is_err_and(|error| error.to_string().contains("room for 20")));
@@ -196,7 +196,7 @@ fn refuses(device: &TestDevice) -> TestResult {
     let refused = bvh.refit(stream, there.slice(1..)?);
     ensure!(refused.is_err_and(|error| error.to_string().contains("built from 20")));
     check(stream, &bvh, &boxes)?;
-    let refused = fixture.with_capacity(MAX_BOXES + 1, Builder::Fast);
+    let refused = fixture.with_capacity(MAX_BOXES + 1, BuildMode::Fast);
     ensure!(refused.is_err_and(|error| error.to_string().contains("2^28")));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Aabb;
-use geom_kernels::bvh::Builder;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{FaceTree, Surface};
 
 use super::inputs::around;
@@ -107,7 +107,7 @@ impl There {
     }
 }
 
-fn tree(fixture: &Fixture<'_>, capacity: usize, builder: Builder) -> Result<FaceTree, Failure> {
+fn tree(fixture: &Fixture<'_>, capacity: usize, builder: BuildMode) -> Result<FaceTree, Failure> {
     Ok(FaceTree::new(&fixture.stream, &fixture.geometry, capacity, builder)?)
 }
 

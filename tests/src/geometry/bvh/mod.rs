@@ -8,8 +8,8 @@ mod refit;
 mod structure;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::bvh::{Builder, Bvh};
-use geom_kernels::{Aabb, Geometry};
+use geom_kernels::bvh::{BuildMode, Bvh};
+use geom_kernels::{Aabb, GeometryKernels};
 
 use crate::harness::{Case, Failure, TestDevice};
 
@@ -18,13 +18,13 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Both builders.
-const BUILDERS: [Builder; 2] = [Builder::Fast, Builder::Quality];
+const BUILDERS: [BuildMode; 2] = [BuildMode::Fast, BuildMode::Quality];
 
 /// A stream, and the kernels.
 struct Fixture<'a> {
     device: &'a TestDevice,
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl<'a> Fixture<'a> {
@@ -36,12 +36,12 @@ impl<'a> Fixture<'a> {
         Ok(DeviceBuffer::from_slice(&self.stream, boxes)?)
     }
 
-    fn built(&self, boxes: &[Aabb<f32>], builder: Builder) -> Result<Bvh, Failure> {
+    fn built(&self, boxes: &[Aabb<f32>], builder: BuildMode) -> Result<Bvh, Failure> {
         let boxes = self.upload(boxes)?;
         Ok(Bvh::build(&self.stream, &self.geometry, &boxes, builder)?)
     }
 
-    fn with_capacity(&self, capacity: usize, builder: Builder) -> Result<Bvh, Failure> {
+    fn with_capacity(&self, capacity: usize, builder: BuildMode) -> Result<Bvh, Failure> {
         Ok(Bvh::with_capacity(&self.stream, &self.geometry, capacity, builder)?)
     }
 }

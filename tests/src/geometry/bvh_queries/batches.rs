@@ -1,7 +1,7 @@
 //! Batch calls find what is there, whoever built the hierarchy, and after refits.
 
 use geom_kernels::Aabb;
-use geom_kernels::bvh::{Builder, Bvh, Queries};
+use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 
 use super::inputs::{Query, inputs, invalid, queries, uniform};
 use super::oracle::{along, in_box, items, within};
@@ -26,8 +26,11 @@ fn ask(fixture: &Fixture<'_>, bvh: &Bvh, all: &[Query]) -> Result<[Vec<Vec<u32>>
     let centers = fixture.upload(&all.iter().map(|q| q.center).collect::<Vec<_>>())?;
     let radii = fixture.upload(&all.iter().map(|q| q.radius).collect::<Vec<_>>())?;
     let rays = fixture.upload(&all.iter().map(|q| q.ray).collect::<Vec<_>>())?;
-    let kinds =
-        [Queries::boxes(&boxes), Queries::spheres_of(&centers, &radii), Queries::rays(&rays)];
+    let kinds = [
+        BvhQueries::boxes(&boxes),
+        BvhQueries::spheres_of(&centers, &radii),
+        BvhQueries::rays(&rays),
+    ];
     let mut lists: [Vec<Vec<u32>>; 3] = Default::default();
     for (kind, lists) in kinds.into_iter().zip(&mut lists) {
         ensure_eq!((kind.len(), kind.is_empty()), (all.len(), all.is_empty()));
@@ -96,7 +99,7 @@ fn any_size(device: &TestDevice) -> TestResult {
         }
     }
     // One without anything, and one that had something.
-    let mut never = Bvh::with_capacity(&fixture.stream, &fixture.geometry, 50, Builder::Fast)?;
+    let mut never = Bvh::with_capacity(&fixture.stream, &fixture.geometry, 50, BuildMode::Fast)?;
     let asked = queries(&mut rng, &[], 64);
     ensure_eq!(check(&fixture, &never, &[], &asked)?, [0; 3]);
     never.rebuild(&fixture.stream, &fixture.upload(&uniform(&mut rng, 50))?)?;
@@ -124,7 +127,7 @@ fn sorted(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(735);
     let boxes = uniform(&mut rng, 400);
-    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let mut asked = queries(&mut rng, &boxes, 33_000);
     for query in &mut asked {
         // Few answers each.
@@ -175,24 +178,25 @@ fn refuses(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     let boxes = uniform(&mut device.rng(734), 10);
     let there = fixture.upload(&boxes)?;
-    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let mut counts = fixture.upload(&[7u32; 9])?;
     let refused = bvh.count_overlaps(stream, &there, &mut counts);
     ensure!(refused.is_err_and(|error| error.to_string().contains("9 elements, and 10")));
     let centers = fixture.upload(&[[0.0f32; 3]; 9])?;
     for radius in [f32::NAN, -1.0] {
-        let refused = bvh.count_overlaps(stream, Queries::spheres(&centers, radius), &mut counts);
+        let refused =
+            bvh.count_overlaps(stream, BvhQueries::spheres(&centers, radius), &mut counts);
         ensure!(refused.is_err_and(|error| error.to_string().contains("no radius")));
     }
     let radii = fixture.upload(&[1.0f32; 8])?;
-    let refused = bvh.overlap_lists(stream, Queries::spheres_of(&centers, &radii));
+    let refused = bvh.overlap_lists(stream, BvhQueries::spheres_of(&centers, &radii));
     ensure!(refused.is_err_and(|error| error.to_string().contains("8 radii for 9")));
     let (mut offsets, mut indices) = (fixture.upload(&[0u64; 10])?, fixture.upload(&[0u32; 10])?);
     let refused = bvh.overlap_lists_into(stream, &there, &mut offsets, &mut indices);
     ensure!(refused.is_err_and(|error| error.to_string().contains("10 elements, and 11")));
     ensure_eq!(counts.to_vec(stream)?, [7; 9]);
     // One radius for all, of points that lie among other numbers.
-    let spheres = Queries::spheres(&centers, 10.0);
+    let spheres = BvhQueries::spheres(&centers, 10.0);
     bvh.count_overlaps(stream, spheres, &mut counts)?;
     ensure_eq!(counts.to_vec(stream)?, [10; 9]);
     Ok(())

@@ -2,7 +2,7 @@
 
 use cuda_safe::nvrtc::Options;
 use geom_kernels::Aabb;
-use geom_kernels::bvh::Builder;
+use geom_kernels::bvh::BuildMode;
 
 use super::inputs::{inputs, queries};
 use super::kernels::check;
@@ -38,7 +38,7 @@ fn deep(device: &TestDevice) -> TestResult {
     let module = module(device, SOURCE, Options::new())?;
     let mut rng = device.rng(770);
     let mut boxes = nested(16);
-    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let depth = bvh.report(&fixture.stream)?.depth;
     // Of each level three wait.
     ensure!(depth > 40, "{depth}");

@@ -1,8 +1,8 @@
 //! Queries in kernels of a user's own, whatever they are compiled with.
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{DeviceBuffer, KernelArgs, Launch, Module};
-use geom_kernels::bvh::{Builder, Bvh};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module, arg::KernelArgs};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::{Aabb, Ray};
 
 use super::inputs::{Query, inputs, queries, uniform};
@@ -38,7 +38,7 @@ impl Asker<'_> {
     /// The arguments are the kernel's, and hold as much as it reads and writes for the queries.
     unsafe fn launch(&self, kernel: &str, args: impl KernelArgs) -> TestResult {
         let kernel = self.module.kernel(kernel)?;
-        let launch = Launch::cover(self.n, 64);
+        let launch = LaunchConfig::cover(self.n, 64);
         // SAFETY: the caller's promise.
         unsafe { self.fixture.device.launch(&kernel, &self.fixture.stream, launch, args) }?;
         Ok(())
@@ -185,7 +185,7 @@ fn whatever_flags(device: &TestDevice) -> TestResult {
     for (flag, options) in flags() {
         let module = module(device, SOURCE, options)?;
         for (input, asked) in all.iter().zip(&asked) {
-            let bvh = fixture.built(&input.boxes, Builder::Fast)?;
+            let bvh = fixture.built(&input.boxes, BuildMode::Fast)?;
             check(&fixture, &module, &bvh, &input.boxes, asked)
                 .map_err(|e| Failure::new(format!("{flag}, {}: {e}", input.name)))?;
         }
@@ -200,7 +200,8 @@ fn nested(device: &TestDevice) -> TestResult {
     let module = module(device, SOURCE, Options::new())?;
     let mut rng = device.rng(763);
     let (outer, inner) = (uniform(&mut rng, 200), uniform(&mut rng, 300));
-    let (a, b) = (fixture.built(&outer, Builder::Fast)?, fixture.built(&inner, Builder::Quality)?);
+    let (a, b) =
+        (fixture.built(&outer, BuildMode::Fast)?, fixture.built(&inner, BuildMode::Quality)?);
     let all = queries(&mut rng, &outer, 40);
     let asker = Asker { fixture: &fixture, module: &module, queries: fixture.upload(&all)?, n: 40 };
     let (there, mut out) = (fixture.upload(&outer)?, DeviceBuffer::<u32>::zeroed(stream, 120)?);

@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Aabb;
-use geom_kernels::bvh::Builder;
+use geom_kernels::bvh::BuildMode;
 
 use super::Fixture;
 use super::inputs::uniform;
@@ -23,7 +23,7 @@ fn without_room(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     let mut rng = device.rng(740);
     let boxes = uniform(&mut rng, 700);
-    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     // Larger ones, so that lists have some ten elements, and one of all in the middle.
     let mut asked: Vec<Aabb<f32>> = uniform(&mut rng, 60);
     for b in &mut asked {
@@ -64,7 +64,7 @@ fn any_length(device: &TestDevice) -> TestResult {
     let at = |x: usize| [x as f32, 0.0, 0.0];
     let boxes: Vec<Aabb<f32>> =
         places.iter().map(|x| Aabb { lower: at(*x), upper: at(*x) }).collect();
-    let bvh = fixture.built(&boxes, Builder::Fast)?;
+    let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let lengths =
         [0, 1, 2, 3, 31, 32, 33, 34, 100, 1023, 1024, 1025, 5, 1026, 1500, 2047, 2048, 2049, 3000];
     let asked: Vec<Aabb<f32>> = lengths

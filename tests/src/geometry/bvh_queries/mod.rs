@@ -9,8 +9,8 @@ mod lists;
 pub(super) mod oracle;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::bvh::{Builder, Bvh, OverlapLists};
-use geom_kernels::{Aabb, Geometry};
+use geom_kernels::bvh::{BuildMode, Bvh, OverlapLists};
+use geom_kernels::{Aabb, GeometryKernels};
 
 use crate::harness::{Case, Failure, TestDevice, ensure};
 
@@ -21,13 +21,13 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Both builders.
-const BUILDERS: [Builder; 2] = [Builder::Fast, Builder::Quality];
+const BUILDERS: [BuildMode; 2] = [BuildMode::Fast, BuildMode::Quality];
 
 /// A stream, and the kernels.
 struct Fixture<'a> {
     device: &'a TestDevice,
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl<'a> Fixture<'a> {
@@ -39,7 +39,7 @@ impl<'a> Fixture<'a> {
         Ok(DeviceBuffer::from_slice(&self.stream, data)?)
     }
 
-    fn built(&self, boxes: &[Aabb<f32>], builder: Builder) -> Result<Bvh, Failure> {
+    fn built(&self, boxes: &[Aabb<f32>], builder: BuildMode) -> Result<Bvh, Failure> {
         let boxes = self.upload(boxes)?;
         Ok(Bvh::build(&self.stream, &self.geometry, &boxes, builder)?)
     }

@@ -8,7 +8,7 @@ use geom_kernels::hash_grid::Real;
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries};
 use geom_kernels::tape::DifferentiableValue;
 use geom_kernels::volume::{IndexedValues, Interpolation, OnIndex, Samples, Volume, VolumeOptions};
-use tape::{Differentiable, Element, Op, OpSpec, Param, Recorder, Seeds, Tape, Value};
+use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Recorder, Seeds, Tape};
 
 use super::mesh_points::soup;
 use super::user::threads;
@@ -64,20 +64,20 @@ impl Ops {
         let module = module(device, source, nvrtc::Options::new())?;
         let (point, word) = (<[T; 3] as Differentiable>::ELEMENT, Element::bytes(4));
         let name = |name: &str| format!("{name}_{}", T::SUFFIX);
-        let x = || Param::buffer("x", point).updates(Value::Entry).len("n").covers_all().active();
+        let x = || Param::buffer("x", point).updates(Primal::Entry).len("n").covers_all().active();
         let reads = |name: &'static str, element| {
-            Param::buffer(name, element).reads(Value::Entry).len("n").covers_all().active()
+            Param::buffer(name, element).reads(Primal::Entry).len("n").covers_all().active()
         };
         let answers = |name: &'static str, value| {
             Param::buffer(name, word).overwrites().with_value(value).len("n").covers_all()
         };
         let end = |spec: OpSpec| spec.param(Param::value("n"));
         let closest = OpSpec::new(name("closest"))
-            .param(Param::buffer("vertices", point).reads(Value::Entry).len("count").active())
+            .param(Param::buffer("vertices", point).reads(Primal::Entry).len("count").active())
             .param(Param::value("count"))
             .param(reads("x", point))
             .param(Param::buffer("p", point).overwrites().len("n").covers_all().active())
-            .param(answers("answers", Value::Exit))
+            .param(answers("answers", Primal::Exit))
             .log(|launch| 9 * (launch.grid.count() * launch.block.count()) as usize);
         let follow = OpSpec::new(name("follow"))
             .param(x())
@@ -87,19 +87,19 @@ impl Ops {
         let drift = OpSpec::new(name("drift"))
             .param(x())
             .param(reads("value", T::NUMBER))
-            .param(answers("cells", Value::None))
+            .param(answers("cells", Primal::None))
             .param(Param::value("rate"))
             .log(|_| 0);
         let found = <ClosestPoint as Differentiable>::ELEMENT;
         let follow_found = OpSpec::new("follow_found")
             .param(
                 Param::buffer("x", <[f32; 3] as Differentiable>::ELEMENT)
-                    .updates(Value::Entry)
+                    .updates(Primal::Entry)
                     .len("n")
                     .covers_all()
                     .active(),
             )
-            .param(Param::buffer("found", found).reads(Value::Entry).len("n").active())
+            .param(Param::buffer("found", found).reads(Primal::Entry).len("n").active())
             .param(Param::value("rate"))
             .log(|_| 0);
         // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the vertices of faces whose

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceRepr, KernelArg, Stream};
 use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid, Points, Real};
-use tape::{Differentiable, Element, Op, OpSpec, Param, Seeds, Tape, Value, Variable};
+use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Seeds, Tape, Variable};
 
 use super::user::threads;
 use super::{fine_slopes, points, refused, within};
@@ -53,16 +53,20 @@ impl User {
         let density = OpSpec::new(format!("density_{end}"))
             // Nothing in it has a gradient. It must be as it was when the adjoint runs.
             .param(Param::argument::<GridView<'_, T>>("grid"))
-            .param(Param::buffer("x", point).reads(Value::Entry).len("n").covers_all().active())
-            .param(Param::buffer("mass", number).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("x", point).reads(Primal::Entry).len("n").covers_all().active())
+            .param(Param::buffer("mass", number).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::scalar("h", number).active())
             .param(Param::buffer("density", number).accumulates().len("n").active())
             .param(Param::value("n"))
             .log(|_| 0);
         let push = OpSpec::new(format!("push_{end}"))
-            .param(Param::buffer("x", point).updates(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("x", point).updates(Primal::Entry).len("n").covers_all().active())
             .param(
-                Param::buffer("density", number).reads(Value::Entry).len("n").covers_all().active(),
+                Param::buffer("density", number)
+                    .reads(Primal::Entry)
+                    .len("n")
+                    .covers_all()
+                    .active(),
             )
             .param(Param::value("by"))
             .param(Param::value("n"))

@@ -1,7 +1,7 @@
 //! Norms, and their subgradients.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::tape::{DifferentiableValue, Summed};
 use tape::{Differentiable, Recorder, Seeds, Tape};
 
@@ -31,7 +31,7 @@ const NORMS: [Norm; 3] = [Norm::Two, Norm::One, Norm::Max];
 impl Norm {
     fn record<V: DifferentiableValue<Number: Summed>>(
         self,
-        geometry: &Geometry,
+        geometry: &GeometryKernels,
         t: &mut Recorder<'_>,
         x: &DeviceBuffer<V>,
         out: &mut DeviceBuffer<V::Number>,

@@ -1,7 +1,7 @@
 //! What another tape answers with wrong numbers and without a word: the gradient is right here, or there is an
 //! error. Vertices of meshes and voxels; arrays that are changed afterwards; updates in place.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::mesh::{PointQueries, Sign, shapes};
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
 use tape::{Seeds, Tape};
@@ -130,7 +130,7 @@ fn other_changes(device: &TestDevice) -> TestResult {
             2 => {
                 // SAFETY: 8 threads, each of which replaces a point of 8.
                 unsafe {
-                    user.bend.kernel().launch(&stream, Launch::cover(8, 32), (&mut x, 8u32))
+                    user.bend.kernel().launch(&stream, LaunchConfig::cover(8, 32), (&mut x, 8u32))
                 }?;
             }
             // Not changed.

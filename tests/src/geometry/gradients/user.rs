@@ -1,8 +1,8 @@
 //! Operations of a user's own.
 
-use cuda_safe::Launch;
+use cuda_safe::LaunchConfig;
 use geom_kernels::mesh::{ClosestPoint, FacePoint};
-use tape::{Element, Op, OpSpec, Param, Real, Value};
+use tape::{Element, FloatType, Op, OpSpec, Param, Primal};
 
 use crate::geometry::flags::module;
 use crate::harness::{Failure, TestDevice};
@@ -18,36 +18,36 @@ pub(super) struct User {
     pub(super) bend: Op,
 }
 
-pub(super) fn threads(n: usize) -> Launch {
-    Launch::cover(n, 64)
+pub(super) fn threads(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n, 64)
 }
 
 impl User {
     pub(super) fn new(device: &TestDevice) -> Result<Self, Failure> {
         let source = include_str!("../../../kernels/geometry/gradients.cu");
         let module = module(device, source, nvrtc::Options::new())?;
-        let (one, three) = (Element::F32, Element::vector(Real::F32, 3));
+        let (one, three) = (Element::F32, Element::vector(FloatType::F32, 3));
         let transform = OpSpec::new("transform")
-            .param(Param::buffer("rows", one).reads(Value::Entry).len_fixed(12).active())
-            .param(Param::buffer("q", three).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("rows", one).reads(Primal::Entry).len_fixed(12).active())
+            .param(Param::buffer("q", three).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::buffer("out", three).overwrites().len("n").covers_all().active())
             .param(Param::value("n"))
             .log(|launch| 12 * (launch.grid.count() * launch.block.count()) as usize);
         let add_squares = OpSpec::new("add_squares")
-            .param(Param::buffer("x", one).reads(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("x", one).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::buffer("loss", one).accumulates().len_fixed(1).active())
             .param(Param::value("n"))
             .log(|_| 0);
         // The adjoint adds to u and v alone, so it does not cover what it reads.
-        let found = Element::structure(size_of::<ClosestPoint>(), Real::F32);
-        let at = Element::structure(size_of::<FacePoint>(), Real::F32);
+        let found = Element::structure(size_of::<ClosestPoint>(), FloatType::F32);
+        let at = Element::structure(size_of::<FacePoint>(), FloatType::F32);
         let face_points = OpSpec::new("face_points")
-            .param(Param::buffer("found", found).reads(Value::None).len("n").active())
+            .param(Param::buffer("found", found).reads(Primal::None).len("n").active())
             .param(Param::buffer("out", at).overwrites().len("n").active())
             .param(Param::value("n"))
             .log(|_| 0);
         let bend = OpSpec::new("bend")
-            .param(Param::buffer("x", three).updates(Value::Entry).len("n").covers_all().active())
+            .param(Param::buffer("x", three).updates(Primal::Entry).len("n").covers_all().active())
             .param(Param::value("n"))
             .log(|_| 0);
         // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the twelve rows and the

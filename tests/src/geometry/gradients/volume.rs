@@ -300,7 +300,7 @@ fn on_index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
 
 /// Made on the host, of all voxels of a leaf.
 fn index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
-    let mut builder = Builder::<nanovdb::Index>::new(());
+    let mut builder = Builder::<nanovdb::ValueIndex>::new(());
     builder.map(Map::uniform(VOXEL, SHIFT)?);
     let all = || (0..8i32.pow(3)).map(|i| [i / 64, i / 8 % 8, i % 8]);
     for voxel in all().step_by(3) {

@@ -1,7 +1,7 @@
 //! The same questions asked in other ways.
 
 use cuda_safe::vector::Float4;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Order, Points, Queries};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Points, Queries, QueryOrder};
 
 use super::Fixture;
 use super::inputs::uniform;
@@ -60,15 +60,15 @@ fn order_for<T: Number>(device: &TestDevice) -> TestResult {
             if has_groups {
                 queries = queries.groups(&asked_groups);
             }
-            let given = fixture.lists(&grid, &queries.order(Order::Given))?;
-            first_difference(&fixture.lists(&grid, &queries.order(Order::Cells))?, &given)?;
-            first_difference(&fixture.lists(&grid, &queries.order(Order::Auto))?, &given)?;
+            let given = fixture.lists(&grid, &queries.order(QueryOrder::Given))?;
+            first_difference(&fixture.lists(&grid, &queries.order(QueryOrder::Sorted))?, &given)?;
+            first_difference(&fixture.lists(&grid, &queries.order(QueryOrder::Auto))?, &given)?;
             ensure!(given.iter().map(Vec::len).sum::<usize>() > 300);
         }
     }
     // A grid without points has no order.
     let grid = fixture.grid::<T>(options)?;
-    let queries = Queries::at(T::points(&at_there), input.radius).order(Order::Cells);
+    let queries = Queries::at(T::points(&at_there), input.radius).order(QueryOrder::Sorted);
     ensure!(fixture.lists(&grid, &queries)?.iter().all(Vec::is_empty));
     Ok(())
 }
@@ -79,13 +79,13 @@ fn layouts(device: &TestDevice) -> TestResult {
     let (points, n) = (&input.points, 150);
     let wanted = {
         let grid = fixture.built(points, input.radius)?;
-        fixture.lists(&grid, &Queries::own(input.radius))?
+        fixture.lists(&grid, &Queries::at_grid_points(input.radius))?
     };
     let same = |name: &str, points: Points<'_, f32>| -> TestResult {
         ensure_eq!(points.len(), n);
         let mut grid = fixture.grid(GridOptions::default())?;
         grid.build(&fixture.stream, points, input.radius)?;
-        let own = fixture.lists(&grid, &Queries::own(input.radius))?;
+        let own = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
         let as_queries = fixture.lists(&grid, &Queries::at(points, input.radius))?;
         first_difference(&own, &wanted)
             .and_then(|()| first_difference(&as_queries, &wanted))
@@ -121,9 +121,9 @@ fn layouts(device: &TestDevice) -> TestResult {
     let vectors = fixture.upload(&as_double3(&doubles))?;
     let mut grid = fixture.grid::<f64>(GridOptions::default())?;
     grid.build(&fixture.stream, &vectors, f64::from(input.radius))?;
-    let lists = fixture.lists(&grid, &Queries::own(f64::from(input.radius)))?;
+    let lists = fixture.lists(&grid, &Queries::at_grid_points(f64::from(input.radius)))?;
     let wide = fixture.built(&doubles, f64::from(input.radius))?;
-    let wide = fixture.lists(&wide, &Queries::own(f64::from(input.radius)))?;
+    let wide = fixture.lists(&wide, &Queries::at_grid_points(f64::from(input.radius)))?;
     first_difference(&lists, &wide)
 }
 
@@ -135,12 +135,12 @@ fn moved(device: &TestDevice) -> TestResult {
     let mut points = fixture.upload(&input.points)?;
     let mut grid = fixture.grid(GridOptions::default())?;
     grid.build(stream, &points, input.radius)?;
-    let before = fixture.lists(&grid, &Queries::own(input.radius))?;
+    let before = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
     points.fill(stream, [0.5; 3])?;
-    first_difference(&fixture.lists(&grid, &Queries::own(input.radius))?, &before)?;
+    first_difference(&fixture.lists(&grid, &Queries::at_grid_points(input.radius))?, &before)?;
     grid.rebuild(stream, &points, input.radius)?;
     let all: Vec<u32> = (0..100).collect();
-    ensure_eq!(fixture.lists(&grid, &Queries::own(input.radius))?, vec![all; 100]);
+    ensure_eq!(fixture.lists(&grid, &Queries::at_grid_points(input.radius))?, vec![all; 100]);
     Ok(())
 }
 
@@ -151,7 +151,7 @@ fn at_once(device: &TestDevice) -> TestResult {
     let inputs: Vec<_> = (0..4).map(|i| uniform::<f32>(&mut rng, 80 + 30 * i)).collect();
     let alone = inputs.iter().map(|input| {
         let grid = fixture.built(&input.points, input.radius)?;
-        fixture.lists(&grid, &Queries::own(input.radius))
+        fixture.lists(&grid, &Queries::at_grid_points(input.radius))
     });
     let alone: Vec<_> = alone.collect::<Result<_, Failure>>()?;
 
@@ -171,7 +171,7 @@ fn at_once(device: &TestDevice) -> TestResult {
         for (i, (grid, input)) in grids.iter_mut().zip(&inputs).enumerate() {
             // Another stream than that of the build.
             let mut count = fixture.upload(&vec![u32::MAX; input.points.len()])?;
-            let queries = Queries::own(input.radius);
+            let queries = Queries::at_grid_points(input.radius);
             grid.count_neighbors(&streams[(i + round) % 3], &queries, &mut count)?;
             grid.rebuild(&streams[(i + round + 1) % 3], &buffers[i], input.radius)?;
             counts.push(count);
@@ -179,7 +179,7 @@ fn at_once(device: &TestDevice) -> TestResult {
         for (i, counts) in counts.iter().enumerate() {
             let wanted: Vec<u32> = alone[i].iter().map(|list| list.len() as u32).collect();
             first_difference(&counts.to_vec(&fixture.stream)?, &wanted)?;
-            let queries = Queries::own(inputs[i].radius);
+            let queries = Queries::at_grid_points(inputs[i].radius);
             let lists = grids[i].neighbor_lists(&streams[round], &queries)?;
             first_difference(&fixture.split(&lists)?, &alone[i])?;
         }

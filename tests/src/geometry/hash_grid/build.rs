@@ -83,7 +83,7 @@ fn any_radius(device: &TestDevice) -> TestResult {
             let mut grid = fixture.grid(options)?;
             for radius in [0.0, f32::MIN_POSITIVE, input.radius * 30.0, f32::MAX, f32::INFINITY] {
                 grid.build(&fixture.stream, &points, radius)?;
-                let lists = fixture.lists(&grid, &Queries::own(input.radius))?;
+                let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
                 for (query, list) in input.points.iter().zip(&lists) {
                     let near = oracle.near(*query, input.radius, 0);
                     let wanted: Vec<u32> = near.into_iter().map(|(index, _)| index).collect();
@@ -105,7 +105,7 @@ fn check_counts(
 ) -> TestResult {
     let oracle = Oracle::new(Space::open(), points, None);
     let mut counts = fixture.upload(&vec![u32::MAX; points.len()])?;
-    grid.count_neighbors(&fixture.stream, &Queries::own(radius), &mut counts)?;
+    grid.count_neighbors(&fixture.stream, &Queries::at_grid_points(radius), &mut counts)?;
     let wanted: Vec<u32> =
         points.iter().map(|query| oracle.near(*query, radius, 0).len() as u32).collect();
     first_difference(&counts.to_vec(&fixture.stream)?, &wanted)
@@ -119,13 +119,13 @@ fn rebuild(device: &TestDevice) -> TestResult {
     for options in [GridOptions::default(), bounded] {
         let mut grid = fixture.grid(options)?;
         grid.reserve(stream, 700)?;
-        let bytes = grid.bytes();
+        let bytes = grid.size_bytes();
         for n in [5, 300, 1, 700, 64, 0, 33] {
             let input = uniform::<f32>(&mut rng, n);
             let points = fixture.upload(&input.points)?;
             for radius in [0.2, 1e-3] {
                 grid.rebuild(stream, &points, radius)?;
-                ensure_eq!((grid.len(), grid.capacity(), grid.bytes()), (n, 700, bytes));
+                ensure_eq!((grid.len(), grid.capacity(), grid.size_bytes()), (n, 700, bytes));
                 check_counts(&fixture, &grid, &input.points, radius)?;
             }
         }
@@ -135,7 +135,7 @@ fn rebuild(device: &TestDevice) -> TestResult {
         let input = uniform::<f32>(&mut rng, 900);
         let points = fixture.upload(&input.points)?;
         grid.build(stream, &points, 0.1)?;
-        ensure!(grid.capacity() >= 900 && grid.bytes() > bytes);
+        ensure!(grid.capacity() >= 900 && grid.size_bytes() > bytes);
         check_counts(&fixture, &grid, &input.points, 0.1)?;
     }
     Ok(())
@@ -186,7 +186,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
         let mut graph = device.context().capture(state, |stream, state| {
             let Simulation { grid, points, counts } = state;
             grid.rebuild(stream, &*points, 0.15)?;
-            grid.count_neighbors(stream, &Queries::own(0.15), &mut *counts)
+            grid.count_neighbors(stream, &Queries::at_grid_points(0.15), &mut *counts)
         })?;
         // Spread, so that the device has to choose another way to find cells; near together; alike.
         for scale in [1.0, 0.1, 3.0, 0.0, 1.0] {
@@ -241,18 +241,18 @@ fn whole_step_in_a_graph(device: &TestDevice) -> TestResult {
     let mut graph = device.context().capture(state, |stream, state| {
         let Step { simulation: Simulation { grid, points, .. }, .. } = state;
         grid.rebuild(stream, &*points, 0.2)?;
-        let queries = Queries::at(&*points, 0.2).order(geom_kernels::hash_grid::Order::Cells);
+        let queries = Queries::at(&*points, 0.2).order(geom_kernels::hash_grid::QueryOrder::Sorted);
         let Step { offsets, indices, nearest, squares, .. } = state;
         let grid = &state.simulation.grid;
         grid.neighbor_lists_into(stream, &queries, &mut *offsets, &mut *indices)?;
-        grid.nearest(stream, &queries, 1, &mut *nearest, &mut *squares)
+        grid.k_nearest(stream, &queries, 1, &mut *nearest, &mut *squares)
     })?;
     for _ in 0..3 {
         let input = uniform::<f32>(&mut rng, N);
         graph.state_mut().simulation.points.upload(stream, &input.points)?;
         graph.launch(stream)?;
         let grid = fixture.built(&input.points, 0.2)?;
-        let wanted = grid.neighbor_lists(stream, &Queries::own(0.2))?;
+        let wanted = grid.neighbor_lists(stream, &Queries::at_grid_points(0.2))?;
         let state = graph.state();
         first_difference(&state.offsets.to_vec(stream)?, &wanted.offsets.to_vec(stream)?)?;
         let wanted = wanted.indices.to_vec(stream)?;

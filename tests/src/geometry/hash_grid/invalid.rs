@@ -85,16 +85,19 @@ fn queries(device: &TestDevice) -> TestResult {
     let at = fixture.upload(&[[0.0f32; 3]; 7])?;
     let mut counts = DeviceBuffer::<u32>::zeroed(stream, 10)?;
     for radius in [-1.0, f32::NAN, f32::NEG_INFINITY] {
-        refused(grid.count_neighbors(stream, &Queries::own(radius), &mut counts), "no radius")?;
+        refused(
+            grid.count_neighbors(stream, &Queries::at_grid_points(radius), &mut counts),
+            "no radius",
+        )?;
         refused(grid.neighbor_lists(stream, &Queries::at(&at, radius)), "no radius")?;
     }
-    let own = Queries::own(0.5);
+    let own = Queries::at_grid_points(0.5);
     refused(grid.count_neighbors(stream, &own, counts.slice_mut(1..)?), "counts has 9")?;
     refused(grid.count_neighbors(stream, &Queries::at(&at, 0.5), &mut counts), "7 are written")?;
     let (radii, groups) = (fixture.upload(&[1.0f32; 6])?, fixture.upload(&[0u32; 8])?);
     let wrong = Queries::at(&at, 0.5).radii(&radii);
     refused(grid.neighbor_lists(stream, &wrong), "6 radii for 7 queries")?;
-    let wrong = Queries::own(0.5).groups(&groups);
+    let wrong = Queries::at_grid_points(0.5).groups(&groups);
     refused(grid.neighbor_lists(stream, &wrong), "8 groups for 10 queries")?;
     for pairs in [Pairs::Others, Pairs::Half] {
         let wrong = Queries::at(&at, 0.5).pairs(pairs);
@@ -108,14 +111,14 @@ fn queries(device: &TestDevice) -> TestResult {
     let mut squares = DeviceBuffer::<f32>::zeroed(stream, 1290)?;
     for k in [0, 129, usize::MAX] {
         let text = format!("the {k} nearest");
-        refused(grid.nearest(stream, &own, k, &mut near, &mut squares), &text)?;
+        refused(grid.k_nearest(stream, &own, k, &mut near, &mut squares), &text)?;
     }
     let half = own.pairs(Pairs::Half);
-    refused(grid.nearest(stream, &half, 129, &mut near, &mut squares), "129")?;
-    refused(grid.nearest(stream, &half, 1, &mut near, &mut squares), "half")?;
-    refused(grid.nearest(stream, &own, 2, &mut near, &mut squares), "indices has 1290")?;
+    refused(grid.k_nearest(stream, &half, 129, &mut near, &mut squares), "129")?;
+    refused(grid.k_nearest(stream, &half, 1, &mut near, &mut squares), "half")?;
+    refused(grid.k_nearest(stream, &own, 2, &mut near, &mut squares), "indices has 1290")?;
     let few = near.slice_mut(..20)?;
-    refused(grid.nearest(stream, &own, 2, few, &mut squares), "distances has 1290")?;
+    refused(grid.k_nearest(stream, &own, 2, few, &mut squares), "distances has 1290")?;
 
     // Nothing was written, and the grid still answers.
     ensure!(counts.to_vec(stream)?.iter().all(|count| *count == 0));
@@ -141,7 +144,7 @@ fn points(device: &TestDevice) -> TestResult {
     let mut grid = fixture.grid::<f32>(GridOptions::default())?;
     grid.build(&fixture.stream, Points::strided(&numbers, 30, 1, 0)?, 0.1)?;
     ensure_eq!(grid.report(&fixture.stream)?.points, 30);
-    let lists = fixture.lists(&grid, &Queries::own(0.1))?;
+    let lists = fixture.lists(&grid, &Queries::at_grid_points(0.1))?;
     ensure_eq!(lists, vec![(0..30).collect::<Vec<u32>>(); 30]);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Grids in kernels of a user's own, whatever they are compiled with.
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{DeviceBuffer, KernelSource, Launch, Module};
+use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig, Module};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 
 use super::inputs::inputs;
@@ -77,7 +77,7 @@ fn ask<T: Number>(
         &mut near_squares,
     );
     // SAFETY: the kernel reads n queries, and writes the elements of each that are made above.
-    unsafe { fixture.device.launch(&kernel, stream, Launch::cover(n, 64), args) }?;
+    unsafe { fixture.device.launch(&kernel, stream, LaunchConfig::cover(n, 64), args) }?;
     Ok(Answers {
         indices: indices.to_vec(stream)?,
         values: values.to_vec(stream)?,
@@ -99,11 +99,11 @@ fn batches<T: Number>(device: &TestDevice) -> TestResult {
     for input in inputs::<T>(&mut device.rng(530), n) {
         let grid = fixture.built(&input.points, input.radius)?;
         let answers = ask(&fixture, &module, &grid, &input.points, (input.radius, 0))?;
-        let lists = fixture.lists(&grid, &Queries::own(input.radius))?;
+        let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
         let (mut near, mut squares) =
             (fixture.upload(&vec![0u32; n * FEW])?, fixture.upload(&vec![T::NAN; n * FEW])?);
-        let queries = Queries::own(input.radius);
-        grid.nearest(&fixture.stream, &queries, FEW, &mut near, &mut squares)?;
+        let queries = Queries::at_grid_points(input.radius);
+        grid.k_nearest(&fixture.stream, &queries, FEW, &mut near, &mut squares)?;
         let (near, squares) = (near.to_vec(&fixture.stream)?, squares.to_vec(&fixture.stream)?);
         for (i, list) in lists.iter().enumerate() {
             let facts = &answers.facts[FACTS * i..FACTS * (i + 1)];

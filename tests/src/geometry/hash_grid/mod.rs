@@ -15,7 +15,7 @@ mod sets;
 mod sums;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, NeighborLists, Queries};
 
 use crate::harness::{Case, Failure, TestDevice, deep, ensure};
@@ -41,7 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
 struct Fixture<'a> {
     device: &'a TestDevice,
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl<'a> Fixture<'a> {

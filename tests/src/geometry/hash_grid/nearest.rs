@@ -58,11 +58,11 @@ fn check<T: Number>(
     let at_there = fixture.upload(at)?;
     let queries = match other {
         Some(_) => Queries::at(T::points(&at_there), radius),
-        None => Queries::own(radius).pairs(pairs),
+        None => Queries::at_grid_points(radius).pairs(pairs),
     };
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, at.len() * k)?;
     let mut distances = fixture.upload(&vec![T::NAN; at.len() * k])?;
-    grid.nearest(stream, &queries, k, &mut indices, &mut distances)?;
+    grid.k_nearest(stream, &queries, k, &mut indices, &mut distances)?;
     let (indices, distances) = (indices.to_vec(stream)?, distances.to_vec(stream)?);
     let mut full = 0;
     for (i, query) in at.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The order of lists: by rows of cells, in a row by x, in a cell by index; the same in every run.
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{DeviceBuffer, Launch, Module};
-use geom_kernels::Geometry;
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
+use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, Queries};
 
 use super::inputs::{Input, inputs};
@@ -45,7 +45,7 @@ impl<T: Number> Seen<T> {
         let flat = positions.as_slice_mut().cast_mut::<T>()?;
         let args = (grid.view(), &mut order, flat, &mut frame, &mut cells);
         // SAFETY: the kernel writes an index and three coordinates for each point, 6 and 5 numbers.
-        unsafe { fixture.device.launch(&kernel, stream, Launch::cover(n.max(1), 64), args) }?;
+        unsafe { fixture.device.launch(&kernel, stream, LaunchConfig::cover(n.max(1), 64), args) }?;
         let (frame, cells) = (frame.to_vec(stream)?, cells.to_vec(stream)?);
         let mut seen = Self {
             order: order.to_vec(stream)?,
@@ -132,7 +132,7 @@ fn input_in_order<T: Number>(
     // Lists are predicted in full.
     let oracle = Oracle::new(Space::open(), &input.points, None);
     for radius in [input.radius, T::of(input.radius.f64() * 2.5)] {
-        let lists = fixture.lists(&grid, &Queries::own(radius))?;
+        let lists = fixture.lists(&grid, &Queries::at_grid_points(radius))?;
         for (query, list) in input.points.iter().zip(&lists) {
             let near = oracle.near(*query, radius, 0);
             let mut wanted: Vec<u32> = near.into_iter().map(|(index, _)| index).collect();
@@ -155,7 +155,7 @@ fn once_around(device: &TestDevice) -> TestResult {
     let seen = Seen::of(&fixture, &module, &grid)?;
     let mut wraps = 0;
     for radius in [0.1, 0.2, 0.4, 0.6] {
-        for list in fixture.lists(&grid, &Queries::own(radius))? {
+        for list in fixture.lists(&grid, &Queries::at_grid_points(radius))? {
             let keys: Vec<([i64; 3], u32)> =
                 list.iter().map(|i| (seen.cell(input.points[*i as usize]), *i)).collect();
             let planes: Vec<i64> = keys.iter().map(|([z, _, _], _)| *z).collect();
@@ -192,7 +192,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
         for _ in 0..3 {
             // Each in memory that another grid has used.
             let grid = fixture.built(&input.points, input.radius)?;
-            let lists = fixture.lists(&grid, &Queries::own(input.radius))?;
+            let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
             match &first {
                 None => first = Some(lists),
                 Some(first) => first_difference(&lists, first)?,
@@ -205,17 +205,17 @@ fn same_bits(device: &TestDevice) -> TestResult {
 /// Kernels that are compiled for the device give what the embedded ones give.
 fn compiled(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
-    let geometry = Geometry::compiled(device.context());
+    let geometry = GeometryKernels::compiled(device.context());
     let compiled = Fixture { geometry, device, stream: device.stream()? };
     for input in inputs::<f32>(&mut device.rng(543), 60) {
         let mut answers = Vec::new();
         for fixture in [&fixture, &compiled] {
             let grid = fixture.built(&input.points, input.radius)?;
-            let lists = fixture.lists(&grid, &Queries::own(input.radius))?;
+            let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
             let mut near = fixture.upload(&[0u32; 480])?;
             let mut squares = fixture.upload(&[0.0f32; 480])?;
-            let queries = Queries::own(f32::INFINITY);
-            grid.nearest(&fixture.stream, &queries, 8, &mut near, &mut squares)?;
+            let queries = Queries::at_grid_points(f32::INFINITY);
+            grid.k_nearest(&fixture.stream, &queries, 8, &mut near, &mut squares)?;
             let bits: Vec<u32> =
                 squares.to_vec(&fixture.stream)?.iter().map(|x| x.to_bits()).collect();
             let report = grid.report(&fixture.stream)?;

@@ -31,11 +31,11 @@ fn points(device: &TestDevice, n: usize) -> Vec<[f32; 3]> {
 fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, crate::harness::Failure> {
     let n = grid.len();
     let mut counts = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; n + 5000])?;
-    let own = Queries::own(RADIUS);
+    let own = Queries::at_grid_points(RADIUS);
     grid.count_neighbors(stream, &own, counts.slice_mut(..n)?)?;
     let mut nearest = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; 2 * n + 5000])?;
     let mut distances = DeviceBuffer::<f32>::zeroed(stream, 2 * n)?;
-    grid.nearest(stream, &own, 2, nearest.slice_mut(..2 * n)?, &mut distances)?;
+    grid.k_nearest(stream, &own, 2, nearest.slice_mut(..2 * n)?, &mut distances)?;
     let (counts, nearest) = (counts.to_vec(stream)?, nearest.to_vec(stream)?);
     ensure!(counts[n..].iter().chain(&nearest[2 * n..]).all(|word| *word == UNTOUCHED));
     // Lists, too, stay inside.

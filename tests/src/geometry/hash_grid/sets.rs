@@ -202,8 +202,11 @@ impl<T: Number> Built<'_, T> {
         let (radii_there, groups_there) =
             (self.fixture.upload(&radii)?, self.fixture.upload(&groups)?);
         let radius = factor.map_or(T::NAN, |factor| self.radius(factor));
-        let mut queries =
-            if is_own { Queries::own(radius) } else { Queries::at(T::points(&points), radius) };
+        let mut queries = if is_own {
+            Queries::at_grid_points(radius)
+        } else {
+            Queries::at(T::points(&points), radius)
+        };
         if factor.is_none() {
             queries = queries.radii(&radii_there);
         }

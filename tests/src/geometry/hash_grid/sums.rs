@@ -36,7 +36,7 @@ fn positions(device: &TestDevice) -> TestResult {
         )
     }?;
     let mut sums = DeviceBuffer::<Float4>::zeroed(&fixture.stream, 500)?;
-    let queries = Queries::own(input.radius);
+    let queries = Queries::at_grid_points(input.radius);
     sum.run(&fixture.stream, &grid, &queries, &mut sums)?;
     let first = sums.to_vec(&fixture.stream)?;
     for (query, sum) in input.points.iter().zip(&first) {
@@ -77,7 +77,7 @@ fn other_types(device: &TestDevice) -> TestResult {
     let oracle = Oracle::new(Space::open(), &input.points, None);
     let near: Vec<Vec<(u32, f64)>> =
         input.points.iter().map(|query| oracle.near(*query, input.radius, 0)).collect();
-    let queries = Queries::own(input.radius);
+    let queries = Queries::at_grid_points(input.radius);
     let geometry = &fixture.geometry;
     // SAFETY: the types are the same on both sides; the snippet touches its arguments alone.
     let count = unsafe { NeighborSum::<f64, u32>::compile(geometry, "unsigned", None, "++sum;") }?;

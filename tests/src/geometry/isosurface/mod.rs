@@ -13,7 +13,7 @@ mod table;
 mod volume;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, TriangleBuffers};
 use geom_kernels::mesh::TriangleMesh;
 
@@ -42,7 +42,7 @@ fn thorough(device: &TestDevice) -> bool {
 /// A stream and the kernels.
 struct Fixture {
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
     cubes: MarchingCubes,
 }
 

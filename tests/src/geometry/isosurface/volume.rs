@@ -4,7 +4,7 @@ use cuda_safe::DeviceBuffer;
 use geom_kernels::isosurface::{Counts, IndexToWorld, Output, TriangleBuffers, VolumeField};
 use geom_kernels::mesh::{MeshOptions, MeshReport};
 use geom_kernels::volume::nanovdb::{Builder, Map};
-use geom_kernels::volume::{Capacity, DenseOptions, Keep, Value, Volume, VolumeOptions};
+use geom_kernels::volume::{Capacity, DenseOptions, Keep, Volume, VolumeOptions, VolumeValue};
 
 use super::blocks::{shapes, sorted};
 use super::inputs::{Values, gyroid, noise, sphere, steps};
@@ -62,7 +62,7 @@ fn check(
 }
 
 /// A volume of these values.
-fn dense<T: Value>(
+fn dense<T: VolumeValue>(
     fixture: &Fixture,
     values: &Values,
     as_value: fn(f32) -> T,
@@ -113,9 +113,9 @@ fn as_dense(device: &TestDevice) -> TestResult {
             {
                 ensure_eq!(*row, [matrix[0], matrix[1], matrix[2], shift]);
             }
-            let leaves = volume.tiles(stream)?.len();
+            let leaves = volume.leaf_origins(stream)?.len();
             ensure!(field.blocks() > leaves && field.blocks() <= 27 * leaves);
-            ensure_eq!(field.bytes(), field.blocks() * (2048 + 12 + 108));
+            ensure_eq!(field.size_bytes(), field.blocks() * (2048 + 12 + 108));
             check(&fixture, &field, (&clamped, 1.0, origin), 0.0).map_err(fail)?;
             check(&fixture, &field, (&clamped, 1.0, origin), -0.25).map_err(fail)?;
             let all = values.dims.map(|n| n.div_ceil(8)).iter().product::<usize>();

@@ -1,7 +1,7 @@
 //! Very many points and rays against the oracle: on a GPU ten million pairs of a query and a mesh, half of
 //! them of meshes of more than 10,000 faces.
 
-use geom_kernels::bvh::Builder;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign};
 use geom_oracle::Nearest;
 use rayon::prelude::*;
@@ -94,7 +94,7 @@ fn of_input(
     // Points come from seeds of their own, so that all cores make them.
     for first in (0..count).step_by(CHUNK) {
         let n = CHUNK.min(count - first);
-        let builder = if first % (2 * CHUNK) == 0 { Builder::Quality } else { Builder::Fast };
+        let builder = if first % (2 * CHUNK) == 0 { BuildMode::Quality } else { BuildMode::Fast };
         let mesh = fixture.mesh(&input.mesh, MeshOptions::default().builder(builder))?;
         let seeds: Vec<u64> = (0..n.div_ceil(1024)).map(|_| rng.next()).collect();
         let parts = seeds
@@ -157,7 +157,7 @@ fn of_rays(
 ) -> TestResult {
     let there = fixture.upload(rays)?;
     let mut out = fixture.room::<RayHit>(rays.len())?;
-    mesh.nearest_hits(&fixture.stream, &there, &mut out)?;
+    mesh.closest_hits(&fixture.stream, &there, &mut out)?;
     let found = out.to_vec(&fixture.stream)?;
     let checked: Vec<Result<bool, String>> = (rays, &found)
         .into_par_iter()

@@ -1,7 +1,7 @@
 //! Kernels that ask every face: what the answers of queries are by definition, bit for bit.
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{DeviceBuffer, Launch, Module};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use geom_kernels::mesh::{ClosestPoint, Mesh, PointQueries, Ray, RayHit};
 
 use super::queries::{Fixture, same, split};
@@ -27,7 +27,7 @@ impl Brute {
         if n > 0 {
             let args = (mesh.view(), &mut triangles);
             // SAFETY: writes 16 words for each face, which there is room for.
-            unsafe { of.device.launch(&kernel, &of.stream, Launch::cover(n, 128), args)? };
+            unsafe { of.device.launch(&kernel, &of.stream, LaunchConfig::cover(n, 128), args)? };
         }
         Ok(triangles)
     }
@@ -46,7 +46,7 @@ impl Brute {
         let kernel = self.module.kernel("brute_closest")?;
         let args = (mesh.view(), &triangles, &points, &distances, n as u32, &mut out);
         // SAFETY: reads 16 words for each face, and of n points a distance; writes n answers.
-        unsafe { of.device.launch(&kernel, &of.stream, Launch::cover(n, 64), args)? };
+        unsafe { of.device.launch(&kernel, &of.stream, LaunchConfig::cover(n, 64), args)? };
         Ok(out.to_vec(&of.stream)?)
     }
 
@@ -63,7 +63,7 @@ impl Brute {
         let kernel = self.module.kernel("brute_rays")?;
         let (mut nearest, mut counts) = (of.room::<RayHit>(n)?, of.room::<u32>(n)?);
         let head = (mesh.view(), &triangles, &there, n as u32);
-        let launch = Launch::cover(n, 64);
+        let launch = LaunchConfig::cover(n, 64);
         let args = (head.0, head.1, head.2, head.3, 0u64, &mut nearest, &mut counts, 0u64);
         // SAFETY: reads 16 words for each face, and n rays; writes n answers each. What is not written has
         // null pointers.

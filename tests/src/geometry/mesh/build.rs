@@ -115,7 +115,7 @@ fn numbers(device: &TestDevice) -> TestResult {
         for (name, options) in all_options() {
             let mesh = fixture.mesh(&host, options)?;
             ensure_eq!((mesh.points().len(), mesh.faces().len()), (3 * n, n));
-            ensure!(mesh.bytes() >= 64 * n, "{}", mesh.bytes());
+            ensure!(mesh.size_bytes() >= 64 * n, "{}", mesh.size_bytes());
             ensure_eq!(mesh.options(), options);
             check(&fixture, &brute, (&mut rng, &format!("{n} faces, {name}")), &mesh, &host)?;
         }

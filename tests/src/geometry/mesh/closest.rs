@@ -1,8 +1,10 @@
 //! Closest points: against the oracle, against all faces, and the same however the mesh was built.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::bvh::Builder;
-use geom_kernels::mesh::{ClosestPoint, MeshOptions, NO_FACE, Order, PointQueries, TriangleMesh};
+use geom_kernels::bvh::BuildMode;
+use geom_kernels::mesh::{
+    ClosestPoint, MeshOptions, NO_FACE, PointQueries, QueryOrder, TriangleMesh,
+};
 
 use super::brute::Brute;
 use super::inputs::{Around, Input, displaced, inputs, invalid_points};
@@ -166,14 +168,14 @@ fn any_hierarchy(device: &TestDevice) -> TestResult {
         let queries = PointQueries::at(&there);
         let quality = fixture.mesh(&input.mesh, MeshOptions::default())?;
         let wanted = fixture.closest(&quality, &queries)?;
-        for order in [Order::Given, Order::Curve] {
+        for order in [QueryOrder::Given, QueryOrder::Sorted] {
             let got = fixture.closest(&quality, &queries.order(order))?;
             same(format!("{}, {order:?}", input.name), &got, &wanted)?;
         }
         let by = (input.diagonal() * 0.2) as f32;
         let bent = fixture.upload(&displaced(&mut rng, &input.mesh, by))?;
         let straight = fixture.upload(&input.mesh.points)?;
-        for builder in [Builder::Fast, Builder::Quality] {
+        for builder in [BuildMode::Fast, BuildMode::Quality] {
             let name = |what: &str| format!("{}, {builder:?}, {what}", input.name);
             let options = MeshOptions::default().builder(builder);
             let mut mesh = fixture.mesh(&input.mesh, options)?;
@@ -204,7 +206,7 @@ fn any_hierarchy(device: &TestDevice) -> TestResult {
     let mesh = fixture.mesh(&input.mesh, MeshOptions::default())?;
     let queries = PointQueries::at(&there);
     let sorted = fixture.closest(&mesh, &queries)?;
-    same("sorted", &sorted, &fixture.closest(&mesh, &queries.order(Order::Given))?)
+    same("sorted", &sorted, &fixture.closest(&mesh, &queries.order(QueryOrder::Given))?)
 }
 
 /// Copies of a mesh: the first one is found.
@@ -218,7 +220,7 @@ fn ties(device: &TestDevice) -> TestResult {
     }
     let input = Input::new("copies", host);
     let points = Around::new(&input).points(&mut rng, 500);
-    for builder in [Builder::Fast, Builder::Quality] {
+    for builder in [BuildMode::Fast, BuildMode::Quality] {
         let options = MeshOptions::default().builder(builder);
         let copies = fixture.closest_to(&fixture.mesh(&input.mesh, options)?, &points)?;
         let alone = fixture.closest_to(&fixture.mesh(&once, options)?, &points)?;

@@ -3,7 +3,8 @@
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Flag;
 use geom_kernels::mesh::{
-    ClosestPoint, Mesh, MeshOptions, Order, PointQueries, Ray, RayHit, Sign, TriangleMesh, shapes,
+    ClosestPoint, Mesh, MeshOptions, PointQueries, QueryOrder, Ray, RayHit, Sign, TriangleMesh,
+    shapes,
 };
 
 use super::inputs::{Around, Input, all_options, displaced};
@@ -64,12 +65,12 @@ impl State {
 
     fn ask(&mut self, stream: &cuda_safe::Stream) -> cuda_safe::Result<()> {
         // Sorted: that allocates, in a graph too.
-        let queries = PointQueries::at(&self.queries).order(Order::Curve);
+        let queries = PointQueries::at(&self.queries).order(QueryOrder::Sorted);
         self.mesh.closest_points(stream, &queries, &mut self.closest)?;
         self.mesh.signed_distances(stream, &queries, Sign::Normal, &mut self.distances)?;
-        self.mesh.within(stream, &queries.within(0.3), &mut self.within)?;
-        self.mesh.sides(stream, &queries, &mut self.sides)?;
-        self.mesh.nearest_hits(stream, &self.rays, &mut self.nearest)?;
+        self.mesh.any_within(stream, &queries.within(0.3), &mut self.within)?;
+        self.mesh.classify(stream, &queries, &mut self.sides)?;
+        self.mesh.closest_hits(stream, &self.rays, &mut self.nearest)?;
         self.mesh.count_hits(stream, &self.rays, &mut self.counts)?;
         self.mesh.all_hits_into(stream, &self.rays, &mut self.offsets, &mut self.hits)?;
         let first = self.mesh.points().slice(..1)?;

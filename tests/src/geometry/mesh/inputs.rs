@@ -283,7 +283,7 @@ pub(super) fn invalid_points() -> Vec<[f32; 3]> {
 
 /// A name for messages, and what a mesh is made with.
 pub(super) fn all_options() -> [(&'static str, MeshOptions); 4] {
-    use geom_kernels::bvh::Builder::{Fast, Quality};
+    use geom_kernels::bvh::BuildMode::{Fast, Quality};
     let options = MeshOptions::default();
     [
         ("quality", options.builder(Quality)),

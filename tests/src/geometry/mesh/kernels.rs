@@ -1,8 +1,8 @@
 //! Meshes in kernels of a user's own, whatever they are compiled with.
 
-use cuda_safe::{Launch, Module};
+use cuda_safe::{LaunchConfig, Module};
 use geom_kernels::Aabb;
-use geom_kernels::bvh::Queries;
+use geom_kernels::bvh::BvhQueries;
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, Overlap, PointQueries, Ray, RayHit, Sign,
 };
@@ -48,7 +48,7 @@ fn of_kernels(
     let args =
         (mesh.view(), &points, n as u32, &mut closest, &mut distances, &mut sides, &mut within);
     // SAFETY: reads n points, and writes n of each answer.
-    unsafe { device.launch(&kernel, stream, Launch::cover(n, 64), args)? };
+    unsafe { device.launch(&kernel, stream, LaunchConfig::cover(n, 64), args)? };
 
     let m = asked.rays.len();
     let rays = fixture.upload(&asked.rays)?;
@@ -57,7 +57,7 @@ fn of_kernels(
     let kernel = module.kernel("ask_rays")?;
     let args = (mesh.view(), &rays, m as u32, &mut nearest, &mut sums);
     // SAFETY: reads m rays, and writes m of each answer.
-    unsafe { device.launch(&kernel, stream, Launch::cover(m, 64), args)? };
+    unsafe { device.launch(&kernel, stream, LaunchConfig::cover(m, 64), args)? };
 
     let k = asked.places.len();
     let places = fixture.upload(&asked.places)?;
@@ -65,14 +65,14 @@ fn of_kernels(
     let kernel = module.kernel("ask_faces")?;
     let args = (mesh.view(), &places, k as u32, &mut positions, &mut normals);
     // SAFETY: reads k places, and writes k of each answer.
-    unsafe { device.launch(&kernel, stream, Launch::cover(k, 64), args)? };
+    unsafe { device.launch(&kernel, stream, LaunchConfig::cover(k, 64), args)? };
 
     let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
     let (mut of_overlaps, mut stopped) = (fixture.room::<u32>(4 * n)?, fixture.room::<u32>(n)?);
     let kernel = module.kernel("ask_overlaps")?;
     let args = (mesh.view(), &boxes, &points, &radii, n as u32, &mut of_overlaps, &mut stopped);
     // SAFETY: reads n boxes, points and radii, and writes four answers and one for each.
-    unsafe { device.launch(&kernel, stream, Launch::cover(n, 64), args)? };
+    unsafe { device.launch(&kernel, stream, LaunchConfig::cover(n, 64), args)? };
 
     let mut all = bits(&closest.to_vec(stream)?).to_vec();
     all.extend(bits(&distances.to_vec(stream)?));
@@ -96,9 +96,9 @@ fn of_batches(fixture: &Fixture<'_>, mesh: &Mesh<'_>, asked: &Asked) -> Result<V
     all.extend(bits(&fixture.sides(mesh, &queries)?));
     all.extend(fixture.within(mesh, &queries.within(0.25))?.into_iter().map(u32::from));
     let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
-    let balls = Queries::spheres_of(&points, &radii);
+    let balls = BvhQueries::spheres_of(&points, &radii);
     let mut each = Vec::new();
-    for queries in [Queries::boxes(&boxes), balls] {
+    for queries in [BvhQueries::boxes(&boxes), balls] {
         for of in [Overlap::Faces, Overlap::Boxes] {
             each.push(overlaps::lists(fixture, mesh, queries, of)?);
         }

@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Aabb;
-use geom_kernels::bvh::Queries;
+use geom_kernels::bvh::BvhQueries;
 use geom_kernels::mesh::{Mesh, MeshOptions, Overlap, Ray, TriangleMesh, shapes};
 
 use super::inputs::{Around, Input, all_options, inputs};
@@ -72,7 +72,7 @@ struct Found {
 pub(super) fn lists(
     fixture: &Fixture<'_>,
     mesh: &Mesh<'_>,
-    queries: Queries<'_>,
+    queries: BvhQueries<'_>,
     of: Overlap,
 ) -> Result<Vec<Vec<u32>>, Failure> {
     let (stream, n) = (&fixture.stream, queries.len());
@@ -99,8 +99,8 @@ fn ask(
     let boxes = fixture.upload(&asked.boxes)?;
     let (centers, radii) = (fixture.upload(&asked.centers)?, fixture.upload(&asked.radii)?);
     Ok(Found {
-        in_boxes: lists(fixture, mesh, Queries::boxes(&boxes), of)?,
-        in_balls: lists(fixture, mesh, Queries::spheres_of(&centers, &radii), of)?,
+        in_boxes: lists(fixture, mesh, BvhQueries::boxes(&boxes), of)?,
+        in_balls: lists(fixture, mesh, BvhQueries::spheres_of(&centers, &radii), of)?,
     })
 }
 
@@ -254,9 +254,9 @@ fn whole_numbers(device: &TestDevice) -> TestResult {
         let there = fixture.upload(&there)?;
         for (name, options) in all_options() {
             let mesh = fixture.mesh(&mesh, options)?;
-            let found = lists(&fixture, &mesh, Queries::boxes(&there), Overlap::Faces)?;
+            let found = lists(&fixture, &mesh, BvhQueries::boxes(&there), Overlap::Faces)?;
             equal(&format!("{name}, below {size}"), &found, &wanted)?;
-            let by_box = lists(&fixture, &mesh, Queries::boxes(&there), Overlap::Boxes)?;
+            let by_box = lists(&fixture, &mesh, BvhQueries::boxes(&there), Overlap::Boxes)?;
             let count = |lists: &[Vec<u32>]| lists.iter().map(Vec::len).sum::<usize>();
             hits += count(&found);
             boxes_only += count(&by_box) - count(&found);
@@ -314,7 +314,7 @@ fn ends(device: &TestDevice) -> TestResult {
     }
     // One radius for all.
     let centers = fixture.upload(&all.centers[..4])?;
-    let found = lists(&fixture, &mesh, Queries::spheres(&centers, 5.0), Overlap::Faces)?;
+    let found = lists(&fixture, &mesh, BvhQueries::spheres(&centers, 5.0), Overlap::Faces)?;
     equal("one radius", &found, &[vec![0], vec![0], vec![0], vec![0]])
 }
 
@@ -475,16 +475,16 @@ fn refuses(device: &TestDevice) -> TestResult {
     };
     for of in [Overlap::Faces, Overlap::Boxes] {
         let mut count = |queries| mesh.count_overlaps(stream, queries, of, &mut counts);
-        says(count(Queries::rays(&rays)), "rays overlap nothing")?;
-        says(count(Queries::spheres(&centers, -1.0)), "no radius")?;
-        says(count(Queries::spheres(&centers, f32::NAN)), "no radius")?;
-        says(count(Queries::spheres_of(&centers, &two)), "2 radii for 3")?;
+        says(count(BvhQueries::rays(&rays)), "rays overlap nothing")?;
+        says(count(BvhQueries::spheres(&centers, -1.0)), "no radius")?;
+        says(count(BvhQueries::spheres(&centers, f32::NAN)), "no radius")?;
+        says(count(BvhQueries::spheres_of(&centers, &two)), "2 radii for 3")?;
         says(mesh.count_overlaps(stream, &boxes, of, &mut short), "2 elements, and 3")?;
         let listed = mesh.overlap_lists_into(stream, &boxes, of, &mut offsets, &mut faces);
         says(listed, "3 elements, and 4")?;
         ensure_eq!(counts.to_vec(stream)?, [7; 3]);
         ensure_eq!((short.to_vec(stream)?, faces.to_vec(stream)?), (vec![7; 2], vec![7; 9]));
-        mesh.count_overlaps(stream, Queries::spheres_of(&centers, &three), of, &mut counts)?;
+        mesh.count_overlaps(stream, BvhQueries::spheres_of(&centers, &three), of, &mut counts)?;
         // Of the cube from -1 to 1 all faces touch the unit ball.
         ensure_eq!(counts.to_vec(stream)?, [12; 3]);
         counts.fill(stream, 7)?;

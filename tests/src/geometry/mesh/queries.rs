@@ -5,14 +5,14 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, Stream};
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign, TriangleMesh,
 };
-use geom_kernels::{Flag, Geometry};
+use geom_kernels::{Flag, GeometryKernels};
 
 use crate::harness::{Failure, TestDevice, ensure_eq};
 
 pub(super) struct Fixture<'a> {
     pub(super) device: &'a TestDevice,
     pub(super) stream: Stream,
-    pub(super) geometry: Geometry,
+    pub(super) geometry: GeometryKernels,
 }
 
 impl<'a> Fixture<'a> {
@@ -65,7 +65,7 @@ impl<'a> Fixture<'a> {
         queries: &PointQueries<'_>,
     ) -> Result<Vec<Flag>, Failure> {
         let mut out = self.room::<Flag>(queries.len())?;
-        mesh.within(&self.stream, queries, &mut out)?;
+        mesh.any_within(&self.stream, queries, &mut out)?;
         Ok(out.to_vec(&self.stream)?)
     }
 
@@ -92,7 +92,7 @@ impl<'a> Fixture<'a> {
         queries: &PointQueries<'_>,
     ) -> Result<Vec<i32>, Failure> {
         let mut out = self.room::<i32>(queries.len())?;
-        mesh.sides(&self.stream, queries, &mut out)?;
+        mesh.classify(&self.stream, queries, &mut out)?;
         Ok(out.to_vec(&self.stream)?)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Fixture<'a> {
         let there = self.upload(rays)?;
         let mut nearest = self.room::<RayHit>(n)?;
         let (mut any, mut counts) = (self.room::<Flag>(n)?, self.room::<u32>(n)?);
-        mesh.nearest_hits(stream, &there, &mut nearest)?;
+        mesh.closest_hits(stream, &there, &mut nearest)?;
         mesh.any_hits(stream, &there, &mut any)?;
         mesh.count_hits(stream, &there, &mut counts)?;
         let lists = mesh.all_hits(stream, &there)?;

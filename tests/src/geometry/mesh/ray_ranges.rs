@@ -109,7 +109,7 @@ fn nothing(device: &TestDevice) -> TestResult {
 
     let (stream, there) = (&fixture.stream, fixture.upload(&rays)?);
     let mut few = fixture.room::<RayHit>(rays.len() - 1)?;
-    let refused = mesh.nearest_hits(stream, &there, &mut few);
+    let refused = mesh.closest_hits(stream, &there, &mut few);
     ensure!(refused.is_err_and(|e| e.to_string().contains("answers")));
     let mut offsets = fixture.room::<u64>(rays.len())?;
     let refused = mesh.all_hits_into(stream, &there, &mut offsets, &mut few);

@@ -1,6 +1,6 @@
 //! Rays: against the oracle, against all faces, and through closed meshes.
 
-use geom_kernels::bvh::Builder;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{Mesh, MeshOptions, Ray, RayHit};
 use geom_oracle::{Class, Nearest};
 
@@ -122,7 +122,8 @@ fn any_hierarchy(device: &TestDevice) -> TestResult {
         let wanted = all(&fixture.mesh(&input.mesh, MeshOptions::default())?)?;
         let bent = displaced(&mut rng, &input.mesh, (input.diagonal() * 0.2) as f32);
         let (bent, straight) = (fixture.upload(&bent)?, fixture.upload(&input.mesh.points)?);
-        let mut mesh = fixture.mesh(&input.mesh, MeshOptions::default().builder(Builder::Fast))?;
+        let mut mesh =
+            fixture.mesh(&input.mesh, MeshOptions::default().builder(BuildMode::Fast))?;
         same(format!("{}, fast", input.name), &all(&mesh)?, &wanted)?;
         mesh.refit_to(stream, &bent)?;
         let others = all(&mesh)?;

@@ -289,7 +289,7 @@ fn nothing(device: &TestDevice) -> TestResult {
     let refused = cube.signed_distances(stream, &queries, Sign::Normal, &mut few);
     ensure!(refused.is_err_and(|e: cuda_safe::Error| e.to_string().contains("distances")));
     let mut few = fixture.room::<i32>(1)?;
-    let refused = cube.sides(stream, &queries, &mut few);
+    let refused = cube.classify(stream, &queries, &mut few);
     ensure!(refused.is_err_and(|e| e.to_string().contains("sides")));
     Ok(())
 }

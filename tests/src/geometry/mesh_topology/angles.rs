@@ -1,6 +1,6 @@
 //! `geom/math/angle.cuh`.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use crate::geometry::flags::{flags, module};
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
@@ -40,7 +40,12 @@ fn angles(device: &TestDevice) -> TestResult {
         let mut out = DeviceBuffer::from_slice(&stream, &vec![99.0f64; n])?;
         // SAFETY: the kernel reads n numbers of two arrays and writes n of the third.
         unsafe {
-            device.launch(&kernel, &stream, Launch::cover(n, 128), (&y, &x, &mut out, n as u32))
+            device.launch(
+                &kernel,
+                &stream,
+                LaunchConfig::cover(n, 128),
+                (&y, &x, &mut out, n as u32),
+            )
         }?;
         let got = out.to_vec(&stream)?;
         for (pair, got) in pairs.iter().zip(&got) {
@@ -82,7 +87,12 @@ fn angles_f32(device: &TestDevice) -> TestResult {
         let mut out = DeviceBuffer::from_slice(&stream, &vec![99.0f32; n])?;
         // SAFETY: the kernel reads n numbers of two arrays and writes n of the third.
         unsafe {
-            device.launch(&kernel, &stream, Launch::cover(n, 128), (&y, &x, &mut out, n as u32))
+            device.launch(
+                &kernel,
+                &stream,
+                LaunchConfig::cover(n, 128),
+                (&y, &x, &mut out, n as u32),
+            )
         }?;
         let got = out.to_vec(&stream)?;
         for (pair, got) in pairs.iter().zip(&got) {

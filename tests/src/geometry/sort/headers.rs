@@ -1,7 +1,7 @@
 //! The device headers of the sort in kernels of one's own: what blocks tell each other, in states that a
 //! run of a whole sort meets only by chance.
 
-use cuda_safe::{DeviceBuffer, KernelSource, Launch};
+use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig};
 
 use crate::harness::{Case, TestDevice, TestResult, ensure_eq, first_difference};
 
@@ -117,7 +117,7 @@ fn look_back(device: &TestDevice) -> TestResult {
                 (index, groups_at as u32, tiles_at as u32, tile as u32, &state, &mut found);
             // SAFETY: `look`'s parameters; the state has the words of all tiles and groups before `tile`,
             // and there is a sum for each thread.
-            unsafe { device.launch(&kernel, &stream, Launch::new(1, 256), arguments)? };
+            unsafe { device.launch(&kernel, &stream, LaunchConfig::new(1, 256), arguments)? };
             first_difference(&found.to_vec(&stream)?, &sums)?;
         }
     }
@@ -150,7 +150,7 @@ fn chains(device: &TestDevice) -> TestResult {
             let (at, all) = (tile as u32, tiles as u32);
             let arguments = (at, all, own[tile] as u32, &mut state, &mut found);
             // SAFETY: `chain_u32`'s parameters; a word for each tile and one before, a sum for each lane.
-            unsafe { device.launch(&short, &stream, Launch::new(1, 32), arguments)? };
+            unsafe { device.launch(&short, &stream, LaunchConfig::new(1, 32), arguments)? };
             first_difference(&found.to_vec(&stream)?, &[sum as u32; 32])?;
             let after = sum.wrapping_add(own[tile]);
             ensure_eq!(state.to_vec(&stream)?[1 + tile], 2 << 32 | after & 0xffff_ffff);
@@ -159,7 +159,7 @@ fn chains(device: &TestDevice) -> TestResult {
             let mut found = DeviceBuffer::<u64>::zeroed(&stream, 32)?;
             let arguments = (at, all, own[tile], &mut state, &mut found);
             // SAFETY: `chain_u64`'s parameters; two words for each tile and one before, a sum for each lane.
-            unsafe { device.launch(&long, &stream, Launch::new(1, 32), arguments)? };
+            unsafe { device.launch(&long, &stream, LaunchConfig::new(1, 32), arguments)? };
             first_difference(&found.to_vec(&stream)?, &[sum; 32])?;
             let state = state.to_vec(&stream)?;
             ensure_eq!(state[1 + tile], 2 << 32 | after & 0xffff_ffff);
@@ -177,7 +177,7 @@ fn waiting(device: &TestDevice) -> TestResult {
     let mut found = DeviceBuffer::<u32>::zeroed(&stream, 256)?;
     // SAFETY: `wait_for_tiles`' parameters; the state has the words of two groups' worth of tiles before the
     // 20th and those of a group, and there is a sum for each thread. Both blocks are on the device at once.
-    unsafe { device.launch(&tiles, &stream, Launch::new(2, 256), (&mut state, &mut found))? };
+    unsafe { device.launch(&tiles, &stream, LaunchConfig::new(2, 256), (&mut state, &mut found))? };
     let sums: Vec<u32> = (0..256).map(|digit| (0..20).sum::<u32>() + 16 * digit).collect();
     first_difference(&found.to_vec(&stream)?, &sums)?;
 
@@ -185,7 +185,7 @@ fn waiting(device: &TestDevice) -> TestResult {
     let mut found = DeviceBuffer::<u64>::zeroed(&stream, 32)?;
     // SAFETY: `wait_for_chain`'s parameters; two words for each of 50 tiles and one before, a sum for each
     // lane. Both blocks are on the device at once.
-    unsafe { device.launch(&chain, &stream, Launch::new(2, 32), (&mut state, &mut found))? };
+    unsafe { device.launch(&chain, &stream, LaunchConfig::new(2, 32), (&mut state, &mut found))? };
     first_difference(&found.to_vec(&stream)?, &[(0..40).sum::<u64>() + (40 << 40); 32])
 }
 
@@ -204,6 +204,6 @@ fn digit_counts(device: &TestDevice) -> TestResult {
     let mut state = DeviceBuffer::<u32>::zeroed(&stream, wanted.len())?;
     let arguments = (&device_keys, keys.len() as u32, &mut state);
     // SAFETY: `count`'s parameters; it reads n keys and adds to the words of the counts.
-    unsafe { device.launch(&kernel, &stream, Launch::new(7, 128), arguments)? };
+    unsafe { device.launch(&kernel, &stream, LaunchConfig::new(7, 128), arguments)? };
     first_difference(&state.to_vec(&stream)?, &wanted)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, ErrorKind, Result, Stream};
-use geom_kernels::sort::{Key, Sort};
+use geom_kernels::algorithms::{Algorithms, Key};
 
 use super::{garbage, sizes, sort};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, first_difference};
@@ -59,7 +59,7 @@ fn gather<T: Copy>(from: &[T], order: &[u32]) -> Vec<T> {
 
 /// Sorts on the device by `bits`, with values that tell where each key was, and compares.
 fn check_pairs<K: Key + PartialEq + std::fmt::Debug>(
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     stream: &Stream,
     keys: &[K],
     bits: Range<u32>,
@@ -156,7 +156,7 @@ fn cast<T: Pod, U: Pod>(words: &[T]) -> Vec<U> {
 }
 
 fn check_ordered<K: Key + PartialEq + std::fmt::Debug>(
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     stream: &Stream,
     keys: &[K],
     compare: fn(&K, &K) -> Ordering,
@@ -178,13 +178,13 @@ fn keys_and_order(device: &TestDevice) -> TestResult {
             let mut sorted = DeviceBuffer::<u32>::zeroed(&stream, n)?;
             let mut places = DeviceBuffer::<u32>::zeroed(&stream, n)?;
             // With exactly as much scratch as asked for, which is full of garbage.
-            let bytes = Sort::keys_scratch::<u32>(n, bits.clone())?;
+            let bytes = Algorithms::keys_scratch::<u32>(n, bits.clone())?;
             let mut scratch = garbage(&stream, bytes)?;
-            let within = sort.within(&mut scratch);
+            let within = sort.with_scratch(&mut scratch);
             within.sort_keys(&stream, &device_keys, &mut sorted, bits.clone())?;
-            let bytes = Sort::argsort_scratch::<u32>(n, bits.clone())?;
+            let bytes = Algorithms::argsort_scratch::<u32>(n, bits.clone())?;
             let mut scratch = garbage(&stream, bytes)?;
-            let within = sort.within(&mut scratch);
+            let within = sort.with_scratch(&mut scratch);
             within.argsort(&stream, &device_keys, &mut places, bits.clone())?;
             first_difference(&sorted.to_vec(&stream)?, &gather(&keys, &order))?;
             first_difference(&places.to_vec(&stream)?, &order)?;
@@ -202,7 +202,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
     }
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(505));
     let n = 10_000;
-    let bytes = Sort::argsort_scratch::<u64>(n, ..)?;
+    let bytes = Algorithms::argsort_scratch::<u64>(n, ..)?;
     let state = State {
         keys: DeviceBuffer::zeroed(&stream, n)?,
         sorted: DeviceBuffer::zeroed(&stream, n)?,
@@ -212,7 +212,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
     let mut graph = device.context().capture(state, |stream, state| {
         // One with memory of the graph's own, one with the caller's.
         sort.sort_keys(stream, &state.keys, &mut state.sorted, ..)?;
-        sort.within(&mut state.scratch).argsort(stream, &state.keys, &mut state.order, 0..40)
+        sort.with_scratch(&mut state.scratch).argsort(stream, &state.keys, &mut state.order, 0..40)
     })?;
     for _ in 0..2 {
         let keys: Vec<u64> = (0..n).map(|_| rng.next()).collect();
@@ -253,15 +253,16 @@ fn refusals(device: &TestDevice) -> TestResult {
     is_refused(sort.sort_keys(&stream, &keys, &mut sorted, 20..10), "bits 20..10")?;
     is_refused(sort.sort_keys(&stream, &keys, &mut sorted, 0..33), "bits 0..33")?;
     is_refused(sort.sort_keys(&stream, &keys, &mut sorted, 0..=u32::MAX), "bits 0..")?;
-    is_refused(Sort::keys_scratch::<u64>(10, 0..65), "bits 0..64")?;
-    is_refused(Sort::pairs_scratch::<u32>(1 << 31, ..), "less than 2^31")?;
+    is_refused(Algorithms::keys_scratch::<u64>(10, 0..65), "bits 0..64")?;
+    is_refused(Algorithms::pairs_scratch::<u32>(1 << 31, ..), "less than 2^31")?;
 
-    let bytes = Sort::keys_scratch::<u32>(100, ..)?;
+    let bytes = Algorithms::keys_scratch::<u32>(100, ..)?;
     let mut scratch = garbage(&stream, bytes - 1)?;
-    let result = sort.within(&mut scratch).sort_keys(&stream, &keys, &mut sorted, ..);
+    let result = sort.with_scratch(&mut scratch).sort_keys(&stream, &keys, &mut sorted, ..);
     is_refused(result, "bytes of scratch")?;
     let mut scratch = garbage(&stream, bytes + 1)?;
-    let result = sort.within(scratch.slice_mut(1..)?).sort_keys(&stream, &keys, &mut sorted, ..);
+    let result =
+        sort.with_scratch(scratch.slice_mut(1..)?).sort_keys(&stream, &keys, &mut sorted, ..);
     is_refused(result, "aligned")
 }
 

@@ -5,8 +5,8 @@ mod keys;
 mod sums;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
-use geom_kernels::sort::Sort;
+use geom_kernels::GeometryKernels;
+use geom_kernels::algorithms::Algorithms;
 
 use crate::harness::{Case, TestDevice, deep};
 
@@ -25,8 +25,8 @@ fn sizes(device: &TestDevice) -> Vec<usize> {
     sizes
 }
 
-fn sort(device: &TestDevice) -> Sort<'static> {
-    Geometry::new(device.context()).sort()
+fn sort(device: &TestDevice) -> Algorithms<'static> {
+    GeometryKernels::new(device.context()).algorithms()
 }
 
 /// Scratch with garbage in it.

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::sort::{Element, Flag, Number, Scan, Sort};
+use geom_kernels::algorithms::{Algorithms, Number, Scan, SelectFlag, Selectable};
 
 use super::keys::is_refused;
 use super::{garbage, sizes, sort};
@@ -40,7 +40,7 @@ fn scans(device: &TestDevice) -> TestResult {
 }
 
 fn check_scan<T: Scan + PartialEq + Debug>(
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     stream: &Stream,
     elements: &[T],
     add: fn(T, T) -> T,
@@ -56,8 +56,8 @@ fn check_scan<T: Scan + PartialEq + Debug>(
     }
     sort.exclusive_scan(stream, &from, &mut to)?;
     first_difference(&to.to_vec(stream)?, &before)?;
-    let mut scratch = garbage(stream, Sort::scan_scratch(n))?;
-    sort.within(&mut scratch).inclusive_scan(stream, &from, &mut to)?;
+    let mut scratch = garbage(stream, Algorithms::scan_scratch(n))?;
+    sort.with_scratch(&mut scratch).inclusive_scan(stream, &from, &mut to)?;
     first_difference(&to.to_vec(stream)?, &inclusive)
 }
 
@@ -72,8 +72,8 @@ fn offsets(device: &TestDevice) -> TestResult {
         }
         let mut offsets = DeviceBuffer::<u64>::zeroed(&stream, n + 1)?;
         offsets.fill(&stream, 77)?;
-        let mut scratch = garbage(&stream, Sort::scan_scratch(n))?;
-        sort.within(&mut scratch).offsets(&stream, &device_counts, &mut offsets)?;
+        let mut scratch = garbage(&stream, Algorithms::scan_scratch(n))?;
+        sort.with_scratch(&mut scratch).offsets(&stream, &device_counts, &mut offsets)?;
         first_difference(&offsets.to_vec(&stream)?, &wanted)?;
         let mut offsets = DeviceBuffer::<u32>::zeroed(&stream, n + 1)?;
         offsets.fill(&stream, 77)?;
@@ -84,7 +84,7 @@ fn offsets(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// The tree of `Sort::sum`'s documentation.
+/// The tree of `Algorithms::sum`'s documentation.
 fn tree<T: Copy>(elements: &[T], add: fn(T, T) -> T) -> T {
     let parts: Vec<T> = elements.chunks(4096).map(|chunk| tree_of_chunk(chunk, add)).collect();
     if parts.len() == 1 { parts[0] } else { tree(&parts, add) }
@@ -109,11 +109,11 @@ fn tree_of_chunk<T: Copy>(chunk: &[T], add: fn(T, T) -> T) -> T {
 
 /// A result of one element, with scratch that is full of garbage.
 fn reduced<T: Number>(
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     stream: &Stream,
     elements: &[T],
     operation: fn(
-        &Sort<'_>,
+        &Algorithms<'_>,
         &Stream,
         &DeviceBuffer<T>,
         &mut DeviceBuffer<T>,
@@ -121,20 +121,20 @@ fn reduced<T: Number>(
 ) -> cuda_safe::Result<T> {
     let from = DeviceBuffer::from_slice(stream, elements)?;
     let mut to = DeviceBuffer::<T>::from_slice(stream, &[T::zeroed()])?;
-    let mut scratch = garbage(stream, Sort::reduce_scratch::<T>(elements.len()))?;
-    operation(&sort.within(&mut scratch), stream, &from, &mut to)?;
+    let mut scratch = garbage(stream, Algorithms::reduce_scratch::<T>(elements.len()))?;
+    operation(&sort.with_scratch(&mut scratch), stream, &from, &mut to)?;
     Ok(to.to_vec(stream)?[0])
 }
 
-fn sum<T: Number>(sort: &Sort<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
+fn sum<T: Number>(sort: &Algorithms<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
     reduced(sort, stream, of, |sort, stream, from, to| sort.sum(stream, from, to))
 }
 
-fn min<T: Number>(sort: &Sort<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
+fn min<T: Number>(sort: &Algorithms<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
     reduced(sort, stream, of, |sort, stream, from, to| sort.min(stream, from, to))
 }
 
-fn max<T: Number>(sort: &Sort<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
+fn max<T: Number>(sort: &Algorithms<'_>, stream: &Stream, of: &[T]) -> cuda_safe::Result<T> {
     reduced(sort, stream, of, |sort, stream, from, to| sort.max(stream, from, to))
 }
 
@@ -236,8 +236,8 @@ fn selections(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn check_select<F: Flag, T: Element + PartialEq + Debug>(
-    sort: &Sort<'_>,
+fn check_select<F: SelectFlag, T: Selectable + PartialEq + Debug>(
+    sort: &Algorithms<'_>,
     stream: &Stream,
     flags: &[F],
     elements: &[T],
@@ -250,8 +250,8 @@ fn check_select<F: Flag, T: Element + PartialEq + Debug>(
     let mut selected = DeviceBuffer::<T>::zeroed(stream, n)?;
     let mut places = DeviceBuffer::<u32>::zeroed(stream, n)?;
     let mut number = DeviceBuffer::<u32>::from_slice(stream, &[99])?;
-    let mut scratch = garbage(stream, Sort::select_scratch(n))?;
-    let within = sort.within(&mut scratch);
+    let mut scratch = garbage(stream, Algorithms::select_scratch(n))?;
+    let within = sort.with_scratch(&mut scratch);
 
     within.select(stream, &device_flags, &from, &mut selected, &mut number)?;
     ensure_eq!(number.to_vec(stream)?, [wanted.len() as u32]);
@@ -259,7 +259,7 @@ fn check_select<F: Flag, T: Element + PartialEq + Debug>(
     first_difference(&selected.to_vec(stream)?[..wanted.len()], &elements)?;
 
     number.fill(stream, 99)?;
-    within.select_places(stream, &device_flags, &mut places, &mut number)?;
+    within.select_indices(stream, &device_flags, &mut places, &mut number)?;
     ensure_eq!(number.to_vec(stream)?, [wanted.len() as u32]);
     let wanted: Vec<u32> = wanted.iter().map(|place| *place as u32).collect();
     first_difference(&places.to_vec(stream)?[..wanted.len()], &wanted)
@@ -273,7 +273,7 @@ fn overflow(device: &TestDevice) -> TestResult {
     let mut number = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     for room in [0, 1, 33, 4999, 5000, 5001] {
         let mut places = DeviceBuffer::<u32>::zeroed(&stream, 6000)?;
-        sort.select_places(&stream, &flags, places.slice_mut(..room)?, &mut number)?;
+        sort.select_indices(&stream, &flags, places.slice_mut(..room)?, &mut number)?;
         ensure_eq!(number.to_vec(&stream)?, [5000]);
         let mut wanted: Vec<u32> = (0..5000.min(room as u32)).map(|i| 2 * i + 1).collect();
         wanted.resize(6000, 0);
@@ -301,7 +301,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
     };
     let mut graph = device.context().capture(state, |stream, state| {
         sort.offsets(stream, &state.counts, &mut state.offsets)?;
-        sort.select_places(stream, &state.counts, &mut state.places, &mut state.number)?;
+        sort.select_indices(stream, &state.counts, &mut state.places, &mut state.number)?;
         sort.sum(stream, &state.counts, &mut state.sum)
     })?;
     for _ in 0..2 {
@@ -329,8 +329,8 @@ fn refusals(device: &TestDevice) -> TestResult {
     is_refused(sort.offsets::<u32>(&stream, &words, &mut ten), "10 elements, not 11")?;
     is_refused(sort.sum(&stream, &words, &mut ten), "the result has 10")?;
     is_refused(sort.select(&stream, &words, &nine, &mut ten, &mut one), "10 elements, not 9")?;
-    is_refused(sort.select_places(&stream, &words, &mut ten, &mut nine), "9 elements, not 1")?;
-    let mut scratch = garbage(&stream, Sort::scan_scratch(10) - 1)?;
-    let result = sort.within(&mut scratch).exclusive_scan(&stream, &words, &mut ten);
+    is_refused(sort.select_indices(&stream, &words, &mut ten, &mut nine), "9 elements, not 1")?;
+    let mut scratch = garbage(&stream, Algorithms::scan_scratch(10) - 1)?;
+    let result = sort.with_scratch(&mut scratch).exclusive_scan(&stream, &words, &mut ten);
     is_refused(result, "bytes of scratch")
 }

@@ -8,7 +8,7 @@ mod predicates;
 mod rays;
 mod real;
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
 use crate::harness::{Case, Failure, TestDevice, deep, first_difference};
@@ -52,7 +52,7 @@ fn run<const N: usize, const R: usize>(
         let mut out = DeviceBuffer::<u32>::zeroed(&stream, n * R)?;
         let arguments = (&input, &mut out, n as u32);
         // SAFETY: each of n threads reads its N numbers and writes elements k * n + i for k < R.
-        unsafe { device.launch(&kernel, &stream, Launch::cover(n, 64), arguments) }?;
+        unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(n, 64), arguments) }?;
         let out = out.to_vec(&stream)?;
         if let Some(first) = &first {
             first_difference(&out, first)

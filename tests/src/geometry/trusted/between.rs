@@ -70,7 +70,7 @@ fn views(device: &TestDevice) -> TestResult {
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, 4)?;
     let view = Launches { to: &mut indices, graph: &mut graph, stream };
     let mut there = locked(&offsets);
-    grid.neighbor_lists_into(stream, &Queries::own(0.5), &mut *there, view)?;
+    grid.neighbor_lists_into(stream, &Queries::at_grid_points(0.5), &mut *there, view)?;
     ensure_eq!(there.to_vec(stream)?, [0, 2, 4]);
     ensure_eq!(indices.to_vec(stream)?, [0, 1, 0, 1]);
 
@@ -89,7 +89,7 @@ fn views(device: &TestDevice) -> TestResult {
 fn keys(device: &TestDevice) -> TestResult {
     const N: u32 = 5000;
     const ROUNDS: usize = 60;
-    let (stream, sort) = (device.stream()?, device.geometry().sort());
+    let (stream, sort) = (device.stream()?, device.geometry().algorithms());
     let states: [Vec<u32>; 2] = [
         (0..N).map(|i| (i * 7919) % N).collect(),
         (0..N).map(|i| 1_000_000 + 255 * ((i * 7919) % N)).collect(),

@@ -1,7 +1,7 @@
 //! The last launch of an operation that has several can't be named, so `GraphExec::update` leaves none half done.
 
 use cuda_safe::{DeviceBuffer, ErrorKind, Stream};
-use geom_kernels::bvh::{Builder, Bvh};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, RayHit, shapes};
@@ -41,7 +41,7 @@ fn builds(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (&device.stream()?, &device.geometry());
     let boxes = POINTS.map(|lower| Aabb { lower, upper: lower.map(|x| x + 0.5) });
     let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
-    for builder in [Builder::Fast, Builder::Quality] {
+    for builder in [BuildMode::Fast, BuildMode::Quality] {
         let mut bvh = Bvh::build(stream, geometry, &boxes, builder)?;
         unnamed(device, "Bvh::rebuild", |s| bvh.rebuild(s, &boxes))?;
         unnamed(device, "Bvh::refit", |s| bvh.refit(s, &boxes))?;
@@ -85,7 +85,7 @@ fn lists(device: &TestDevice) -> TestResult {
     grid.build(stream, &points, 0.5)?;
     let boxes = POINTS.map(|lower| Aabb { lower, upper: lower.map(|x| x + 0.5) });
     let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
-    let bvh = Bvh::build(stream, geometry, &boxes, Builder::Fast)?;
+    let bvh = Bvh::build(stream, geometry, &boxes, BuildMode::Fast)?;
     let ball = shapes::icosphere(1, 1.0)?;
     let mesh = Mesh::upload(stream, geometry, &ball, MeshOptions::default())?;
     let rays = DeviceBuffer::from_slice(stream, &[Ray::new([-2.0, 0.1, 0.2], [1.0, 0.0, 0.0]); 4])?;
@@ -94,7 +94,7 @@ fn lists(device: &TestDevice) -> TestResult {
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, 16)?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, 16)?;
     unnamed(device, "HashGrid::neighbor_lists_into", |s| {
-        grid.neighbor_lists_into(s, &Queries::own(0.5), &mut offsets, &mut indices)
+        grid.neighbor_lists_into(s, &Queries::at_grid_points(0.5), &mut offsets, &mut indices)
     })?;
     unnamed(device, "Bvh::overlap_lists_into", |s| {
         bvh.overlap_lists_into(s, &boxes, &mut offsets, &mut indices)
@@ -103,15 +103,15 @@ fn lists(device: &TestDevice) -> TestResult {
         mesh.all_hits_into(s, &rays, &mut offsets, &mut hits)
     })?;
 
-    let sort = geometry.sort();
+    let sort = geometry.algorithms();
     let keys = DeviceBuffer::from_slice(stream, &[3u32, 1, 2, 0])?;
     let mut out = DeviceBuffer::<u32>::zeroed(stream, 4)?;
     let mut one = DeviceBuffer::<u32>::zeroed(stream, 1)?;
-    unnamed(device, "Sort::sort_keys", |s| sort.sort_keys(s, &keys, &mut out, ..))?;
-    unnamed(device, "Sort::argsort", |s| sort.argsort(s, &keys, &mut out, ..))?;
-    unnamed(device, "Sort::exclusive_scan", |s| sort.exclusive_scan(s, &keys, &mut out))?;
-    unnamed(device, "Sort::sum", |s| sort.sum(s, &keys, &mut one))?;
-    unnamed(device, "Sort::select", |s| sort.select(s, &keys, &keys, &mut out, &mut one))?;
+    unnamed(device, "Algorithms::sort_keys", |s| sort.sort_keys(s, &keys, &mut out, ..))?;
+    unnamed(device, "Algorithms::argsort", |s| sort.argsort(s, &keys, &mut out, ..))?;
+    unnamed(device, "Algorithms::exclusive_scan", |s| sort.exclusive_scan(s, &keys, &mut out))?;
+    unnamed(device, "Algorithms::sum", |s| sort.sum(s, &keys, &mut one))?;
+    unnamed(device, "Algorithms::select", |s| sort.select(s, &keys, &keys, &mut out, &mut one))?;
 
     let cubes = MarchingCubes::new(geometry);
     let values =

@@ -2,7 +2,7 @@
 //! graphs, find what was there before.
 
 use cuda_safe::{DeviceBuffer, GraphExec, Stream};
-use geom_kernels::bvh::{Builder, Bvh};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, NO_FACE, PointQueries, Sign, TriangleMesh, shapes,
@@ -62,7 +62,12 @@ const N: usize = 50;
 
 fn ask(stream: &Stream, state: &State, to: &mut Answers) -> cuda_safe::Result<()> {
     let queries = PointQueries::at(&state.points);
-    state.grid.neighbor_lists_into(stream, &Queries::own(0.5), &mut to.offsets, &mut to.indices)?;
+    state.grid.neighbor_lists_into(
+        stream,
+        &Queries::at_grid_points(0.5),
+        &mut to.offsets,
+        &mut to.indices,
+    )?;
     state.bvh.count_overlaps(stream, &state.boxes, &mut to.overlaps)?;
     state.mesh.closest_points(stream, &queries, &mut to.closest)?;
     state.mesh.signed_distances(stream, &queries, Sign::Normal, &mut to.distances)?;
@@ -89,7 +94,7 @@ fn builds(device: &TestDevice, in_body: bool) -> TestResult {
     drop(DeviceBuffer::from_slice(stream, &vec![0x7fff_fff0u32; 500_000])?);
     let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
     grid.reserve(stream, N)?;
-    let bvh = Bvh::with_capacity(stream, geometry, N, Builder::Quality)?;
+    let bvh = Bvh::with_capacity(stream, geometry, N, BuildMode::Quality)?;
     // Faces that no point is there for: the first build finds none.
     let ball = shapes::icosphere(1, 1.0)?;
     let hidden =
@@ -102,7 +107,7 @@ fn builds(device: &TestDevice, in_body: bool) -> TestResult {
     let capacity = Capacity { leaves: 8, lower: 8, upper: 8, entries: 8 };
     let options = VolumeOptions::<f32>::new(2.0).capacity(capacity);
     let none = DeviceBuffer::<[i32; 3]>::zeroed(stream, 0)?;
-    let volume = Volume::from_tiles(stream, geometry, &none, &options)?;
+    let volume = Volume::from_leaves(stream, geometry, &none, &options)?;
     let state = State {
         grid,
         bvh,

@@ -2,14 +2,14 @@
 
 use geom_kernels::hash_grid::Real;
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map};
-use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, Value};
+use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 
 use crate::harness::{Failure, Rng};
 
 /// A type of values, as the host makes grids of it and as the device gives them.
 pub(super) trait Kind: 'static {
     type Build: Build;
-    type Value: Value;
+    type Value: VolumeValue;
     const NAME: &'static str;
     fn random(rng: &mut Rng) -> <Self::Build as Build>::Value;
 }
@@ -56,9 +56,9 @@ kinds! {
     Vec4D: [f64; 4], [f64; 4], |rng| [0; 4].map(|_: i32| double(rng));
     Colour: [u8; 4], Rgba8, |rng| (rng.next() as u32).to_le_bytes();
     Bit: bool, Bool, |rng| rng.next() & 1 != 0;
-    OfMask: nanovdb::Mask, Mask, |_| ();
-    OfIndex: nanovdb::Index, Index, |_| ();
-    OfOnIndex: nanovdb::OnIndex, OnIndex, |_| ();
+    OfMask: nanovdb::ValueMask, Mask, |_| ();
+    OfIndex: nanovdb::ValueIndex, Index, |_| ();
+    OfOnIndex: nanovdb::ValueOnIndex, OnIndex, |_| ();
 }
 pub(super) use each_kind as for_all_kinds;
 

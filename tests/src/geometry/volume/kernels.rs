@@ -1,6 +1,6 @@
 //! Volumes in kernels of a user's own, whatever they are compiled with.
 
-use cuda_safe::{Launch, Module};
+use cuda_safe::{LaunchConfig, Module};
 use geom_kernels::volume::{IndexedValues, Interpolation, Samples, Volume};
 
 use super::Fixture;
@@ -127,7 +127,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-fn launch<A: cuda_safe::KernelArgs>(
+fn launch<A: cuda_safe::arg::KernelArgs>(
     device: &TestDevice,
     fixture: &Fixture,
     module: &Module,
@@ -137,7 +137,7 @@ fn launch<A: cuda_safe::KernelArgs>(
 ) -> TestResult {
     let kernel = module.kernel(name)?;
     // SAFETY: reads n positions, and writes as many numbers of each as the tests made room for.
-    unsafe { device.launch(&kernel, &fixture.stream, Launch::cover(n, 64), args)? };
+    unsafe { device.launch(&kernel, &fixture.stream, LaunchConfig::cover(n, 64), args)? };
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Rays through volumes: crossings and integrals, against brute force in f64.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::Ray;
 use geom_kernels::volume::{Volume, VolumeHit};
 use nanovdb::{Builder, Grid, Map};
@@ -302,7 +302,7 @@ fn walk(
     let args = (volume.view::<f32>()?, &there, rays.len() as u32, &mut out);
     let kernel = module.kernel("count_segments")?;
     // SAFETY: thread i reads ray i and writes walk i.
-    unsafe { device.launch(&kernel, &fixture.stream, Launch::cover(rays.len(), 64), args)? };
+    unsafe { device.launch(&kernel, &fixture.stream, LaunchConfig::cover(rays.len(), 64), args)? };
     Ok(out.to_vec(&fixture.stream)?)
 }
 
@@ -366,7 +366,12 @@ fn kernels(device: &TestDevice) -> TestResult {
             let args = (view, &there, rays.len() as u32, input.iso, &mut hits, &mut sums);
             // SAFETY: thread i reads ray i and writes answers i.
             unsafe {
-                device.launch(&kernel, &fixture.stream, Launch::cover(rays.len(), 64), args)?;
+                device.launch(
+                    &kernel,
+                    &fixture.stream,
+                    LaunchConfig::cover(rays.len(), 64),
+                    args,
+                )?;
             };
             let wanted = bits(&fixture.hits(&volume, &rays, input.iso)?);
             ensure_eq!(bits(&hits.to_vec(&fixture.stream)?), wanted, "{}, {flag}", input.name);

@@ -17,7 +17,7 @@ mod transfers;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::Grid;
 
@@ -43,7 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A stream and the kernels.
 struct Fixture {
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl Fixture {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use geom_kernels::volume::Value;
+use geom_kernels::volume::VolumeValue;
 
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};

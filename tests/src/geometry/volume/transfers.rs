@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::volume::nanovdb::{self, Builder, ChecksumMode, Codec, Grid, WriteOptions};
-use geom_kernels::volume::{Bool, Mask, Value, Volume};
+use geom_kernels::volume::{Bool, Mask, Volume, VolumeValue};
 
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};
@@ -154,7 +154,7 @@ fn checksums(device: &TestDevice) -> TestResult {
 /// A tile of a mask whose byte is not its state, and one of bools that is neither 0 nor 1: other writers leave
 /// such.
 fn bits(device: &TestDevice) -> TestResult {
-    fn one<V: Value + PartialEq>(
+    fn one<V: VolumeValue + PartialEq>(
         fixture: &Fixture,
         grid: &Grid,
         byte: u8,
@@ -183,7 +183,7 @@ fn bits(device: &TestDevice) -> TestResult {
     }
     let fixture = Fixture::new(device)?;
     for active in [false, true] {
-        let mut masks = Builder::<nanovdb::Mask>::new(());
+        let mut masks = Builder::<nanovdb::ValueMask>::new(());
         let masks = masks.set([127; 3], ()).fill_tile(1, [0; 3], (), active).build()?;
         let mut bools = Builder::<bool>::new(true);
         let bools = bools.set([127; 3], true).fill_tile(1, [0; 3], true, active).build()?;
@@ -196,7 +196,7 @@ fn bits(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     let options = geom_kernels::volume::VolumeOptions::new(Bool(7));
     let tiles = fixture.upload(&[[0i32; 3]])?;
-    let volume = Volume::from_tiles(stream, &fixture.geometry, &tiles, &options)?;
+    let volume = Volume::from_leaves(stream, &fixture.geometry, &tiles, &options)?;
     for at in [[0; 3], [100, 0, 0], [5000, 0, 0]] {
         let mut dense = fixture.room::<Bool>(1)?;
         volume.to_dense(stream, at, [1; 3], &mut dense)?;

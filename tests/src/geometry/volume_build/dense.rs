@@ -404,7 +404,7 @@ fn listed(device: &TestDevice) -> TestResult {
         let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
         let model = Model::of_voxels(OnIndex(0), &list, None);
         let decoded = model.check_nodes(&volume.download_bytes(&stream)?)?;
-        ensure_eq!(volume.tiles(&stream)?.to_vec(&stream)?, decoded.order);
+        ensure_eq!(volume.leaf_origins(&stream)?.to_vec(&stream)?, decoded.order);
         let mut wanted = Vec::new();
         for origin in &decoded.order {
             let leaf = &decoded.leaves[origin];

@@ -1,6 +1,6 @@
 //! The short way to leaves: it leads where the walk does, or nowhere.
 
-use cuda_safe::{DeviceBuffer, Launch, Stream};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
 use geom_kernels::volume::nanovdb::Builder;
 use geom_kernels::volume::{Capacity, DenseOptions, Volume, VolumeOptions};
 use nvrtc::Options;
@@ -34,7 +34,7 @@ fn listed(
     let mut ways = DeviceBuffer::<[i64; 3]>::zeroed(stream, asked.len())?;
     let args = (volume.view::<f32>()?, &voxels, asked.len() as u32, &mut ways);
     // SAFETY: reads as many voxels as there are, and writes three numbers for each.
-    unsafe { device.launch(&kernel, stream, Launch::cover(asked.len(), 64), args)? };
+    unsafe { device.launch(&kernel, stream, LaunchConfig::cover(asked.len(), 64), args)? };
     let mut counts = [0; 2];
     for ([listed, walked, found], at) in ways.to_vec(stream)?.into_iter().zip(asked) {
         ensure_eq!(found, walked, "{at:?}");

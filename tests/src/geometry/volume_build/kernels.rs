@@ -1,6 +1,6 @@
 //! Values that a kernel of a user's own stores in a volume that was made of tiles.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::volume::{Volume, VolumeOptions};
 use nvrtc::Options;
 
@@ -30,14 +30,14 @@ fn stored(device: &TestDevice) -> TestResult {
                 true => Model::of_voxels(-1.0f32, &list, None),
             };
             let mut volume = match exact {
-                false => Volume::from_tiles(&stream, &geometry, &buffer, &options)?,
+                false => Volume::from_leaves(&stream, &geometry, &buffer, &options)?,
                 true => Volume::from_voxels(&stream, &geometry, &buffer, &options)?,
             };
             let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
             let kernel = module.kernel("store")?;
             let args = (volume.view_mut::<f32>()?, &mut counts);
             // SAFETY: writes three counts, and values of the volume.
-            unsafe { device.launch(&kernel, &stream, Launch::new(7, 512), args)? };
+            unsafe { device.launch(&kernel, &stream, LaunchConfig::new(7, 512), args)? };
             let mut asked: Vec<[i32; 3]> = vec![[0, 0, 0], [1 << 20, 0, 77]];
             let mut wanted = Vec::new();
             let mut active = 0;
@@ -63,7 +63,7 @@ fn stored(device: &TestDevice) -> TestResult {
             let kernel = module.kernel("look")?;
             let args = (volume.view::<f32>()?, &there, asked.len() as u32, &mut found);
             // SAFETY: reads as many voxels as there are, and writes a value for each.
-            unsafe { device.launch(&kernel, &stream, Launch::cover(asked.len(), 64), args)? };
+            unsafe { device.launch(&kernel, &stream, LaunchConfig::cover(asked.len(), 64), args)? };
             ensure_eq!(found.to_vec(&stream)?, wanted);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cuda_safe::Stream;
 use geom_kernels::volume::nanovdb::{self, Builder, ChecksumMode, Grid};
-use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, Value, Volume, VolumeOptions};
+use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, Volume, VolumeOptions, VolumeValue};
 
 use crate::geometry::volume_decode::{Built, built};
 use crate::harness::{Failure, TestResult, ensure, ensure_eq};
@@ -25,7 +25,7 @@ pub(super) struct Model<T> {
 }
 
 /// A value for tests, of many different ones.
-pub(super) trait Kind: Value + PartialEq {
+pub(super) trait Kind: VolumeValue + PartialEq {
     fn number(n: u64) -> Self;
     /// The grid that the host's builder makes.
     fn reference(model: &Model<Self>, options: &Reference) -> Result<Grid, Failure>;
@@ -100,9 +100,9 @@ kinds! {
     [f64; 4]: [f64; 4], |n| [n as f64, 1.5, -(n as f64), 0.25], |v| *v;
     Rgba8: [u8; 4], |n| Self((n as u32).to_le_bytes()), |v| v.0;
     Bool: bool, |n| Self((n % 3 == 1) as u8), |v| v.0 != 0;
-    Mask: nanovdb::Mask, |_n| Self(0), |_v| ();
-    Index: nanovdb::Index, |_n| Self(0), |_v| ();
-    OnIndex: nanovdb::OnIndex, |_n| Self(0), |_v| ();
+    Mask: nanovdb::ValueMask, |_n| Self(0), |_v| ();
+    Index: nanovdb::ValueIndex, |_n| Self(0), |_v| ();
+    OnIndex: nanovdb::ValueOnIndex, |_n| Self(0), |_v| ();
 }
 
 impl<T: Kind> Model<T> {

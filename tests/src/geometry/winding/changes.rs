@@ -1,7 +1,7 @@
 //! Meshes that are refitted and built again.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::mesh::{Mesh, Order, PointQueries, TriangleMesh, shapes};
+use geom_kernels::mesh::{Mesh, PointQueries, QueryOrder, TriangleMesh, shapes};
 
 use super::inputs::{queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
@@ -118,7 +118,7 @@ fn any_order(device: &TestDevice) -> TestResult {
         let mesh = fixture.mesh(&host, builder)?;
         let points = DeviceBuffer::from_slice(stream, &at)?;
         let mut all = Vec::new();
-        for order in [Order::Given, Order::Curve] {
+        for order in [QueryOrder::Given, QueryOrder::Sorted] {
             let mut numbers = DeviceBuffer::zeroed(stream, at.len())?;
             let queries = PointQueries::at(&points).order(order);
             mesh.winding_numbers(stream, &queries, 2.0, &mut numbers)?;

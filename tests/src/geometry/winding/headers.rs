@@ -1,6 +1,6 @@
 //! Winding numbers in kernels of one's own, under all flags.
 
-use cuda_safe::{DeviceBuffer, Launch};
+use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::mesh::{ClosestPoint, MeshOptions, PointQueries, Sign, shapes};
 
 use super::inputs::queries;
@@ -36,7 +36,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
             let mut out = DeviceBuffer::<f32>::zeroed(stream, at.len())?;
             let args = (mesh.view(), &points, &betas, at.len() as u32, &mut out);
             // SAFETY: the kernel reads n points and betas and writes n numbers.
-            unsafe { device.launch(&kernel, stream, Launch::cover(at.len(), 64), args) }?;
+            unsafe { device.launch(&kernel, stream, LaunchConfig::cover(at.len(), 64), args) }?;
             let out: Vec<u32> = out.to_vec(stream)?.iter().map(|x| x.to_bits()).collect();
             first_difference(&out, &batch)
                 .map_err(|e| Failure::new(format!("{flag}, {beta}: {e}")))?;
@@ -66,7 +66,7 @@ fn small_stacks(device: &TestDevice) -> TestResult {
             let mut out = DeviceBuffer::<f32>::zeroed(stream, at.len())?;
             let args = (mesh.view(), &points, &betas, at.len() as u32, &mut out);
             // SAFETY: the kernel reads n points and betas and writes n numbers.
-            unsafe { device.launch(&kernel, stream, Launch::cover(at.len(), 64), args) }?;
+            unsafe { device.launch(&kernel, stream, LaunchConfig::cover(at.len(), 64), args) }?;
             let (greatest, _) = errors(&out.to_vec(stream)?, &batch);
             ensure!(greatest <= 3e-7, "{room} entries, {beta}: {greatest}");
         }
@@ -93,7 +93,7 @@ fn no_moments(device: &TestDevice) -> TestResult {
         let mut out = DeviceBuffer::<f32>::zeroed(stream, at.len())?;
         let args = (mesh.view(), &points, &betas, at.len() as u32, &mut out);
         // SAFETY: the kernel reads n points and betas and writes n numbers.
-        unsafe { device.launch(&kernel, stream, Launch::cover(at.len(), 64), args) }?;
+        unsafe { device.launch(&kernel, stream, LaunchConfig::cover(at.len(), 64), args) }?;
         let (greatest, _) = errors(&out.to_vec(stream)?, &wanted(&host, &at));
         ensure!(greatest <= most, "moments: {has_moments}: {greatest}");
     }
@@ -132,7 +132,7 @@ fn signed(device: &TestDevice) -> TestResult {
             let mut out = DeviceBuffer::<f32>::zeroed(stream, at.len())?;
             let args = (mesh.view(), &points, threshold, at.len() as u32, &mut out);
             // SAFETY: the kernel reads n points and writes n distances.
-            unsafe { device.launch(&kernel, stream, Launch::cover(at.len(), 64), args) }?;
+            unsafe { device.launch(&kernel, stream, LaunchConfig::cover(at.len(), 64), args) }?;
             for ((got, number), distance) in
                 out.to_vec(stream)?.iter().zip(&numbers).zip(&distances)
             {

@@ -143,7 +143,7 @@ fn arguments(device: &TestDevice) -> TestResult {
     let host = shapes::cube(1.0)?;
     let mesh = fixture.mesh(&host, BUILDERS[0])?;
     let without = fixture.made(&host, MeshOptions::default())?;
-    ensure!(mesh.bytes() > without.bytes());
+    ensure!(mesh.size_bytes() > without.size_bytes());
     let points = DeviceBuffer::from_slice(stream, &[[0.0f32; 3]; 3])?;
     let queries = PointQueries::at(&points);
     let mut numbers = DeviceBuffer::<f32>::zeroed(stream, 3)?;

@@ -7,8 +7,8 @@ mod inputs;
 mod invalid;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
-use geom_kernels::bvh::Builder;
+use geom_kernels::GeometryKernels;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, TriangleMesh};
 
 use crate::harness::{Case, Failure, TestDevice};
@@ -18,12 +18,12 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Both builders.
-const BUILDERS: [Builder; 2] = [Builder::Fast, Builder::Quality];
+const BUILDERS: [BuildMode; 2] = [BuildMode::Fast, BuildMode::Quality];
 
 /// A stream, and the kernels.
 struct Fixture {
     stream: Stream,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl Fixture {
@@ -31,7 +31,7 @@ impl Fixture {
         Ok(Self { stream: device.stream()?, geometry: device.geometry() })
     }
 
-    fn mesh(&self, mesh: &TriangleMesh, builder: Builder) -> Result<Mesh<'static>, Failure> {
+    fn mesh(&self, mesh: &TriangleMesh, builder: BuildMode) -> Result<Mesh<'static>, Failure> {
         self.made(mesh, MeshOptions::default().winding().builder(builder))
     }
 

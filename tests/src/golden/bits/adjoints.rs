@@ -1,6 +1,6 @@
 //! The adjoints of `adjoint.cuh`, for kernels of the user's own: through those of the tests.
 
-use cuda_safe::{Launch, Module};
+use cuda_safe::{LaunchConfig, Module};
 use geom_kernels::hash_grid::Real;
 
 use super::book::Book;
@@ -53,7 +53,9 @@ fn of<T: Real>(
     let run = module.kernel(&format!("{kernel}_{real}"))?;
     let found = lab.filled::<T>(N * results, |out| {
         // SAFETY: each of N threads reads the numbers of its row, and writes its results.
-        unsafe { device.launch(&run, &lab.stream, Launch::cover(N, 64), (&rows, N as u32, out)) }
+        unsafe {
+            device.launch(&run, &lab.stream, LaunchConfig::cover(N, 64), (&rows, N as u32, out))
+        }
     })?;
     book.put(format!("{kernel}/{real}"), &found);
     Ok(())

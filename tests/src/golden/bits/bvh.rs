@@ -1,6 +1,6 @@
 //! Hierarchies of boxes: both builders, refits, every query.
 
-use geom_kernels::bvh::{Bvh, Queries};
+use geom_kernels::bvh::{Bvh, BvhQueries};
 
 use super::book::Book;
 use super::calls::{self, Lab};
@@ -58,7 +58,7 @@ fn queries(lab: &Lab, book: &mut Book, name: &str, bvh: &Bvh, n: usize) -> TestR
     let radii: Vec<f32> = (0..n).map(|i| 0.003 * i as f32 - 0.02).collect();
     let radii = lab.up(&radii)?;
     let shot = lab.up(&rays(&mut rng, n, 1.0))?;
-    let all: [(&str, Queries<'_>); 4] = [
+    let all: [(&str, BvhQueries<'_>); 4] = [
         ("boxes", calls::in_boxes(&asked)),
         ("spheres", calls::in_spheres(&centers, 0.15)),
         ("spheres_of", calls::in_spheres_of(&centers, &radii)),

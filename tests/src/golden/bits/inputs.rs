@@ -4,7 +4,7 @@
 use geom_kernels::hash_grid::Real;
 use geom_kernels::mesh::{FacePoint, TriangleMesh, shapes};
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map};
-use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, Value};
+use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 use geom_kernels::{Aabb, Ray};
 
 use super::calls::{Got, Plain};
@@ -162,7 +162,7 @@ pub(super) fn face_points(rng: &mut Rng, n: usize, faces: usize) -> Vec<FacePoin
 /// A type of values, as the host makes grids of it and as the device gives them.
 pub(super) trait Kind: 'static {
     type Build: Build;
-    type Value: Value + Plain + Send + Sync;
+    type Value: VolumeValue + Plain + Send + Sync;
     const NAME: &'static str;
     fn random(rng: &mut Rng) -> <Self::Build as Build>::Value;
     fn value(rng: &mut Rng) -> Self::Value;
@@ -201,9 +201,9 @@ kinds! {
     Vec4D: [f64; 4], [f64; 4], |rng| [0; 4].map(|_: i32| double(rng)), |x| x;
     Colour: [u8; 4], Rgba8, |rng| (rng.next() as u32).to_le_bytes(), Rgba8;
     Bit: bool, Bool, |rng| rng.next() & 1 != 0, |x| Bool(x.into());
-    Masked: nanovdb::Mask, Mask, |_| (), |()| Mask(0);
-    Indexed: nanovdb::Index, Index, |_| (), |()| Index(0);
-    OnIndexed: nanovdb::OnIndex, OnIndex, |_| (), |()| OnIndex(0);
+    Masked: nanovdb::ValueMask, Mask, |_| (), |()| Mask(0);
+    Indexed: nanovdb::ValueIndex, Index, |_| (), |()| Index(0);
+    OnIndexed: nanovdb::ValueOnIndex, OnIndex, |_| (), |()| OnIndex(0);
 }
 
 /// A map with every kind of term.

@@ -115,7 +115,7 @@ fn lines(lab: &Lab, book: &mut Book, name: &str, mesh: &Mesh<'_>) -> TestResult 
     for n in SIZES.into_iter().chain([200]) {
         let shot = lab.up(&rays(&mut rng, n, 1.0))?;
         let name = format!("{name}/rays_{n}");
-        book.put(format!("{name}/nearest"), &calls::nearest_hits(lab, mesh, &shot)?);
+        book.put(format!("{name}/nearest"), &calls::closest_hits(lab, mesh, &shot)?);
         book.put(format!("{name}/any"), &calls::any_hits(lab, mesh, &shot)?);
         let counts = calls::hit_counts(lab, mesh, &shot)?;
         book.put(format!("{name}/counts"), &counts);

@@ -17,13 +17,13 @@
 //! | `hash_grid_f32`, `hash_grid_f64` | `HashGrid`: `build`, `rebuild`, both `_grouped`, `reserve`, `report`, `count_neighbors`, `neighbor_lists`, `neighbor_lists_into`, `nearest`; all of `GridOptions`, `Queries`, `Pairs`, `Order`, `Lookup`; `Points::flat`, `strided` |
 //! | `neighbor_sums` | `NeighborSum::run`, `run_with`; `Points` of each vector type |
 //! | `bvh` | `Bvh`: `build`, `with_capacity`, `rebuild`, `refit`, `report`, `parts`, `count_overlaps`, `overlap_lists`, `overlap_lists_into`; all of `Queries` |
-//! | `mesh_closed`, `mesh_open`, `mesh_faulty` | `Mesh`: `upload`, `refit`, `refit_to`, `rebuild`, the reports and arrays, `closest_points`, `within`, `signed_distances`, `signed_closest_points`, `sides`, `winding_numbers`, the overlaps, `nearest_hits`, `any_hits`, `count_hits`, `all_hits`, `all_hits_into`, `positions_at`, `normals_at`, `attributes_at`; `FaceTree` |
+//! | `mesh_closed`, `mesh_open`, `mesh_faulty` | `Mesh`: `upload`, `refit`, `refit_to`, `rebuild`, the reports and arrays, `closest_points`, `within`, `signed_distances`, `signed_closest_points`, `sides`, `winding_numbers`, the overlaps, `closest_hits`, `any_hits`, `count_hits`, `all_hits`, `all_hits_into`, `positions_at`, `normals_at`, `attributes_at`; `FaceTree` |
 //! | `mesh_topology` | `Topology`: `neighbors`, `closed`, `vertex_normals`, `validate`, `report`; `Mesh::build` |
-//! | `sorts`, `sums`, `selections` | all calls of `Sort`, for all types, with scratch from the pool and of the caller's |
+//! | `sorts`, `sums`, `selections` | all calls of `Algorithms`, for all types, with scratch from the pool and of the caller's |
 //! | `volume_values` | `Volume`: `upload`, `read`, `download`, `counts`, `tiles`, `voxels`, `lookup`, `is_active`, `store`, `to_dense`, the nearest sample; for all types |
 //! | `volume_samples`, `volume_indexed` | `sample`, `sample_with_gradient`, `sample_indexed`, `sample_indexed_with_gradient`; for all types, orders and spaces |
 //! | `volume_maps`, `volume_marches` | the six maps; `first_crossings`, `integrals` |
-//! | `volume_lists`, `volume_arrays`, `volume_in_place` | `from_tiles`, `from_voxels`, `from_voxels_with`, `from_dense`, `from_host_dense`, `from_fn`, the three `rebuild_from_…`, `build_status`, `download_bytes` |
+//! | `volume_lists`, `volume_arrays`, `volume_in_place` | `from_leaves`, `from_voxels`, `from_voxels_with`, `from_dense`, `from_host_dense`, `from_fn`, the three `rebuild_from_…`, `build_status`, `download_bytes` |
 //! | `isosurface_dense`, `isosurface_blocks`, `isosurface_volumes` | `MarchingCubes`: `extract`, `extract_with_normals`, `extract_into`, `count`; `VolumeField`: `new`, `update`; `TriangleBuffers`: `download`, `into_mesh` |
 //! | `gradients_mesh`, `gradients_volume`, `gradients_isosurface`, `gradients_sums_f32`, `gradients_sums_f64` | all `record_` calls, and `gradients_of_voxels` |
 //! | `tape_f32`, `tape_f64` | `Tape`, `Recorder`, `Seeds`, `Variable`: chains of all operations of `kernels/tape/ops.cu`, copies, fills, stopped gradients, scopes, custom operations that record again, graphs, `jacobian`, `differences` |

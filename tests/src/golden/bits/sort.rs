@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::sort::{Element, Flag, Key, Number, Scan, Sort};
+use geom_kernels::algorithms::{Algorithms, Key, Number, Scan, SelectFlag, Selectable};
 
 use super::book::Book;
 use super::calls::{self, Lab, Plain};
@@ -88,7 +88,7 @@ fn sorted<K: Key + Random>(
     lab: &Lab,
     book: &mut Book,
     name: &str,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     ((keys, values), bits): ((&DeviceBuffer<K>, &DeviceBuffer<u32>), Range<u32>),
 ) -> TestResult {
     book.put(format!("{name}/keys"), &calls::sorted_keys(lab, sort, keys, bits.clone())?);
@@ -141,7 +141,7 @@ fn scanned<T: Scan + Random>(
     lab: &Lab,
     book: &mut Book,
     name: &str,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     there: &DeviceBuffer<T>,
 ) -> TestResult {
     let (exclusive, inclusive) = calls::scans(lab, sort, there)?;
@@ -167,7 +167,12 @@ pub(super) fn selections(device: &TestDevice, book: &mut Book) -> TestResult {
     Ok(())
 }
 
-fn flagged<F: Flag + Plain>(lab: &Lab, book: &mut Book, name: &str, flags: &[F]) -> TestResult {
+fn flagged<F: SelectFlag + Plain>(
+    lab: &Lab,
+    book: &mut Book,
+    name: &str,
+    flags: &[F],
+) -> TestResult {
     let sort = calls::sorts(lab);
     let n = flags.len();
     let there = lab.up(flags)?;
@@ -184,7 +189,7 @@ fn flagged<F: Flag + Plain>(lab: &Lab, book: &mut Book, name: &str, flags: &[F])
     elements::<F, f64>(lab, book, &format!("{name}/f64"), flags)
 }
 
-fn elements<F: Flag + Plain, T: Element + Random>(
+fn elements<F: SelectFlag + Plain, T: Selectable + Random>(
     lab: &Lab,
     book: &mut Book,
     name: &str,

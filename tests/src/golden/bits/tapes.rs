@@ -1,8 +1,8 @@
 //! Tapes by themselves: chains of launches, copies and fills, custom operations, graphs.
 
-use cuda_safe::{DeviceBuffer, Launch, Stream};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
 use tape::check::differences;
-use tape::{Adjoint, CustomOp, Handle, Op, Recorder, Seeds, Tape, Value, Variable};
+use tape::{Adjoint, CustomOp, Handle, Op, Primal, Recorder, Seeds, Tape, Variable};
 
 use super::book::Book;
 use super::calls::{self, Got, Lab, Plain};
@@ -204,14 +204,16 @@ fn checkpoint<T: Number + Plain>(lab: &Lab, book: &mut Book, ops: &Ops) -> TestR
         let mut custom = t.custom();
         let op = Checkpoint {
             bend: ops.bend.clone(),
-            x: custom.reads(&x, Value::Entry)?,
+            x: custom.reads(&x, Primal::Entry)?,
             out: custom.overwrites(&out)?,
         };
         custom.run(op, |stream| {
             out.copy_from(stream, &x)?;
             (0..5).try_for_each(|_| {
                 // SAFETY: thread i updates element i, of as many as there are.
-                unsafe { bend.launch(stream, Launch::cover(BENT, 32), (&mut out, BENT as u32)) }
+                unsafe {
+                    bend.launch(stream, LaunchConfig::cover(BENT, 32), (&mut out, BENT as u32))
+                }
             })
         })?;
         // What it has read is overwritten, so it was copied.

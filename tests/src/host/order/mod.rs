@@ -74,7 +74,7 @@ fn many_readers() -> TestResult {
     let (home, writer) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;
     let mut buffer = DeviceBuffer::<u8>::zeroed(&home, 64)?;
-    let range = buffer.as_raw()..buffer.as_raw() + 64;
+    let range = buffer.device_ptr()..buffer.device_ptr() + 64;
     let mut launches = Launches::new();
     for number in 0..40 {
         let reader = lab.context.stream()?;

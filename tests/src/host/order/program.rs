@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use cuda_safe::{DeviceBuffer, Event, Kernel, Launch, Stream};
+use cuda_safe::{DeviceBuffer, Event, Kernel, LaunchConfig, Stream};
 
 use super::super::lab::Lab;
 use super::super::table::{Behaviour, Call};
@@ -154,11 +154,11 @@ impl Program {
         let range = self.range(index);
         let write = self.rng.below(3) == 0;
         let part = self.buffers[index].slice(range.clone())?;
-        let start = part.as_raw();
+        let start = part.device_ptr();
         let number =
             self.launch_number(vec![Use { range: start..start + range.len() as u64, write }]);
         let buffer = &mut self.buffers[index];
-        let shape = Launch::from(SHAPE);
+        let shape = LaunchConfig::from(SHAPE);
         if write {
             // SAFETY: nothing runs on this driver.
             unsafe { self.one.launch(&stream, shape, (number, buffer.slice_mut(range)?)) }?;
@@ -181,15 +181,20 @@ impl Program {
         let uses;
         if from == to {
             let (low, high) = self.buffers[to].split_at_mut(middle)?;
-            uses =
-                vec![used(low.as_raw(), low.len(), false), used(high.as_raw(), high.len(), true)];
+            uses = vec![
+                used(low.device_ptr(), low.len(), false),
+                used(high.device_ptr(), high.len(), true),
+            ];
             let args = (number, low.as_slice(), high);
             // SAFETY: nothing runs on this driver.
             unsafe { self.two.launch(&stream, SHAPE, args) }?;
         } else {
             let Ok([from, to]) = self.buffers.get_disjoint_mut([from, to]) else { return Ok(()) };
             let (from, to) = (from.slice(read)?, to.slice_mut(written)?);
-            uses = vec![used(from.as_raw(), from.len(), false), used(to.as_raw(), to.len(), true)];
+            uses = vec![
+                used(from.device_ptr(), from.len(), false),
+                used(to.device_ptr(), to.len(), true),
+            ];
             // SAFETY: as above.
             unsafe { self.two.launch(&stream, SHAPE, (number, from, to)) }?;
         }

@@ -32,13 +32,13 @@ impl Shared {
     }
 
     fn read(&self, stream: &Stream, view: DeviceSlice<'_, u8>) -> cuda_safe::Result<()> {
-        let number = self.number(view.as_raw(), view.len(), false);
+        let number = self.number(view.device_ptr(), view.len(), false);
         // SAFETY: nothing runs on this driver.
         unsafe { self.one.launch(stream, (1, 1), (number, view)) }
     }
 
     fn write(&self, stream: &Stream, view: DeviceSliceMut<'_, u8>) -> cuda_safe::Result<()> {
-        let number = self.number(view.as_raw(), view.len(), true);
+        let number = self.number(view.device_ptr(), view.len(), true);
         // SAFETY: as above.
         unsafe { self.one.launch(stream, (1, 1), (number, view)) }
     }

@@ -3,7 +3,8 @@
 use std::thread;
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, GraphBuilder, Launch, Module, PinnedBuffer, Stream, UnifiedBuffer,
+    Context, DeviceBuffer, Event, GraphBuilder, LaunchConfig, Module, PinnedBuffer, Stream,
+    UnifiedBuffer,
 };
 
 use crate::attacks::graphs::kit::{Kit, LEN, N, all};
@@ -62,7 +63,7 @@ fn closed_with_a_handle(lab: &Lab) -> TestResult {
         "buffer" => {
             drop((kit, stream));
             let context = refused(context)?;
-            ensure_eq!(x.to_vec(x.home())?, [4; N]);
+            ensure_eq!(x.to_vec(x.home_stream())?, [4; N]);
             drop(x);
             context
         }
@@ -70,7 +71,7 @@ fn closed_with_a_handle(lab: &Lab) -> TestResult {
             let memory = x.allocation().clone();
             drop((x, kit, stream));
             let context = refused(context)?;
-            ensure_eq!(memory.bytes(), 4 * N);
+            ensure_eq!(memory.size_bytes(), 4 * N);
             drop(memory);
             context
         }
@@ -136,7 +137,7 @@ fn closed_with_a_handle(lab: &Lab) -> TestResult {
             drop((kit, stream));
             let context = refused(context)?;
             let x = graph.into_state();
-            ensure_eq!(x.to_vec(x.home())?, [4; N]);
+            ensure_eq!(x.to_vec(x.home_stream())?, [4; N]);
             context
         }
         "builder" => {
@@ -177,7 +178,7 @@ fn closed_with_a_handle(lab: &Lab) -> TestResult {
 /// Opens, uses and closes a context from four threads at once.
 ///
 /// - row: a context is closed only when nothing of it is alive
-/// - targets: `Context::close`, `Device::context`, `Context::check`
+/// - targets: `Context::close`, `Device::context`, `Context::check_alive`
 /// - must: right
 /// - variables: CUDA_EMU_DEVICES=2
 fn closed_by_threads(lab: &Lab) -> TestResult {
@@ -191,7 +192,7 @@ fn closed_by_threads(lab: &Lab) -> TestResult {
                         let context = device.context()?;
                         let stream = context.stream()?;
                         let x = DeviceBuffer::from_slice(&stream, &[id; 64])?;
-                        context.check()?;
+                        context.check_alive()?;
                         ensure_eq!(x.to_vec(&stream)?, [id; 64], "round {round}");
                         drop((x, stream));
                         closed += u32::from(context.close().is_ok());
@@ -225,10 +226,10 @@ fn streams_given_up(lab: &Lab) -> TestResult {
     let x = DeviceBuffer::from_slice(&stream, &[3u32; N])?;
     ensure!(stream.clone().close().is_err());
     ensure!(stream.clone().into_raw().is_err());
-    let only = x.home().clone();
+    let only = x.home_stream().clone();
     drop(stream);
     ensure!(only.into_raw().is_err(), "the home of a buffer was given up");
-    ensure_eq!(x.to_vec(x.home())?, [3; N]);
+    ensure_eq!(x.to_vec(x.home_stream())?, [3; N]);
     drop(x);
     let event = Event::new(&context)?;
     let stream = context.stream()?;
@@ -246,7 +247,7 @@ fn streams_given_up(lab: &Lab) -> TestResult {
     let stream = context.stream()?;
     let kit = Kit::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
-    kit.add(&stream, Launch::cover(N, 32), 2, &mut x, LEN)?;
+    kit.add(&stream, LaunchConfig::cover(N, 32), 2, &mut x, LEN)?;
     ensure_eq!(x.to_vec(&stream)?, [2; N]);
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 ///
 /// - row: no call changes which context is current
 /// - targets: `Context::capture`, `GraphExec::update`, `Stream::record_if`, `GraphBuilder::add`,
-///   `DeviceSliceMut::copy_from_peer`, `Context::collect`, `UnifiedBuffer::into_vec`
+///   `DeviceSliceMut::copy_from_peer`, `Context::free_deferred`, `UnifiedBuffer::into_vec`
 /// - must: right
 /// - variants: none, own, other
 /// - variables: CUDA_EMU_DEVICES=2
@@ -83,8 +83,8 @@ fn current_after_unwinding(lab: &Lab) -> TestResult {
     drop(y.download_pinned(&on_b, pinned)?);
     drop((graph, y, stream, on_b));
     still("drops")?;
-    a.collect()?;
-    b.collect()?;
+    a.free_deferred()?;
+    b.free_deferred()?;
     b.synchronize()?;
     still("collecting")?;
     lab.make_current(None)
@@ -296,7 +296,7 @@ fn work(context: &Context) -> cuda_safe::Result<Vec<u32>> {
     let (_, y) = graph.into_state();
     let back = y.download_pinned(&stream, pinned)?.wait()?;
     drop(unified);
-    context.collect()?;
+    context.free_deferred()?;
     Ok(back.to_vec())
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use cuda_safe::{
-    Context, DeviceBuffer, Event, Launch, PinnedBuffer, Stream, UnifiedBuffer, kernels,
+    Context, DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Stream, UnifiedBuffer, kernels,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
@@ -60,7 +60,7 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     let pending = x.download_pinned(&blocked, PinnedBuffer::zeroed(&context, N)?)?;
     for round in 0..5u32 {
         let mut y = DeviceBuffer::from_slice(&stream, &[round; N])?;
-        kernels.increment(&stream, Launch::cover(N, 64), &mut y, N as u32)?;
+        kernels.increment(&stream, LaunchConfig::cover(N, 64), &mut y, N as u32)?;
         let mut z = y.try_clone(&context.stream()?)?;
         ensure_eq!(z.to_vec(&stream)?, [round + 1; N]);
         let large = DeviceBuffer::from_slice(&stream, &vec![round; 9 << 18])?;
@@ -74,8 +74,8 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
         let event = Event::new(&context)?;
         event.record(&stream)?;
         event.synchronize()?;
-        let mut graph =
-            context.capture(z, |s, z| kernels.increment(s, Launch::cover(N, 64), z, N as u32))?;
+        let mut graph = context
+            .capture(z, |s, z| kernels.increment(s, LaunchConfig::cover(N, 64), z, N as u32))?;
         graph.launch(&stream)?;
         ensure_eq!(graph.state().to_vec(&stream)?, [10; N]);
         stream.mark()?.synchronize()?;
@@ -122,7 +122,7 @@ pub(super) fn drops_beside_a_blocked_stream(lab: &Lab) -> TestResult {
         ensure!(closed.close().is_ok(), "an event in use is not closed");
         let mut graph = context.capture(x.try_clone(&home)?, |s, y| y.copy_from(s, &kept))?;
         graph.launch(&blocked)?;
-        kernels.increment(&blocked, Launch::cover(N, 64), &mut x, N as u32)?;
+        kernels.increment(&blocked, LaunchConfig::cover(N, 64), &mut x, N as u32)?;
         let last = x.try_clone(&blocked)?;
         ensure!(last.close().is_ok(), "a buffer in use is not closed");
         let reader = context.stream()?;
@@ -178,7 +178,7 @@ fn captures(context: &Context, number: u32) -> TestResult {
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - row: wakers, which are code of the executor
-/// - targets: `Context::synchronize`, `Context::collect`, `Context::capture`, `Context::is_recording`
+/// - targets: `Context::synchronize`, `Context::free_deferred`, `Context::capture`, `Context::is_recording`
 /// - must: right
 pub(super) fn captures_race_with_waits(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -188,7 +188,7 @@ pub(super) fn captures_race_with_waits(lab: &Lab) -> TestResult {
         let waits = scope.spawn(move || -> TestResult {
             while !ended.load(Ordering::SeqCst) {
                 drop(PinnedBuffer::<u32>::zeroed(context, 100)?);
-                for result in [context.synchronize(), context.collect()] {
+                for result in [context.synchronize(), context.free_deferred()] {
                     // Refused while somebody records, and only so.
                     if result.is_err() {
                         lab_refused(result)?;

@@ -37,7 +37,7 @@ pub(super) fn contexts_closed_by_threads(_: &Lab) -> TestResult {
                     drop(context);
                     ensure_eq!(pinned[..], [number; 100]);
                     drop(stream);
-                    ensure_eq!(x.to_vec(x.home())?, [number + round; 100]);
+                    ensure_eq!(x.to_vec(x.home_stream())?, [number + round; 100]);
                 }
             }
             Ok(closed)
@@ -103,7 +103,7 @@ pub(super) fn closed_beside_one_handle(lab: &Lab) -> TestResult {
 /// graph: they work or are refused, and the graph is right.
 ///
 /// - row: a capture is not spoilt by safe calls
-/// - targets: `Context::collect`, `Context::synchronize`, `Context::trim_pool`, `Stream::new`, `Stream::close`,
+/// - targets: `Context::free_deferred`, `Context::synchronize`, `Context::trim_pool`, `Stream::new`, `Stream::close`,
 ///   `Event::new`, `Event::close`, `PinnedBuffer::close`, `Context::take_drop_errors`, `UnifiedBuffer::managed`,
 ///   `UnifiedBuffer::host`, `Stream::with_priority`, `GraphBuilder::new`, `GraphBuilder::instantiate`
 /// - must: right
@@ -114,12 +114,12 @@ pub(super) fn calls_beside_a_capture(lab: &Lab) -> TestResult {
     let pinned = UnifiedBuffer::<u32>::pinned(&stream, 100)?;
     let calls = || -> cuda_safe::Result<()> {
         let mut results = vec![
-            context.collect(),
+            context.free_deferred(),
             context.synchronize(),
             context.trim_pool(0),
             context.set_pool_threshold(u64::MAX),
             context.memory_info().map(drop),
-            context.check(),
+            context.check_alive(),
             stream.synchronize(),
             stream.is_done().map(drop),
             stream.priority().map(drop),
@@ -241,6 +241,6 @@ pub(super) fn children_beside_work(lab: &Lab) -> TestResult {
     for result in results.1 {
         result.map_err(|_| Failure::new("a thread panicked"))??;
     }
-    context.check()?;
+    context.check_alive()?;
     Ok(())
 }

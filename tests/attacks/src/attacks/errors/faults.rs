@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cuda_safe::{
-    DeviceBuffer, Event, Launch, PinnedBuffer, Result, Stream, UnifiedBuffer, kernels,
+    DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Result, Stream, UnifiedBuffer, kernels,
 };
 
 use crate::attacks::order::random::Random;
@@ -63,8 +63,8 @@ pub(super) fn handles_after_a_trap(lab: &Lab) -> TestResult {
     let mut graph = context.capture((), |s, ()| s.host_function_mut(|| ()))?;
     let transfer = x.upload_pinned(&stream, PinnedBuffer::from_slice(&context, &[8u32; N])?)?;
     let kept = unified.allocation().clone();
-    kernels.stop(&stream, Launch::new(1, 1))?;
-    kernels.add(&stream, Launch::cover(N, 64), &unified, &mut x, N as u32)?;
+    kernels.stop(&stream, LaunchConfig::new(1, 1))?;
+    kernels.add(&stream, LaunchConfig::cover(N, 64), &unified, &mut x, N as u32)?;
     let Err(first) = stream.synchronize() else { return Err(Failure::new("no error")) };
     ensure!(first.is_fatal() && first.is_asynchronous(), "{first}");
     let named = first.launches().iter().any(|launch| format!("{launch:?}").contains("stop"));
@@ -82,7 +82,7 @@ pub(super) fn handles_after_a_trap(lab: &Lab) -> TestResult {
         ("graph", graph.launch(&stream)),
         ("capture", context.capture((), |_, ()| Ok(())).map(drop)),
         ("synchronize", context.synchronize()),
-        ("check", context.check()),
+        ("check", context.check_alive()),
         ("context", context.device().context().map(drop)),
         ("load", Kernels::load(&context).map(drop)),
     ];
@@ -111,7 +111,7 @@ pub(super) fn handles_after_a_trap(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - row: work that uses the same bytes
-/// - targets: `DeviceBuffer::try_clone`, `UnifiedBuffer::host_mut`, `DeviceBuffer::upload_pinned`, `Context::collect`,
+/// - targets: `DeviceBuffer::try_clone`, `UnifiedBuffer::host_mut`, `DeviceBuffer::upload_pinned`, `Context::free_deferred`,
 ///   `Context::take_drop_errors`
 /// - must: right
 /// - limit: 60
@@ -167,7 +167,8 @@ fn program_with_failures(lab: &Lab) -> TestResult {
                 Err(_) => (Ok(()), x_now.clone()),
             },
             4 => {
-                let result = kernels.add(&stream, Launch::cover(N, 64), &*y, &mut *x, N as u32);
+                let result =
+                    kernels.add(&stream, LaunchConfig::cover(N, 64), &*y, &mut *x, N as u32);
                 let sum = x_now.as_ref().zip(y_now.as_ref()).map(|(x, y)| {
                     x.iter().zip(y).map(|(x, y)| x.wrapping_add(*y)).collect::<Vec<_>>()
                 });
@@ -220,10 +221,10 @@ fn program_with_failures(lab: &Lab) -> TestResult {
         }
     }
     drop((all, unified, streams));
-    let _ = context.collect();
+    let _ = context.free_deferred();
     drop(context.take_drop_errors());
     ensure!(context.take_drop_errors().is_empty(), "errors of drops are given twice");
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 
@@ -264,7 +265,7 @@ pub(super) fn errors_of_many_drops(lab: &Lab) -> TestResult {
 ///
 /// - row: once it is known that others have destroyed
 /// - row: a drop never waits, never panics
-/// - targets: `Context::check`, `Context::close`, `Device::context`, `UnifiedBuffer::host`, `PinnedBuffer::from_slice`,
+/// - targets: `Context::check_alive`, `Context::close`, `Device::context`, `UnifiedBuffer::host`, `PinnedBuffer::from_slice`,
 ///   `DeviceBuffer::copy_from`
 /// - must: right
 /// - variants: before, between, after
@@ -296,13 +297,13 @@ pub(super) fn handles_of_a_context_that_is_gone(lab: &Lab) -> TestResult {
         drop(guard);
         drop((transfer, graph, old, unified));
         ensure_eq!(pinned[..], [7; N]);
-        stale("check", context.check())?;
+        stale("check", context.check_alive())?;
         let new = context.device().context()?;
         let stream = new.stream()?;
         ensure_eq!(DeviceBuffer::from_slice(&stream, &[1u32; N])?.to_vec(&stream)?, [1; N]);
         return Ok(());
     }
-    stale("check", context.check())?;
+    stale("check", context.check_alive())?;
     let new = context.device().context()?;
     let on_new = new.stream()?;
     let mut x = DeviceBuffer::from_slice(&on_new, &[3u32; N])?;
@@ -322,14 +323,14 @@ pub(super) fn handles_of_a_context_that_is_gone(lab: &Lab) -> TestResult {
     if lab.variant() == "between" {
         drop((old, unified, graph, stream));
         let _ = transfer.wait().is_ok();
-        let _ = context.collect();
+        let _ = context.free_deferred();
         drop((pinned, context));
     }
     let kernels = Kernels::load(&new)?;
     let y = x.try_clone(&new.stream()?)?;
-    kernels.add(&on_new, Launch::cover(N, 64), &y, &mut x, N as u32)?;
+    kernels.add(&on_new, LaunchConfig::cover(N, 64), &y, &mut x, N as u32)?;
     ensure_eq!(x.to_vec(&on_new)?, [6; N]);
-    new.collect()?;
+    new.free_deferred()?;
     Ok(())
 }
 
@@ -395,7 +396,7 @@ pub(super) fn ends_with_work_in_flight(lab: &Lab) -> TestResult {
 ///
 /// - row: a code that calls a context invalid
 /// - row: no answer of the driver makes the crate panic
-/// - targets: `Context::check`, `DeviceBuffer::fill`, `Context::capture`, `UnifiedBuffer::host`, `Driver::device`,
+/// - targets: `Context::check_alive`, `DeviceBuffer::fill`, `Context::capture`, `UnifiedBuffer::host`, `Driver::device`,
 ///   `Device::context`
 /// - must: right
 /// - limit: 60
@@ -425,14 +426,14 @@ pub(super) fn contexts_that_are_called_invalid(lab: &Lab) -> TestResult {
     let mut unified = UnifiedBuffer::<u32>::pinned(&stream, N)?;
     unified.host_mut()?.fill(6);
     let mut graph = context.capture(DeviceBuffer::<u32>::zeroed(&stream, N)?, |s, z| {
-        kernels.add(s, Launch::cover(N, 64), &y, z, N as u32)
+        kernels.add(s, LaunchConfig::cover(N, 64), &y, z, N as u32)
     })?;
     let (mut failed, mut sum, mut added) = (0, 1, 0);
     for round in 0..12 {
         let other = context.stream();
         let mut results = vec![other.as_ref().map(drop).map_err(ToString::to_string)];
         let other = other.as_ref().unwrap_or(&stream);
-        let launched = kernels.add(other, Launch::cover(N, 64), &y, &mut x, N as u32);
+        let launched = kernels.add(other, LaunchConfig::cover(N, 64), &y, &mut x, N as u32);
         sum += if launched.is_ok() { 4 } else { 0 };
         let replayed = graph.launch(other);
         added += if replayed.is_ok() { 4 } else { 0 };
@@ -448,7 +449,7 @@ pub(super) fn contexts_that_are_called_invalid(lab: &Lab) -> TestResult {
             failed += 1;
             ensure!(!error.contains("fatal") && error.contains("CUDA_ERROR_"), "{error}");
         }
-        context.check()?;
+        context.check_alive()?;
         ensure_eq!(x.to_vec(&stream)?, [sum; N], "round {round}");
         ensure_eq!(graph.state().to_vec(&stream)?, [added; N], "round {round}");
         ensure_eq!(unified.host()?[..], [6; N]);
@@ -457,6 +458,6 @@ pub(super) fn contexts_that_are_called_invalid(lab: &Lab) -> TestResult {
     ensure!(failed > 0, "no call has failed");
     drop((graph, x, unified));
     drop(context.take_drop_errors());
-    context.check()?;
+    context.check_alive()?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Attacks on hierarchies of boxes, lists of what is found, and rays.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::bvh::{Builder, Bvh, Queries};
+use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use geom_kernels::mesh::{Mesh, MeshOptions, NO_FACE, Overlap, RayHit, TriangleMesh, shapes};
-use geom_kernels::{Aabb, Geometry, Ray};
+use geom_kernels::{Aabb, GeometryKernels, Ray};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -14,14 +14,14 @@ const INF: f32 = f32::INFINITY;
 /// refits it to others.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Queries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
+/// - targets: `BvhQueries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
 ///   `Bvh::with_capacity`
 /// - must: error "1006 boxes for a hierarchy that was built from 1007"
 /// - variants: fast, quality
 fn boxes_that_are_none(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
-    let builder = if lab.variant() == "fast" { Builder::Fast } else { Builder::Quality };
+    let geometry = GeometryKernels::new(&lab.context()?);
+    let builder = if lab.variant() == "fast" { BuildMode::Fast } else { BuildMode::Quality };
     let unit = Aabb { lower: [0.0f32; 3], upper: [1.0; 3] };
     let mut boxes = vec![unit; 1000];
     let odd = [
@@ -76,9 +76,9 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
         "counts has 4 elements, and 5 are written",
     )?;
     let centers = DeviceBuffer::from_slice(&stream, &[[NAN; 3], [INF; 3], [0.0; 3]])?;
-    bvh.count_overlaps(&stream, Queries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
+    bvh.count_overlaps(&stream, BvhQueries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
     ensure_eq!(counts.to_vec(&stream)?[..3], [0, 0, 1]);
-    let negative = Queries::spheres(&centers, -1.0);
+    let negative = BvhQueries::spheres(&centers, -1.0);
     lab.refused_because(
         bvh.count_overlaps(&stream, negative, counts.slice_mut(..3)?),
         "-1.0 is no radius",
@@ -94,10 +94,10 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
 /// - variants: bvh, overlaps, hits
 fn lists_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let unit = Aabb { lower: [-1.0f32; 3], upper: [1.0; 3] };
     let boxes = DeviceBuffer::from_slice(&stream, &[unit; 100])?;
-    let bvh = Bvh::build(&stream, &geometry, &boxes, Builder::default())?;
+    let bvh = Bvh::build(&stream, &geometry, &boxes, BuildMode::default())?;
     let soup = TriangleMesh {
         points: vec![[-9.0, -9.0, 0.0], [9.0, -9.0, 0.0], [0.0, 9.0, 0.0]],
         faces: vec![[0, 1, 2]; 100],
@@ -153,11 +153,11 @@ fn lists_without_room(lab: &Lab) -> TestResult {
 /// Sends rays without a direction, with limits out of order, of huge and tiny numbers, and along edges.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Mesh::nearest_hits`, `Mesh::count_hits`, `Ray::new`, `Ray::between`, `Ray::segment`
+/// - targets: `Mesh::closest_hits`, `Mesh::count_hits`, `Ray::new`, `Ray::between`, `Ray::segment`
 /// - must: right
 fn rays_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let mesh = Mesh::upload(&stream, &geometry, &shapes::cube(2.0)?, MeshOptions::default())?;
     let nothing = [
         Ray::new([0.0; 3], [0.0; 3]),
@@ -185,7 +185,7 @@ fn rays_of_every_kind(lab: &Lab) -> TestResult {
     let n = rays.len();
     let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, n)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, n)?;
-    mesh.nearest_hits(&stream, &device, &mut hits)?;
+    mesh.closest_hits(&stream, &device, &mut hits)?;
     mesh.count_hits(&stream, &device, &mut counts)?;
     let (hits, counts) = (hits.to_vec(&stream)?, counts.to_vec(&stream)?);
     for (i, (hit, count)) in hits.iter().zip(&counts).enumerate() {

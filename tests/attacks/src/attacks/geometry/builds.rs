@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::volume::{Capacity, DenseOptions, Keep, Volume, VolumeOptions};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
@@ -21,7 +21,7 @@ const EDGE: i32 = 1 << 23;
 /// - must: right
 fn boxes_that_overflow(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
     let values = DeviceBuffer::from_slice(&stream, &[1.0f32; 8])?;
     let most = usize::MAX;
@@ -105,7 +105,7 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
 /// - must: right
 fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         Volume::from_fn(&stream, &geometry, [20, 20, 20], &options, |p| {
@@ -139,12 +139,12 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
 ///
 /// - row: a volume that is built in place is a whole tree
 /// - targets: `Volume::rebuild_from_tiles`, `Volume::rebuild_from_voxels`, `Volume::rebuild_from_voxels_with`,
-///   `Volume::build_status`, `Volume::tiles`, `Volume::voxels`, `Volume::download`, `VolumeOptions::capacity`
+///   `Volume::build_status`, `Volume::leaf_origins`, `Volume::voxels`, `Volume::download`, `VolumeOptions::capacity`
 /// - must: error "a volume of float that was made without a capacity"
 /// - variants: leaves, lower, upper
 fn more_leaves_than_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let (leaves, lower, upper) = match lab.variant() {
         "leaves" => (3, 40, 40),
         "lower" => (40, 3, 40),
@@ -172,7 +172,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     if let Ok(counts) = volume.counts(&stream) {
         ensure_eq!(counts.active_voxels, 2);
     }
-    if let Ok(tiles) = volume.tiles(&stream) {
+    if let Ok(tiles) = volume.leaf_origins(&stream) {
         ensure_eq!(tiles.to_vec(&stream)?, [[0; 3], [4096, 0, 0]]);
     }
     if let Ok(grid) = volume.download(&stream) {
@@ -209,13 +209,13 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
 ///
 /// - row: a volume that is built in place is a whole tree
 /// - row: queries follow only what a build has written
-/// - targets: `Volume::rebuild_from_voxels`, `Volume::counts`, `Volume::download`, `Volume::tiles`, `Context::capture`,
+/// - targets: `Volume::rebuild_from_voxels`, `Volume::counts`, `Volume::download`, `Volume::leaf_origins`, `Context::capture`,
 ///   `Volume::download_bytes`
 /// - must: right
 /// - variants: first, again
 fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let capacity = Capacity { leaves: 8, lower: 8, upper: 8, entries: 8 };
     let options = VolumeOptions::new(0.5f32).capacity(capacity);
     let three = [[0; 3], [100, 0, 0], [5000, 0, 0]];
@@ -250,7 +250,7 @@ fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     if let Ok(counts) = volume.counts(&stream) {
         ensure!([0, 3].contains(&counts.active_voxels), "{counts:?}");
     }
-    if let Ok(tiles) = volume.tiles(&stream) {
+    if let Ok(tiles) = volume.leaf_origins(&stream) {
         ensure!(tiles.len() == 3 || tiles.is_empty());
     }
     if let Ok(grid) = volume.download(&stream) {

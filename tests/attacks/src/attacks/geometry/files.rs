@@ -3,7 +3,7 @@
 use std::fs;
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::files::PlyEncoding;
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, TriangleMesh, shapes};
 use geom_kernels::volume::nanovdb::{self, Builder, ChecksumMode, Grid, WriteOptions};
@@ -109,7 +109,7 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     ensure_eq!(fs::read("kept.ply")?, b"kept");
     // Whatever comes of changed bytes can be asked.
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let mut whole = Vec::new();
     shapes::icosphere(1, 1.0)?.write_ply(&mut whole, PlyEncoding::BigEndian)?;
     let mut dice = Dice(1);
@@ -149,7 +149,7 @@ fn ask(stream: &Stream, volume: &Volume) -> cuda_safe::Result<Vec<f32>> {
     let mut active = DeviceBuffer::<u8>::zeroed(stream, 196)?;
     volume.is_active(stream, &voxels, &mut active)?;
     volume.counts(stream)?;
-    volume.tiles(stream)?;
+    volume.leaf_origins(stream)?;
     volume.sample(stream, &Samples::index(&points), Interpolation::Trilinear, &mut values)?;
     volume.lookup(stream, &voxels, &mut values)?;
     values.to_vec(stream)
@@ -175,12 +175,12 @@ fn grid() -> Result<Grid, Failure> {
 /// Changes bytes of a grid, its head, its offsets and its tables, and asks each volume that is taken for everything.
 ///
 /// - row: an index that a kernel reads from memory
-/// - targets: `Volume::read`, `Volume::sample`, `Volume::lookup`, `Volume::tiles`, `Volume::counts`
+/// - targets: `Volume::read`, `Volume::sample`, `Volume::lookup`, `Volume::leaf_origins`, `Volume::counts`
 /// - must: right
 /// - limit: 60
 fn grids_with_changed_bytes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let whole = grid()?.bytes().to_vec();
     let expected = {
         let [volume] = &Volume::read(&stream, &geometry, &whole)?[..] else {
@@ -233,7 +233,7 @@ fn grids_with_changed_bytes(lab: &Lab) -> TestResult {
 #[cfg(unix)]
 fn volume_files_in_the_way(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let (grids, options) = ([grid()?], WriteOptions::default());
     let file = nanovdb::write(&grids, &options)?;
     // Each number of the file's head, as large as can be.

@@ -1,9 +1,9 @@
 //! Attacks on hash grids, and on sorts and what goes with them.
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
+use geom_kernels::algorithms::Algorithms;
 use geom_kernels::hash_grid::{GridOptions, HashGrid, MAX_POINTS, Pairs, Points, Queries};
-use geom_kernels::sort::Sort;
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -42,12 +42,12 @@ fn neighbors(points: &[[f32; 3]], at: &[f32; 3], radius: f32) -> u32 {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `HashGrid::new`, `HashGrid::build`, `HashGrid::count_neighbors`, `HashGrid::neighbor_lists`,
-///   `HashGrid::report`, `Queries::at`, `Queries::own`
+///   `HashGrid::report`, `Queries::at`, `Queries::at_grid_points`
 /// - must: right
 /// - variants: free, bounds, tiny_bounds
 fn grids_of_awkward_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let points = awkward();
     let options = match lab.variant() {
         "free" => GridOptions::default(),
@@ -68,7 +68,7 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
                 points.iter().map(|at| neighbors(&points, at, radius)).collect();
             grid.count_neighbors(&stream, &Queries::at(&device, radius), &mut counts)?;
             ensure_eq!(counts.to_vec(&stream)?, expected, "built for {built_for}, within {radius}");
-            grid.count_neighbors(&stream, &Queries::own(radius), &mut counts)?;
+            grid.count_neighbors(&stream, &Queries::at_grid_points(radius), &mut counts)?;
             ensure_eq!(counts.to_vec(&stream)?, expected, "own, built for {built_for}");
             let lists = grid.neighbor_lists(&stream, &Queries::at(&device, radius))?;
             let found = lists.indices.to_vec(&stream)?;
@@ -82,12 +82,12 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
 /// Makes grids of boxes that are none, and asks for radii, numbers of neighbours and lengths that can't be.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `HashGrid::new`, `HashGrid::nearest`, `HashGrid::count_neighbors`, `HashGrid::reserve`,
+/// - targets: `HashGrid::new`, `HashGrid::k_nearest`, `HashGrid::count_neighbors`, `HashGrid::reserve`,
 ///   `HashGrid::rebuild`, `GridOptions::periodic`, `GridOptions::groups`, `Queries::radii`, `Queries::pairs`
 /// - must: error "NaN is no radius"
 fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let new = |options: GridOptions<f32>| HashGrid::new(&stream, &geometry, options);
     for (lower, upper) in [
         ([0.0f32; 3], [0.0f32; 3]),
@@ -119,14 +119,14 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
         "18446744073709551615 points; at most 2^30 are possible",
     )?;
     grid.build(&stream, &points, 1.0)?;
-    let own = Queries::own(1.0);
+    let own = Queries::at_grid_points(1.0);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
     lab.refused_because(
         grid.count_neighbors(&stream, &own, &mut counts),
         "counts has 3 elements, and 2 are written",
     )?;
     let mut two = counts.slice_mut(..2)?;
-    lab.refused(grid.count_neighbors(&stream, &Queries::own(f32::NAN), &mut two))?;
+    lab.refused(grid.count_neighbors(&stream, &Queries::at_grid_points(f32::NAN), &mut two))?;
     let radii = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     lab.refused_because(
         grid.count_neighbors(&stream, &own.radii(&radii), &mut two),
@@ -136,15 +136,15 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, 256)?;
     for k in [0usize, 129, 1 << 63, usize::MAX, (1 << 63) + 1] {
         lab.refused_because(
-            grid.nearest(&stream, &own, k, &mut indices, &mut squares),
+            grid.k_nearest(&stream, &own, k, &mut indices, &mut squares),
             "nearest; from 1 to 128 are possible",
         )?;
     }
     lab.refused_because(
-        grid.nearest(&stream, &own.pairs(Pairs::Half), 128, &mut indices, &mut squares),
+        grid.k_nearest(&stream, &own.pairs(Pairs::Half), 128, &mut indices, &mut squares),
         "half of the pairs has no nearest ones of each point",
     )?;
-    grid.nearest(&stream, &own, 128, &mut indices, &mut squares)?;
+    grid.k_nearest(&stream, &own, 128, &mut indices, &mut squares)?;
     let found = indices.to_vec(&stream)?;
     ensure_eq!((found[0], found[1], found[2], found[128]), (0, 1, u32::MAX, 1));
     grid.count_neighbors(&stream, &own, two)?;
@@ -159,7 +159,7 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
 /// - must: error "points"
 fn strides_that_lead_outside(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let data = DeviceBuffer::from_slice(&stream, &(0..30).map(|i| i as f32).collect::<Vec<_>>())?;
     let most = usize::MAX;
     for (len, stride, component) in [
@@ -182,7 +182,7 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
     let doubled = Points::strided(data.slice(7..8)?, 1000, 0, 0)?;
     grid.build(&stream, doubled, 0.5)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
-    grid.count_neighbors(&stream, &Queries::own(0.0), &mut counts)?;
+    grid.count_neighbors(&stream, &Queries::at_grid_points(0.0), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [1000; 1000]);
     // Backwards through each other: x, y and z begin at the last numbers that fit.
     let last = Points::strided(&data, 10, 1, 10)?;
@@ -201,12 +201,12 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
 /// Builds a grid in a graph from more or fewer points than the host's last build, and asks for its own points.
 ///
 /// - row: an index that a kernel reads from memory
-/// - targets: `HashGrid::rebuild`, `HashGrid::build`, `Queries::own`, `Context::capture`
+/// - targets: `HashGrid::rebuild`, `HashGrid::build`, `Queries::at_grid_points`, `Context::capture`
 /// - must: right
 /// - variants: fewer, more
 fn own_points_of_another_build(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let (recorded, built) = if lab.variant() == "fewer" { (10usize, 700) } else { (700, 10) };
     let make = |n: usize| {
         let points: Vec<[f32; 3]> = (0..n).map(|i| [i as f32 * 10.0, 0.0, 0.0]).collect();
@@ -221,12 +221,12 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
     let grid = graph.state();
     ensure_eq!(grid.len(), built);
     let mut counts = DeviceBuffer::from_slice(&stream, &vec![9u32; built])?;
-    grid.count_neighbors(&stream, &Queries::own(1.0), &mut counts)?;
+    grid.count_neighbors(&stream, &Queries::at_grid_points(1.0), &mut counts)?;
     let seen = counts.to_vec(&stream)?;
     // Those that both builds have are found; the others are not answered, or none.
     ensure!(seen[..10].iter().all(|count| *count == 1), "{:?}", &seen[..10]);
     ensure!(seen[10..].iter().all(|count| *count == 9 || *count <= 1), "{:?}", &seen[10..20]);
-    let lists = grid.neighbor_lists(&stream, &Queries::own(25.0))?;
+    let lists = grid.neighbor_lists(&stream, &Queries::at_grid_points(25.0))?;
     let indices = lists.indices.to_vec(&stream)?;
     ensure!(indices.iter().all(|i| (*i as usize) < 700), "an index of no point");
     Ok(())
@@ -239,7 +239,7 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
 /// - must: error "group"
 fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let points = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3]; 8])?;
     let groups = [0u32, 1, 2, 3, u32::MAX, 1 << 31, 1, 0];
     let groups = DeviceBuffer::from_slice(&stream, &groups)?;
@@ -249,7 +249,7 @@ fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     grid.build_grouped(&stream, &points, &groups, 1.0)?;
     ensure_eq!(grid.report(&stream)?.left_out, 3);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 8)?;
-    grid.count_neighbors(&stream, &Queries::own(1.0), &mut counts)?;
+    grid.count_neighbors(&stream, &Queries::at_grid_points(1.0), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [2, 2, 1, 0, 0, 0, 2, 2]);
     let asked = Queries::at(&points, 1.0);
     grid.count_neighbors(&stream, &asked.groups(&groups), &mut counts)?;
@@ -261,11 +261,11 @@ fn groups_that_are_not_there(lab: &Lab) -> TestResult {
 /// Asks periodic grids for radii that reach around the box many times, at points far outside of it.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `GridOptions::periodic`, `GridOptions::periodic_in`, `HashGrid::count_neighbors`, `HashGrid::nearest`
+/// - targets: `GridOptions::periodic`, `GridOptions::periodic_in`, `HashGrid::count_neighbors`, `HashGrid::k_nearest`
 /// - must: right
 fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let points: Vec<[f32; 3]> = (0..50).map(|i| [i as f32 * 0.37, i as f32 * -3.1, 1e6]).collect();
     let points = DeviceBuffer::from_slice(&stream, &points)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 50)?;
@@ -281,13 +281,13 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
             grid.build(&stream, &points, radius)?;
             for asked in [1e19f32, f32::INFINITY] {
                 // Each point is a neighbour once.
-                match grid.count_neighbors(&stream, &Queries::own(asked), &mut counts) {
+                match grid.count_neighbors(&stream, &Queries::at_grid_points(asked), &mut counts) {
                     Ok(()) => ensure_eq!(counts.to_vec(&stream)?, [50; 50], "{asked}, {radius}"),
                     Err(error) => lab.refused_because(Err::<(), _>(error), "radius")?,
                 }
             }
-            let all = Queries::own(f32::INFINITY);
-            grid.nearest(&stream, &all, 50, &mut indices, &mut squares)?;
+            let all = Queries::at_grid_points(f32::INFINITY);
+            grid.k_nearest(&stream, &all, 50, &mut indices, &mut squares)?;
             for list in indices.to_vec(&stream)?.chunks(50) {
                 let mut list = list.to_vec();
                 list.sort_unstable();
@@ -301,11 +301,11 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
 /// Sorts NaNs, zeros of both signs and equal keys, by bits that keys don't have, with scratch memory of every length.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Sort::sort_keys`, `Sort::argsort`, `Sort::within`, `Sort::argsort_scratch`
+/// - targets: `Algorithms::sort_keys`, `Algorithms::argsort`, `Algorithms::with_scratch`, `Algorithms::argsort_scratch`
 /// - must: error "a sort by bits 5..3 of keys that have bits 0..32"
 fn keys_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let sort = Geometry::new(&lab.context()?).sort();
+    let sort = GeometryKernels::new(&lab.context()?).algorithms();
     let odd = [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 1e-45, -1e-45];
     let host: Vec<f32> = (0..5000).map(|i| odd[i * 5 % 8]).collect();
     let keys = DeviceBuffer::from_slice(&stream, &host)?;
@@ -328,11 +328,11 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
         "a sort by bits 4294967295..32 of keys that have bits 0..32",
     )?;
     lab.refused_because(
-        Sort::keys_scratch::<u64>(usize::MAX, ..),
+        Algorithms::keys_scratch::<u64>(usize::MAX, ..),
         "a sort: 18446744073709551615 elements, but one call works on less than 2^31",
     )?;
     lab.refused_because(
-        Sort::keys_scratch::<u64>(1 << 31, ..),
+        Algorithms::keys_scratch::<u64>(1 << 31, ..),
         "a sort: 2147483648 elements, but one call works on less than 2^31",
     )?;
     sort.sort_keys(&stream, &keys, &mut sorted, ..)?;
@@ -348,13 +348,13 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
     sort.argsort(&stream, &keys, &mut order, 7..7)?;
     ensure!(order.to_vec(&stream)?.iter().copied().eq(0..5000));
     // Scratch memory at odd addresses, and of each length around the least.
-    let least = Sort::argsort_scratch::<f32>(5000, ..)?;
+    let least = Algorithms::argsort_scratch::<f32>(5000, ..)?;
     let mut scratch = DeviceBuffer::<u8>::zeroed(&stream, least + 64)?;
     for skip in [0usize, 1, 4, 8] {
         for extra in [0usize, 32] {
             let part = scratch.slice_mut(skip..skip + least - 16 + extra)?;
             order.fill(&stream, 0)?;
-            if sort.within(part).argsort(&stream, &keys, &mut order, ..).is_ok() {
+            if sort.with_scratch(part).argsort(&stream, &keys, &mut order, ..).is_ok() {
                 ensure_eq!(order.to_vec(&stream)?, by_key, "{skip}, {extra}");
             }
         }
@@ -365,11 +365,11 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
 /// Selects more than there is room for, and sums what wraps around, with values right behind the outputs.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Sort::select`, `Sort::select_places`, `Sort::offsets`, `Sort::exclusive_scan`, `Sort::sum`, `Sort::min`
+/// - targets: `Algorithms::select`, `Algorithms::select_indices`, `Algorithms::offsets`, `Algorithms::exclusive_scan`, `Algorithms::sum`, `Algorithms::min`
 /// - must: error "the flags of a selection has 8999 elements, not 9000"
 fn outputs_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let sort = Geometry::new(&lab.context()?).sort();
+    let sort = GeometryKernels::new(&lab.context()?).algorithms();
     let n = 9000usize;
     let flags = DeviceBuffer::from_slice(&stream, &vec![255u8; n])?;
     let host: Vec<u32> = (0..n as u32).collect();
@@ -383,7 +383,7 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
         ensure_eq!(seen[..room], host[..room]);
         ensure!(seen[room..].iter().all(|x| *x == 7), "written behind {room} elements");
         ensure_eq!(number.to_vec(&stream)?, [n as u32]);
-        sort.select_places(&stream, &flags, out.slice_mut(1..1 + room)?, &mut number)?;
+        sort.select_indices(&stream, &flags, out.slice_mut(1..1 + room)?, &mut number)?;
         ensure_eq!(out.slice(room + 1..)?.to_vec(&stream)?, vec![7; n - room - 1]);
     }
     lab.refused(sort.select(&stream, flags.slice(1..)?, &elements, &mut out, &mut number))?;
@@ -421,16 +421,17 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
 ///
 /// - row: nothing slips in between
 /// - row: a launch is ordered with all other work
-/// - targets: `Sort::within`, `Sort::sort_keys`, `Context::capture`, `GraphExec::launch`
+/// - targets: `Algorithms::with_scratch`, `Algorithms::sort_keys`, `Context::capture`, `GraphExec::launch`
 /// - must: right
 fn one_scratch_for_two_graphs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let sort = Geometry::new(&context).sort();
+    let sort = GeometryKernels::new(&context).algorithms();
     let host: Vec<Vec<u32>> = (0..2u32)
         .map(|seed| (0..3000u32).map(|i| (i + seed).wrapping_mul(2_654_435_761)).collect())
         .collect();
-    let mut scratch = DeviceBuffer::<u8>::zeroed(&stream, Sort::keys_scratch::<u32>(3000, ..)?)?;
-    let within = sort.within(&mut scratch);
+    let mut scratch =
+        DeviceBuffer::<u8>::zeroed(&stream, Algorithms::keys_scratch::<u32>(3000, ..)?)?;
+    let within = sort.with_scratch(&mut scratch);
     let state = |i: usize, stream: &Stream| -> Result<_> {
         let keys = DeviceBuffer::from_slice(stream, &host[i])?;
         Ok((keys, DeviceBuffer::<u32>::zeroed(stream, 3000)?))

@@ -1,12 +1,12 @@
 //! Attacks on builds that are recorded and do not run, or whose conditional body is left out.
 
 use cuda_safe::{DeviceBuffer, GraphExec, Stream};
-use geom_kernels::bvh::{Builder, Bvh};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, NO_FACE, PointQueries, Sign, TriangleMesh, shapes,
 };
-use geom_kernels::{Aabb, Geometry, Ray};
+use geom_kernels::{Aabb, GeometryKernels, Ray};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl State {
-    fn new(stream: &Stream, geometry: &Geometry) -> cuda_safe::Result<Self> {
+    fn new(stream: &Stream, geometry: &GeometryKernels) -> cuda_safe::Result<Self> {
         let points: Vec<[f32; 3]> = (0..N).map(|i| [i as f32 * 0.01, 0.3, -0.2]).collect();
         let boxes: Vec<_> =
             points.iter().map(|p| Aabb { lower: *p, upper: p.map(|x| x + 1.0) }).collect();
@@ -32,7 +32,7 @@ impl State {
         }
         let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
         grid.reserve(stream, N)?;
-        let bvh = Bvh::with_capacity(stream, geometry, N, Builder::Quality)?;
+        let bvh = Bvh::with_capacity(stream, geometry, N, BuildMode::Quality)?;
         let ball = shapes::icosphere(1, 1.0)?;
         // Faces without points: the first build finds none.
         let hidden = TriangleMesh {
@@ -67,7 +67,7 @@ struct Answers {
 impl Answers {
     fn ask(&mut self, stream: &Stream, state: &State) -> cuda_safe::Result<()> {
         let at = PointQueries::at(&state.points);
-        let own = Queries::own(10.0);
+        let own = Queries::at_grid_points(10.0);
         state.grid.neighbor_lists_into(stream, &own, &mut self.offsets, &mut self.indices)?;
         state.bvh.count_overlaps(stream, &state.boxes, &mut self.overlaps)?;
         state.mesh.closest_points(stream, &at, &mut self.closest)?;
@@ -87,7 +87,7 @@ impl Answers {
 /// - variants: never launched, dropped, left out, failed
 fn builds_that_did_not_run(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let state = State::new(&stream, &geometry)?;
     let in_body = lab.variant() == "left out";
     let mut kept = None;

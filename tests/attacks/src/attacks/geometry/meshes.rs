@@ -3,12 +3,12 @@
 use std::mem;
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
-use geom_kernels::bvh::{Builder, Bvh};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, RayHit, Sign,
     TriangleMesh, shapes,
 };
-use geom_kernels::{Aabb, Geometry, Ray};
+use geom_kernels::{Aabb, GeometryKernels, Ray};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
@@ -25,7 +25,7 @@ fn ask_all(stream: &Stream, mesh: &Mesh<'_>, points: usize) -> Result<Vec<Closes
     let mut numbers = DeviceBuffer::<f32>::zeroed(stream, 6)?;
     mesh.signed_distances(stream, &queries, Sign::Parity, &mut numbers)?;
     let mut sides = DeviceBuffer::<i32>::zeroed(stream, 6)?;
-    mesh.sides(stream, &queries, &mut sides)?;
+    mesh.classify(stream, &queries, &mut sides)?;
     if mesh.options() == MeshOptions::default().winding().topology().unchecked() {
         mesh.winding_numbers(stream, &queries, 2.0, &mut numbers)?;
         mesh.signed_distances(stream, &queries, Sign::Normal, &mut numbers)?;
@@ -55,7 +55,7 @@ fn ask_all(stream: &Stream, mesh: &Mesh<'_>, points: usize) -> Result<Vec<Closes
 /// - variants: built, refitted, rebuilt, not_built
 fn faces_that_name_no_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let good = shapes::cube(2.0)?;
     let mut bad = good.faces.clone();
     for (i, index) in [8, u32::MAX, 1 << 31, u32::MAX - 1, 9].into_iter().enumerate() {
@@ -108,7 +108,7 @@ fn faces_that_name_no_points(lab: &Lab) -> TestResult {
 /// - must: error "room for 5 closest points, and 4 are written"
 fn answers_of_other_lengths(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let cube = shapes::cube(2.0)?;
     let mut mesh = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default().winding())?;
     for n in [0usize, 7, 9] {
@@ -174,7 +174,7 @@ fn answers_of_other_lengths(lab: &Lab) -> TestResult {
 fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let ball = shapes::icosphere(2, 1.0)?;
     let at: Vec<[f32; 3]> = (0..40).map(|i| [i as f32 * 0.1 - 2.0, 0.3, 0.1]).collect();
     let at = DeviceBuffer::from_slice(&stream, &at)?;
@@ -183,7 +183,7 @@ fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
     for round in 0..6 {
         let mesh = Mesh::upload(&stream, &geometry, &ball, MeshOptions::default())?;
         let boxes = DeviceBuffer::from_slice(&stream, &[unit; 50])?;
-        let bvh = Bvh::build(&stream, &geometry, &boxes, Builder::default())?;
+        let bvh = Bvh::build(&stream, &geometry, &boxes, BuildMode::default())?;
         let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 40)?;
         let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 50)?;
         mesh.closest_points(&other, &PointQueries::at(&at), &mut closest)?;
@@ -195,7 +195,7 @@ fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
             let drop_all = move || drop((bvh, boxes, mesh));
             std::thread::spawn(drop_all).join().map_err(|_| Failure::new("a panic"))?;
         }
-        context.collect()?;
+        context.free_deferred()?;
         let mut taken = Vec::new();
         for len in [1usize << 8, 1 << 12, 1 << 15] {
             taken.push(DeviceBuffer::from_slice(&stream, &vec![0xffu8; len])?);
@@ -214,11 +214,11 @@ fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
 /// Asks one mesh and one hierarchy from four threads, whose kernels nobody has loaded yet.
 ///
 /// - row: all types may go to other threads
-/// - targets: `Mesh::nearest_hits`, `Mesh::closest_points`, `Mesh::report`, `Geometry::context`
+/// - targets: `Mesh::closest_hits`, `Mesh::closest_points`, `Mesh::report`, `GeometryKernels::context`
 /// - must: right
 fn one_mesh_for_four_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     ensure!(*geometry.context() == context);
     let ball = shapes::icosphere(2, 1.0)?;
     let mesh = Mesh::upload(&stream, &geometry, &ball, MeshOptions::default())?;
@@ -226,7 +226,7 @@ fn one_mesh_for_four_threads(lab: &Lab) -> TestResult {
     let rays = DeviceBuffer::from_slice(&stream, &rays)?;
     let ask = |stream: Stream| -> Result<(Vec<RayHit>, usize)> {
         let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, 64)?;
-        mesh.nearest_hits(&stream, &rays, &mut hits)?;
+        mesh.closest_hits(&stream, &rays, &mut hits)?;
         Ok((hits.to_vec(&stream)?, mesh.report(&stream)?.edges))
     };
     let ask = &ask;
@@ -332,7 +332,7 @@ fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
 fn meshes_of_two_devices(lab: &Lab) -> TestResult {
     let (context, other) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, other.stream()?);
-    let (geometry, far) = (Geometry::new(&context), Geometry::new(&other));
+    let (geometry, far) = (GeometryKernels::new(&context), GeometryKernels::new(&other));
     let cube = shapes::cube(2.0)?;
     let options = MeshOptions::default();
     lab.refused_because(
@@ -365,7 +365,7 @@ fn meshes_of_two_devices(lab: &Lab) -> TestResult {
         "kernel `mesh_closest` belongs to another context than the stream",
     )?;
     let boxes = DeviceBuffer::from_slice(&strange, &[Aabb::<f32>::EMPTY; 4])?;
-    lab.refused(Bvh::build(&stream, &geometry, &boxes, Builder::default()))?;
+    lab.refused(Bvh::build(&stream, &geometry, &boxes, BuildMode::default()))?;
     mesh.rebuild(&stream)?;
     mesh.closest_points(&stream, &PointQueries::at(&near), &mut closest)?;
     ensure!(closest.to_vec(&stream)?.iter().all(|c| c.distance_squared == 0.0));

@@ -1,7 +1,7 @@
 //! Attacks on surfaces in fields, and on recorded queries of meshes.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{
     BlockField, Counts, DenseField, IndexToWorld, MarchingCubes, Output, VolumeField,
 };
@@ -21,7 +21,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - must: error "693 values in a field of"
 fn fields_of_no_numbers(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let marching = MarchingCubes::new(&Geometry::new(&lab.context()?));
+    let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
     let map = IndexToWorld::default();
     let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, -1.0, 0.0, -0.0, 1e-45];
     let host: Vec<f32> = (0..7 * 9 * 11).map(|i| odd[(i * i + i / 7) % 8]).collect();
@@ -87,7 +87,7 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
 /// - must: error "normals, and"
 fn surfaces_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let marching = MarchingCubes::new(&geometry);
     let ball = |i: usize| {
         let [x, y, z] = [i / 100, i / 10 % 10, i % 10].map(|x| x as f32 - 4.4);
@@ -149,7 +149,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
 /// - must: error "1560 values for 3 blocks, each"
 fn blocks_that_lie(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let marching = MarchingCubes::new(&Geometry::new(&lab.context()?));
+    let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
     let host: Vec<f32> = (0..3 * 520).map(|i| if i % 5 < 2 { -1.0 } else { 1.0 }).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
     let map = IndexToWorld::default();
@@ -202,7 +202,7 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
 fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let (context, far) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, far.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let marching = MarchingCubes::new(&geometry);
     let ball = |p: [i32; 3]| p.iter().map(|x| (x - 8) as f32 * (x - 8) as f32).sum::<f32>() - 30.0;
     let dense = DenseOptions::new(VolumeOptions::new(99.0f32));
@@ -220,7 +220,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let integers = Volume::from_fn(&stream, &geometry, [8; 3], &integers, |p| p[0])?;
     lab.refused(field.update(&stream, &integers))?;
     lab.refused(VolumeField::new(&stream, &geometry, &integers))?;
-    let theirs = Volume::from_fn(&strange, &Geometry::new(&far), [17; 3], &dense, ball)?;
+    let theirs = Volume::from_fn(&strange, &GeometryKernels::new(&far), [17; 3], &dense, ball)?;
     lab.refused_because(
         field.update(&stream, &theirs),
         "the buffer belongs to another context than the stream it is used on",
@@ -251,7 +251,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
 /// - variants: points, refitted, rebuilt, faces, answers, queries
 fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let cube = shapes::cube(2.0)?;
     let mut mesh = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default())?;
     let host: Vec<[f32; 3]> = (0..6).map(|i| [i as f32 - 2.4, 0.3, 4.0]).collect();
@@ -308,7 +308,7 @@ fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
 /// - must: right
 fn passes_through_faces_that_are_not_there(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let cube = shapes::cube(2.0)?;
     let mut bad = cube.faces.clone();
     (bad[3], bad[4]) = ([8, 0, 1], [u32::MAX, 1 << 31, 2]);

@@ -1,7 +1,7 @@
 //! Attacks on what is made of the faces of meshes and of surfaces, and on kernels that are compiled here.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{BlockField, DenseField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{
     Array, ClosestPoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, Surface, Topology,
@@ -20,7 +20,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - must: error "neighbours, not for 336"
 fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let topology = Topology::new(&Geometry::new(&lab.context()?));
+    let topology = Topology::new(&GeometryKernels::new(&lab.context()?));
     let cube = shapes::cube(2.0)?;
     let mut bad = cube.faces.clone();
     (bad[0], bad[1], bad[2]) = ([u32::MAX; 3], [0, 0, 0], [1, 2, 1 << 31]);
@@ -73,13 +73,13 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
 /// - must: right
 fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let marching = MarchingCubes::new(&geometry);
     // The plane x = 1.5 in a box of 4 x 3 x 3 numbers.
     let host: Vec<f32> = (0..36).map(|i| (i / 9) as f32 - 1.5).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
     let field = DenseField::new(&values, [4, 3, 3], IndexToWorld::default())?;
-    ensure_eq!(field.values().as_raw(), values.as_raw());
+    ensure_eq!(field.values().device_ptr(), values.device_ptr());
     let mut surface = None;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(field.values())?;
@@ -117,7 +117,7 @@ fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
 /// Compares answers of kernels that are compiled here with those that are part of the crate, bit for bit.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Geometry::compiled`, `Mesh::closest_points`, `PointQueries::at`, `Array::as_slice`, `Array::as_slice_mut`
+/// - targets: `GeometryKernels::compiled`, `Mesh::closest_points`, `PointQueries::at`, `Array::as_slice`, `Array::as_slice_mut`
 /// - must: right
 /// - limit: 120
 fn kernels_compiled_here(lab: &Lab) -> TestResult {
@@ -126,7 +126,7 @@ fn kernels_compiled_here(lab: &Lab) -> TestResult {
     let at: Vec<[f32; 3]> = (0..64).map(|i| [(i as f32).sin(), 1e-3 * i as f32, -0.7]).collect();
     let at = DeviceBuffer::from_slice(&stream, &at)?;
     let mut answers = Vec::new();
-    for geometry in [Geometry::new(&context), Geometry::compiled(&context)] {
+    for geometry in [GeometryKernels::new(&context), GeometryKernels::compiled(&context)] {
         let points = DeviceBuffer::from_slice(&stream, &ball.points)?;
         let mut borrowed = Array::from(&points);
         ensure!(borrowed.as_slice_mut().is_none(), "borrowed points can be changed");

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, GraphExec, Stream, WriteView};
-use geom_kernels::bvh::{Builder, Bvh};
+use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
-use geom_kernels::{Aabb, Geometry};
+use geom_kernels::{Aabb, GeometryKernels};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -24,19 +24,19 @@ const POINTS: [[f32; 3]; 4] = [[0.0; 3], [0.25, 0.0, 0.0], [0.0, 0.25, 0.0], [9.
 /// - must: error "launch"
 fn last_launch_of_a_build(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let points = DeviceBuffer::from_slice(&stream, &POINTS)?;
     let boxes = POINTS.map(|lower| Aabb { lower, upper: lower.map(|x| x + 0.5) });
     let boxes = DeviceBuffer::from_slice(&stream, &boxes)?;
     let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
     grid.reserve(&stream, POINTS.len())?;
-    let mut bvh = Bvh::build(&stream, &geometry, &boxes, Builder::Quality)?;
+    let mut bvh = Bvh::build(&stream, &geometry, &boxes, BuildMode::Quality)?;
     let options = MeshOptions::default().topology().winding();
     let mut mesh = Mesh::upload(&stream, &geometry, &shapes::icosphere(1, 1.0)?, options)?;
     let voxels = DeviceBuffer::from_slice(&stream, &[[1i32, 2, 3], [100, 0, -7]])?;
     let capacity = Capacity { leaves: 4, lower: 4, upper: 4, entries: 4 };
     let options = VolumeOptions::new(0.0f32).capacity(capacity);
-    let mut volume = Volume::from_tiles(&stream, &geometry, &voxels, &options)?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &voxels, &options)?;
     let graph = context.capture((), |stream, ()| {
         match lab.variant() {
             "grid" => grid.rebuild(stream, &points, 0.5)?,
@@ -92,7 +92,7 @@ impl<'a> WriteView<'a, u32> for Launches<'a> {
 /// - must: right
 fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let points = DeviceBuffer::from_slice(&stream, &POINTS)?;
     let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
     grid.build(&stream, &points, 0.3)?;
@@ -102,7 +102,7 @@ fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, 16)?;
     let view = Launches { to: &mut indices, graph: &mut graph, stream: &stream };
     let mut there = offsets.lock().unwrap_or_else(PoisonError::into_inner);
-    grid.neighbor_lists_into(&stream, &Queries::own(0.3), &mut *there, view)?;
+    grid.neighbor_lists_into(&stream, &Queries::at_grid_points(0.3), &mut *there, view)?;
     ensure_eq!(there.to_vec(&stream)?, [0, 3, 5, 7, 8]);
     let mut lists = indices.to_vec(&stream)?;
     lists[..3].sort_unstable();
@@ -115,13 +115,13 @@ fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
 /// Sorts keys that another thread's graph changes all the time.
 ///
 /// - row: no code of users and no graph of another thread
-/// - targets: `Sort::sort_keys`, `GraphExec::launch`
+/// - targets: `Algorithms::sort_keys`, `GraphExec::launch`
 /// - limit: 120
 /// - must: right
 fn keys_that_a_graph_changes(lab: &Lab) -> TestResult {
     const N: u32 = 600;
     let (stream, other) = (lab.stream()?, lab.stream()?);
-    let sort = Geometry::new(&lab.context()?).sort();
+    let sort = GeometryKernels::new(&lab.context()?).algorithms();
     let states: [Vec<u32>; 2] =
         [(0..N).rev().collect(), (0..N).map(|i| 1_000_000 + 255 * ((i * 7919) % N)).collect()];
     let sorted = states.clone().map(|mut keys| {
@@ -170,7 +170,7 @@ fn blocks_that_contradict_each_other(lab: &Lab) -> TestResult {
     let origins = DeviceBuffer::from_slice(&stream, &origins)?;
     let neighbors = DeviceBuffer::from_slice(&stream, &neighbors)?;
     let field = BlockField::new(&values, 512, &origins, &neighbors, IndexToWorld::default())?;
-    let cubes = MarchingCubes::new(&Geometry::new(&lab.context()?));
+    let cubes = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
     // What memory is likely to hold that nobody has written.
     for bytes in [1 << 18, 1 << 15, 1 << 13] {
         drop(DeviceBuffer::from_slice(&stream, &vec![0x7fff_fff0u32; bytes])?);

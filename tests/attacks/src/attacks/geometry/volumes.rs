@@ -6,7 +6,7 @@ use geom_kernels::volume::{
     Bool, Capacity, DenseOptions, IndexedValues, Interpolation, OnIndex, Samples, Volume,
     VolumeHit, VolumeOptions,
 };
-use geom_kernels::{Geometry, Ray};
+use geom_kernels::{GeometryKernels, Ray};
 use tape::Tape;
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -23,7 +23,7 @@ const EDGE: i32 = 1 << 23;
 /// - must: error "5 values for 6 voxels"
 fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let voxels = [[0; 3], [7, 7, 7], [-1, -1, -1], [0; 3], [EDGE, 0, 0], [i32::MIN; 3]];
     let list = DeviceBuffer::from_slice(&stream, &voxels)?;
     let values = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -83,7 +83,7 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
 /// - variants: nearest, trilinear, tricubic
 fn samples_of_nowhere(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let how = match lab.variant() {
         "nearest" => Interpolation::Nearest,
         "trilinear" => Interpolation::Trilinear,
@@ -152,7 +152,7 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
 /// - must: error "values for a volume of 20 indices, from 1 on"
 fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let voxels: Vec<[i32; 3]> = (0..20).map(|i| [i, 0, 0]).collect();
     let list = DeviceBuffer::from_slice(&stream, &voxels)?;
     let options = VolumeOptions::new(OnIndex(0));
@@ -207,11 +207,11 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
 /// - variants: stored, rebuilt, dropped, as_it_was
 fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let capacity = Capacity { leaves: 4, lower: 2, upper: 2, entries: 8 };
     let list = DeviceBuffer::from_slice(&stream, &[[0i32; 3], [9, 0, 0]])?;
     let options = VolumeOptions::new(2.0f32).capacity(capacity);
-    let mut volume = Volume::from_tiles(&stream, &geometry, &list, &options)?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &list, &options)?;
     let points = DeviceBuffer::from_slice(&stream, &[[1.5f32, 2.5, 3.5]; 4])?;
     let mut values = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -227,9 +227,9 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
         "stored" => volume.store(&stream, list.slice(..1)?, &one, &mut refused)?,
         "rebuilt" => volume.rebuild_from_tiles(&stream, list.slice(1..)?)?,
         "dropped" => {
-            let bytes = volume.bytes();
+            let bytes = volume.size_bytes();
             drop(volume);
-            context.collect()?;
+            context.free_deferred()?;
             let taken = (0..4)
                 .map(|_| DeviceBuffer::from_slice(&stream, &vec![0xffu8; bytes]))
                 .collect::<Result<Vec<_>>>()?;
@@ -266,12 +266,12 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: work that uses the same bytes
 /// - row: device memory is freed after the last work
-/// - targets: `Volume::from_tiles`, `Volume::lookup`, `Volume::store`, `Volume::rebuild_from_tiles`, `Volume::sample`
+/// - targets: `Volume::from_leaves`, `Volume::lookup`, `Volume::store`, `Volume::rebuild_from_tiles`, `Volume::sample`
 /// - must: right
 fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let capacity = Capacity { leaves: 4, lower: 2, upper: 2, entries: 8 };
     let voxels: Vec<[i32; 3]> = (0..512).map(|i| [i / 64, i / 8 % 8, i % 8]).collect();
     let voxels = DeviceBuffer::from_slice(&stream, &voxels)?;
@@ -279,7 +279,7 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     for round in 0..5u32 {
         let options = VolumeOptions::new(round as f32).capacity(capacity);
         let tiles = DeviceBuffer::from_slice(&stream, &[[0i32; 3], [64, 0, 0]])?;
-        let mut volume = Volume::from_tiles(&stream, &geometry, &tiles, &options)?;
+        let mut volume = Volume::from_leaves(&stream, &geometry, &tiles, &options)?;
         let mut before = DeviceBuffer::<f32>::zeroed(&stream, 512)?;
         let mut after = DeviceBuffer::<f32>::zeroed(&stream, 512)?;
         volume.lookup(&stream, &voxels, &mut before)?;
@@ -308,7 +308,7 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
 fn stores_to_one_voxel(lab: &Lab) -> TestResult {
     const TIMES: u32 = 3000;
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     // A whole leaf, of which three voxels are written.
     let leaf: Vec<[i32; 3]> = (0..512).map(|i| [i / 64, i / 8 % 8, i % 8]).collect();
     let asked = DeviceBuffer::from_slice(&stream, &leaf)?;

@@ -317,7 +317,7 @@ fn flags_that_are_none(lab: &Lab) -> TestResult {
 ///
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: while a guard lives nothing that conflicts is enqueued
-/// - targets: `Stream::record_while`, `UnifiedBuffer::pinned`, `Context::collect`
+/// - targets: `Stream::record_while`, `UnifiedBuffer::pinned`, `Context::free_deferred`
 /// - must: right
 fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -346,7 +346,7 @@ fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     )?;
     drop(guard);
     drop((flag, graph.state_mut().2.take()));
-    context.collect()?;
+    context.free_deferred()?;
     drop(Module::compile(&context, r#"extern "C" __global__ void g(int* x) { *x = 2; }"#)?);
     // Its flag stays 0: no loop.
     graph.launch(&stream)?;

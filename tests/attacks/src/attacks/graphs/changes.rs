@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use cuda_safe::{
-    DeviceBuffer, Event, GraphBuilder, GraphNode, Launch, Recaptured, Stream, UnifiedBuffer,
+    DeviceBuffer, Event, GraphBuilder, GraphNode, LaunchConfig, Recaptured, Stream, UnifiedBuffer,
 };
 
 use super::kit::{Kit, LEN, N, all, on_purpose, unnamed};
@@ -12,7 +12,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// Makes no launch, two, a fill, one elsewhere, and one of other attributes in the place of a node.
 ///
 /// - row: a changed node keeps what it uses now
-/// - targets: `GraphExec::update`, `Launch::priority`, `Launch::cooperative`
+/// - targets: `GraphExec::update`, `LaunchConfig::priority`, `LaunchConfig::cooperative`
 /// - must: right
 fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -49,7 +49,7 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
         "a node for a launch can only be changed by one launch",
     )?;
     lab.refused_because(
-        graph.update(node, |s, x| kit.add(s, Launch::new(0, 64), 9, x, LEN)),
+        graph.update(node, |s, x| kit.add(s, LaunchConfig::new(0, 64), 9, x, LEN)),
         "no launch was made to change the node to",
     )?;
     lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;

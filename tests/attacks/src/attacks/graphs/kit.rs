@@ -1,6 +1,6 @@
 //! What the attacks on graphs have in common.
 
-use cuda_safe::{Error, Launch, kernels};
+use cuda_safe::{Error, LaunchConfig, kernels};
 
 use crate::harness::Failure;
 
@@ -37,8 +37,8 @@ pub(crate) const N: usize = 256;
 pub(crate) const LEN: u32 = 256;
 
 /// The shape of a launch over these elements.
-pub(crate) fn all() -> Launch {
-    Launch::cover(N, 64)
+pub(crate) fn all() -> LaunchConfig {
+    LaunchConfig::cover(N, 64)
 }
 
 /// The error that attacks return from closures.

@@ -82,7 +82,7 @@ fn memory_that_outlives_its_capture(lab: &Lab) -> TestResult {
 /// Drops memory that a capture has made on a fork, on another thread, and after its fork was closed.
 ///
 /// - row: memory of a graph is used inside it alone
-/// - targets: `Stream::fork`, `DeviceBuffer::close`, `DeviceBuffer::into_raw`, `DeviceBuffer::home`
+/// - targets: `Stream::fork`, `DeviceBuffer::close`, `DeviceBuffer::into_raw`, `DeviceBuffer::home_stream`
 /// - must: right
 fn graph_memory_dropped_elsewhere(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -93,7 +93,7 @@ fn graph_memory_dropped_elsewhere(lab: &Lab) -> TestResult {
         let mut made = DeviceBuffer::from_slice(&fork, &[1u32; N])?;
         kit.add(s, all(), 1, &mut made, LEN)?;
         kit.mix(&s.fork()?, all(), &made, &mut *x, LEN)?;
-        if made.home() != &fork {
+        if made.home_stream() != &fork {
             return Err(on_purpose());
         }
         drop(fork);
@@ -152,7 +152,7 @@ fn sources_and_globals_dropped(lab: &Lab) -> TestResult {
     let kernel = module.kernel("f")?;
     let again = kernel.module();
     drop((module, kernel));
-    context.collect()?;
+    context.free_deferred()?;
     for _ in 0..2 {
         graph.launch(&stream)?;
         ensure_eq!(graph.state().0.to_vec(&stream)?, [4; N]);

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use cuda_safe::{
-    DeviceBuffer, Event, GraphBuilder, Launch, Module, PinnedBuffer, Stream, UnifiedBuffer,
+    DeviceBuffer, Event, GraphBuilder, LaunchConfig, Module, PinnedBuffer, Stream, UnifiedBuffer,
 };
 
 use super::kit::{Kit, LEN, N, all, on_purpose, unnamed};
@@ -14,7 +14,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// Waits, asks and downloads in every way inside a capture, and goes on recording after each error.
 ///
 /// - row: a capture is not spoilt by safe calls
-/// - targets: `Stream::mark`, `Stream::synchronize`, `Context::collect`, `Context::memory_info`,
+/// - targets: `Stream::mark`, `Stream::synchronize`, `Context::free_deferred`, `Context::memory_info`,
 ///   `DeviceBuffer::download`, `Stream::host_function`
 /// - must: right
 fn every_wait_inside_a_capture(lab: &Lab) -> TestResult {
@@ -47,7 +47,7 @@ fn every_wait_inside_a_capture(lab: &Lab) -> TestResult {
         kit.add(s, all(), 1, &mut *x, LEN)?;
         // These may be refused or not; none may spoil the capture.
         let _ = s.wait_mark(&mark);
-        let _ = context.collect();
+        let _ = context.free_deferred();
         let _ = context.memory_info();
         let _ = context.trim_pool(0);
         let _ = s.priority();
@@ -245,7 +245,7 @@ fn a_capture_in_a_capture(lab: &Lab) -> TestResult {
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - row: nobody waits for the device with that turn taken
-/// - targets: `Context::capture`, `Context::synchronize`, `Context::collect`
+/// - targets: `Context::capture`, `Context::synchronize`, `Context::free_deferred`
 /// - must: right
 fn captures_beside_other_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -283,7 +283,7 @@ fn captures_beside_other_threads(lab: &Lab) -> TestResult {
                         ensure!(!error.to_string().contains("CUDA_ERROR"), "{error}");
                     }
                     drop((x, back));
-                    if let Err(error) = context.collect() {
+                    if let Err(error) = context.free_deferred() {
                         ensure!(!error.to_string().contains("CUDA_ERROR"), "{error}");
                     }
                 }
@@ -356,7 +356,7 @@ fn graphs_of_nothing(lab: &Lab) -> TestResult {
     let none = DeviceBuffer::<u32>::zeroed(&stream, 0)?;
     let mut hollow = context.capture((none, true), |s, (x, named)| {
         s.fork()?;
-        kit.fill(s, Launch::new(0, 32), 1, &mut *x, 0)?;
+        kit.fill(s, LaunchConfig::new(0, 32), 1, &mut *x, 0)?;
         *named = s.last_node().is_ok();
         x.fill(s, 1)?;
         x.upload(s, &[])?;

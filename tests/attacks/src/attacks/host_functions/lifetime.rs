@@ -32,7 +32,7 @@ pub(super) fn calls_of_the_crate_in_a_function(lab: &Lab) -> TestResult {
                 ("memory", DeviceBuffer::<u32>::zeroed(&own, 10).map(std::mem::forget)),
                 ("a download", x.to_vec(&own).map(drop)),
             ];
-            let hosts = (context.stats().in_bin, x.len(), unified.host().is_ok());
+            let hosts = (context.stats().deferred_frees, x.len(), unified.host().is_ok());
             // The receiver waits.
             let _ = give.send((asks, hosts));
         })?;
@@ -79,7 +79,7 @@ pub(super) fn last_handles_dropped_in_a_function(lab: &Lab) -> TestResult {
 ///
 /// - row: dropped or forgotten in flight
 /// - row: a function owns what it uses
-/// - targets: `Stream::host_function`, `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `Context::collect`
+/// - targets: `Stream::host_function`, `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `Context::free_deferred`
 /// - must: right
 pub(super) fn host_memory_dropped_in_a_function(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -95,7 +95,7 @@ pub(super) fn host_memory_dropped_in_a_function(lab: &Lab) -> TestResult {
         let again = PinnedBuffer::<u32>::zeroed(&context, 1000)?;
         ensure_eq!(again[..], [0; 1000], "memory that was used again is not zero");
     }
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 
@@ -113,7 +113,7 @@ impl Drop for Reenters {
             stream.host_function(|| ())?;
             x.fill(&stream, 1)?;
             x.to_vec(&stream)?;
-            self.context.collect()
+            self.context.free_deferred()
         };
         let result = work();
         self.results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
@@ -170,7 +170,7 @@ pub(super) fn functions_whose_drops_call_the_crate(lab: &Lab) -> TestResult {
         }
     }
     context.synchronize()?;
-    context.collect()?;
+    context.free_deferred()?;
     let results = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
     ensure_eq!(results.len(), 5);
     for result in results {
@@ -242,7 +242,7 @@ pub(super) fn dropped_while_it_is_called(lab: &Lab) -> TestResult {
         waits.join().map_err(|_| Failure::new("a thread panicked"))??;
         ensure_eq!(alive.load(Ordering::SeqCst), 1, "what the function owns was dropped under it");
         drop(graph);
-        context.collect()?;
+        context.free_deferred()?;
         ensure!(dropped.load(Ordering::SeqCst), "what the function owns was never dropped");
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cuda_safe::{DeviceBuffer, Launch, Result, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result, kernels};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -48,13 +48,13 @@ kernels! {
 ///
 /// - row: launching foreign code is unsafe
 /// - row: `unsafe in SOURCE` of `kernels!`
-/// - targets: `kernels!`, `Launch::new`
+/// - targets: `kernels!`, `LaunchConfig::new`
 /// - must: right
 fn clauses_that_wrap(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Clauses::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
-    let (one, x) = (Launch::new(1, 1), &mut x);
+    let (one, x) = (LaunchConfig::new(1, 1), &mut x);
     let no = |result: Result<()>| lab.refused_because(result, "` does not hold");
     const MAX: u64 = u64::MAX;
     no(k.product(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
@@ -92,14 +92,14 @@ fn clauses_that_wrap(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - row: a launch is within the limits
-/// - targets: `kernels!`, `Launch::new`, `Launch::threads`, `Dim3::count`
+/// - targets: `kernels!`, `LaunchConfig::new`, `LaunchConfig::threads`, `Dim3::count`
 /// - must: right
 fn extents_that_wrap(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Clauses::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     const BIG: u32 = 1 << 31;
-    let wide = Launch::new((BIG, BIG, 4), (BIG, BIG, 4)).shared(u32::MAX);
+    let wide = LaunchConfig::new((BIG, BIG, 4), (BIG, BIG, 4)).dynamic_shared_bytes(u32::MAX);
     // The products are 2^64 each, and 2^128 together: no number of 64 bits holds one.
     for dim in [wide.grid, wide.block] {
         let counted = catch_unwind(AssertUnwindSafe(|| dim.count()));
@@ -109,13 +109,14 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
     ensure!(threads.is_ok_and(|threads| threads >= 1 << 63), "{wide} has few threads");
     for launch in [
         wide,
-        Launch::new((BIG, BIG, 4), 1).shared(4),
-        Launch::new(1, (BIG, BIG, 4)).shared(u32::MAX),
-        Launch::new((1 << 16, 1 << 16, 1), (1 << 16, 1 << 16, 1)).shared(u32::MAX),
-        Launch::new(101, 1).shared(4),
-        Launch::new((5, 5, 5), 1).shared(4),
-        Launch::new(1, 8).shared(31),
-        Launch::new(1, (1 << 30, 1, 1)),
+        LaunchConfig::new((BIG, BIG, 4), 1).dynamic_shared_bytes(4),
+        LaunchConfig::new(1, (BIG, BIG, 4)).dynamic_shared_bytes(u32::MAX),
+        LaunchConfig::new((1 << 16, 1 << 16, 1), (1 << 16, 1 << 16, 1))
+            .dynamic_shared_bytes(u32::MAX),
+        LaunchConfig::new(101, 1).dynamic_shared_bytes(4),
+        LaunchConfig::new((5, 5, 5), 1).dynamic_shared_bytes(4),
+        LaunchConfig::new(1, 8).dynamic_shared_bytes(31),
+        LaunchConfig::new(1, (1 << 30, 1, 1)),
     ] {
         lab.refused_because(
             k.threads(&stream, launch, 0, 0, 0, &mut x, 100),
@@ -127,7 +128,15 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
         )?;
     }
     ensure_eq!(x.to_vec(&stream)?, [0; 100]);
-    k.threads(&stream, Launch::new((2, 3, 4), (2, 2, 1)).shared(8), 0, 0, 0, &mut x, 100)?;
+    k.threads(
+        &stream,
+        LaunchConfig::new((2, 3, 4), (2, 2, 1)).dynamic_shared_bytes(8),
+        0,
+        0,
+        0,
+        &mut x,
+        100,
+    )?;
     ensure_eq!(x.to_vec(&stream)?[0], 1);
     x.fill(&stream, 0)?;
     // The parameters hide the launch's numbers, but not the rule that a launch is in x.
@@ -162,7 +171,7 @@ mod shadows {
 
     pub(super) struct Result;
     pub(super) struct Option;
-    pub(super) struct Launch;
+    pub(super) struct LaunchConfig;
     pub(super) struct Context;
     pub(super) struct Kernel;
     pub(super) struct Module;
@@ -231,7 +240,7 @@ fn names_that_mean_something_else(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = shadows::Shadowed::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
-    let shape = Launch::cover(64, 32);
+    let shape = LaunchConfig::cover(64, 32);
     lab.refused_because(k.fill(&stream, shape, 9, &mut x, 65), "n <= x.len()")?;
     lab.refused_because(k.r#move(&stream, shape, 9, x.slice_mut(..63)?, 64), "launch.len()")?;
     lab.refused_because(k.module_of(&stream, shape, 9, &mut x, u32::MAX), "error.len()")?;
@@ -338,7 +347,7 @@ fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
     let parameters = k.twenty_four_kernel().parameters();
     ensure!(parameters.is_none_or(|all| all.len() == 24 && all[22].size == 8));
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 2 * 3 * 4 * 5)?;
-    k.dims(&stream, Launch::new((1, 3, 2), (2, 2, 5)), &mut x, 120)?;
+    k.dims(&stream, LaunchConfig::new((1, 3, 2), (2, 2, 5)), &mut x, 120)?;
     ensure!(x.to_vec(&stream)?.into_iter().eq(1..=120));
     let y = DeviceBuffer::from_slice(&stream, &[3.0f32, -0.0, f32::INFINITY])?;
     let mut z = DeviceBuffer::<f32>::zeroed(&stream, 3)?;

@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use cuda_safe::{
-    ArgType, ArgVisitor, DeviceBuffer, EachArg, Error, KernelArg, Launch, Result, Stream, kernels,
+    DeviceBuffer, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, ArgVisitor, EachArg},
+    kernels,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -32,7 +34,7 @@ kernels! {
 /// Allows and takes all shared memory that there is, too much, and less than before, from several threads at once.
 ///
 /// - row: a launch is within the limits
-/// - targets: `Kernel::set_max_dynamic_shared`, `Launch::shared`
+/// - targets: `Kernel::set_max_dynamic_shared`, `LaunchConfig::dynamic_shared_bytes`
 /// - must: right
 fn shared_memory_from_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -57,8 +59,12 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
                         let allowed = if (round + id) % 2 == 0 { most } else { 1024 };
                         k.turn_kernel().set_max_dynamic_shared(allowed)?;
                         for shared in [256, 1024, most, most + 1, u32::MAX] {
-                            let launched =
-                                k.turn(&stream, Launch::new(1, 64).shared(shared), &mut x, 64);
+                            let launched = k.turn(
+                                &stream,
+                                LaunchConfig::new(1, 64).dynamic_shared_bytes(shared),
+                                &mut x,
+                                64,
+                            );
                             match launched {
                                 Ok(()) => ensure!(shared <= most, "{shared} bytes"),
                                 // The driver itself refuses `most` if another thread lowered the limit since it
@@ -88,7 +94,7 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
 /// Asks for the occupancy of blocks of nothing, of everything, and of clusters that fit no grid.
 ///
 /// - row: a launch is within the limits
-/// - targets: `Kernel::max_active_blocks`, `Kernel::suggested_block`, `Kernel::max_active_clusters`,
+/// - targets: `Kernel::max_active_blocks`, `Kernel::max_potential_block_size`, `Kernel::max_active_clusters`,
 ///   `Kernel::max_potential_cluster`, `Kernel::set_non_portable_cluster`
 /// - must: right
 fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
@@ -105,7 +111,7 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
                     "{blocks} blocks with {shared} bytes of shared memory"
                 );
             }
-            if let Ok((grid, block)) = kernel.suggested_block(shared) {
+            if let Ok((grid, block)) = kernel.max_potential_block_size(shared) {
                 ensure!((1..=1024).contains(&block.max(1)) && grid < 1 << 20, "{grid} of {block}");
             }
         }
@@ -116,20 +122,21 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
     {
         for grid in [(0, 1, 1), (4, 4, 4), (max, max, max), (7, 1, 1)] {
             for block in [0, min, 64, max] {
-                let launch = Launch::new(grid, block).cluster(cluster).shared(0);
+                let launch =
+                    LaunchConfig::new(grid, block).cluster(cluster).dynamic_shared_bytes(0);
                 let _ = kernel.max_active_clusters(&launch);
                 let _ = kernel.max_potential_cluster(&launch);
-                let _ = kernel.max_active_clusters(&launch.shared(max).cooperative());
+                let _ = kernel.max_active_clusters(&launch.dynamic_shared_bytes(max).cooperative());
             }
         }
     }
-    let _ = kernel.max_active_clusters(&Launch::new(4, 64));
+    let _ = kernel.max_active_clusters(&LaunchConfig::new(4, 64));
     ensure!(
         kernel.set_non_portable_cluster(true).is_ok()
             || kernel.set_non_portable_cluster(false).is_err()
     );
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
-    k.turn(&stream, Launch::new(4, 64).shared(256), &mut x, 64)?;
+    k.turn(&stream, LaunchConfig::new(4, 64).dynamic_shared_bytes(256), &mut x, 64)?;
     ensure!(x.to_vec(&stream)?.into_iter().eq((0..64).rev()));
     Ok(())
 }
@@ -138,7 +145,7 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
 /// with more threads than the kernel's bounds allow.
 ///
 /// - row: a launch is within the limits
-/// - targets: `Launch::cluster`, `Launch::priority`, `Launch::cooperative`, `Launch::cover`
+/// - targets: `LaunchConfig::cluster`, `LaunchConfig::priority`, `LaunchConfig::cooperative`, `LaunchConfig::cover`
 /// - must: right
 fn launches_of_nonsense(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -146,25 +153,25 @@ fn launches_of_nonsense(lab: &Lab) -> TestResult {
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
     let many = 1 << 30;
     let refused = [
-        Launch::new(4, 64).cluster(0),
-        Launch::new(4, 64).cluster(3),
-        Launch::new(4, 64).cluster((1, 2)),
-        Launch::new(4, 64).cluster(u32::MAX),
-        Launch::new(4, 64).cluster((u32::MAX, u32::MAX, u32::MAX)),
-        Launch::new(4, 64).cluster((1 << 16, 1 << 16, 1)),
-        Launch::new(1 << 20, 64).cluster(1 << 20),
-        Launch::new(17, 64).cluster(17),
-        Launch::new(many, 64).cooperative(),
-        Launch::new(many, 64).cooperative().cluster(2),
-        Launch::new(i32::MAX as u32, 64).cooperative(),
-        Launch::new(i32::MAX as u32 + 1, 64),
-        Launch::new(1, 65),
-        Launch::cover(usize::MAX, 64),
-        Launch::cover(usize::MAX, 1),
-        Launch::cover(usize::MAX, 0),
-        Launch::cover(1, 0),
-        Launch::cover(1, u32::MAX),
-        Launch::cover((i32::MAX as usize + 1) * 64, 64),
+        LaunchConfig::new(4, 64).cluster(0),
+        LaunchConfig::new(4, 64).cluster(3),
+        LaunchConfig::new(4, 64).cluster((1, 2)),
+        LaunchConfig::new(4, 64).cluster(u32::MAX),
+        LaunchConfig::new(4, 64).cluster((u32::MAX, u32::MAX, u32::MAX)),
+        LaunchConfig::new(4, 64).cluster((1 << 16, 1 << 16, 1)),
+        LaunchConfig::new(1 << 20, 64).cluster(1 << 20),
+        LaunchConfig::new(17, 64).cluster(17),
+        LaunchConfig::new(many, 64).cooperative(),
+        LaunchConfig::new(many, 64).cooperative().cluster(2),
+        LaunchConfig::new(i32::MAX as u32, 64).cooperative(),
+        LaunchConfig::new(i32::MAX as u32 + 1, 64),
+        LaunchConfig::new(1, 65),
+        LaunchConfig::cover(usize::MAX, 64),
+        LaunchConfig::cover(usize::MAX, 1),
+        LaunchConfig::cover(usize::MAX, 0),
+        LaunchConfig::cover(1, 0),
+        LaunchConfig::cover(1, u32::MAX),
+        LaunchConfig::cover((i32::MAX as usize + 1) * 64, 64),
     ];
     for launch in refused {
         let Err(error) = k.bounded(&stream, launch, &mut x, 64) else {
@@ -173,11 +180,11 @@ fn launches_of_nonsense(lab: &Lab) -> TestResult {
         ensure!(!error.to_string().contains("CUDA_ERROR"), "{launch}: {error}");
     }
     // Nothing to do is no error, and does nothing; but the clauses count.
-    k.bounded(&stream, Launch::cover(0, 64), &mut x, 64)?;
-    lab.refused_because(k.bounded(&stream, Launch::cover(0, 64), &mut x, 65), "n <=")?;
+    k.bounded(&stream, LaunchConfig::cover(0, 64), &mut x, 64)?;
+    lab.refused_because(k.bounded(&stream, LaunchConfig::cover(0, 64), &mut x, 65), "n <=")?;
     ensure_eq!(x.to_vec(&stream)?, [0; 64]);
     for priority in [i32::MIN, -1, 0, 1, i32::MAX] {
-        match k.bounded(&stream, Launch::new(1, 64).priority(priority), &mut x, 64) {
+        match k.bounded(&stream, LaunchConfig::new(1, 64).priority(priority), &mut x, 64) {
             Ok(()) => ensure_eq!(x.to_vec(&stream)?, [1; 64], "priority {priority}"),
             Err(error) => ensure!(!error.to_string().contains("CUDA_ERROR"), "{error}"),
         }
@@ -185,7 +192,7 @@ fn launches_of_nonsense(lab: &Lab) -> TestResult {
         let own = Stream::with_priority(&context, priority)?;
         let (least, most) = context.device().stream_priorities()?;
         ensure!((most..=least).contains(&own.priority()?), "priority {priority}");
-        k.bounded(&own, Launch::new(1, 64), &mut x, 64)?;
+        k.bounded(&own, LaunchConfig::new(1, 64), &mut x, 64)?;
         ensure_eq!(x.to_vec(&own)?, [1; 64]);
         x.fill(&own, 0)?;
     }
@@ -254,7 +261,7 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
     ensure_eq!(visits.seen, 2);
     let mut visits = Visits { seen: 0, fails: 9, panics: 0 };
     ensure!(catch_unwind(AssertUnwindSafe(|| arguments.each(&mut visits))).is_err());
-    k.turn(&stream, Launch::new(1, 64).shared(256), arguments.0, 64)?;
+    k.turn(&stream, LaunchConfig::new(1, 64).dynamic_shared_bytes(256), arguments.0, 64)?;
     ensure!(x.to_vec(&stream)?.into_iter().eq((0..64).rev()));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Attacks on modules, their images and their globals.
 
 use cuda_safe::{
-    ArgType, DeviceBuffer, JitOptions, Kernel, Launch, LoadedFrom, Module, ModuleImage,
-    OptimizationLevel, kernels, nvrtc,
+    DeviceBuffer, JitOptions, Kernel, LaunchConfig, LoadedFrom, Module, ModuleImage,
+    OptimizationLevel, arg::ArgType, kernels, nvrtc,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -238,8 +238,9 @@ fn closed_while_handles_live(lab: &Lab) -> TestResult {
     ensure_eq!(weight.read(&stream)?, [1, 2, 3, 4]);
     drop(weight);
     let kernels = Kernels::load(&context)?;
-    let mut graph = context
-        .capture((), |s, ()| kernels.fill(s, Launch::cover(1 << 12, 64), 5, &mut x, 1 << 12))?;
+    let mut graph = context.capture((), |s, ()| {
+        kernels.fill(s, LaunchConfig::cover(1 << 12, 64), 5, &mut x, 1 << 12)
+    })?;
     let module = kernels.module();
     ensure!(module.close().is_err());
     graph.launch(&stream)?;
@@ -283,12 +284,12 @@ fn kernels_of_one_name(lab: &Lab) -> TestResult {
         kernel.load()?;
     }
     drop((module, names));
-    context.collect()?;
+    context.free_deferred()?;
     // The name is borrowed for ever: it must outlive the handle.
     let name = kernels[0].name();
     let copy = name.to_owned();
     drop(kernels);
-    context.collect()?;
+    context.free_deferred()?;
     ensure_eq!(name, copy);
     Ok(())
 }

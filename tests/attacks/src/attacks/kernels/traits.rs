@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cuda_safe::{
-    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphExec, IntoLaunch, KernelSource,
-    Launch, Module, ReadView, Result, Stream, WriteView, kernels,
+    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphExec, IntoLaunchConfig, KernelSource,
+    LaunchConfig, Module, ReadView, Result, Stream, WriteView, kernels,
 };
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
@@ -44,11 +44,11 @@ impl<'a> ReadView<'a, u32> for &'a Fickle<'_> {
 
 struct Shape<'a>(&'a Cell<usize>);
 
-impl IntoLaunch for Shape<'_> {
-    fn into_launch(self) -> Launch {
+impl IntoLaunchConfig for Shape<'_> {
+    fn into_launch(self) -> LaunchConfig {
         match self.0.replace(self.0.get() + 1) % 2 {
-            0 => Launch::cover(64, 32),
-            _ => Launch::new((2, 2), 32),
+            0 => LaunchConfig::cover(64, 32),
+            _ => LaunchConfig::new((2, 2), 32),
         }
     }
 }
@@ -56,7 +56,7 @@ impl IntoLaunch for Shape<'_> {
 /// Passes arguments whose views and shapes differ from one question to the next.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `ReadView::read_view`, `IntoLaunch::into_launch`, `DeviceSlice::slice`
+/// - targets: `ReadView::read_view`, `IntoLaunchConfig::into_launch`, `DeviceSlice::slice`
 /// - must: right
 fn views_that_change(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);

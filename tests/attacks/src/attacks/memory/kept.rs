@@ -64,7 +64,7 @@ pub(super) fn kept_memory_in_every_use(lab: &Lab) -> TestResult {
     ensure_eq!(x.to_vec(&stream)?, [2; N]);
     let (address, weak) = (x.allocation().address(), std::sync::Arc::downgrade(x.allocation()));
     drop(x);
-    context.collect()?;
+    context.free_deferred()?;
     for _ in 0..20 {
         let fresh = DeviceBuffer::<u32>::zeroed(&stream, N)?;
         ensure!(fresh.allocation().address() != address, "kept memory was given to others");

@@ -1,7 +1,7 @@
 //! Attacks by boxes that are larger than what is staged at once, and on the versions of memory.
 
 use cuda_safe::{
-    DeviceBuffer, Extent, Launch, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels,
+    DeviceBuffer, Extent, LaunchConfig, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
@@ -115,12 +115,12 @@ pub(super) fn writes_that_leave_no_version(lab: &Lab) -> TestResult {
     grown("a copy from a peer")?;
     drop(x.as_slice_mut().upload_pinned(&stream, PinnedBuffer::zeroed(&context, 64)?)?);
     grown("a transfer")?;
-    kernels.look(&stream, Launch::new(1, 1), &y, &mut x, 64)?;
+    kernels.look(&stream, LaunchConfig::new(1, 1), &y, &mut x, 64)?;
     grown("a launch")?;
     drop(x.host_mut()?);
     grown("a guard")?;
     let mut graph = context.capture(Some(x), |s, x| match x {
-        Some(x) => kernels.look(s, Launch::new(1, 1), &y, x, 64),
+        Some(x) => kernels.look(s, LaunchConfig::new(1, 1), &y, x, 64),
         None => Ok(()),
     })?;
     grown("a recording")?;

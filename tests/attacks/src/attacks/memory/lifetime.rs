@@ -10,7 +10,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 /// Keeps the memory of buffers that were dropped, and looks whether new buffers are given it.
 ///
 /// - row: device memory is freed after the last work
-/// - targets: `DeviceBuffer::allocation`, `Allocation::home`, `DeviceBuffer::as_slice`, `DeviceSlice::allocation`
+/// - targets: `DeviceBuffer::allocation`, `Allocation::home_stream`, `DeviceBuffer::as_slice`, `DeviceSlice::allocation`
 /// - must: right
 pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -25,9 +25,9 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
         }
         drop(x);
         let new = DeviceBuffer::<u8>::zeroed(&stream, 4000)?;
-        let new = new.as_raw()..new.as_raw() + 4000;
+        let new = new.device_ptr()..new.device_ptr() + 4000;
         for kept in &kept {
-            let old = kept.address()..kept.address() + kept.bytes() as u64;
+            let old = kept.address()..kept.address() + kept.size_bytes() as u64;
             ensure!(
                 new.end <= old.start || old.end <= new.start,
                 "{old:?} is given out as {new:?}"
@@ -35,7 +35,7 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
         }
     }
     for kept in &kept {
-        ensure!(kept.home().context() == context, "another context");
+        ensure!(kept.home_stream().context() == context, "another context");
     }
     drop(stream);
     std::thread::scope(|scope| scope.spawn(move || drop(kept)).join())

@@ -101,7 +101,7 @@ impl<'a> Reenters<'a> {
             let mut graph = self.context.capture(x, |s, x| x.fill(s, 1))?;
             graph.launch(self.stream)?;
             drop(graph);
-            self.context.collect()?;
+            self.context.free_deferred()?;
             self.stream.synchronize()
         };
         if self.panics {

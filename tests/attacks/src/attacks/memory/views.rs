@@ -71,7 +71,7 @@ pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
         "buffers" => {
             for len in [0, 7, usize::MAX] {
                 let mut x = DeviceBuffer::<()>::zeroed(&stream, len)?;
-                ensure_eq!((x.len(), x.bytes()), (len, 0));
+                ensure_eq!((x.len(), x.size_bytes()), (len, 0));
                 x.fill(&context.stream()?, ())?;
                 x.upload(&stream, &vec![(); len])?;
                 ensure_eq!(x.try_clone(&context.stream()?)?.to_vec(&stream)?.len(), len);
@@ -93,12 +93,12 @@ pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
         "to_none" => {
             let mut x = DeviceBuffer::from_slice(&stream, &[1u32; 4])?;
             let none = x.as_slice().cast::<[u8; 0]>();
-            ensure!(none.is_err() || none.is_ok_and(|x| x.bytes() == 0), "bytes of nothing");
+            ensure!(none.is_err() || none.is_ok_and(|x| x.size_bytes() == 0), "bytes of nothing");
             let none = x.as_slice_mut().cast_mut::<[u8; 0]>();
-            ensure!(none.is_err() || none.is_ok_and(|x| x.bytes() == 0), "bytes of nothing");
+            ensure!(none.is_err() || none.is_ok_and(|x| x.size_bytes() == 0), "bytes of nothing");
             ensure_eq!(x.to_vec(&stream)?, [1; 4]);
             let none = x.cast::<[u8; 0]>();
-            ensure!(none.is_err() || none.is_ok_and(|x| x.bytes() == 0), "bytes of nothing");
+            ensure!(none.is_err() || none.is_ok_and(|x| x.size_bytes() == 0), "bytes of nothing");
         }
         "pinned" => {
             for len in [0, usize::MAX] {
@@ -211,8 +211,8 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                 for begin in [0, 4096, 8192, 16384] {
                     let view = x.slice(begin..begin + 16384)?;
                     let cast = view.cast::<Wide>();
-                    let fits = view.as_raw().is_multiple_of(16384);
-                    ensure_eq!(cast.is_ok(), fits, "a view at {:#x}", view.as_raw());
+                    let fits = view.device_ptr().is_multiple_of(16384);
+                    ensure_eq!(cast.is_ok(), fits, "a view at {:#x}", view.device_ptr());
                 }
                 aligned(&DeviceBuffer::<Wide>::zeroed(&stream, 1)?.to_vec(&stream)?, "a vector")?;
             }
@@ -240,7 +240,7 @@ pub(super) fn buffers_cast_to_and_fro(lab: &Lab) -> TestResult {
         let Ok(x) = x.cast::<[u64; 2]>() else { return Err(Failure::new("48 bytes by 16")) };
         let shared = x.allocation().clone();
         ensure!(x.close().is_err(), "a buffer was closed whose memory is shared");
-        ensure_eq!(shared.bytes(), 48);
+        ensure_eq!(shared.size_bytes(), 48);
         let x = DeviceBuffer::from_slice(&stream, &[round; 12])?;
         let Ok(x) = x.cast::<u8>() else { return Err(Failure::new("48 bytes by 1")) };
         ensure_eq!(x.to_vec(&other)?, bytemuck::cast_slice::<u32, u8>(&[round; 12]));
@@ -276,13 +276,13 @@ pub(super) fn copies_of_memory_not_yet_written(lab: &Lab) -> TestResult {
 /// Asks for versions of parts that are none, and counts writes of them.
 ///
 /// - row: no answer of the driver makes the crate panic
-/// - targets: `Allocation::version`, `Allocation::note_write`, `Allocation::home`, `DeviceBuffer::allocation`
+/// - targets: `Allocation::version`, `Allocation::note_write`, `Allocation::home_stream`, `DeviceBuffer::allocation`
 /// - must: right
 pub(super) fn versions_of_parts_that_are_none(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
     let memory = x.allocation().clone();
-    ensure!(*memory.home() == stream, "another home");
+    ensure!(*memory.home_stream() == stream, "another home");
     const MOST: usize = usize::MAX;
     for (start, end) in [(0, 0), (100, 100), (7, 3), (100, MOST), (MOST, 0), (MOST, MOST)] {
         let range = Range { start, end };

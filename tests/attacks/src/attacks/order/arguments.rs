@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cuda_safe::{DeviceBuffer, Launch, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, kernels};
 
 use super::random::Random;
 use crate::harness::{Failure, Lab, TestResult, ensure_eq};
@@ -39,7 +39,7 @@ pub(super) fn arguments_in_other_orders(lab: &Lab) -> TestResult {
     let [a, b, c] = [1u32, 10, 100].map(|value| DeviceBuffer::from_slice(&stream, &[value; N]));
     let (a, b, c) = (a?, b?, c?);
     let (a, b, c, kernels, context) = (&a, &b, &c, &kernels, &context);
-    let launch = Launch::cover(N, 64);
+    let launch = LaunchConfig::cover(N, 64);
     let ended = &AtomicBool::new(false);
     let results = std::thread::scope(|scope| {
         let orders = [[a, b, c], [c, b, a], [b, c, a], [a, a, c]].map(|order| {

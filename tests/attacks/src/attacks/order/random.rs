@@ -1,7 +1,7 @@
 //! Random programs on several streams, compared with a model on the host.
 
 use cuda_safe::{
-    DeviceBuffer, Launch, PinnedBuffer, Result, Stream, Transfer, UnifiedBuffer, kernels,
+    DeviceBuffer, LaunchConfig, PinnedBuffer, Result, Stream, Transfer, UnifiedBuffer, kernels,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure};
@@ -96,7 +96,7 @@ impl Machine {
             3 | 4 => {
                 let n = range.len() as u32;
                 let (from, to) = (y.slice(range.clone())?, x.slice_mut(range.clone())?);
-                kernels.add(&stream, Launch::cover(range.len(), 64), from, to, n)?;
+                kernels.add(&stream, LaunchConfig::cover(range.len(), 64), from, to, n)?;
                 for i in range {
                     x_now[i] = x_now[i].wrapping_add(y_now[i]);
                 }

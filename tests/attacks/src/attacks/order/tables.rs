@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -24,7 +24,7 @@ kernels! {
 const N: usize = 4096;
 
 fn look(kernels: &Tables, stream: &Stream, x: &mut DeviceBuffer<u32>) -> Result<()> {
-    kernels.look(stream, Launch::cover(N, 256), x, N as u32)
+    kernels.look(stream, LaunchConfig::cover(N, 256), x, N as u32)
 }
 
 fn is(seen: &[u32], values: [u32; 4]) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use cuda_safe::{DeviceBuffer, Event, Launch, Module, kernels};
+use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Module, kernels};
 
 use super::random::Random;
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
@@ -42,7 +42,7 @@ pub(super) fn readers_and_writers_of_many_threads(lab: &Lab) -> TestResult {
                     if (round + number) % 3 == 0 {
                         let mut guard = shared.write().unwrap_or_else(PoisonError::into_inner);
                         let (x, count) = &mut *guard;
-                        kernels.increment(&stream, Launch::cover(N, 128), x, N as u32)?;
+                        kernels.increment(&stream, LaunchConfig::cover(N, 128), x, N as u32)?;
                         *count += 1;
                     } else {
                         let guard = shared.read().unwrap_or_else(PoisonError::into_inner);
@@ -69,12 +69,12 @@ pub(super) fn readers_and_writers_of_many_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: work that uses the same bytes
 /// - row: device memory is freed after the last work
-/// - targets: `DeviceBuffer::fill`, `DeviceBuffer::home`, `DeviceBuffer::try_clone`, `Stream::into_raw`
+/// - targets: `DeviceBuffer::fill`, `DeviceBuffer::home_stream`, `DeviceBuffer::try_clone`, `Stream::into_raw`
 /// - must: right
 pub(super) fn streams_that_come_and_go(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let mut x = DeviceBuffer::<u32>::zeroed(&context.stream()?, N)?;
-    ensure!(x.home().clone().into_raw().is_err(), "the home of a buffer was given up");
+    ensure!(x.home_stream().clone().into_raw().is_err(), "the home of a buffer was given up");
     let mut copies = Vec::new();
     let mut random = Random::new(40);
     for round in 1..60u32 {
@@ -92,9 +92,9 @@ pub(super) fn streams_that_come_and_go(lab: &Lab) -> TestResult {
     }
     for (copy, round) in &copies {
         ensure_eq!(copy.to_vec(&context.stream()?)?, vec![*round; N]);
-        ensure_eq!(copy.to_vec(copy.home())?, vec![*round; N]);
+        ensure_eq!(copy.to_vec(copy.home_stream())?, vec![*round; N]);
     }
-    ensure_eq!(x.to_vec(x.home())?, vec![59; N]);
+    ensure_eq!(x.to_vec(x.home_stream())?, vec![59; N]);
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use cuda_safe::{Context, DeviceBuffer, Driver, Launch, PinnedBuffer, Stream, Transfer, kernels};
+use cuda_safe::{
+    Context, DeviceBuffer, Driver, LaunchConfig, PinnedBuffer, Stream, Transfer, kernels,
+};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, limited_to};
 
@@ -172,7 +174,7 @@ pub(super) fn wakers_of_transfers_that_are_gone(lab: &Lab) -> TestResult {
             std::thread::yield_now();
         }
     }
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 
@@ -226,7 +228,7 @@ impl Reenters {
                 drop(other);
             }
             x.to_vec(&self.stream)?;
-            context.collect()?;
+            context.free_deferred()?;
             context.synchronize()
         };
         let result = work();
@@ -251,7 +253,7 @@ impl Drop for Reenters {
 ///
 /// - row: wakers, which are code of the executor
 /// - row: wakers
-/// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::from_slice`, `Context::collect`
+/// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::from_slice`, `Context::free_deferred`
 /// - must: right
 pub(super) fn wakers_that_call_the_crate(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -310,7 +312,7 @@ pub(super) fn tasks_behind_an_error(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&context)?;
     let before = started(&context, &context.stream()?, 6)?;
     ensure_eq!(block_on(before)??[..], [6; N]);
-    kernels.stop(&stream, Launch::new(1, 32))?;
+    kernels.stop(&stream, LaunchConfig::new(1, 32))?;
     let behind = [started(&context, &stream, 7), started(&context, &stream, 8)];
     let elsewhere = context.stream().and_then(|other| started(&context, &other, 9));
     for transfer in behind.into_iter().chain([elsewhere]) {

@@ -82,11 +82,11 @@ pub(super) fn transfers_between_contexts(lab: &Lab) -> TestResult {
             _ => std::mem::forget(transfer),
         }
         // Collected on either side, while the copy may be under way.
-        a.collect()?;
+        a.free_deferred()?;
         let mut next = PinnedBuffer::<u32>::zeroed(&a, N)?;
         next.fill(u32::MAX);
         ensure_eq!(back.wait()?[..], [round; N]);
-        b.collect()?;
+        b.free_deferred()?;
         ensure_eq!(next[..], [u32::MAX; N]);
     }
     Ok(())
@@ -132,7 +132,7 @@ pub(super) fn transfers_in_a_capture(lab: &Lab) -> TestResult {
             _ => std::mem::forget(transfer),
         }
     }
-    context.collect()?;
+    context.free_deferred()?;
     let others: Vec<_> = (0..4).map(|_| PinnedBuffer::from_slice(&context, &[9u32; N])).collect();
     for _ in 0..3 {
         graph.state_mut().fill(&stream, 0)?;
@@ -140,7 +140,7 @@ pub(super) fn transfers_in_a_capture(lab: &Lab) -> TestResult {
         ensure_eq!(graph.state().to_vec(&stream)?, [7; N]);
     }
     drop((graph, others));
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 
@@ -173,7 +173,7 @@ pub(super) fn lengths_that_differ(lab: &Lab) -> TestResult {
 /// it, while copies are under way.
 ///
 /// - row: dropped or forgotten in flight
-/// - targets: `PinnedBuffer::from_slice`, `PinnedBuffer::close`, `Transfer::is_done`, `Context::collect`,
+/// - targets: `PinnedBuffer::from_slice`, `PinnedBuffer::close`, `Transfer::is_done`, `Context::free_deferred`,
 ///   `Context::stats`
 /// - must: right
 pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
@@ -190,7 +190,7 @@ pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
                     let n = 1 << random.below(14);
                     match random.below(6) {
                         0 | 1 => held.push(PinnedBuffer::from_slice(context, &vec![number; n])?),
-                        2 => context.collect()?,
+                        2 => context.free_deferred()?,
                         3 => {
                             if let Some(buffer) = held.pop() {
                                 ensure!(buffer.close().is_ok(), "pinned memory was not freed");
@@ -222,7 +222,7 @@ pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
     for result in ended {
         result.map_err(|_| Failure::new("a thread panicked"))??;
     }
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }

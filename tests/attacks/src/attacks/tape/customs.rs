@@ -1,8 +1,8 @@
 //! Attacks with operations in Rust, whose authors lie or forget.
 
-use cuda_safe::{DeviceBuffer, Error, Launch, Result, Stream};
-use geom_kernels::Geometry;
-use tape::{Adjoint, CustomOp, Handle, Seeds, Tape, Value};
+use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream};
+use geom_kernels::GeometryKernels;
+use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 
 use super::kit::{Kernels, N, Nothing, numbers, square};
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
@@ -78,8 +78,8 @@ impl CustomOp for Inverse {
 /// - variants: kept, flags_overwritten, output_overwritten
 fn values_before_and_behind(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
-    let (shape, n) = (Launch::cover(N, 64), N as u32);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
+    let (shape, n) = (LaunchConfig::cover(N, 64), N as u32);
     let host: Vec<f32> = (0..N).map(|i| [1.0, 2.0, -4.0, 0.5][i % 4]).collect();
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
@@ -90,7 +90,7 @@ fn values_before_and_behind(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         let mut custom = t.custom();
         ensure_same(custom.stream(), &stream)?;
-        let own = (custom.reads(&x, Value::None)?, custom.overwrites_and_keeps(&y)?);
+        let own = (custom.reads(&x, Primal::None)?, custom.overwrites_and_keeps(&y)?);
         let flags_kept = custom.writes_and_keeps(&flags)?;
         custom.run_with(|s, _| {
             kernels.inverse(s, shape, &x, &mut y, n)?;
@@ -98,11 +98,11 @@ fn values_before_and_behind(lab: &Lab) -> TestResult {
             Ok(Inverse { x: own.0, y: own.1, flags: flags_kept })
         })?;
         let mut custom = t.custom();
-        let op = Add { x: custom.reads(&y, Value::None)?, y: custom.accumulates(&sum)? };
+        let op = Add { x: custom.reads(&y, Primal::None)?, y: custom.accumulates(&sum)? };
         custom.run(op, |s| kernels.add(s, shape, &y, &mut sum, n))?;
         for _ in 0..2 {
             let mut custom = t.custom();
-            let op = InPlace { y: custom.updates(&sum, Value::Entry)? };
+            let op = InPlace { y: custom.updates(&sum, Primal::Entry)? };
             custom.run(op, |s| kernels.square_in_place(s, shape, &mut sum, n))?;
         }
         // What the adjoint of the inverse wants is overwritten; the tape has a copy.
@@ -137,7 +137,7 @@ fn ensure_same(one: &Stream, other: &Stream) -> Result<()> {
 /// - variants: writes_its_input, fails_after_it_wrote, says_nothing, drops_its_input
 fn forwards_that_lie(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut z = DeviceBuffer::<f32>::zeroed(&stream, N)?;
@@ -150,17 +150,17 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
         match variant {
             "writes_its_input" => {
                 let op = super::kit::Square {
-                    x: custom.reads(&y, Value::Entry)?,
+                    x: custom.reads(&y, Primal::Entry)?,
                     y: custom.overwrites(&z)?,
                 };
                 custom.run(op, |s| {
-                    kernels.square(s, Launch::cover(N, 64), &y, &mut z, N as u32)?;
+                    kernels.square(s, LaunchConfig::cover(N, 64), &y, &mut z, N as u32)?;
                     y.fill(s, 100.0)
                 })?;
                 geometry.record_sum(t, &z, &mut loss)
             }
             "fails_after_it_wrote" => {
-                custom.reads(&x, Value::None)?;
+                custom.reads(&x, Primal::None)?;
                 custom.overwrites(&y)?;
                 let failed = custom.run(Nothing, |s| {
                     y.fill(s, 1.0)?;
@@ -178,11 +178,11 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
             _ => {
                 let taken = std::mem::replace(&mut y, DeviceBuffer::zeroed(&stream, N)?);
                 let op = super::kit::Square {
-                    x: custom.reads(&taken, Value::Entry)?,
+                    x: custom.reads(&taken, Primal::Entry)?,
                     y: custom.overwrites(&z)?,
                 };
                 custom.run(op, |s| {
-                    kernels.square(s, Launch::cover(N, 64), &taken, &mut z, N as u32)?;
+                    kernels.square(s, LaunchConfig::cover(N, 64), &taken, &mut z, N as u32)?;
                     drop(taken);
                     Ok(())
                 })?;
@@ -214,7 +214,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
 /// - variants: keeps, reads_constant, keeps_memory
 fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;

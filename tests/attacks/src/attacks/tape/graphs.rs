@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use cuda_safe::{DeviceBuffer, Launch, Result, Stream};
-use geom_kernels::Geometry;
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream};
+use geom_kernels::GeometryKernels;
 use tape::{Seeds, Tape};
 
 use super::kit::{Kernels, N, ghosts, numbers, untouched};
@@ -16,7 +16,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - must: error "the pass was captured in a graph that was never launched: there are no gradients"
 fn gradients_of_a_graph_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -60,7 +60,7 @@ impl State {
     }
 
     /// Records (x y)², and runs the pass.
-    fn run(&mut self, stream: &Stream, geometry: &Geometry) -> Result<()> {
+    fn run(&mut self, stream: &Stream, geometry: &GeometryKernels) -> Result<()> {
         let Self { x, y, loss, twice, tape } = self;
         tape.record_again(stream, |t| {
             t.watch(&*x)?;
@@ -80,7 +80,7 @@ impl State {
 /// - variants: dropped, reset, recorded_again, passed_again
 fn a_tape_changed_under_its_graph(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let mut state = State::new(&stream)?;
     state.run(&stream, &geometry)?;
     let dot: f32 = numbers(1).iter().zip(numbers(2)).map(|(x, y)| x * y).sum();
@@ -136,7 +136,7 @@ fn a_tape_changed_under_its_graph(lab: &Lab) -> TestResult {
 /// - variants: now, graph
 fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let mut state = State::new(&stream)?;
     let flag = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     state.run(&stream, &geometry)?;
@@ -185,7 +185,7 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
 /// - must: error "a tape's memory can't be at home on a stream that captures"
 fn streams_out_of_recordings(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let mut state = State::new(&stream)?;
     state.run(&stream, &geometry)?;
     let seed = DeviceBuffer::from_slice(&stream, &[1.0f32])?;
@@ -244,7 +244,7 @@ fn ensure_refused<T>(result: Result<T>) -> Result<()> {
 fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, one, two) = (context.stream()?, context.stream()?, context.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&stream, &[2.0f32; N])?;
     let mut copy = DeviceBuffer::<f32>::zeroed(&stream, N)?;
@@ -256,7 +256,7 @@ fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
     })?;
     tape.backward(&stream, &loss)?;
     let mut graph = context.capture((), |s, ()| {
-        kernels.put(s, Launch::cover(N, 64), f32::NAN, &mut copy, N as u32)?;
+        kernels.put(s, LaunchConfig::cover(N, 64), f32::NAN, &mut copy, N as u32)?;
         tape.backward(s, &loss)?;
         copy.copy_from(s, tape.gradient(&x)?)
     })?;
@@ -294,11 +294,11 @@ fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
 /// - must: error "no launch of a kernel, or is named already"
 fn nodes_that_adjoints_rely_on(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let zeros = || DeviceBuffer::<f32>::zeroed(&stream, N);
     let one = || DeviceBuffer::<f32>::zeroed(&stream, 1);
     let state = ([zeros()?, zeros()?, zeros()?], [one()?, one()?], Tape::new(&stream)?);
-    let launch = Launch::cover(N, 64);
+    let launch = LaunchConfig::cover(N, 64);
     // Loads the kernels, which a capture can't.
     let mut warm = Tape::record(&stream, |t| {
         let mut sum = one()?;

@@ -1,7 +1,7 @@
 //! What the attacks on tapes share: an operation whose adjoint is Rust, and buffers that hide freed memory.
 
-use cuda_safe::{Context, DeviceBuffer, Launch, Result, Stream, kernels};
-use tape::{Adjoint, CustomOp, Handle, Recorder, Value};
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
+use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 
 kernels! {
     pub(super) struct Kernels;
@@ -76,9 +76,9 @@ pub(super) fn square(
     y: &mut DeviceBuffer<f32>,
 ) -> Result<()> {
     let mut custom = t.custom();
-    let op = Square { x: custom.reads(x, Value::Entry)?, y: custom.overwrites(&*y)? };
+    let op = Square { x: custom.reads(x, Primal::Entry)?, y: custom.overwrites(&*y)? };
     let n = x.len();
-    custom.run(op, |s| kernels.square(s, Launch::cover(n, 64), x, y, n as u32))
+    custom.run(op, |s| kernels.square(s, LaunchConfig::cover(n, 64), x, y, n as u32))
 }
 
 /// An operation that does nothing.
@@ -95,7 +95,7 @@ impl CustomOp for Nothing {
 
 /// Buffers full of NaNs, of the size of freed ones, whose memory they so take.
 pub(super) fn ghosts(context: &Context, stream: &Stream) -> Result<Vec<DeviceBuffer<f32>>> {
-    context.collect()?;
+    context.free_deferred()?;
     (0..24)
         .map(|_| {
             let mut ghost = DeviceBuffer::<f32>::zeroed(stream, N)?;

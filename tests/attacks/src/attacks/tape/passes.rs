@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use cuda_safe::{DeviceBuffer, Launch, Result};
-use geom_kernels::Geometry;
-use tape::{Adjoint, CustomOp, Handle, Seeds, Tape, Value};
+use cuda_safe::{DeviceBuffer, LaunchConfig, Result};
+use geom_kernels::GeometryKernels;
+use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 
 use super::kit::{Kernels, N, Nothing, numbers, square};
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -76,7 +76,7 @@ struct Inner {
     x: Handle<f32>,
     y: Handle<f32>,
     drop_too: Option<DeviceBuffer<f32>>,
-    geometry: Geometry,
+    geometry: GeometryKernels,
 }
 
 impl CustomOp for Inner {
@@ -105,7 +105,7 @@ impl CustomOp for Inner {
         let factor = graph.into_state().to_vec(&stream)?;
         drop(self.drop_too.take());
         stream.synchronize()?;
-        context.collect()?;
+        context.free_deferred()?;
         let Some(mut gx) = pass.gradient_mut(self.x)? else { return Ok(()) };
         let sum: Vec<f32> = gradient.iter().zip(&factor).map(|(g, f)| g * f).collect();
         gx.upload(&stream, &sum)
@@ -121,14 +121,14 @@ impl CustomOp for Inner {
 /// - must: right
 fn adjoint_that_enters_the_crate_again(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(2))?;
     let y = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let drop_too = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
         let mut custom = t.custom();
-        let (x, y) = (custom.reads(&x, Value::Entry)?, custom.overwrites(&y)?);
+        let (x, y) = (custom.reads(&x, Primal::Entry)?, custom.overwrites(&y)?);
         let op = Inner { x, y, drop_too: Some(drop_too), geometry: geometry.clone() };
         custom.run(op, |_| Ok(()))
     })?;
@@ -186,9 +186,9 @@ fn panics_in_operations(lab: &Lab) -> TestResult {
         square(t, &kernels, &x, &mut y)?;
         let mut custom = t.custom();
         let inner =
-            super::kit::Square { x: custom.reads(&y, Value::Entry)?, y: custom.overwrites(&z)? };
+            super::kit::Square { x: custom.reads(&y, Primal::Entry)?, y: custom.overwrites(&z)? };
         let op = Panics { inner, left: Arc::new(AtomicUsize::new(1)), in_drop };
-        custom.run(op, |s| kernels.square(s, Launch::cover(N, 64), &y, &mut z, N as u32))
+        custom.run(op, |s| kernels.square(s, LaunchConfig::cover(N, 64), &y, &mut z, N as u32))
     })?;
     let expected: Vec<f32> = numbers(1).iter().map(|x| 4.0 * x * x * x).collect();
     let pass = |tape: &mut Tape| {
@@ -252,7 +252,7 @@ fn panics_in_operations(lab: &Lab) -> TestResult {
 /// - variants: panic, error, forward, scope, forgotten
 fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -267,7 +267,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
                 "error" => return Err(cuda_safe::Error::invalid("the recording ends")),
                 "forward" => {
                     let mut custom = t.custom();
-                    custom.reads(&y, Value::Entry)?;
+                    custom.reads(&y, Primal::Entry)?;
                     custom.overwrites(&loss)?;
                     custom.run(Nothing, |_| panic!("the forward panics"))?;
                 }
@@ -309,7 +309,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
 /// - must: error "the gradient was not asked for: it is not watched"
 fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -350,7 +350,7 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
 /// - variants: 0, 1, 64, 18446744073709551615
 fn logs_of_any_size(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let kernels = Kernels::load(&context)?;
     let bytes: usize = lab.variant().parse()?;
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Result};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 use tape::{Seeds, Tape};
 
 use super::kit::{Kernels, N, ghosts, numbers, square, untouched};
@@ -19,7 +19,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 fn overwritten_while_the_pass_runs(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, back, other) = (context.stream()?, context.stream()?, context.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let mut y = DeviceBuffer::from_slice(&stream, &numbers(0))?;
     let mut x = DeviceBuffer::from_slice(&stream, &numbers(9))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -39,14 +39,14 @@ fn overwritten_while_the_pass_runs(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Records and runs tapes of the same buffers in four threads at once, with one `Geometry` that has loaded nothing.
+/// Records and runs tapes of the same buffers in four threads at once, with one `GeometryKernels` that has loaded nothing.
 ///
 /// - row: a pass that runs now and the launch of a graph
-/// - targets: `Tape::record`, `Tape::backward`, `Geometry::record_dot`, `Geometry::record_norm_max`
+/// - targets: `Tape::record`, `Tape::backward`, `GeometryKernels::record_dot`, `GeometryKernels::record_norm_max`
 /// - must: right
 fn tapes_of_four_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
     let streams = (0..4).map(|_| context.stream()).collect::<Result<Vec<_>>>()?;
@@ -89,7 +89,7 @@ fn tapes_of_four_threads(lab: &Lab) -> TestResult {
 /// - must: right
 fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let (send, receive) = mpsc::channel();
     for round in 0..5 {
         let x = DeviceBuffer::from_slice(&stream, &numbers(round))?;
@@ -135,7 +135,7 @@ fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
 fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     let (context, other) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, other.stream()?);
-    let (geometry, far) = (Geometry::new(&context), Geometry::new(&other));
+    let (geometry, far) = (GeometryKernels::new(&context), GeometryKernels::new(&other));
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&strange, &numbers(2))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;

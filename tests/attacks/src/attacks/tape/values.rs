@@ -2,9 +2,11 @@
 
 use std::mem;
 
-use cuda_safe::{DeviceBuffer, Extent, Launch, PinnedBuffer, PitchedLayout, Result, UnifiedBuffer};
-use geom_kernels::Geometry;
-use tape::{Adjoint, CustomOp, Handle, Seeds, Tape, Value, Variable};
+use cuda_safe::{
+    DeviceBuffer, Extent, LaunchConfig, PinnedBuffer, PitchedLayout, Result, UnifiedBuffer,
+};
+use geom_kernels::GeometryKernels;
+use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape, Variable};
 
 use super::kit::{Kernels, N, ghosts, numbers, square, untouched};
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -12,14 +14,14 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// Overwrites what an adjoint needs between recording and pass, by each call that can write to a buffer.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `Geometry::record_dot`, `Tape::record`, `Tape::backward`, `DeviceBuffer::upload`, `DeviceBuffer::fill`,
+/// - targets: `GeometryKernels::record_dot`, `Tape::record`, `Tape::backward`, `DeviceBuffer::upload`, `DeviceBuffer::fill`,
 ///   `DeviceBuffer::copy_from`, `DeviceBuffer::upload_pinned`, `DeviceBuffer::upload_3d`, `DeviceBuffer::slice_mut`,
 ///   `DeviceSliceMut::cast_mut`
 /// - must: error "y"
 /// - variants: upload, fill, copy, pinned, kernel, graph, cast, shaped, last_element, other_stream
 fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let (x, new) = (numbers(1), numbers(5));
     let x = DeviceBuffer::from_slice(&stream, &x)?;
     let mut y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
@@ -42,11 +44,12 @@ fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
             let pinned = PinnedBuffer::from_slice(&context, &new)?;
             drop(y.upload_pinned(&stream, pinned)?);
         }
-        "kernel" => kernels.put(&stream, Launch::cover(N, 32), 7.0, &mut y, N as u32)?,
+        "kernel" => kernels.put(&stream, LaunchConfig::cover(N, 32), 7.0, &mut y, N as u32)?,
         "graph" => {
             let kernels = &kernels;
-            let mut graph = context
-                .capture((), |s, ()| kernels.put(s, Launch::cover(N, 32), 7.0, &mut y, N as u32))?;
+            let mut graph = context.capture((), |s, ()| {
+                kernels.put(s, LaunchConfig::cover(N, 32), 7.0, &mut y, N as u32)
+            })?;
             graph.launch(&stream)?;
         }
         "cast" => {
@@ -81,7 +84,7 @@ fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
 /// - must: right
 fn dropped_before_the_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let (geometry, kernels) = (Geometry::new(&context), Kernels::load(&context)?);
+    let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let mut tape = Tape::new(&stream)?;
@@ -113,7 +116,7 @@ fn dropped_before_the_pass(lab: &Lab) -> TestResult {
 /// - must: error "the gradient was not asked for: it is not watched"
 fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&stream, &numbers(2))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -138,7 +141,7 @@ fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
 /// - must: right
 fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let (hx, hy) = (numbers(3), numbers(4));
     let x = DeviceBuffer::from_slice(&stream, &hx)?;
     let mut y = DeviceBuffer::from_slice(&stream, &hy)?;
@@ -172,12 +175,12 @@ fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
 /// Overwrites what depends on something watched by work that is not recorded, and goes on to record with it.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `Recorder::copy`, `Recorder::stream`, `Geometry::record_sum`
+/// - targets: `Recorder::copy`, `Recorder::stream`, `GeometryKernels::record_sum`
 /// - must: error "memory of a custom operation depends on something watched, and was written since by"
 /// - variants: whole, part, other_stream
 fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let geometry = Geometry::new(&context);
+    let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -199,11 +202,11 @@ fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `DeviceBuffer::split_at_mut`, `DeviceSliceMut::split_at_mut`, `DeviceSlice::split_at`,
-///   `Geometry::record_dot`, `Geometry::record_squared_norm`
+///   `GeometryKernels::record_dot`, `GeometryKernels::record_squared_norm`
 /// - must: right
 fn all_in_one_allocation(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let mut host = numbers(1);
     host.extend(numbers(2));
     host.resize(2 * N + 32, f32::NAN);
@@ -237,11 +240,11 @@ fn all_in_one_allocation(lab: &Lab) -> TestResult {
 /// Multiplies overlapping views of one buffer with each other, and the buffer with itself.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `Geometry::record_dot`, `Tape::gradient`, `DeviceBuffer::slice`
+/// - targets: `GeometryKernels::record_dot`, `Tape::gradient`, `DeviceBuffer::slice`
 /// - must: right
 fn factors_that_overlap(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let host = numbers(6);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -292,7 +295,7 @@ fn value_of_a_variable(lab: &Lab) -> TestResult {
     let recorded = Tape::record(&stream, |t| {
         t.watch(&a)?;
         let mut custom = t.custom();
-        let x = custom.reads(&a, Value::Entry)?;
+        let x = custom.reads(&a, Primal::Entry)?;
         custom.overwrites(&y)?;
         custom.run(Reader { x, seen }, |_| Ok(()))
     });
@@ -347,11 +350,11 @@ fn handles_of_another_operation(lab: &Lab) -> TestResult {
         t.watch(&wide)?;
         // Never run: its handles are the first and the second too.
         let mut other = t.custom();
-        let stolen = other.reads(&wide, Value::Entry)?;
+        let stolen = other.reads(&wide, Primal::Entry)?;
         let mut another = t.custom();
         let number = another.keeps(&index)?;
         let mut custom = t.custom();
-        let own = custom.reads(&x, Value::Entry)?;
+        let own = custom.reads(&x, Primal::Entry)?;
         custom.overwrites(&y)?;
         custom.run(Thief { own, stolen, number, seen }, |_| Ok(()))
     })?;
@@ -370,7 +373,7 @@ fn handles_of_another_operation(lab: &Lab) -> TestResult {
 /// - variants: managed, pinned
 fn leaked_guards_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let make = || match lab.variant() {
         "managed" => UnifiedBuffer::<f32>::managed(&stream, N),
         _ => UnifiedBuffer::<f32>::pinned(&stream, N),
@@ -400,7 +403,7 @@ fn leaked_guards_before_the_pass(lab: &Lab) -> TestResult {
 /// - must: error "memory of step 1 (`dot`) was overwritten after it was recorded"
 fn written_by_the_host_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
-    let geometry = Geometry::new(&lab.context()?);
+    let geometry = GeometryKernels::new(&lab.context()?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let mut y = UnifiedBuffer::<f32>::pinned(&stream, N)?;
     y.host_mut()?.copy_from_slice(&numbers(2));

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cuda_safe::{DeviceBuffer, Launch, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels};
+use cuda_safe::{DeviceBuffer, LaunchConfig, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -49,8 +49,8 @@ pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
     let kernels = Kernels::load(&context)?;
     let mut graph = context.capture(Some(made(lab, &stream)?), |s, x| match x {
         Some(x) => {
-            kernels.increment(s, Launch::cover(N, 64), &mut *x, N as u32)?;
-            kernels.increment(s, Launch::cover(N, 64), x, N as u32)
+            kernels.increment(s, LaunchConfig::cover(N, 64), &mut *x, N as u32)?;
+            kernels.increment(s, LaunchConfig::cover(N, 64), x, N as u32)
         }
         None => Ok(()),
     })?;
@@ -103,7 +103,7 @@ pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
 /// - row: when the host reads, all writes are done
 /// - row: work that uses the same bytes
 /// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice`, `UnifiedBuffer::slice`, `UnifiedBuffer::slice_mut`,
-///   `UnifiedBuffer::home`
+///   `UnifiedBuffer::home_stream`
 /// - must: right
 /// - variants: managed, pinned, registered
 pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
@@ -111,7 +111,7 @@ pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
     let home = context.stream()?;
     let kernels = Kernels::load(&context)?;
     let mut x = made(lab, &home)?;
-    ensure!(*x.home() == home, "another home");
+    ensure!(*x.home_stream() == home, "another home");
     let mut copies = Vec::new();
     for round in 1..25u32 {
         x.host_mut()?.fill(round);
@@ -119,7 +119,7 @@ pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
         let mut copy = DeviceBuffer::<u32>::zeroed(&streams[1], N)?;
         copy.slice_mut(..9)?.copy_from(&streams[0], x.slice(..9)?)?;
         copy.slice_mut(9..)?.copy_from(&streams[0], x.as_slice().slice(9..)?)?;
-        let launch = Launch::cover(N, 64);
+        let launch = LaunchConfig::cover(N, 64);
         kernels.add(&streams[1], launch, &x, &mut copy, N as u32)?;
         if round % 2 == 0 {
             kernels.increment(&streams[0], launch, x.slice_mut(N / 2..)?, N as u32 / 2)?;
@@ -150,7 +150,7 @@ pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
     x.host_mut()?.fill(4);
     std::mem::forget(x.host()?);
     let y = DeviceBuffer::from_slice(&stream, &[1u32; N])?;
-    let launch = Launch::cover(N, 64);
+    let launch = LaunchConfig::cover(N, 64);
     ensure_eq!(x.as_slice().to_vec(&stream)?, [4; N]);
     ensure_eq!(x.host()?[..], [4; N]);
     lab.refused(x.copy_from(&stream, &y))?;
@@ -165,7 +165,7 @@ pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
     let memory = x.allocation().clone();
     ensure!(x.into_vec().is_err(), "a vector came back under a leaked guard");
     drop(memory);
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }
 
@@ -221,7 +221,7 @@ pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
     }
     for round in 1..20u32 {
         x.prefetch_to_device(&context.stream()?)?;
-        kernels.increment(&stream, Launch::cover(N, 64), &mut x, N as u32)?;
+        kernels.increment(&stream, LaunchConfig::cover(N, 64), &mut x, N as u32)?;
         x.prefetch_to_host(&context.stream()?)?;
         let seen = x.host()?;
         // It changes no byte: refused or done, the guard sees the same.
@@ -254,7 +254,7 @@ pub(super) fn every_use_under_a_leaked_guard(lab: &Lab) -> TestResult {
     let address = guard.as_ptr().addr();
     std::mem::forget(guard);
     ensure!(address != 0, "a guard of nothing");
-    let (row, launch) = (PitchedLayout::compact((N, 1)), Launch::cover(N, 64));
+    let (row, launch) = (PitchedLayout::compact((N, 1)), LaunchConfig::cover(N, 64));
     let pinned = || PinnedBuffer::<u32>::zeroed(&context, N);
     let mut host = vec![0u32; N];
     lab.refused(x.as_slice().download(&stream, &mut host))?;
@@ -306,7 +306,7 @@ pub(super) fn a_panic_under_a_guard(lab: &Lab) -> TestResult {
             resume_unwind(Box::new("on purpose"));
         }));
         ensure!(unwound.is_err(), "the guard was refused");
-        kernels.increment(&context.stream()?, Launch::cover(N, 64), &mut x, N as u32)?;
+        kernels.increment(&context.stream()?, LaunchConfig::cover(N, 64), &mut x, N as u32)?;
         ensure_eq!(x.host()?[..], [round + 1; N]);
     }
     Ok(())

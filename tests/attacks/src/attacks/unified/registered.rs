@@ -53,15 +53,15 @@ pub(super) fn a_vector_taken_back_in_use(lab: &Lab) -> TestResult {
             }
         }
     }
-    context.collect()?;
-    ensure_eq!(context.stats().in_bin, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }
 
 /// Drops or forgets registered vectors that the device still writes, and takes memory of their size at once.
 ///
 /// - row: a registered vector comes back only
-/// - targets: `UnifiedBuffer::register`, `Context::collect`
+/// - targets: `UnifiedBuffer::register`, `Context::free_deferred`
 /// - must: right
 /// - variants: dropped, forgotten, collected
 pub(super) fn registered_vectors_dropped_in_flight(lab: &Lab) -> TestResult {
@@ -76,7 +76,7 @@ pub(super) fn registered_vectors_dropped_in_flight(lab: &Lab) -> TestResult {
             "forgotten" => std::mem::forget(x),
             "collected" => {
                 drop(x);
-                context.collect()?;
+                context.free_deferred()?;
             }
             _ => drop(x),
         }
@@ -130,6 +130,6 @@ pub(super) fn vectors_that_share_pages(lab: &Lab) -> TestResult {
     for result in ended {
         result.map_err(|_| Failure::new("a thread panicked"))??;
     }
-    context.collect()?;
+    context.free_deferred()?;
     Ok(())
 }

@@ -107,7 +107,7 @@ fn states_that_use_graphs(lab: &Lab) -> TestResult {
             let graph = made()?;
             let memory = graph.state().as_ref().map(|state| state.x.allocation().clone());
             // The thread of the drop would wait for the sequence: the state alone must not come first.
-            let state = stream.sequence(&memory).run(|| Ok(graph.into_state()))?;
+            let state = stream.graph_lock(&memory).run(|| Ok(graph.into_state()))?;
             drop(state);
         }
     }
@@ -197,7 +197,7 @@ fn states_that_panic(lab: &Lab) -> TestResult {
         ensure_eq!(x.to_vec(&stream)?, [1; N]);
         drop(x);
         stream.synchronize()?;
-        context.collect()?;
+        context.free_deferred()?;
         ensure_eq!(drops.load(Ordering::SeqCst), 1, "round {round}");
         ensure!(kept.upgrade().is_none(), "round {round}: memory is kept for ever");
     }
@@ -214,7 +214,7 @@ type Taken = Arc<Mutex<Option<GraphExec<'static, DeviceBuffer<u32>>>>>;
 /// - row: host functions
 /// - row: drops of what host functions, tokens and state own
 /// - row: it is never called after it was dropped
-/// - targets: `Stream::host_function_mut`, `GraphExec::launch`, `Context::collect`
+/// - targets: `Stream::host_function_mut`, `GraphExec::launch`, `Context::free_deferred`
 /// - must: right
 fn a_function_that_drops_its_graph(lab: &Lab) -> TestResult {
     struct Owned(Arc<AtomicUsize>);
@@ -253,7 +253,7 @@ fn a_function_that_drops_its_graph(lab: &Lab) -> TestResult {
         ensure_eq!(other.to_vec(&stream)?, [5; N]);
         ensure_eq!(sees.recv_timeout(Duration::from_secs(10))?, (true, 0));
         context.synchronize()?;
-        context.collect()?;
+        context.free_deferred()?;
         let begin = std::time::Instant::now();
         while drops.load(Ordering::SeqCst) == 0 {
             ensure!(begin.elapsed() < Duration::from_secs(10), "the function is never dropped");
@@ -286,7 +286,7 @@ fn functions_that_panic_again_and_again(lab: &Lab) -> TestResult {
             if let Ok(stream) = self.context.stream() {
                 drop(DeviceBuffer::from_slice(&stream, &[1u32; 9]));
             }
-            let _ = self.context.collect();
+            let _ = self.context.free_deferred();
             self.drops.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -318,7 +318,7 @@ fn functions_that_panic_again_and_again(lab: &Lab) -> TestResult {
         graph.state_mut().fill(&stream, 0)?;
     }
     drop(graph);
-    context.collect()?;
+    context.free_deferred()?;
     drop(context.take_drop_errors());
     Ok(())
 }

@@ -14,8 +14,8 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// Nests the graph locks of two devices in two threads, one this way and one the other way round, by every kind of use.
 ///
 /// - row: two threads that use the graph locks of two contexts
-/// - row: closures of `Sequence::run`, and panic hooks
-/// - targets: `Stream::sequence`, `Sequence::run`, `GraphExec::launch`, `DeviceBuffer::upload`, `DeviceBuffer::to_vec`,
+/// - row: closures of `GraphLock::run`, and panic hooks
+/// - targets: `Stream::graph_lock`, `GraphLock::run`, `GraphExec::launch`, `DeviceBuffer::upload`, `DeviceBuffer::to_vec`,
 ///   `DeviceBuffer::fill`, `DeviceBuffer::try_clone`, `DeviceBuffer::download_pinned`
 /// - must: error "memory that graphs of one context use can't be used in a sequence"
 /// - variables: CUDA_EMU_DEVICES=2
@@ -33,11 +33,11 @@ fn locks_of_two_devices(lab: &Lab) -> TestResult {
         let memory = theirs.allocation().clone();
         let kit = Kit::load(&sides[1 - own])?;
         let pinned = PinnedBuffer::<u32>::zeroed(&sides[1 - own], N)?;
-        let results = mine.sequence([held.state().allocation()]).run(|| {
+        let results = mine.graph_lock([held.state().allocation()]).run(|| {
             both.wait();
             let results = vec![
                 graph.launch(&other),
-                other.sequence([&memory]).run(|| Ok(())),
+                other.graph_lock([&memory]).run(|| Ok(())),
                 theirs.fill(&other, 9),
                 theirs.upload(&other, &[9; N]),
                 theirs.to_vec(&other).map(drop),
@@ -75,10 +75,10 @@ fn locks_of_two_devices(lab: &Lab) -> TestResult {
 
 /// Records, launches and drops graphs, takes guards of the host and nests sequences in a sequence, while other threads launch a graph of the same memory and must wait.
 ///
-/// - row: closures of `Sequence::run`, and panic hooks
+/// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: several enqueues that belong together
-/// - targets: `Stream::sequence`, `Sequence::run`, `Context::capture`, `UnifiedBuffer::host_mut`, `GraphExec::launch`,
-///   `Context::collect`
+/// - targets: `Stream::graph_lock`, `GraphLock::run`, `Context::capture`, `UnifiedBuffer::host_mut`, `GraphExec::launch`,
+///   `Context::free_deferred`
 /// - must: right
 /// - limit: 20
 fn everything_in_a_sequence(lab: &Lab) -> TestResult {
@@ -104,17 +104,17 @@ fn everything_in_a_sequence(lab: &Lab) -> TestResult {
         let work = || -> TestResult {
             for round in 1..6u32 {
                 let seen = launched.load(Ordering::SeqCst);
-                stream.sequence([&memory]).run(|| {
+                stream.graph_lock([&memory]).run(|| {
                     x.fill(&stream, round)?;
                     // Wakes the thread, which must not come between.
                     let _ = begin.send(());
                     let mut own =
                         context.capture((), |s, ()| kit.add(s, all(), 100, &mut x, LEN))?;
-                    stream.sequence([&memory]).run(|| own.launch(&stream))?;
+                    stream.graph_lock([&memory]).run(|| own.launch(&stream))?;
                     drop(own);
                     unified.host_mut()?.fill(round);
                     kit.mix(&stream, all(), &unified, &mut x, LEN)?;
-                    context.collect()?;
+                    context.free_deferred()?;
                     thread::sleep(Duration::from_millis(5));
                     if launched.load(Ordering::SeqCst) != seen {
                         return Err(on_purpose());
@@ -142,9 +142,9 @@ fn everything_in_a_sequence(lab: &Lab) -> TestResult {
 
 /// Takes the graph lock of a second device in the drop of what a panic in a sequence unwinds.
 ///
-/// - row: closures of `Sequence::run`, and panic hooks
+/// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: two threads that use the graph locks of two contexts
-/// - targets: `Sequence::run`, `GraphExec::launch`
+/// - targets: `GraphLock::run`, `GraphExec::launch`
 /// - must: error "memory that graphs of one context use can't be used in a sequence"
 /// - variables: CUDA_EMU_DEVICES=2
 /// - limit: 15
@@ -162,7 +162,7 @@ fn another_device_while_a_sequence_unwinds(lab: &Lab) -> TestResult {
     let memory = here.state().allocation().clone();
     let mut results = Vec::new();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        stream.sequence([&memory]).run(|| -> Result<()> {
+        stream.graph_lock([&memory]).run(|| -> Result<()> {
             let _within = Launches(|| {
                 results.push(there.launch(&other));
                 results.push(here.launch(&stream));

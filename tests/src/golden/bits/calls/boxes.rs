@@ -1,19 +1,23 @@
 //! `geom_kernels::bvh`.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::bvh::{Builder, Bvh, BvhNode, BvhReport, Queries};
+use geom_kernels::bvh::{BuildMode, Bvh, BvhNode, BvhQueries, BvhReport};
 use geom_kernels::{Aabb, Ray};
 
 use super::{Got, Lab, word};
 
-pub(in super::super) const BUILDERS: [(&str, Builder); 2] =
-    [("fast", Builder::Fast), ("quality", Builder::Quality)];
+pub(in super::super) const BUILDERS: [(&str, BuildMode); 2] =
+    [("fast", BuildMode::Fast), ("quality", BuildMode::Quality)];
 
-pub(in super::super) fn bvh(lab: &Lab, boxes: &DeviceBuffer<Aabb<f32>>, how: Builder) -> Got<Bvh> {
+pub(in super::super) fn bvh(
+    lab: &Lab,
+    boxes: &DeviceBuffer<Aabb<f32>>,
+    how: BuildMode,
+) -> Got<Bvh> {
     Ok(Bvh::build(&lab.stream, &lab.geometry, boxes, how)?)
 }
 
-pub(in super::super) fn empty_bvh(lab: &Lab, capacity: usize, how: Builder) -> Got<Bvh> {
+pub(in super::super) fn empty_bvh(lab: &Lab, capacity: usize, how: BuildMode) -> Got<Bvh> {
     Ok(Bvh::with_capacity(&lab.stream, &lab.geometry, capacity, how)?)
 }
 
@@ -66,29 +70,32 @@ pub(in super::super) fn bvh_parts(lab: &Lab, bvh: &Bvh) -> Got<(Vec<u8>, Vec<u32
     Ok((sorted_nodes(&nodes), items))
 }
 
-pub(in super::super) fn in_boxes(boxes: &DeviceBuffer<Aabb<f32>>) -> Queries<'_> {
-    Queries::boxes(boxes)
+pub(in super::super) fn in_boxes(boxes: &DeviceBuffer<Aabb<f32>>) -> BvhQueries<'_> {
+    BvhQueries::boxes(boxes)
 }
 
-pub(in super::super) fn in_spheres(centers: &DeviceBuffer<[f32; 3]>, radius: f32) -> Queries<'_> {
-    Queries::spheres(centers, radius)
+pub(in super::super) fn in_spheres(
+    centers: &DeviceBuffer<[f32; 3]>,
+    radius: f32,
+) -> BvhQueries<'_> {
+    BvhQueries::spheres(centers, radius)
 }
 
 pub(in super::super) fn in_spheres_of<'a>(
     centers: &'a DeviceBuffer<[f32; 3]>,
     radii: &'a DeviceBuffer<f32>,
-) -> Queries<'a> {
-    Queries::spheres_of(centers, radii)
+) -> BvhQueries<'a> {
+    BvhQueries::spheres_of(centers, radii)
 }
 
-pub(in super::super) fn on_rays(rays: &DeviceBuffer<Ray>) -> Queries<'_> {
-    Queries::rays(rays)
+pub(in super::super) fn on_rays(rays: &DeviceBuffer<Ray>) -> BvhQueries<'_> {
+    BvhQueries::rays(rays)
 }
 
 pub(in super::super) fn overlap_counts(
     lab: &Lab,
     bvh: &Bvh,
-    queries: Queries<'_>,
+    queries: BvhQueries<'_>,
 ) -> Got<Vec<u32>> {
     lab.filled(queries.len(), |counts| bvh.count_overlaps(&lab.stream, queries, counts))
 }
@@ -97,7 +104,7 @@ pub(in super::super) fn overlap_counts(
 pub(in super::super) fn overlap_lists(
     lab: &Lab,
     bvh: &Bvh,
-    queries: Queries<'_>,
+    queries: BvhQueries<'_>,
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     let lists = bvh.overlap_lists(&lab.stream, queries)?;
     Ok((lab.down(&lists.offsets)?, lab.down(&lists.indices)?))
@@ -106,7 +113,7 @@ pub(in super::super) fn overlap_lists(
 pub(in super::super) fn overlap_lists_into(
     lab: &Lab,
     bvh: &Bvh,
-    queries: Queries<'_>,
+    queries: BvhQueries<'_>,
     room: usize,
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     lab.filled_both((queries.len() + 1, room), |offsets, indices| {

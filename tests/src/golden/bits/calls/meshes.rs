@@ -2,10 +2,10 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Ray;
-use geom_kernels::bvh::{self, Builder};
+use geom_kernels::bvh::{self, BuildMode};
 use geom_kernels::mesh::{
-    ClosestPoint, FacePoint, FaceTree, Fault, Mesh, MeshOptions, MeshReport, Order, Overlap,
-    PointQueries, RayHit, Sign, Surface, Topology, TriangleMesh,
+    ClosestPoint, FacePoint, FaceTree, Fault, Mesh, MeshOptions, MeshReport, Overlap, PointQueries,
+    QueryOrder, RayHit, Sign, Surface, Topology, TriangleMesh,
 };
 
 use super::{Got, Lab, Plain, Vectors, report_words, sorted_nodes, word};
@@ -20,7 +20,7 @@ pub(in super::super) const OVERLAPS: [(&str, Overlap); 2] =
 pub(in super::super) fn mesh(
     lab: &Lab,
     of: &TriangleMesh,
-    (builder, topology): (Builder, bool),
+    (builder, topology): (BuildMode, bool),
 ) -> Got<Mesh<'static>> {
     let options = MeshOptions::default().builder(builder).winding().unchecked();
     let options = if topology { options.topology() } else { options };
@@ -110,7 +110,7 @@ pub(in super::super) type TreeParts = (Vec<u8>, Vec<u32>, Vec<[u32; 16]>, Vec<u6
 /// The nodes, sorted, the items, and the triangles of a hierarchy of faces, built and then refitted.
 pub(in super::super) fn face_tree_parts(
     lab: &Lab,
-    builder: Builder,
+    builder: BuildMode,
     (before, after): (&TriangleMesh, &TriangleMesh),
 ) -> Got<[TreeParts; 2]> {
     let mut tree = FaceTree::new(&lab.stream, &lab.geometry, before.faces.len(), builder)?;
@@ -134,7 +134,7 @@ pub(in super::super) fn points_at(
     points: &DeviceBuffer<[f32; 3]>,
     sorted: bool,
 ) -> PointQueries<'_> {
-    PointQueries::at(points).order(if sorted { Order::Curve } else { Order::Given })
+    PointQueries::at(points).order(if sorted { QueryOrder::Sorted } else { QueryOrder::Given })
 }
 
 pub(in super::super) fn up_to<'a>(queries: PointQueries<'a>, distance: f32) -> PointQueries<'a> {
@@ -161,7 +161,7 @@ pub(in super::super) fn are_within(
     mesh: &Mesh<'_>,
     queries: &PointQueries<'_>,
 ) -> Got<Vec<u8>> {
-    lab.filled(queries.len(), |out| mesh.within(&lab.stream, queries, out))
+    lab.filled(queries.len(), |out| mesh.any_within(&lab.stream, queries, out))
 }
 
 /// By the call for distances alone, and by that for closest points, too.
@@ -184,7 +184,7 @@ pub(in super::super) fn sides(
     mesh: &Mesh<'_>,
     queries: &PointQueries<'_>,
 ) -> Got<Vec<i32>> {
-    lab.filled(queries.len(), |out| mesh.sides(&lab.stream, queries, out))
+    lab.filled(queries.len(), |out| mesh.classify(&lab.stream, queries, out))
 }
 
 pub(in super::super) fn winding_numbers(
@@ -199,7 +199,7 @@ pub(in super::super) fn winding_numbers(
 pub(in super::super) fn mesh_overlap_counts(
     lab: &Lab,
     mesh: &Mesh<'_>,
-    queries: bvh::Queries<'_>,
+    queries: bvh::BvhQueries<'_>,
     how: Overlap,
 ) -> Got<Vec<u32>> {
     lab.filled(queries.len(), |out| mesh.count_overlaps(&lab.stream, queries, how, out))
@@ -209,7 +209,7 @@ pub(in super::super) fn mesh_overlap_counts(
 pub(in super::super) fn mesh_overlap_lists(
     lab: &Lab,
     mesh: &Mesh<'_>,
-    queries: bvh::Queries<'_>,
+    queries: bvh::BvhQueries<'_>,
     how: Overlap,
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     let lists = mesh.overlap_lists(&lab.stream, queries, how)?;
@@ -219,7 +219,7 @@ pub(in super::super) fn mesh_overlap_lists(
 pub(in super::super) fn mesh_overlap_lists_into(
     lab: &Lab,
     mesh: &Mesh<'_>,
-    queries: bvh::Queries<'_>,
+    queries: bvh::BvhQueries<'_>,
     (how, room): (Overlap, usize),
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     lab.filled_both((queries.len() + 1, room), |offsets, faces| {
@@ -227,12 +227,12 @@ pub(in super::super) fn mesh_overlap_lists_into(
     })
 }
 
-pub(in super::super) fn nearest_hits(
+pub(in super::super) fn closest_hits(
     lab: &Lab,
     mesh: &Mesh<'_>,
     rays: &DeviceBuffer<Ray>,
 ) -> Got<Vec<RayHit>> {
-    lab.filled(rays.len(), |out| mesh.nearest_hits(&lab.stream, rays, out))
+    lab.filled(rays.len(), |out| mesh.closest_hits(&lab.stream, rays, out))
 }
 
 pub(in super::super) fn any_hits(

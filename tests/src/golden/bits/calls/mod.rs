@@ -13,7 +13,7 @@ mod volumes;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_safe::{DeviceBuffer, DeviceSlice, Stream};
-use geom_kernels::Geometry;
+use geom_kernels::GeometryKernels;
 
 pub(super) use boxes::*;
 pub(super) use meshes::*;
@@ -40,7 +40,7 @@ pub(super) type Voxels = Vec<[i32; 3]>;
 /// A stream and the kernels.
 pub(super) struct Lab {
     pub(super) stream: Stream,
-    pub(super) geometry: Geometry,
+    pub(super) geometry: GeometryKernels,
 }
 
 impl Lab {

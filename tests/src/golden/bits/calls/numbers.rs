@@ -1,36 +1,39 @@
-//! `geom_kernels::sort`.
+//! `geom_kernels::algorithms`.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::sort::{Element, Flag, Key, Number, Offset, Scan, Sort};
+use geom_kernels::algorithms::{Algorithms, Key, Number, Offset, Scan, SelectFlag, Selectable};
 
 use super::{Got, Lab, Plain};
 
 /// The sorts of a lab, with scratch from the pool.
-pub(in super::super) fn sorts(lab: &Lab) -> Sort<'static> {
-    lab.geometry.sort()
+pub(in super::super) fn sorts(lab: &Lab) -> Algorithms<'static> {
+    lab.geometry.algorithms()
 }
 
 /// Room that is enough for all calls here with `n` elements.
 pub(in super::super) fn scratch<K: Key>(lab: &Lab, n: usize) -> Got<DeviceBuffer<u8>> {
     let sizes = [
-        Sort::keys_scratch::<K>(n, ..)?,
-        Sort::pairs_scratch::<K>(n, ..)?,
-        Sort::argsort_scratch::<K>(n, ..)?,
-        Sort::scan_scratch(n),
-        Sort::select_scratch(n),
-        Sort::reduce_scratch::<f64>(n),
+        Algorithms::keys_scratch::<K>(n, ..)?,
+        Algorithms::pairs_scratch::<K>(n, ..)?,
+        Algorithms::argsort_scratch::<K>(n, ..)?,
+        Algorithms::scan_scratch(n),
+        Algorithms::select_scratch(n),
+        Algorithms::reduce_scratch::<f64>(n),
     ];
     lab.room(sizes.into_iter().max().unwrap_or(0))
 }
 
 /// The same sorts with scratch of the caller's.
-pub(in super::super) fn within<'s>(sort: &Sort<'_>, scratch: &'s mut DeviceBuffer<u8>) -> Sort<'s> {
-    sort.within(scratch)
+pub(in super::super) fn within<'s>(
+    sort: &Algorithms<'_>,
+    scratch: &'s mut DeviceBuffer<u8>,
+) -> Algorithms<'s> {
+    sort.with_scratch(scratch)
 }
 
 pub(in super::super) fn sorted_keys<K: Key + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     keys: &DeviceBuffer<K>,
     bits: std::ops::Range<u32>,
 ) -> Got<Vec<K>> {
@@ -39,7 +42,7 @@ pub(in super::super) fn sorted_keys<K: Key + Plain>(
 
 pub(in super::super) fn sorted_pairs<K: Key + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     (keys, values): (&DeviceBuffer<K>, &DeviceBuffer<u32>),
     bits: std::ops::Range<u32>,
 ) -> Got<(Vec<K>, Vec<u32>)> {
@@ -51,7 +54,7 @@ pub(in super::super) fn sorted_pairs<K: Key + Plain>(
 
 pub(in super::super) fn argsorted<K: Key + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     keys: &DeviceBuffer<K>,
     bits: std::ops::Range<u32>,
 ) -> Got<Vec<u32>> {
@@ -61,7 +64,7 @@ pub(in super::super) fn argsorted<K: Key + Plain>(
 /// Sum, least and greatest.
 pub(in super::super) fn reductions<T: Number + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     of: &DeviceBuffer<T>,
 ) -> Got<Vec<T>> {
     let sum = lab.filled(1, |out| sort.sum(&lab.stream, of, out))?;
@@ -73,7 +76,7 @@ pub(in super::super) fn reductions<T: Number + Plain>(
 /// Exclusive and inclusive sums.
 pub(in super::super) fn scans<T: Scan + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     of: &DeviceBuffer<T>,
 ) -> Got<(Vec<T>, Vec<T>)> {
     let n = of.len();
@@ -85,16 +88,16 @@ pub(in super::super) fn scans<T: Scan + Plain>(
 
 pub(in super::super) fn offsets<O: Offset + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     counts: &DeviceBuffer<u32>,
 ) -> Got<Vec<O>> {
     lab.filled(counts.len() + 1, |offsets| sort.offsets(&lab.stream, counts, offsets))
 }
 
 /// What is selected, into `room` elements, and how many there were.
-pub(in super::super) fn selected<F: Flag, T: Element + Plain>(
+pub(in super::super) fn selected<F: SelectFlag, T: Selectable + Plain>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     (flags, elements): (&DeviceBuffer<F>, &DeviceBuffer<T>),
     room: usize,
 ) -> Got<(Vec<T>, Vec<u32>)> {
@@ -103,13 +106,13 @@ pub(in super::super) fn selected<F: Flag, T: Element + Plain>(
     })
 }
 
-pub(in super::super) fn selected_places<F: Flag>(
+pub(in super::super) fn selected_places<F: SelectFlag>(
     lab: &Lab,
-    sort: &Sort<'_>,
+    sort: &Algorithms<'_>,
     flags: &DeviceBuffer<F>,
     room: usize,
 ) -> Got<(Vec<u32>, Vec<u32>)> {
     lab.filled_both((room, 1), |places, number| {
-        sort.select_places(&lab.stream, flags, places, number)
+        sort.select_indices(&lab.stream, flags, places, number)
     })
 }

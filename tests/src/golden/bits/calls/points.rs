@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::hash_grid::{
-    GridOptions, HashGrid, Lookup, NeighborSum, Order, Pairs, Points, Queries, Real,
+    GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Points, Queries, QueryOrder, Real,
 };
 
 use super::{Got, Lab, Plain, word};
@@ -100,7 +100,7 @@ pub(in super::super) fn grid_report<T: Real>(lab: &Lab, grid: &HashGrid<T>) -> G
 
 /// Queries at the grid's own points.
 pub(in super::super) fn own<'a, T: Real>(radius: T, pairs: Pairs) -> Queries<'a, T> {
-    Queries::own(radius).pairs(pairs)
+    Queries::at_grid_points(radius).pairs(pairs)
 }
 
 /// Queries at other points.
@@ -109,7 +109,7 @@ pub(in super::super) fn at<T: Real>(
     radius: T,
     sorted: bool,
 ) -> Queries<'_, T> {
-    Queries::at(points, radius).order(if sorted { Order::Cells } else { Order::Given })
+    Queries::at(points, radius).order(if sorted { QueryOrder::Sorted } else { QueryOrder::Given })
 }
 
 pub(in super::super) fn with_radii<'a, T: Real>(
@@ -165,7 +165,7 @@ pub(in super::super) fn nearest_points<T: Real>(
     (n, k): (usize, usize),
 ) -> Got<(Vec<u32>, Vec<T>)> {
     lab.filled_both((n * k, n * k), |indices, squares| {
-        grid.nearest(&lab.stream, queries, k, indices, squares)
+        grid.k_nearest(&lab.stream, queries, k, indices, squares)
     })
 }
 

@@ -5,8 +5,8 @@ use geom_kernels::Ray;
 use geom_kernels::hash_grid::Real;
 use geom_kernels::volume::nanovdb::{Grid, Map};
 use geom_kernels::volume::{
-    Capacity, DenseOptions, IndexedValues, Interpolated, Interpolation, Keep, Samples, Value,
-    Volume, VolumeHit, VolumeOptions, VoxelList,
+    Capacity, DenseOptions, IndexedValues, Interpolated, Interpolation, Keep, Samples, Volume,
+    VolumeHit, VolumeOptions, VolumeValue, VoxelList,
 };
 
 use super::{Got, Lab, Plain, Voxels, word};
@@ -31,7 +31,7 @@ pub(in super::super) enum From {
 }
 
 /// A background, a map, and room for nodes and entries if it is to be built in place.
-pub(in super::super) fn volume_options<T: Value>(
+pub(in super::super) fn volume_options<T: VolumeValue>(
     background: T,
     map: Map,
     room: Option<[u32; 4]>,
@@ -45,19 +45,19 @@ pub(in super::super) fn volume_options<T: Value>(
     }
 }
 
-pub(in super::super) fn listed_volume<'a, T: Value>(
+pub(in super::super) fn listed_volume<'a, T: VolumeValue>(
     lab: &Lab,
     list: impl Into<VoxelList<'a>>,
     from: From,
     options: &VolumeOptions<T>,
 ) -> Got<Volume> {
     Ok(match from {
-        From::Tiles => Volume::from_tiles(&lab.stream, &lab.geometry, list, options)?,
+        From::Tiles => Volume::from_leaves(&lab.stream, &lab.geometry, list, options)?,
         From::Voxels => Volume::from_voxels(&lab.stream, &lab.geometry, list, options)?,
     })
 }
 
-pub(in super::super) fn valued_volume<'a, T: Value>(
+pub(in super::super) fn valued_volume<'a, T: VolumeValue>(
     lab: &Lab,
     list: impl Into<VoxelList<'a>>,
     values: &'a DeviceBuffer<T>,
@@ -79,7 +79,7 @@ pub(in super::super) fn rebuild_volume<'a>(
     Ok(())
 }
 
-pub(in super::super) fn rebuild_valued_volume<'a, T: Value>(
+pub(in super::super) fn rebuild_valued_volume<'a, T: VolumeValue>(
     lab: &Lab,
     volume: &mut Volume,
     list: impl Into<VoxelList<'a>>,
@@ -97,7 +97,7 @@ pub(in super::super) fn keeps(distance: f64) -> [(&'static str, Keep); 3] {
     ]
 }
 
-fn dense_options<T: Value>(
+fn dense_options<T: VolumeValue>(
     options: VolumeOptions<T>,
     origin: [i32; 3],
     keep: Keep,
@@ -106,7 +106,7 @@ fn dense_options<T: Value>(
 }
 
 /// From an array on the device, from one on the host, and from a function that gives its values.
-pub(in super::super) fn dense_volumes<T: Value + Plain + Send + Sync>(
+pub(in super::super) fn dense_volumes<T: VolumeValue + Plain + Send + Sync>(
     lab: &Lab,
     (dims, dense): ([usize; 3], &[T]),
     options: &VolumeOptions<T>,
@@ -152,7 +152,7 @@ pub(in super::super) fn build_status(lab: &Lab, volume: &Volume) -> Got<Vec<u64>
 
 /// The first voxels of leaves, and the active voxels.
 pub(in super::super) fn volume_lists(lab: &Lab, volume: &Volume) -> Got<(Voxels, Voxels)> {
-    let (tiles, voxels) = (volume.tiles(&lab.stream)?, volume.voxels(&lab.stream)?);
+    let (tiles, voxels) = (volume.leaf_origins(&lab.stream)?, volume.voxels(&lab.stream)?);
     Ok((lab.down(&tiles)?, lab.down(&voxels)?))
 }
 
@@ -167,7 +167,7 @@ pub(in super::super) fn volume_grid(lab: &Lab, volume: &Volume) -> Got<(Vec<u8>,
     Ok((grid.bytes().to_vec(), volume.value_count().unwrap_or(word(usize::MAX))))
 }
 
-pub(in super::super) fn to_dense<T: Value + Plain>(
+pub(in super::super) fn to_dense<T: VolumeValue + Plain>(
     lab: &Lab,
     volume: &Volume,
     origin: [i32; 3],
@@ -177,7 +177,7 @@ pub(in super::super) fn to_dense<T: Value + Plain>(
 }
 
 /// Values of voxels, and whether they are active.
-pub(in super::super) fn looked_up<T: Value + Plain>(
+pub(in super::super) fn looked_up<T: VolumeValue + Plain>(
     lab: &Lab,
     volume: &Volume,
     voxels: &DeviceBuffer<[i32; 3]>,
@@ -189,7 +189,7 @@ pub(in super::super) fn looked_up<T: Value + Plain>(
 }
 
 /// How many values were refused.
-pub(in super::super) fn store<T: Value>(
+pub(in super::super) fn store<T: VolumeValue>(
     lab: &Lab,
     volume: &mut Volume,
     voxels: &DeviceBuffer<[i32; 3]>,
@@ -208,7 +208,7 @@ pub(in super::super) fn samples<P: Real>(
     if in_world { Samples::world(points) } else { Samples::index(points) }
 }
 
-pub(in super::super) fn nearest_samples<P: Real, T: Value + Plain>(
+pub(in super::super) fn nearest_samples<P: Real, T: VolumeValue + Plain>(
     lab: &Lab,
     volume: &Volume,
     at: &Samples<'_, P>,

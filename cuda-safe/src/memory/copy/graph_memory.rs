@@ -1,6 +1,6 @@
 //! Copies from and to memory that graphs use too.
 //!
-//! Using such memory takes the context's turn, and nobody waits for the device while holding that:
+//! Using such memory takes the context's graph lock, and nobody waits for the device while holding it:
 //! whoever else launches a graph would wait too, perhaps for ever, if what the device waits for is a
 //! host function that waits for them. So the bytes go through device memory that no graph knows, or,
 //! if they are few or there is no more memory, through one block at a time.
@@ -37,8 +37,8 @@ pub(super) fn upload(
         super::upload(stream, &scratch, 0, source)?;
         return super::copy_on_device(stream, (allocation, offset), (&scratch, 0), source.len());
     }
-    // Small ones, which wait for nothing. One turn for all: no other use sees some of them alone.
-    let _held = stream.inner().context.turn.take_for_sequence()?;
+    // Small ones, which wait for nothing. One lock for all: no other use sees some of them alone.
+    let _held = stream.inner().context.graph_lock.take_for_sequence()?;
     source.chunks(super::SMALL_BYTES).enumerate().try_for_each(|(index, chunk)| {
         super::upload(stream, allocation, offset + index * super::SMALL_BYTES, chunk)
     })
@@ -65,7 +65,7 @@ pub(super) fn download(
     Ok(())
 }
 
-/// At most a block's bytes: enqueued in a turn, waited for outside of it.
+/// At most a block's bytes: enqueued under the graph lock, waited for outside of it.
 fn download_block(
     stream: &Stream,
     allocation: &Arc<Allocation>,

@@ -3,31 +3,31 @@
 //! ```no_run
 //! # fn main() -> cuda_safe::Result<()> {
 //! use cuda_safe::{Context, DeviceBuffer};
-//! use geom_kernels::Geometry;
+//! use geom_kernels::GeometryKernels;
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
-//! let sort = Geometry::new(&context).sort();
+//! let algorithms = GeometryKernels::new(&context).algorithms();
 //!
 //! let keys = DeviceBuffer::from_slice(&stream, &[30.0f32, 10.0, 20.0])?;
 //! let mut order = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
-//! sort.argsort(&stream, &keys, &mut order, ..)?;
+//! algorithms.argsort(&stream, &keys, &mut order, ..)?;
 //! assert_eq!(order.to_vec(&stream)?, [1, 2, 0]);
 //!
 //! let mut largest = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-//! sort.max(&stream, &keys, &mut largest)?;
+//! algorithms.max(&stream, &keys, &mut largest)?;
 //! assert_eq!(largest.to_vec(&stream)?, [30.0]);
 //! # Ok(()) }
 //! ```
 //!
-//! All calls of [`Sort`] are enqueued on the stream they are given; the host does not wait, and they can be
+//! All calls of [`Algorithms`] are enqueued on the stream they are given; the host does not wait, and they can be
 //! captured in a graph. They work on up to 2^31 - 1 elements, and give the same bits in every run and on
 //! every device. What a call reads and what it writes are different memory. If one fails, what it writes may
 //! have been written in part.
 
+mod indices;
 mod kernels;
 mod keys;
-mod places;
 mod radix;
 mod reduce;
 mod scan;
@@ -40,54 +40,54 @@ use std::sync::Arc;
 
 use cuda_safe::WriteView;
 
-use crate::geometry::Geometry;
+use crate::geometry::GeometryKernels;
 
 pub use keys::Key;
 pub use reduce::Number;
 pub use scan::{Offset, Scan};
-pub use select::{Element, Flag};
+pub use select::{SelectFlag, Selectable};
 
+pub(crate) use indices::SortedIndices;
 pub(crate) use kernels::Kernels;
-pub(crate) use places::SortedPlaces;
 pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
 
-/// Sorts and what is like them. Made by [`Geometry::sort`]; see the [module](self).
+/// Sorts and what is like them. Made by [`GeometryKernels::algorithms`]; see the [module](self).
 ///
 /// Scratch memory comes from the pool of the context, in the stream's order, which costs two calls of the
-/// driver each time. [`within`](Self::within) gives it once and for all.
+/// driver each time. [`with_scratch`](Self::with_scratch) gives it once and for all.
 #[derive(Debug)]
-pub struct Sort<'s> {
+pub struct Algorithms<'s> {
     kernels: Arc<Kernels>,
     scratch: scratch::Source<'s>,
 }
 
-impl Geometry {
+impl GeometryKernels {
     /// Sorting, prefix sums, reductions and selections. Keep it: it remembers which kernels it has
-    /// loaded. They are when a call first needs them (or compiled, after [`Geometry::compiled`]), which
+    /// loaded. They are when a call first needs them (or compiled, after [`GeometryKernels::compiled`]), which
     /// then takes longer.
     #[must_use]
-    pub fn sort(&self) -> Sort<'static> {
-        Sort { kernels: Arc::new(Kernels::new(self.clone())), scratch: scratch::Source::Pool }
+    pub fn algorithms(&self) -> Algorithms<'static> {
+        Algorithms { kernels: Arc::new(Kernels::new(self.clone())), scratch: scratch::Source::Pool }
     }
 }
 
-impl Sort<'_> {
+impl Algorithms<'_> {
     /// The same with scratch memory of the caller's, which may have any contents and has other ones after
     /// each call. Calls of several threads take turns; calls on several streams wait for one another on the
     /// device. How many bytes a call needs is told by the functions whose names end in `_scratch`.
     ///
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};
-    /// # use geom_kernels::sort::Sort;
-    /// # fn run(sort: &Sort, stream: &Stream, keys: &DeviceBuffer<u32>, to: &mut DeviceBuffer<u32>) -> Result<()> {
-    /// let bytes = Sort::keys_scratch::<u32>(keys.len(), ..)?;
+    /// # use geom_kernels::algorithms::Algorithms;
+    /// # fn run(algorithms: &Algorithms, stream: &Stream, keys: &DeviceBuffer<u32>, to: &mut DeviceBuffer<u32>) -> Result<()> {
+    /// let bytes = Algorithms::keys_scratch::<u32>(keys.len(), ..)?;
     /// let mut scratch = DeviceBuffer::<u8>::zeroed(stream, bytes)?;
-    /// sort.within(&mut scratch).sort_keys(stream, keys, &mut *to, ..)
+    /// algorithms.with_scratch(&mut scratch).sort_keys(stream, keys, &mut *to, ..)
     /// # }
     /// ```
-    pub fn within<'t>(&self, scratch: impl WriteView<'t, u8>) -> Sort<'t> {
+    pub fn with_scratch<'t>(&self, scratch: impl WriteView<'t, u8>) -> Algorithms<'t> {
         let scratch = scratch::Source::given(scratch.write_view());
-        Sort { kernels: self.kernels.clone(), scratch }
+        Algorithms { kernels: self.kernels.clone(), scratch }
     }
 
     /// The kernels, for enqueueing sorts on buffers of this crate's own.
@@ -96,7 +96,7 @@ impl Sort<'_> {
     }
 }
 
-impl Clone for Sort<'static> {
+impl Clone for Algorithms<'static> {
     /// Another handle to the same kernels, with scratch from the pool.
     fn clone(&self) -> Self {
         Self { kernels: self.kernels.clone(), scratch: scratch::Source::Pool }

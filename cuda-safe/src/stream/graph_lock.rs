@@ -6,11 +6,11 @@ use super::Stream;
 use crate::error::Result;
 use crate::memory::Allocation;
 
-/// Several enqueues that belong together; made by [`Stream::sequence`]. It holds nothing until
+/// Several enqueues that belong together; made by [`Stream::graph_lock`]. It holds nothing until
 /// [`run`](Self::run).
 #[derive(Debug)]
 #[must_use = "a sequence does nothing before `run`"]
-pub struct Sequence<'s> {
+pub struct GraphLock<'s> {
     stream: &'s Stream,
     /// Whether a graph uses some of the memory.
     shared: bool,
@@ -21,7 +21,7 @@ impl Stream {
     ///
     /// A graph can be launched by a thread that has not borrowed the memory that the graph uses. So a
     /// borrow of scratch memory, say, doesn't keep such a launch from coming between two kernels that
-    /// use it. [`Sequence::run`] does.
+    /// use it. [`GraphLock::run`] does.
     ///
     /// `memory` is any number of allocations: arrays, options and iterators work. It is only read here, so
     /// the closure of `run` may borrow its owner mutably.
@@ -29,23 +29,23 @@ impl Stream {
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};
     /// # fn run(stream: &Stream, x: &DeviceBuffer<f32>, scratch: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> Result<()> {
-    /// stream.sequence([scratch.allocation()]).run(|| {
+    /// stream.graph_lock([scratch.allocation()]).run(|| {
     ///     scratch.copy_from(stream, x)?;
     ///     y.copy_from(stream, &*scratch)
     /// })
     /// # }
     /// ```
-    pub fn sequence<'m>(
+    pub fn graph_lock<'m>(
         &self,
         memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
-    ) -> Sequence<'_> {
+    ) -> GraphLock<'_> {
         let records = self.inner().capture.is_some();
         let shared = !records && memory.into_iter().any(|memory| memory.is_captured());
-        Sequence { stream: self, shared }
+        GraphLock { stream: self, shared }
     }
 }
 
-impl Sequence<'_> {
+impl GraphLock<'_> {
     /// Runs `enqueue` and returns its result. Until it returns or panics, no other thread launches a
     /// graph that uses memory which a graph of this context uses, nor enqueues work on such memory.
     ///
@@ -59,7 +59,7 @@ impl Sequence<'_> {
     /// `enqueue`, if this thread is within a sequence of another context that holds that context's graph
     /// lock. In the same way, enqueues within `enqueue` fail that need the graph lock of another context.
     pub fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
-        let turn = &self.stream.inner().context.turn;
+        let turn = &self.stream.inner().context.graph_lock;
         let _held = if self.shared { turn.take_for_sequence()? } else { None };
         enqueue()
     }

@@ -1,4 +1,4 @@
-//! The bin: what is dropped into it is used again or freed, once, and freed only after a wait for
+//! The deferred-free list: what is dropped into it is used again or freed, once, and freed only after a wait for
 //! the device that came after the drop.
 
 use std::sync::Arc;
@@ -10,29 +10,29 @@ macro_rules! model {
     ($core:ident) => {{
         #[derive(Default)]
         struct Context {
-            shelf: crate::$core::Shelf<u32>,
+            deferred_list: crate::$core::DeferredList<u32>,
             /// What the device still uses.
             in_use: Mutex<Vec<u32>>,
-            /// What has come back from the shelf.
+            /// What has come back from the deferred_list.
             back: Mutex<Vec<u32>>,
         }
 
         impl Context {
             fn drop_into(&self, item: u32) {
                 self.in_use.lock().unwrap_or_else(PoisonError::into_inner).push(item);
-                self.shelf.put(item);
+                self.deferred_list.put(item);
             }
 
             /// To be used again by work that the device does later: nobody need wait.
             fn take(&self, wanted: impl Fn(&u32) -> bool) {
-                let taken = self.shelf.take(&wanted);
+                let taken = self.deferred_list.take(&wanted);
                 assert!(taken.as_ref().is_none_or(wanted), "{taken:?} was not wanted");
                 self.back.lock().unwrap_or_else(PoisonError::into_inner).extend(taken);
             }
 
-            /// As `Bin::empty`, whose wait fails if `fails`.
+            /// As `DeferredFrees::empty`, whose wait fails if `fails`.
             fn empty(&self, fails: bool) {
-                let taken = self.shelf.take_all(|_| {
+                let taken = self.deferred_list.take_all(|_| {
                     if fails {
                         return Err(());
                     }
@@ -66,7 +66,7 @@ macro_rules! model {
             thread.join().expect("it does not panic");
         }
         context.empty(false);
-        assert_eq!(context.shelf.len(), 0);
+        assert_eq!(context.deferred_list.len(), 0);
         let mut back = context.back.lock().unwrap_or_else(PoisonError::into_inner).clone();
         back.sort_unstable();
         assert_eq!(back, [0, 1, 2, 3], "each once");
@@ -76,13 +76,13 @@ macro_rules! model {
 const ORDERS: usize = 5000;
 
 pub fn nothing_is_lost_or_freed_in_use() {
-    explore(ORDERS, || model!(shelf));
+    explore(ORDERS, || model!(deferred_list));
 }
 
 pub fn nothing_is_lost_or_freed_in_use_waiting_first() {
-    explore(ORDERS, || model!(shelf_waits_first));
+    explore(ORDERS, || model!(list_waits_first));
 }
 
 pub fn nothing_is_lost_or_freed_in_use_taking_in_two_steps() {
-    explore(ORDERS, || model!(shelf_takes_in_two_steps));
+    explore(ORDERS, || model!(list_takes_in_two_steps));
 }

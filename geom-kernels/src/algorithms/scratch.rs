@@ -70,7 +70,7 @@ impl<'s> Source<'s> {
                     let message =
                         format!("{} bytes of scratch, but {bytes} are needed", given.len());
                     return Err(Error::invalid(message).with_hint(
-                        "the functions of `Sort` whose names end in `_scratch` tell how many",
+                        "the functions of `Algorithms` whose names end in `_scratch` tell how many",
                     ));
                 }
                 let pieces = Pieces(Some(given.reborrow()));

@@ -1,30 +1,30 @@
 //! Elements that are marked, one after the other.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceSlice, DeviceSliceMut, Launch, ReadView, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
 
-use super::Sort;
+use super::Algorithms;
 use super::kernels::{LIMIT, THREADS, TILE, count, has_length};
 use super::scan::{chain_bytes, chain_state};
 use super::sealed::Sealed;
 
-/// What marks an element for [`Sort::select`] if it is not 0: `u8` and `u32`.
-pub trait Flag: Pod + Sealed {
+/// What marks an element for [`Algorithms::select`] if it is not 0: `u8` and `u32`.
+pub trait SelectFlag: Pod + Sealed {
     /// The row in the table of kernels.
     #[doc(hidden)]
     const INDEX: usize;
 }
 
-impl Flag for u8 {
+impl SelectFlag for u8 {
     const INDEX: usize = 0;
 }
 
-impl Flag for u32 {
+impl SelectFlag for u32 {
     const INDEX: usize = 1;
 }
 
-/// Elements that [`Sort::select`] can move: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
-pub trait Element: Pod + Sealed {
+/// Elements that [`Algorithms::select`] can move: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
+pub trait Selectable: Pod + Sealed {
     /// The unsigned type with as many bits.
     #[doc(hidden)]
     type Word: Pod;
@@ -35,7 +35,7 @@ pub trait Element: Pod + Sealed {
 
 macro_rules! elements {
     ($($word:ty, $index:literal: $($element:ty),+;)+) => {$($(
-        impl Element for $element {
+        impl Selectable for $element {
             type Word = $word;
             const INDEX: usize = $index;
         }
@@ -47,8 +47,8 @@ elements! {
     u64, 2: u64, i64, f64;
 }
 
-impl Sort<'_> {
-    /// The bytes of scratch that [`select`](Self::select) and [`select_places`](Self::select_places) need
+impl Algorithms<'_> {
+    /// The bytes of scratch that [`select`](Self::select) and [`select_indices`](Self::select_indices) need
     /// for `n` flags.
     #[must_use]
     pub fn select_scratch(n: usize) -> usize {
@@ -65,7 +65,7 @@ impl Sort<'_> {
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there are not as many flags as elements or
     /// `number` has not one element, from 2^31 elements on, and if the scratch given is too short; otherwise
     /// what the driver answered.
-    pub fn select<'a, F: Flag, T: Element>(
+    pub fn select<'a, F: SelectFlag, T: Selectable>(
         &self,
         stream: &Stream,
         flags: impl ReadView<'a, F>,
@@ -80,23 +80,23 @@ impl Sort<'_> {
         self.launch_select(stream, T::INDEX, flags, from, to, number.write_view())
     }
 
-    /// Writes the places of the flags that are not 0 to the beginning of `places`, in their order, and their
+    /// Writes the indices of the flags that are not 0 to the beginning of `indices`, in their order, and their
     /// number to the one element of `number`; as [`select`](Self::select) of 0, 1, 2, ...
     ///
     /// # Errors
     /// As [`select`](Self::select).
-    pub fn select_places<'a, F: Flag>(
+    pub fn select_indices<'a, F: SelectFlag>(
         &self,
         stream: &Stream,
         flags: impl ReadView<'a, F>,
-        places: impl WriteView<'a, u32>,
+        indices: impl WriteView<'a, u32>,
         number: impl WriteView<'a, u32>,
     ) -> Result<()> {
-        let (flags, to) = (flags.read_view(), places.write_view());
+        let (flags, to) = (flags.read_view(), indices.write_view());
         self.launch_select(stream, 0, flags, None::<DeviceSlice<'_, u32>>, to, number.write_view())
     }
 
-    fn launch_select<F: Flag, W: Pod>(
+    fn launch_select<F: SelectFlag, W: Pod>(
         &self,
         stream: &Stream,
         column: usize,
@@ -112,11 +112,11 @@ impl Sort<'_> {
                 return number.fill(stream, 0);
             }
             let state = chain_state(stream, pieces, flags.len())?;
-            let launch = Launch::new(flags.len().div_ceil(TILE) as u32, THREADS);
+            let launch = LaunchConfig::new(flags.len().div_ceil(TILE) as u32, THREADS);
             let kernel = self.kernels.select(F::INDEX, column)?;
             // No more than n are written.
             let capacity = to.len().min(LIMIT) as u32;
-            // SAFETY: the parameters of `select_*`, with the elements or, for places, without. With as many
+            // SAFETY: the parameters of `select_*`, with the elements or, for indices, without. With as many
             // blocks as there are tiles of n, it reads n flags and elements (of which there are as many, as
             // the caller has checked), writes at most `capacity` and one number; of the state it uses a word
             // and one for each tile.

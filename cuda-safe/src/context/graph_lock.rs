@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Held from the ordering of a use to its recording, or over several enqueues.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct ContextGraphLock {
     lock: Mutex<()>,
 }
 
@@ -28,43 +28,43 @@ thread_local! {
 
 /// The lock, held by this thread. Never given to users: forgotten it would stay locked.
 #[derive(Debug)]
-pub(crate) struct HeldTurn<'a> {
+pub(crate) struct HeldGraphLock<'a> {
     /// Also keeps this on its thread, whose note it ends.
     _lock: MutexGuard<'a, ()>,
 }
 
-impl Turn {
+impl ContextGraphLock {
     /// Waits for the lock. Returns `None` if a sequence of this thread holds it.
     ///
     /// # Errors
     /// This thread holds the lock of another context, or holds this one for an enqueue that has not ended.
-    pub(crate) fn take(&self) -> Result<Option<HeldTurn<'_>>> {
+    pub(crate) fn take(&self) -> Result<Option<HeldGraphLock<'_>>> {
         self.hold(Held::Enqueue)
     }
 
     /// As [`take`](Self::take), for all that this thread enqueues until the guard is dropped.
-    pub(crate) fn take_for_sequence(&self) -> Result<Option<HeldTurn<'_>>> {
+    pub(crate) fn take_for_sequence(&self) -> Result<Option<HeldGraphLock<'_>>> {
         self.hold(Held::Sequence)
     }
 
-    fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldTurn<'_>>> {
+    fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldGraphLock<'_>>> {
         let this = std::ptr::from_ref(self).addr();
         match HELD.try_with(Cell::get) {
             Ok(Held::None) => {}
-            Ok(Held::Sequence(turn)) if turn == this => return Ok(None),
-            Ok(Held::Enqueue(turn)) if turn == this => return Err(reentered()),
+            Ok(Held::Sequence(lock)) if lock == this => return Ok(None),
+            Ok(Held::Enqueue(lock)) if lock == this => return Err(reentered()),
             Ok(_) => return Err(two_contexts()),
             // Whether it holds a lock is not known any more.
             Err(_) => return Err(Error::invalid("the thread is ending: it can't use graphs")),
         }
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = HeldTurn { _lock: lock };
+        let held = HeldGraphLock { _lock: lock };
         let _ = HELD.try_with(|held| held.set(by(this)));
         Ok(Some(held))
     }
 }
 
-impl Drop for HeldTurn<'_> {
+impl Drop for HeldGraphLock<'_> {
     fn drop(&mut self) {
         // Before the lock is released, which its guard does after this. The slot has no destructor, so it
         // is there as long as the thread runs.
@@ -78,7 +78,7 @@ fn two_contexts() -> Error {
         "memory that graphs of one context use can't be used in a sequence on memory that graphs of another \
          context use: two threads that nest the two the other way round would wait for each other",
     )
-    .with_hint("end the sequence (`Stream::sequence`) of the first context before")
+    .with_hint("end the sequence (`Stream::graph_lock`) of the first context before")
 }
 
 #[cold]
@@ -100,15 +100,15 @@ mod tests {
 
     #[test]
     fn a_sequence_does_not_wait_for_itself_and_other_threads_wait() -> Result<()> {
-        let turn = Turn::default();
+        let lock = ContextGraphLock::default();
         let (told, tell) = mpsc::channel();
         std::thread::scope(|scope| {
-            let outer = turn.take_for_sequence()?;
-            assert!(turn.take()?.is_none());
-            drop(turn.take_for_sequence()?);
-            assert!(turn.take()?.is_none(), "the inner one has not ended the outer");
+            let outer = lock.take_for_sequence()?;
+            assert!(lock.take()?.is_none());
+            drop(lock.take_for_sequence()?);
+            assert!(lock.take()?.is_none(), "the inner one has not ended the outer");
             scope.spawn(|| {
-                let held = turn.take();
+                let held = lock.take();
                 let _ = told.send(held.is_ok_and(|held| held.is_some()));
             });
             assert!(tell.recv_timeout(Duration::from_millis(50)).is_err(), "others wait");
@@ -116,24 +116,24 @@ mod tests {
             assert_eq!(tell.recv_timeout(Duration::from_secs(10)), Ok(true));
             Ok::<_, Error>(())
         })?;
-        assert!(turn.take()?.is_some());
+        assert!(lock.take()?.is_some());
         Ok(())
     }
 
     #[test]
     fn an_enqueue_is_not_interrupted_on_its_own_thread() -> Result<()> {
-        let turn = Turn::default();
-        let held = turn.take()?;
+        let lock = ContextGraphLock::default();
+        let held = lock.take()?;
         assert!(held.is_some());
-        assert!(turn.take().is_err() && turn.take_for_sequence().is_err());
+        assert!(lock.take().is_err() && lock.take_for_sequence().is_err());
         drop(held);
-        assert!(turn.take()?.is_some());
+        assert!(lock.take()?.is_some());
         Ok(())
     }
 
     #[test]
     fn two_locks_in_either_order_are_refused_and_nobody_waits() {
-        let turns = [Turn::default(), Turn::default()];
+        let turns = [ContextGraphLock::default(), ContextGraphLock::default()];
         let both_hold_one = Barrier::new(2);
         std::thread::scope(|scope| {
             for [first, second] in [[0, 1], [1, 0]] {
@@ -152,15 +152,15 @@ mod tests {
 
     #[test]
     fn a_panic_releases_it() -> Result<()> {
-        let turn = Turn::default();
+        let lock = ContextGraphLock::default();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = turn.take_for_sequence();
+            let _held = lock.take_for_sequence();
             std::panic::resume_unwind(Box::new("on purpose"));
         }));
         assert!(panicked.is_err());
-        assert!(turn.take()?.is_some());
+        assert!(lock.take()?.is_some());
         std::thread::scope(|scope| {
-            scope.spawn(|| assert!(turn.take().is_ok_and(|held| held.is_some())));
+            scope.spawn(|| assert!(lock.take().is_ok_and(|held| held.is_some())));
         });
         Ok(())
     }

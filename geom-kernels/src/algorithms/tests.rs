@@ -1,10 +1,10 @@
 //! Sorts between two sets of buffers, which have no public calls, on the software device.
 
-use cuda_safe::{Context, DeviceBuffer, Driver, Launch, Result, Stream};
+use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Result, Stream};
 
 use super::kernels::Kernels;
 use super::radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
-use crate::Geometry;
+use crate::GeometryKernels;
 
 type Answer = std::result::Result<(), Box<dyn std::error::Error>>;
 
@@ -50,7 +50,7 @@ impl<K: RadixKey> Sorted<K> {
     }
 }
 
-/// Checks both kinds of sorts, with values and with places, with digits counted before and not.
+/// Checks both kinds of sorts, with values and with indices, with digits counted before and not.
 fn check<K: RadixKey + Ord + std::fmt::Debug>(
     (kernels, stream): (&Kernels, &Stream),
     keys: &[K],
@@ -61,7 +61,7 @@ fn check<K: RadixKey + Ord + std::fmt::Debug>(
     let layout = Layout::new::<K>(keys.len(), digits)?;
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     order.sort_by_key(|place| of(&keys[*place as usize]));
-    for (planned, places, counted) in
+    for (planned, indices, counted) in
         (0..8).map(|bits| (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0))
     {
         let mut sorted = Sorted::new(stream, keys, &layout)?;
@@ -71,9 +71,9 @@ fn check<K: RadixKey + Ord + std::fmt::Debug>(
             let arguments =
                 (buffers.keys[0].as_slice(), keys.len() as u32, digits, 0u32, state.as_slice_mut());
             // SAFETY: the parameters of `sort_count_*`; there are as many keys, and words for the counts.
-            unsafe { kernels.count::<K>()?.launch(stream, Launch::new(2, 512), arguments)? };
+            unsafe { kernels.count::<K>()?.launch(stream, LaunchConfig::new(2, 512), arguments)? };
         }
-        let wishes = Wishes { places, counted };
+        let wishes = Wishes { indices, counted };
         let mut view = state.as_slice_mut();
         let result = if planned {
             kernels.sort_buffers_planned(stream, &layout, &mut buffers, &mut view, wishes)?;
@@ -83,7 +83,7 @@ fn check<K: RadixKey + Ord + std::fmt::Debug>(
         };
         let wanted: Vec<K> = order.iter().map(|place| keys[*place as usize]).collect();
         assert_eq!(sorted.keys[result].to_vec(stream)?, wanted, "{wishes:?} {planned}");
-        let factor = if places { 1 } else { 3 };
+        let factor = if indices { 1 } else { 3 };
         let wanted: Vec<u32> = order.iter().map(|place| place * factor).collect();
         assert_eq!(sorted.values[result].to_vec(stream)?, wanted, "{wishes:?} {planned}");
     }
@@ -95,7 +95,7 @@ fn sorts_between_buffers_are_stable_however_they_are_made() -> Answer {
     let driver = Driver::from_sys(cuda_emu::driver())?;
     let context: Context = driver.device(0)?.context()?;
     let stream = context.stream()?;
-    let sort = Geometry::new(&context).sort();
+    let sort = GeometryKernels::new(&context).algorithms();
     let on = (&**sort.kernels(), &stream);
     for n in [1, 33, 5000, 60_000] {
         let random = random(n);
@@ -120,7 +120,7 @@ fn sorts_between_buffers_are_stable_however_they_are_made() -> Answer {
 fn sorts_of_nothing_leave_everything_alone() -> Answer {
     let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
     let stream = context.stream()?;
-    let sort = Geometry::new(&context).sort();
+    let sort = GeometryKernels::new(&context).algorithms();
     check((&**sort.kernels(), &stream), &[] as &[u64], (0, 64), |key| *key)
 }
 
@@ -128,7 +128,7 @@ fn sorts_of_nothing_leave_everything_alone() -> Answer {
 fn buffers_that_are_too_short_are_refused() -> Answer {
     let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
     let stream = context.stream()?;
-    let sort = Geometry::new(&context).sort();
+    let sort = GeometryKernels::new(&context).algorithms();
     let small = Layout::new::<u32>(100, Digits::new(0, 32))?;
     let large = Layout::new::<u32>(10_000, Digits::new(0, 32))?;
     let mut sorted = Sorted::new(&stream, &[7u32; 100], &small)?;

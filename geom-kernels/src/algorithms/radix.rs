@@ -3,7 +3,7 @@
 
 use bytemuck::Pod;
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Launch, Result, Stream,
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result, Stream,
 };
 
 use super::kernels::{COUNT_THREADS, Kernels, Pass, count};
@@ -140,7 +140,7 @@ impl Layout {
         &self,
         state: &'a mut DeviceSliceMut<'_, u32>,
     ) -> Result<DeviceSliceMut<'a, u32>> {
-        let aligned = state.as_raw().is_multiple_of(8);
+        let aligned = state.device_ptr().is_multiple_of(8);
         if !aligned || state.len() < self.words() {
             let (length, words) = (state.len(), self.words());
             let message = format!("the state of a sort: {length} words, not {words} aligned ones");
@@ -153,8 +153,8 @@ impl Layout {
 /// What a sort between two sets of buffers is to do.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wishes {
-    /// The values are the places of the keys: the first values are not read.
-    pub(crate) places: bool,
+    /// The values are the indices of the keys: the first values are not read.
+    pub(crate) indices: bool,
     /// The state is cleared ([`Kernels::clear`]) and the digits are counted already: by a kernel that has
     /// added every key to `geom::sort::DigitCounts` and flushed them.
     pub(crate) counted: bool,
@@ -216,8 +216,8 @@ impl Kernels {
         buffers.check(layout.n as usize)?;
         self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
         for index in 0..layout.digits.passes {
-            let places = wishes.places && index == 0;
-            self.pass_between(stream, layout, buffers, state, (index, places, index % 2 == 1))?;
+            let indices = wishes.indices && index == 0;
+            self.pass_between(stream, layout, buffers, state, (index, indices, index % 2 == 1))?;
         }
         Ok(layout.digits.passes() % 2)
     }
@@ -236,12 +236,12 @@ impl Kernels {
         buffers.check(layout.n as usize)?;
         self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
         let passes = layout.digits.passes;
-        let launch = Launch::new(1, RADIX as u32);
+        let launch = LaunchConfig::new(1, RADIX as u32);
         // SAFETY: the parameters of `sort_plan`, which reads and writes words before GROUPS_AT alone, of
         // which the state has more.
         unsafe { self.plan()?.launch(stream, launch, (layout.n, passes, state.reborrow()))? };
         for index in 0..passes {
-            let flags = PLANNED | if wishes.places { PLACES } else { 0 };
+            let flags = PLANNED | if wishes.indices { PLACES } else { 0 };
             let [first, second] = &mut buffers.keys;
             let [first_values, second_values] = &mut buffers.values;
             let ends = Ends {
@@ -272,8 +272,8 @@ impl Kernels {
         let (mut to, mut through) = (to, through);
         for index in 0..passes {
             let (first, last) = (index == 0, index + 1 == passes);
-            let places = first && from.1.is_none();
-            let flags = if places { PLACES } else { 0 }
+            let indices = first && from.1.is_none();
+            let flags = if indices { PLACES } else { 0 }
                 | if first { map << MAP_IN } else { 0 }
                 | if last { map << MAP_OUT } else { 0 };
             // The last pass ends in `to`, so each second one before it, too.
@@ -335,14 +335,14 @@ impl Kernels {
         // As many blocks as there is work for, but not more than any device has room for: each of them
         // adds to the same words at its end.
         let blocks = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512) as u32;
-        let launch = Launch::new(blocks, COUNT_THREADS);
+        let launch = LaunchConfig::new(blocks, COUNT_THREADS);
         let arguments = (keys, layout.n, layout.digits, map, state.reborrow());
         // SAFETY: the parameters of `sort_count_*`, which reads n keys (the callers have seen that there
         // are as many) and adds to words of the state before GROUPS_AT, of which it has more.
         unsafe { self.count::<K>()?.launch(stream, launch, arguments) }
     }
 
-    /// One pass of [`sort_buffers`](Self::sort_buffers): its index, whether the values are places, and
+    /// One pass of [`sort_buffers`](Self::sort_buffers): its index, whether the values are indices, and
     /// whether it goes back.
     fn pass_between<K: RadixKey>(
         &self,
@@ -350,7 +350,7 @@ impl Kernels {
         layout: &Layout,
         buffers: &mut Buffers<'_, K>,
         state: &mut DeviceSliceMut<'_, u32>,
-        (index, places, back): (u32, bool, bool),
+        (index, indices, back): (u32, bool, bool),
     ) -> Result<()> {
         let [first, second] = &mut buffers.keys;
         let [first_values, second_values] = &mut buffers.values;
@@ -369,7 +369,7 @@ impl Kernels {
             ),
         };
         let ends = Ends { keys_from, keys_to, values_from, values_to };
-        let flags = if places { PLACES } else { 0 };
+        let flags = if indices { PLACES } else { 0 };
         // SAFETY: the caller has checked that all four buffers have n elements.
         unsafe { launch_pass(self.pairs::<K>()?, stream, layout, state, ends, (index, flags)) }
     }
@@ -395,11 +395,11 @@ where
     D: KernelArg,
 {
     let state = layout.checked(state)?;
-    let launch = Launch::new(layout.tiles as u32, layout.threads);
+    let launch = LaunchConfig::new(layout.tiles as u32, layout.threads);
     let Ends { keys_from, keys_to, values_from, values_to } = ends;
     let pass = layout.pass(index, flags);
     // SAFETY: the parameters of `sort_keys_*` and `sort_pairs_*`. With as many blocks as there are tiles of
-    // n, they read and write the first n elements (places beyond them are never written to), and of the
+    // n, they read and write the first n elements (indices beyond them are never written to), and of the
     // state the words that `layout` has, as was just checked; of the rest the caller has taken care.
     unsafe {
         kernel.launch(stream, launch, (keys_from, keys_to, values_from, values_to, pass, state))

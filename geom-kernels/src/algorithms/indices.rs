@@ -1,4 +1,4 @@
-//! Places, sorted by keys that a kernel of this crate makes.
+//! Indices, sorted by keys that a kernel of this crate makes.
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
@@ -6,57 +6,57 @@ use super::{Buffers, Digits, Kernels, Layout, RadixKey, Wishes};
 use crate::part::scratch;
 
 /// The numbers below n in the order of their keys, which are beside them.
-pub(crate) struct SortedPlaces<K: Copy + 'static> {
+pub(crate) struct SortedIndices<K: Copy + 'static> {
     keys: [DeviceBuffer<K>; 2],
-    places: [DeviceBuffer<u32>; 2],
+    indices: [DeviceBuffer<u32>; 2],
     which: usize,
 }
 
-impl<K: Copy + 'static> SortedPlaces<K> {
+impl<K: Copy + 'static> SortedIndices<K> {
     pub(crate) fn keys(&self) -> &DeviceBuffer<K> {
         let [first, second] = &self.keys;
         if self.which == 0 { first } else { second }
     }
 
-    pub(crate) fn places(&self) -> &DeviceBuffer<u32> {
-        let [first, second] = &self.places;
+    pub(crate) fn indices(&self) -> &DeviceBuffer<u32> {
+        let [first, second] = &self.indices;
         if self.which == 0 { first } else { second }
     }
 
-    pub(crate) fn into_places(self) -> DeviceBuffer<u32> {
-        let [first, second] = self.places;
+    pub(crate) fn into_indices(self) -> DeviceBuffer<u32> {
+        let [first, second] = self.indices;
         if self.which == 0 { first } else { second }
     }
 }
 
 impl Kernels {
-    /// Sorts `n` places, at least one, by the lower `bits` of the keys that `make` writes. Equal keys keep
-    /// their places' order.
-    pub(crate) fn sort_places<K: RadixKey>(
+    /// Sorts `n` indices, at least one, by the lower `bits` of the keys that `make` writes. Equal keys keep
+    /// their indices' order.
+    pub(crate) fn sort_indices<K: RadixKey>(
         &self,
         stream: &Stream,
         n: usize,
         bits: u32,
         make: impl FnOnce(&mut DeviceBuffer<K>) -> Result<()>,
-    ) -> Result<SortedPlaces<K>> {
+    ) -> Result<SortedIndices<K>> {
         // SAFETY: the kernel writes all keys, and the sort whatever else it reads.
-        let (mut keys, mut places, mut state) = unsafe {
+        let (mut keys, mut indices, mut state) = unsafe {
             let layout = Layout::new::<K>(n, Digits::new(0, bits))?;
             let keys = [scratch::<K>(stream, n)?, scratch::<K>(stream, n)?];
-            let places = [scratch::<u32>(stream, n)?, scratch::<u32>(stream, n)?];
-            (keys, places, (layout, scratch::<u32>(stream, layout.words())?))
+            let indices = [scratch::<u32>(stream, n)?, scratch::<u32>(stream, n)?];
+            (keys, indices, (layout, scratch::<u32>(stream, layout.words())?))
         };
         let [first, second] = &mut keys;
         make(first)?;
-        let [first_places, second_places] = &mut places;
+        let [first_places, second_places] = &mut indices;
         let mut buffers = Buffers {
             keys: [first.as_slice_mut(), second.as_slice_mut()],
             values: [first_places.as_slice_mut(), second_places.as_slice_mut()],
         };
         let (layout, words) = &mut state;
-        let wishes = Wishes { places: true, counted: false };
+        let wishes = Wishes { indices: true, counted: false };
         let words = &mut words.as_slice_mut();
         let which = self.sort_buffers::<K>(stream, layout, &mut buffers, words, wishes)?;
-        Ok(SortedPlaces { keys, places, which })
+        Ok(SortedIndices { keys, indices, which })
     }
 }

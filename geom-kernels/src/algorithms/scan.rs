@@ -1,14 +1,16 @@
 //! Prefix sums.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceSlice, DeviceSliceMut, Kernel, Launch, ReadView, Result, Stream, WriteView};
+use cuda_safe::{
+    DeviceSlice, DeviceSliceMut, Kernel, LaunchConfig, ReadView, Result, Stream, WriteView,
+};
 
-use super::Sort;
+use super::Algorithms;
 use super::kernels::{THREADS, TILE, count, has_length};
 use super::scratch;
 use super::sealed::Sealed;
 
-/// Integers that can be summed by [`Sort::exclusive_scan`] and [`Sort::inclusive_scan`]: `u32`, `i32`,
+/// Integers that can be summed by [`Algorithms::exclusive_scan`] and [`Algorithms::inclusive_scan`]: `u32`, `i32`,
 /// `u64`, `i64`.
 pub trait Scan: Pod + Sealed {
     /// The unsigned type with as many bits, whose sums have the same bits.
@@ -19,7 +21,7 @@ pub trait Scan: Pod + Sealed {
     const INDEX: usize;
 }
 
-/// What [`Sort::offsets`] can give: `u32` and `u64`.
+/// What [`Algorithms::offsets`] can give: `u32` and `u64`.
 pub trait Offset: Scan {}
 
 macro_rules! scans {
@@ -63,7 +65,7 @@ pub(super) fn chain_state<'a>(
     Ok(state)
 }
 
-impl Sort<'_> {
+impl Algorithms<'_> {
     /// The bytes of scratch that a scan of `n` elements needs, and [`offsets`](Self::offsets) of as many
     /// counts.
     #[must_use]
@@ -147,7 +149,7 @@ impl Sort<'_> {
                 return Ok(());
             }
             let state = chain_state(stream, pieces, from.len())?;
-            let launch = Launch::new(from.len().div_ceil(TILE) as u32, THREADS);
+            let launch = LaunchConfig::new(from.len().div_ceil(TILE) as u32, THREADS);
             let arguments = (from, to, n, u32::from(inclusive), u32::from(total), state);
             // SAFETY: the parameters of `scan_*`. With as many blocks as there are tiles of n, it reads n
             // elements and writes as many, and one more if `total`: the callers have checked the lengths.

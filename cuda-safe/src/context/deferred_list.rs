@@ -2,17 +2,17 @@
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(super) struct Shelf<T> {
+pub(super) struct DeferredList<T> {
     items: Mutex<Vec<T>>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for DeferredList<T> {
     fn default() -> Self {
         Self { items: Mutex::new(Vec::new()) }
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> DeferredList<T> {
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! The bin: what was dropped but can't be freed without waiting for the device.
+//! The deferred-free list: what was dropped but can't be freed without waiting for the device.
 //!
 //! Freeing pinned memory, unloading a module, and `cuMemFree` wait for *all* work of the device
 //! (measured: each waits for a 200 ms kernel on another stream). So drops put them here, where
-//! allocations find memory to use again, and [`Context::collect`](crate::Context::collect) frees
+//! allocations find memory to use again, and [`Context::free_deferred`](crate::Context::free_deferred) frees
 //! the rest when the caller is ready to wait.
 
 use std::any::Any;
@@ -11,12 +11,12 @@ use std::ptr::NonNull;
 use cuda_sys::{CUdeviceptr, CUmodule};
 
 use super::ContextInner;
-use super::shelf::Shelf;
+use super::deferred_list::DeferredList;
 use crate::error::Result;
 use crate::memory::{HostVec, pages};
 
-/// Something dropped, owned by the bin.
-pub(crate) enum Garbage {
+/// Something dropped, owned by the deferred-free list.
+pub(crate) enum Deferred {
     /// Pinned host memory that no transfer uses any more: free to be used again at once.
     Pinned { start: NonNull<u8>, bytes: usize },
     /// Pinned host memory that a transfer may still use: only a wait for the device frees it.
@@ -37,31 +37,31 @@ pub(crate) enum Garbage {
     Registered(HostVec),
 }
 
-// SAFETY: the pointers are owned by the bin alone and the driver's handles are not tied to threads.
-unsafe impl Send for Garbage {}
+// SAFETY: the pointers are owned by the deferred-free list alone and the driver's handles are not tied to threads.
+unsafe impl Send for Deferred {}
 
 /// A stream number that no stream has: memory on which no stream may build.
 pub(crate) const NO_STREAM: u64 = 0;
 
 #[derive(Default)]
-pub(crate) struct Bin {
-    items: Shelf<Garbage>,
+pub(crate) struct DeferredFrees {
+    items: DeferredList<Deferred>,
 }
 
-impl Drop for Bin {
+impl Drop for DeferredFrees {
     /// Nobody has waited for the device, so what a token keeps alive may still be in use: better lost
     /// than pulled away.
     fn drop(&mut self) {
         for item in self.items.drain() {
-            if let Garbage::Token(token) = item {
+            if let Deferred::Token(token) = item {
                 std::mem::forget(token);
             }
         }
     }
 }
 
-impl Bin {
-    pub(crate) fn put(&self, item: Garbage) {
+impl DeferredFrees {
+    pub(crate) fn put(&self, item: Deferred) {
         self.items.put(item);
     }
 
@@ -71,17 +71,17 @@ impl Bin {
 
     /// Whether an owner of foreign memory lies here, which may itself hold anything.
     pub(crate) fn holds_tokens(&self) -> bool {
-        self.items.any(|item| matches!(item, Garbage::Token(_)))
+        self.items.any(|item| matches!(item, Deferred::Token(_)))
     }
 
     /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
     pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
         let taken = self.items.take(|item| {
-            matches!(item, Garbage::Pinned { bytes, .. }
+            matches!(item, Deferred::Pinned { bytes, .. }
                 if *bytes >= wanted && *bytes / 2 <= wanted)
         });
         match taken? {
-            Garbage::Pinned { start, bytes } => Some((start, bytes)),
+            Deferred::Pinned { start, bytes } => Some((start, bytes)),
             other => {
                 self.put(other);
                 None
@@ -93,11 +93,11 @@ impl Bin {
     /// still uses it is ordered before that work.
     pub(crate) fn take_device(&self, wanted: usize, on: u64) -> Option<CUdeviceptr> {
         let taken = self.items.take(|item| {
-            matches!(item, Garbage::Device { bytes, stream, .. }
+            matches!(item, Deferred::Device { bytes, stream, .. }
                 if *bytes == wanted && *stream == on)
         });
         match taken? {
-            Garbage::Device { start, .. } => Some(start),
+            Deferred::Device { start, .. } => Some(start),
             other => {
                 self.put(other);
                 None
@@ -115,8 +115,8 @@ impl Bin {
         let sys = context.state.sys;
         let mut first_error = Ok(());
         context.while_current(|| {
-            let waits = |item: &Garbage| {
-                use Garbage::{Registered, Token, Unordered};
+            let waits = |item: &Deferred| {
+                use Deferred::{Registered, Token, Unordered};
                 matches!(item, Unordered { .. } | Token(_) | Registered(_))
             };
             let items = self.items.take_all(|items| {
@@ -130,30 +130,31 @@ impl Bin {
                     break;
                 }
                 let freed = match item {
-                    Garbage::Pinned { start, bytes } | Garbage::PinnedInFlight { start, bytes } => {
-                        // SAFETY: the bin owns this pinned memory, and was given its size with it.
+                    Deferred::Pinned { start, bytes }
+                    | Deferred::PinnedInFlight { start, bytes } => {
+                        // SAFETY: the deferred-free list owns this pinned memory, and was given its size with it.
                         unsafe { pages::free(context, start, bytes) }
                     }
-                    Garbage::Device { start, .. } => {
-                        // SAFETY: the bin owns this allocation; the call waits for its users.
+                    Deferred::Device { start, .. } => {
+                        // SAFETY: the deferred-free list owns this allocation; the call waits for its users.
                         context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
                     }
-                    Garbage::Unordered { start } => {
-                        // SAFETY: the bin owns this allocation; the device was waited for above.
+                    Deferred::Unordered { start } => {
+                        // SAFETY: the deferred-free list owns this allocation; the device was waited for above.
                         context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
                     }
-                    Garbage::Token(token) => {
+                    Deferred::Token(token) => {
                         drop(token);
                         Ok(())
                     }
-                    Garbage::Registered(vector) => {
+                    Deferred::Registered(vector) => {
                         let start = vector.start().as_ptr().cast();
-                        // SAFETY: the bin owns this memory, which is registered; the device was
+                        // SAFETY: the deferred-free list owns this memory, which is registered; the device was
                         // waited for above.
                         let result = unsafe { sys.cuMemHostUnregister(start) };
                         context.answer("cuMemHostUnregister", result).map(|()| vector.free())
                     }
-                    Garbage::Module(module) => {
+                    Deferred::Module(module) => {
                         // SAFETY: no handle to the module is left; the call waits for its kernels.
                         context.answer("cuModuleUnload", unsafe { sys.cuModuleUnload(module) })
                     }

@@ -1,14 +1,14 @@
 //! Sums, minima and maxima of all elements.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceSlice, DeviceSliceMut, Launch, ReadView, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
 
-use super::Sort;
+use super::Algorithms;
 use super::kernels::{THREADS, TILE, count, has_length};
 use super::scratch::{self, Pieces};
 use super::sealed::Sealed;
 
-/// Numbers that [`Sort::sum`], [`Sort::min`] and [`Sort::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
+/// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.
 pub trait Number: Pod + Sealed {
     /// The column in the table of kernels.
@@ -49,7 +49,7 @@ enum Operation {
     Max,
 }
 
-impl Sort<'_> {
+impl Algorithms<'_> {
     /// The bytes of scratch that [`sum`](Self::sum), [`min`](Self::min) and [`max`](Self::max) of `n`
     /// elements need.
     #[must_use]
@@ -141,7 +141,7 @@ impl Sort<'_> {
         let kernel = self.kernels.reduce(operation as usize, T::INDEX)?;
         let n = count("a reduction", elements.len())?;
         let chunks = elements.len().div_ceil(TILE);
-        let launch = Launch::new(chunks as u32, THREADS);
+        let launch = LaunchConfig::new(chunks as u32, THREADS);
         if chunks == 1 {
             // SAFETY: the parameters of `reduce_*`: one block reads n elements and writes one, which the
             // result has.

@@ -6,11 +6,11 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 /// How many guards for reading there are; [`WRITING`] if there is one for writing. A guard that is
 /// leaked counts for ever: then later uses are refused, and nothing is unsound.
 #[derive(Default)]
-pub(super) struct Looking(AtomicUsize);
+pub(super) struct HostBorrows(AtomicUsize);
 
 const WRITING: usize = usize::MAX;
 
-impl Looking {
+impl HostBorrows {
     /// Fails with the kind of a guard that is alive and doesn't go with such a use by the device.
     pub(super) fn allows(&self, access: Access) -> Result<(), Access> {
         match (self.0.load(Ordering::SeqCst), access) {
@@ -22,28 +22,28 @@ impl Looking {
     }
 
     /// Says that the host looks, until the answer is dropped; `None` if another guard forbids it.
-    pub(super) fn look(&self, access: Access) -> Option<Look<'_>> {
+    pub(super) fn borrow(&self, access: Access) -> Option<HostBorrow<'_>> {
         let order = Ordering::SeqCst;
         let said = self.0.fetch_update(order, order, |guards| match access {
             // Never reaches WRITING, which is no number of readers.
             Access::Read => guards.checked_add(1).filter(|guards| *guards < WRITING),
             Access::Write => (guards == 0).then_some(WRITING),
         });
-        said.ok().map(|_| Look { looking: &self.0, access })
+        said.ok().map(|_| HostBorrow { host_borrows: &self.0, access })
     }
 }
 
-/// The host's being about to look, or looking.
-pub(super) struct Look<'a> {
-    looking: &'a AtomicUsize,
+/// The host's being about to look, or host_borrows.
+pub(super) struct HostBorrow<'a> {
+    host_borrows: &'a AtomicUsize,
     access: Access,
 }
 
-impl Drop for Look<'_> {
+impl Drop for HostBorrow<'_> {
     fn drop(&mut self) {
         match self.access {
-            Access::Read => self.looking.fetch_sub(1, Ordering::SeqCst),
-            Access::Write => self.looking.swap(0, Ordering::SeqCst),
+            Access::Read => self.host_borrows.fetch_sub(1, Ordering::SeqCst),
+            Access::Write => self.host_borrows.swap(0, Ordering::SeqCst),
         };
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, ReadView, Result, Stream, WriteView};
 
-use super::Sort;
+use super::Algorithms;
 use super::kernels::has_length;
 use super::radix::{Digits, Layout, RadixKey};
 use super::scratch;
@@ -102,7 +102,7 @@ impl Needs {
     }
 }
 
-impl Sort<'_> {
+impl Algorithms<'_> {
     /// The bytes of scratch that [`sort_keys`](Self::sort_keys) needs for `n` keys.
     ///
     /// # Errors

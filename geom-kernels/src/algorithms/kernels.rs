@@ -4,7 +4,7 @@
 use cuda_safe::{DeviceRepr, Error, Kernel, Result};
 
 use super::radix::RadixKey;
-use crate::geometry::{Geometry, Group, Source};
+use crate::geometry::{GeometryKernels, Group, Source};
 
 /// The threads of a block that scans, selects or reduces.
 pub(crate) const THREADS: u32 = 256;
@@ -12,7 +12,7 @@ pub(crate) const THREADS: u32 = 256;
 pub(crate) const COUNT_THREADS: u32 = 512;
 /// The elements that a block scans, selects or reduces.
 pub(crate) const TILE: usize = 4096;
-/// The numbers of elements that one call can work on are less: places in 31 bits.
+/// The numbers of elements that one call can work on are less: indices in 31 bits.
 pub(crate) const LIMIT: usize = 1 << 31;
 
 /// What a pass of a radix sort is told: `geom::sort::Pass`.
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Pass>() == 32);
 /// The kernels of all calls of this module, each loaded when it is needed.
 #[derive(Debug)]
 pub(crate) struct Kernels {
-    geometry: Geometry,
+    geometry: GeometryKernels,
     pairs_32: Group<1>,
     /// And the one that plans.
     pairs_64: Group<2>,
@@ -50,7 +50,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn new(geometry: Geometry) -> Self {
+    pub(super) fn new(geometry: GeometryKernels) -> Self {
         Self {
             geometry,
             pairs_32: Group::default(),
@@ -118,7 +118,7 @@ impl Kernels {
         self.scan.get(&self.geometry, Source::Scan, names)
     }
 
-    /// Selections by flags of 1 and of 4 bytes, of places and of elements of 4 and of 8 bytes.
+    /// Selections by flags of 1 and of 4 bytes, of indices and of elements of 4 and of 8 bytes.
     pub(super) fn select(&self, flag: usize, of: usize) -> Result<&Kernel> {
         let names = || {
             [

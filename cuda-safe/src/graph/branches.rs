@@ -14,7 +14,7 @@ use crate::memory::{Access, Allocation};
 use crate::stream::StreamInner;
 
 /// A stream of the recording.
-pub(super) struct Lane {
+pub(super) struct Branch {
     pub(super) stream: u64,
     pub(super) raw: CUstream,
     pub(super) sequence: u64,
@@ -22,16 +22,16 @@ pub(super) struct Lane {
     pub(super) tail: Arc<[RawNode]>,
     /// Whether the capture that it belongs to goes on.
     pub(super) open: bool,
-    /// How far it comes after other lanes: their streams and sequences.
+    /// How far it comes after other branches: their streams and sequences.
     pub(super) after: Vec<(u64, u64)>,
     /// The newest launch, until something else is enqueued.
     pub(super) last: Option<KernelNode>,
 }
 
-/// The newest use of some bytes by a lane.
+/// The newest use of some bytes by a branch.
 #[derive(Clone, PartialEq)]
 pub(super) struct Mark {
-    pub(super) lane: u64,
+    pub(super) branch: u64,
     pub(super) sequence: u64,
     pub(super) nodes: Arc<[RawNode]>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Mark {
 #[derive(Clone, PartialEq, Default)]
 pub(super) struct Order {
     pub(super) write: Option<Mark>,
-    /// At most one for each lane.
+    /// At most one for each branch.
     pub(super) reads: Vec<Mark>,
 }
 
@@ -50,22 +50,22 @@ impl Recording {
     pub(super) fn begin(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
         self.target = Target::Capture;
         self.belongs_to_this_thread();
-        for lane in &mut self.lanes {
-            lane.open = false;
+        for branch in &mut self.branches {
+            branch.open = false;
         }
-        self.add_lane(stream, raw, tail);
+        self.add_branch(stream, raw, tail);
     }
 
-    fn add_lane(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
-        self.branches |= !self.lanes.is_empty();
+    fn add_branch(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
+        self.has_branches |= !self.branches.is_empty();
         let (after, last) = (Vec::new(), None);
-        self.lanes.push(Lane { stream, raw, sequence: 0, tail, open: true, after, last });
+        self.branches.push(Branch { stream, raw, sequence: 0, tail, open: true, after, last });
     }
 
-    pub(super) fn lane(&self, stream: u64) -> Result<usize> {
-        self.lanes.iter().position(|lane| lane.stream == stream && lane.open).ok_or_else(|| {
-            Error::invalid("the part of the recording that this stream belongs to has ended")
-        })
+    pub(super) fn branch(&self, stream: u64) -> Result<usize> {
+        self.branches.iter().position(|branch| branch.stream == stream && branch.open).ok_or_else(
+            || Error::invalid("the part of the recording that this stream belongs to has ended"),
+        )
     }
 
     /// The marks that a use must come after.
@@ -88,11 +88,16 @@ impl Recording {
         marks
     }
 
-    /// Makes the next node of a lane follow a mark; free if it does already.
-    pub(super) fn wait(&mut self, context: &ContextInner, lane: usize, mark: &Mark) -> Result<()> {
-        let waiter = &mut self.lanes[lane];
-        let known = |&(id, far): &(u64, u64)| id == mark.lane && far >= mark.sequence;
-        if waiter.stream == mark.lane || waiter.after.iter().any(known) {
+    /// Makes the next node of a branch follow a mark; free if it does already.
+    pub(super) fn wait(
+        &mut self,
+        context: &ContextInner,
+        branch: usize,
+        mark: &Mark,
+    ) -> Result<()> {
+        let waiter = &mut self.branches[branch];
+        let known = |&(id, far): &(u64, u64)| id == mark.branch && far >= mark.sequence;
+        if waiter.stream == mark.branch || waiter.after.iter().any(known) {
             return Ok(());
         }
         let missing: Vec<RawNode> =
@@ -101,9 +106,9 @@ impl Recording {
         if !missing.is_empty() {
             waiter.tail = waiter.tail.iter().copied().chain(missing).collect();
         }
-        match waiter.after.iter_mut().find(|(id, _)| *id == mark.lane) {
+        match waiter.after.iter_mut().find(|(id, _)| *id == mark.branch) {
             Some((_, far)) => *far = (*far).max(mark.sequence),
-            None => waiter.after.push((mark.lane, mark.sequence)),
+            None => waiter.after.push((mark.branch, mark.sequence)),
         }
         Ok(())
     }
@@ -111,17 +116,17 @@ impl Recording {
     /// Makes what `stream` records next follow all that `other` has recorded.
     pub(crate) fn join(&mut self, stream: &StreamInner, other: &StreamInner) -> Result<()> {
         self.captures()?;
-        let (lane, other) = (self.lane(stream.id)?, self.lane(other.id)?);
-        self.join_lanes(&stream.context, lane, other)
+        let (branch, other) = (self.branch(stream.id)?, self.branch(other.id)?);
+        self.join_branches(&stream.context, branch, other)
     }
 
-    fn join_lanes(&mut self, context: &ContextInner, lane: usize, other: usize) -> Result<()> {
-        if lane == other {
+    fn join_branches(&mut self, context: &ContextInner, branch: usize, other: usize) -> Result<()> {
+        if branch == other {
             return Ok(());
         }
-        let (from, sequence) = (self.lanes[other].stream, self.lanes[other].sequence);
-        driver::join(context, self.lanes[lane].raw, self.lanes[other].raw)?;
-        let waiter = &mut self.lanes[lane];
+        let (from, sequence) = (self.branches[other].stream, self.branches[other].sequence);
+        driver::join(context, self.branches[branch].raw, self.branches[other].raw)?;
+        let waiter = &mut self.branches[branch];
         waiter.after.retain(|(id, _)| *id != from);
         waiter.after.push((from, sequence));
         waiter.tail = driver::tail(context, waiter.raw)?;
@@ -131,22 +136,25 @@ impl Recording {
     /// Adds a stream that starts where `stream` stands.
     pub(super) fn fork(&mut self, stream: &StreamInner, raw: CUstream, id: u64) -> Result<()> {
         self.captures()?;
-        let parent = self.lane(stream.id)?;
-        driver::join(&stream.context, raw, self.lanes[parent].raw)?;
-        let parent = &self.lanes[parent];
+        let parent = self.branch(stream.id)?;
+        driver::join(&stream.context, raw, self.branches[parent].raw)?;
+        let parent = &self.branches[parent];
         let mut after = parent.after.clone();
         after.push((parent.stream, parent.sequence));
         let tail = parent.tail.clone();
-        self.add_lane(id, raw, tail);
-        if let Some(lane) = self.lanes.last_mut() {
-            lane.after = after;
+        self.add_branch(id, raw, tail);
+        if let Some(branch) = self.branches.last_mut() {
+            branch.after = after;
         }
         Ok(())
     }
 
     /// Joins all streams to the one that the capture began with, so that it can end.
     pub(super) fn join_all(&mut self, context: &ContextInner) -> Result<()> {
-        let Some(first) = self.lanes.iter().position(|lane| lane.open) else { return Ok(()) };
-        (first + 1..self.lanes.len()).try_for_each(|other| self.join_lanes(context, first, other))
+        let Some(first) = self.branches.iter().position(|branch| branch.open) else {
+            return Ok(());
+        };
+        (first + 1..self.branches.len())
+            .try_for_each(|other| self.join_branches(context, first, other))
     }
 }

@@ -20,12 +20,12 @@ pub(super) const MOST_THREADS: usize = 8;
 
 /// The helpers of a context. Threads are made when a copy first needs them and end when the
 /// context is closed or dropped; they hold no handle to it.
-pub(crate) struct Crew {
+pub(crate) struct Helpers {
     shared: Arc<Shared>,
     /// Threads that a copy is spread over, the caller's included; 0 while nobody has chosen.
     threads: AtomicUsize,
-    /// Held by the copy that the crew works for.
-    turn: Mutex<()>,
+    /// Held by the copy that the helpers work for.
+    busy: Mutex<()>,
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -56,7 +56,7 @@ struct Job(*const (dyn Fn() + Sync));
 // SAFETY: the closure is Sync, so other threads may call it through the pointer.
 unsafe impl Send for Job {}
 
-impl Default for Crew {
+impl Default for Helpers {
     fn default() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -66,13 +66,13 @@ impl Default for Crew {
                 helpers: AtomicUsize::new(0),
             }),
             threads: AtomicUsize::new(0),
-            turn: Mutex::new(()),
+            busy: Mutex::new(()),
             handles: Mutex::default(),
         }
     }
 }
 
-impl Crew {
+impl Helpers {
     /// How many threads a copy is spread over, the caller's included.
     pub(crate) fn threads(&self) -> usize {
         match self.threads.load(Ordering::Relaxed) {
@@ -98,17 +98,17 @@ impl Crew {
         self.shared.helpers.load(Ordering::Relaxed)
     }
 
-    /// The crew, if it is switched on and not at work for another copy.
+    /// The helpers, if they are switched on and not at work for another copy.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         if self.threads() < 2 {
             return None;
         }
-        let turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
+        let busy = match self.busy.try_lock() {
+            Ok(busy) => busy,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Claim { crew: self, _turn: turn })
+        Some(Claim { helpers: self, _busy: busy })
     }
 
     /// Makes helpers until there are `wanted`. Those that the system refuses are done without.
@@ -145,7 +145,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Helpers {
     /// Tells the helpers to end and does not wait for them: they are asleep.
     fn drop(&mut self) {
         if forked() {
@@ -167,10 +167,10 @@ fn default_threads() -> usize {
     })
 }
 
-/// The crew, for one copy.
+/// The helpers, for one copy.
 pub(super) struct Claim<'a> {
-    crew: &'a Crew,
-    _turn: MutexGuard<'a, ()>,
+    helpers: &'a Helpers,
+    _busy: MutexGuard<'a, ()>,
 }
 
 impl Claim<'_> {
@@ -178,19 +178,19 @@ impl Claim<'_> {
     /// runs it any more when this returns or unwinds.
     pub(super) fn run(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         let helpers = threads.saturating_sub(1);
-        self.crew.recruit(helpers);
+        self.helpers.recruit(helpers);
         // SAFETY: only the lifetime changes. Helpers use the pointer between joining the job, which
         // the end of `Finish` makes impossible, and leaving it, which that waits for.
         let job = Job(unsafe {
             std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
         });
-        let finish = Finish { shared: &self.crew.shared };
+        let finish = Finish { shared: &self.helpers.shared };
         {
-            let mut state = self.crew.shared.lock();
+            let mut state = self.helpers.shared.lock();
             state.job = Some(job);
             state.open = helpers;
         }
-        self.crew.shared.wake.notify_all();
+        self.helpers.shared.wake.notify_all();
         work();
         drop(finish);
     }
@@ -261,5 +261,5 @@ impl Drop for Leave<'_> {
 
 // Named, so that it is found where this file is included from elsewhere, too.
 #[cfg(test)]
-#[path = "crew/tests.rs"]
+#[path = "helpers/tests.rs"]
 mod tests;
