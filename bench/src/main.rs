@@ -200,17 +200,17 @@ mod tests {
         assert_eq!(names.len(), all);
     }
 
-    /// `tests/golden/bench.txt` lists rows; `tests/golden/renamed.txt` has lines `bench <old> -> bench <new>`.
+    /// `tests/integration/golden/bench.txt` lists rows; `tests/integration/golden/renamed.txt` has lines `bench <old> -> bench <new>`.
     #[test]
     fn every_recorded_row_exists() {
         let names: Vec<String> =
             rows::all().flat_map(|work| work.names).map(|name| format!("bench {name}")).collect();
-        let renamed = include_str!("../../tests/golden/renamed.txt");
+        let renamed = include_str!("../../tests/integration/golden/renamed.txt");
         let renamed = |old: &str| {
             let mut lines = renamed.lines().filter_map(|line| line.split_once(" -> "));
             lines.find(|(from, _)| *from == old).map(|(_, to)| to)
         };
-        let recorded = include_str!("../../tests/golden/bench.txt");
+        let recorded = include_str!("../../tests/integration/golden/bench.txt");
         for row in recorded.lines().filter(|line| !line.starts_with('#')) {
             let old = format!("bench {row}");
             let now = renamed(&old).unwrap_or(&old);

@@ -199,10 +199,10 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         $visibility $unsafety fn $name $generics (
             &self,
             stream: &$cuda::Stream,
-            launch: impl $into_launch,
+            launch: impl $into_launch_config,
             $params
         ) -> $cuda::Result<()> {
-            let launch = $cuda::IntoLaunchConfig::into_launch(launch);
+            let launch = $cuda::IntoLaunchConfig::into_launch_config(launch);
             $conversions
             $shape
             $checks
@@ -224,7 +224,7 @@ fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("generics", &generics),
             ("cuda", krate),
             ("params", &params),
-            ("into_launch", &at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]))),
+            ("into_launch_config", &at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]))),
             ("conversions", &conversions),
             ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),

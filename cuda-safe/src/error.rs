@@ -87,7 +87,7 @@ pub struct LaunchRecord {
     /// The kernel's name.
     pub kernel: &'static str,
     /// The number of the enqueue on its stream.
-    pub sequence: u64,
+    pub index: u64,
 }
 
 impl Error {
@@ -369,7 +369,7 @@ impl fmt::Display for Error {
         if !inner.launches.is_empty() {
             f.write_str("; last launches, newest first:")?;
             for launch in &inner.launches {
-                write!(f, " {} (#{})", launch.kernel, launch.sequence)?;
+                write!(f, " {} (#{})", launch.kernel, launch.index)?;
             }
         }
         if let Some(hint) = &inner.hint {

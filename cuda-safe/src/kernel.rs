@@ -13,7 +13,7 @@ use crate::consume::ConsumeError;
 use crate::context::list;
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgType, Begin, BeginAny, Class, End, EndAny, KernelArgs, KernelLimits, LaunchConfig,
+    ArgClass, ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, LaunchConfig,
     Parameter, call_name, check, explain, issue, names, not_resident, special, within,
 };
 use crate::memory::{self, Enqueuing};
@@ -81,7 +81,7 @@ pub struct KernelParameter {
     /// Its size in bytes.
     pub size: usize,
     /// How it is passed, if the image has PTX that tells. A pointer is an integer here.
-    pub class: Option<Class>,
+    pub class: Option<ArgClass>,
 }
 
 impl Kernel {
@@ -156,9 +156,9 @@ impl Kernel {
     pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
         let known = self.inner.parameters.as_ref()?;
         let class = |class: ptx::Class| match class {
-            ptx::Class::Int => Some(Class::Int),
-            ptx::Class::Float => Some(Class::Float),
-            ptx::Class::Bytes => Some(Class::Bytes),
+            ptx::Class::Int => Some(ArgClass::Int),
+            ptx::Class::Float => Some(ArgClass::Float),
+            ptx::Class::Bytes => Some(ArgClass::Bytes),
             ptx::Class::Bits => None,
         };
         let each = known

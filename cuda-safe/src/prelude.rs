@@ -3,6 +3,6 @@
 //! [`Result`](crate::Result) is not here, so that `Result<T, E>` keeps its meaning.
 
 pub use crate::{
-    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, GraphExec, LaunchConfig,
-    PinnedBuffer, Stream, UnifiedBuffer, kernels,
+    Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, GraphExec, LaunchConfig, Module,
+    PinnedBuffer, Stream, UnifiedBuffer, kernels, launch,
 };

@@ -30,7 +30,7 @@
 /// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
 /// | `geom/math/adjoint.cuh` | what those are written with |
-/// | `geom/tape.cuh` | what adjoints of kernels on a tape need: `grad_take`, `grad_add`, partial sums, scratch memory |
+/// | `geom/tape.cuh` | with the feature `tape`: what adjoints of kernels on a tape need: `grad_take`, `grad_add`, partial sums, scratch memory |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every
@@ -72,8 +72,13 @@ pub fn program(source: impl Into<String>) -> cuda_safe::nvrtc::Program {
 }
 
 macro_rules! texts {
-    ($($name:literal),+ $(,)?) => {
-        &[$(($name, include_str!(concat!("../device/", $name)))),+]
+    ($($(#[$when:meta])? $name:literal),+ $(,)?) => {
+        &[
+            cuda_safe::arg::LAYOUT_HEADER,
+            #[cfg(feature = "tape")]
+            tape::HEADER,
+            $($(#[$when])? ($name, include_str!(concat!("../device/", $name)))),+
+        ]
     };
 }
 
@@ -117,7 +122,6 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/isosurface/types.cuh",
     "geom/isosurface/vertices.cuh",
     "geom/isosurface/volume_field.cuh",
-    "geom/layout.cuh",
     "geom/math/adjoint.cuh",
     "geom/math/angle.cuh",
     "geom/math/box.cuh",
@@ -130,6 +134,7 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/math/vec.cuh",
     "geom/mesh.cuh",
     "geom/mesh/adjoint.cuh",
+    #[cfg(feature = "tape")]
     "geom/mesh/adjoint/batch.cuh",
     "geom/mesh/adjoint/closest.cuh",
     "geom/mesh/adjoint/rays.cuh",
@@ -165,10 +170,10 @@ const HEADERS: &[(&str, &str)] = texts![
     "geom/sort/reduce.cuh",
     "geom/sort/scan.cuh",
     "geom/sort/words.cuh",
-    "geom/tape.cuh",
     "geom/volume.cuh",
     "geom/volume/access.cuh",
     "geom/volume/adjoint.cuh",
+    #[cfg(feature = "tape")]
     "geom/volume/adjoint_batch.cuh",
     "geom/volume/batch.cuh",
     "geom/volume/build_directory.cuh",

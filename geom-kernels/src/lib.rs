@@ -50,6 +50,7 @@ pub use headers::{headers, program};
 pub use layout::Aabb;
 #[cfg(feature = "internals")]
 pub use layout::{Layout, layouts};
+pub use order::QueryOrder;
 pub use ray::Ray;
 
 /// An answer that is yes or no, as kernels write it for each query: 1 or 0.

@@ -14,12 +14,11 @@ pub fn ptx() -> &'static str {
     PTX
 }
 
-/// The headers that adjoints need. They lie with all other device code, in one folder of includes; as
-/// texts they are part of this crate too, which works without the crate that has the others.
-const HEADERS: &[(&str, &str)] = &[
-    ("geom/layout.cuh", include_str!("../../geom-kernels/device/geom/layout.cuh")),
-    ("geom/tape.cuh", include_str!("../../geom-kernels/device/geom/tape.cuh")),
-];
+/// The device header `geom/tape.cuh`: the name under which it is included, and its text.
+pub const HEADER: (&str, &str) = ("geom/tape.cuh", include_str!("../device/geom/tape.cuh"));
+
+/// The headers that adjoints need.
+const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, HEADER];
 
 /// The device headers of this crate: the names under which they are included, and their texts. They need
 /// no header of CUDA.

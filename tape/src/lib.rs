@@ -123,7 +123,7 @@ pub use element::{Differentiable, Element, FloatType};
 pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
 #[cfg(feature = "internals")]
 pub use kernels::ptx;
-pub use kernels::{headers, program};
+pub use kernels::{HEADER, headers, program};
 pub use record::Recorder;
 pub use report::MemoryReport;
 pub use saved::Saved;

@@ -1,3 +1,3 @@
 //! What most programs need: `use tape::prelude::*;`.
 
-pub use crate::{Effect, Element, Op, OpSpec, Param, Primal, Recorder, Seeds, Tape};
+pub use crate::{Effect, Element, Op, OpSpec, Param, Primal, Recorder, Seeds, Tape, Variable};

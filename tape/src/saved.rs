@@ -92,7 +92,7 @@ impl<'a, T: Copy + 'static> Saved<'a, T> {
     /// Returns the device address of the first element.
     #[must_use]
     pub fn device_ptr(&self) -> u64 {
-        self.place.allocation.address() + self.place.range.start as u64
+        self.place.allocation.device_ptr() + self.place.range.start as u64
     }
 
     /// Copies the elements to a new vector. Waits until it is filled.

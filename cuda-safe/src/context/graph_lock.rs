@@ -18,8 +18,8 @@ enum Held {
     None,
     /// By one enqueue, which no other call may interrupt. The address of the lock.
     Enqueue(usize),
-    /// By a sequence, whose enqueues share it.
-    Sequence(usize),
+    /// By a closure, whose enqueues share it.
+    Closure(usize),
 }
 
 thread_local! {
@@ -34,7 +34,7 @@ pub(crate) struct HeldGraphLock<'a> {
 }
 
 impl ContextGraphLock {
-    /// Waits for the lock. Returns `None` if a sequence of this thread holds it.
+    /// Waits for the lock. Returns `None` if a closure of this thread holds it.
     ///
     /// # Errors
     /// This thread holds the lock of another context, or holds this one for an enqueue that has not ended.
@@ -43,15 +43,15 @@ impl ContextGraphLock {
     }
 
     /// As [`take`](Self::take), for all that this thread enqueues until the guard is dropped.
-    pub(crate) fn take_for_sequence(&self) -> Result<Option<HeldGraphLock<'_>>> {
-        self.hold(Held::Sequence)
+    pub(crate) fn take_for_all(&self) -> Result<Option<HeldGraphLock<'_>>> {
+        self.hold(Held::Closure)
     }
 
     fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldGraphLock<'_>>> {
         let this = std::ptr::from_ref(self).addr();
         match HELD.try_with(Cell::get) {
             Ok(Held::None) => {}
-            Ok(Held::Sequence(lock)) if lock == this => return Ok(None),
+            Ok(Held::Closure(lock)) if lock == this => return Ok(None),
             Ok(Held::Enqueue(lock)) if lock == this => return Err(reentered()),
             Ok(_) => return Err(two_contexts()),
             // Whether it holds a lock is not known any more.
@@ -75,10 +75,10 @@ impl Drop for HeldGraphLock<'_> {
 #[cold]
 fn two_contexts() -> Error {
     Error::invalid(
-        "memory that graphs of one context use can't be used in a sequence on memory that graphs of another \
-         context use: two threads that nest the two the other way round would wait for each other",
+        "memory that graphs of one context use can't be used while this thread holds the lock for \
+         graphs of another context: two threads that nest the two the other way round would wait for each other",
     )
-    .with_hint("end the sequence (`Stream::graph_lock`) of the first context before")
+    .with_hint("let the closure of `Stream::graph_lock` of the first context end before")
 }
 
 #[cold]
@@ -103,9 +103,9 @@ mod tests {
         let lock = ContextGraphLock::default();
         let (told, tell) = mpsc::channel();
         std::thread::scope(|scope| {
-            let outer = lock.take_for_sequence()?;
+            let outer = lock.take_for_all()?;
             assert!(lock.take()?.is_none());
-            drop(lock.take_for_sequence()?);
+            drop(lock.take_for_all()?);
             assert!(lock.take()?.is_none(), "the inner one has not ended the outer");
             scope.spawn(|| {
                 let held = lock.take();
@@ -125,7 +125,7 @@ mod tests {
         let lock = ContextGraphLock::default();
         let held = lock.take()?;
         assert!(held.is_some());
-        assert!(lock.take().is_err() && lock.take_for_sequence().is_err());
+        assert!(lock.take().is_err() && lock.take_for_all().is_err());
         drop(held);
         assert!(lock.take()?.is_some());
         Ok(())
@@ -139,7 +139,7 @@ mod tests {
             for [first, second] in [[0, 1], [1, 0]] {
                 let (turns, both_hold_one) = (&turns, &both_hold_one);
                 scope.spawn(move || {
-                    let held = turns[first].take_for_sequence();
+                    let held = turns[first].take_for_all();
                     assert!(held.is_ok_and(|held| {
                         both_hold_one.wait();
                         held.is_some() && turns[second].take().is_err()
@@ -154,7 +154,7 @@ mod tests {
     fn a_panic_releases_it() -> Result<()> {
         let lock = ContextGraphLock::default();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = lock.take_for_sequence();
+            let _held = lock.take_for_all();
             std::panic::resume_unwind(Box::new("on purpose"));
         }));
         assert!(panicked.is_err());

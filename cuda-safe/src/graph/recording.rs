@@ -516,7 +516,7 @@ impl Recording {
             }
         }
         let Branch { raw, stream, .. } = self.branches[branch];
-        driver::free(&home.context, raw, allocation.address())?;
+        driver::free(&home.context, raw, allocation.device_ptr())?;
         self.advance(&home.context, stream);
         Ok(())
     }

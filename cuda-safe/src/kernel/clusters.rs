@@ -10,7 +10,7 @@ use crate::launch::{Dim3, LaunchConfig, with_config};
 
 impl Kernel {
     /// Allows clusters of more blocks than every device with clusters has, which is 8. How many
-    /// this device has: [`Kernel::max_potential_cluster`].
+    /// this device has: [`Kernel::max_potential_cluster_size`].
     ///
     /// # Errors
     /// What the driver answered.
@@ -44,7 +44,7 @@ impl Kernel {
     /// # Errors
     /// What the driver answered.
     #[doc(alias = "cuOccupancyMaxPotentialClusterSize")]
-    pub fn max_potential_cluster(&self, launch: &LaunchConfig) -> Result<u32> {
+    pub fn max_potential_cluster_size(&self, launch: &LaunchConfig) -> Result<u32> {
         let inner = &*self.inner;
         let context = inner.module.context();
         let mut size = 0;

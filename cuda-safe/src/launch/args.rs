@@ -17,7 +17,7 @@ use crate::stream::Stream;
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum ArgClass {
     /// An integer, a `bool` or an address.
     Int,
     /// A floating-point number.
@@ -53,7 +53,7 @@ pub enum Class {
 )]
 pub unsafe trait DeviceRepr: Copy + 'static {
     /// How it is passed.
-    const CLASS: Class = Class::Bytes;
+    const CLASS: ArgClass = ArgClass::Bytes;
 }
 
 /// What is known of an argument's type, to be compared with the kernel's parameter.
@@ -73,7 +73,7 @@ pub struct ArgType {
 #[derive(Debug, Clone, Copy)]
 pub enum ArgKind {
     /// Passed by value.
-    Value(Class),
+    Value(ArgClass),
     /// The address of elements in device memory.
     Pointer {
         /// The element's type.
@@ -245,7 +245,7 @@ macro_rules! scalars {
     ($($class:ident: $($scalar:ty),+;)+) => {$($(
         // SAFETY: the same size and representation in Rust and in CUDA C++.
         unsafe impl DeviceRepr for $scalar {
-            const CLASS: Class = Class::$class;
+            const CLASS: ArgClass = ArgClass::$class;
         }
     )+)+};
 }

@@ -12,7 +12,7 @@ mod views;
 use std::fmt;
 
 pub use args::{
-    ArgKind, ArgType, ArgVisitor, Class, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
+    ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
 };
 pub(crate) use args::{Begin, BeginAny, End, EndAny};
 pub(crate) use issue::{call_name, issue, with_config};

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use ptx::mangled::{Pointee, Scalar, Type};
 
-use super::args::{ArgKind, ArgType, Class};
+use super::args::{ArgClass, ArgKind, ArgType};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is known of a kernel's parameter.
@@ -45,10 +45,10 @@ fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
         return Some(format!("`{name}` has {} bytes, the parameter {}", arg.size, parameter.size));
     }
     match arg.kind {
-        ArgKind::Value(Class::Float) if is_integer(parameter) => {
+        ArgKind::Value(ArgClass::Float) if is_integer(parameter) => {
             Some(format!("`{name}` is a float, the parameter an integer or a pointer"))
         }
-        ArgKind::Value(Class::Int) if is_float(parameter) => {
+        ArgKind::Value(ArgClass::Int) if is_float(parameter) => {
             Some(format!("`{name}` is an integer, the parameter a float"))
         }
         ArgKind::Value(_) => None,

@@ -113,20 +113,20 @@ impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
 )]
 pub trait IntoLaunchConfig {
     /// The launch.
-    fn into_launch(self) -> LaunchConfig;
+    fn into_launch_config(self) -> LaunchConfig;
 }
 
 #[diagnostic::do_not_recommend]
 impl IntoLaunchConfig for LaunchConfig {
     #[inline]
-    fn into_launch(self) -> LaunchConfig {
+    fn into_launch_config(self) -> LaunchConfig {
         self
     }
 }
 
 impl<G: Into<Dim3>, B: Into<Dim3>> IntoLaunchConfig for (G, B) {
     #[inline]
-    fn into_launch(self) -> LaunchConfig {
+    fn into_launch_config(self) -> LaunchConfig {
         self.into()
     }
 }

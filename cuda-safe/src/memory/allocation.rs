@@ -144,7 +144,7 @@ impl Allocation {
     /// The device address of the first byte; 0 if there are no bytes.
     #[must_use]
     #[inline]
-    pub fn address(&self) -> CUdeviceptr {
+    pub fn device_ptr(&self) -> CUdeviceptr {
         self.start
     }
 

@@ -331,7 +331,7 @@ impl Allocation {
         match visible.memory {
             Memory::Registered(vector) if self.size_bytes() == 0 => vector.free(),
             _ if self.size_bytes() == 0 => {}
-            Memory::Managed => deferred.put(Deferred::Unordered { start: self.address() }),
+            Memory::Managed => deferred.put(Deferred::Unordered { start: self.device_ptr() }),
             Memory::Pinned => {
                 deferred.put(Deferred::PinnedInFlight {
                     start: visible.start,
@@ -372,8 +372,8 @@ pub(super) fn copy(
         (from, from_offset..from_offset + bytes, Access::Read),
         (to, to_offset..to_offset + bytes, Access::Write),
     ];
-    let to = to.address() + to_offset as u64;
-    let from = from.address() + from_offset as u64;
+    let to = to.device_ptr() + to_offset as u64;
+    let from = from.device_ptr() + from_offset as u64;
     enqueue(stream, uses, |inner| {
         inner.context.with_current(|| {
             // SAFETY: both ranges lie in allocations that the caller holds, by addresses that the

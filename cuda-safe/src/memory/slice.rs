@@ -79,7 +79,7 @@ macro_rules! view {
             #[must_use]
             #[inline]
             pub fn device_ptr(&self) -> CUdeviceptr {
-                self.allocation.address() + self.offset as u64
+                self.allocation.device_ptr() + self.offset as u64
             }
 
             /// The allocation that the view lies in.

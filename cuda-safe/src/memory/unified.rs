@@ -288,7 +288,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// What is done with it through raw calls is not ordered by this crate.
     #[must_use]
     pub fn device_ptr(&self) -> CUdeviceptr {
-        self.allocation.address()
+        self.allocation.device_ptr()
     }
 
     /// The number of elements.

@@ -9,7 +9,7 @@ use crate::memory::Allocation;
 /// Several enqueues that belong together; made by [`Stream::graph_lock`]. It holds nothing until
 /// [`run`](Self::run).
 #[derive(Debug)]
-#[must_use = "a sequence does nothing before `run`"]
+#[must_use = "a graph lock is taken by `run`"]
 pub struct GraphLock<'s> {
     stream: &'s Stream,
     /// Whether a graph uses some of the memory.
@@ -50,17 +50,17 @@ impl GraphLock<'_> {
     /// graph that uses memory which a graph of this context uses, nor enqueues work on such memory.
     ///
     /// It takes the context's graph lock if a graph uses some of the memory. It takes nothing if none
-    /// does, and on a stream that records. Sequences of one context may be nested. `enqueue` must not
+    /// does, and on a stream that records. Graph locks of one context may be nested. `enqueue` must not
     /// wait for another thread that uses graphs of the context, nor for device work that does: both
     /// would wait for each other.
     ///
     /// # Errors
     /// Whatever `enqueue` returns. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of
-    /// `enqueue`, if this thread is within a sequence of another context that holds that context's graph
+    /// `enqueue`, if this thread is within `run` on another context, and so holds that context's graph
     /// lock. In the same way, enqueues within `enqueue` fail that need the graph lock of another context.
     pub fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
-        let turn = &self.stream.inner().context.graph_lock;
-        let _held = if self.shared { turn.take_for_sequence()? } else { None };
+        let lock = &self.stream.inner().context.graph_lock;
+        let _held = if self.shared { lock.take_for_all()? } else { None };
         enqueue()
     }
 }

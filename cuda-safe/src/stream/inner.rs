@@ -157,10 +157,10 @@ impl StreamInner {
                 if sequence > now {
                     sequence = sequence.wrapping_sub(1 << 32);
                 }
-                LaunchRecord { kernel: names::get((record >> 32) as u32), sequence }
+                LaunchRecord { kernel: names::get((record >> 32) as u32), index: sequence }
             })
             .collect();
-        records.sort_by_key(|record| std::cmp::Reverse(record.sequence));
+        records.sort_by_key(|record| std::cmp::Reverse(record.index));
         records
     }
 

@@ -26,7 +26,7 @@ impl Mark {
     }
 
     /// The number of the enqueue on its stream, as in
-    /// [`LaunchRecord::sequence`](crate::LaunchRecord::sequence).
+    /// [`LaunchRecord::index`](crate::LaunchRecord::index).
     #[must_use]
     pub fn index(&self) -> u64 {
         self.sequence

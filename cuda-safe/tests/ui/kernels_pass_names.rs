@@ -55,7 +55,7 @@ trait Everywhere: Sized {
     fn into(self) -> ! {
         loop {}
     }
-    fn into_launch(self) -> ! {
+    fn into_launch_config(self) -> ! {
         loop {}
     }
     fn read_view(self) -> ! {

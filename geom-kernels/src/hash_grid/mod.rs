@@ -60,7 +60,6 @@ mod view;
 
 use cuda_safe::{Error, Result, Stream};
 
-pub use crate::order::QueryOrder;
 pub(crate) use batch::same_length;
 pub use layout::{GridPoint32, GridPoint64};
 pub use lists::NeighborLists;

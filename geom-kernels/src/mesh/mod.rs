@@ -75,7 +75,6 @@ mod view;
 pub(crate) mod winding;
 mod winding_queries;
 
-pub use crate::order::QueryOrder;
 pub use arrays::Array;
 pub use build::{Mesh, MeshOptions};
 #[cfg(feature = "internals")]

@@ -29,7 +29,7 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits); the mesh's points were changed since its hierarchy was made.
-    pub fn record_nearest_hits<'a, 'b>(
+    pub fn record_closest_hits<'a, 'b>(
         &self,
         t: &mut Recorder<'_>,
         rays: impl Into<DeviceSlice<'a, Ray>>,

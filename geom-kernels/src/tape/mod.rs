@@ -32,7 +32,7 @@
 //! |---|---|---|
 //! | [`Mesh::record_closest_points`] | position, squared distance, u, v | points, vertices |
 //! | [`Mesh::record_distances`], [`Mesh::record_signed_distances`] | distance | points, vertices |
-//! | [`Mesh::record_nearest_hits`] | t, u, v | origins, directions, vertices |
+//! | [`Mesh::record_closest_hits`] | t, u, v | origins, directions, vertices |
 //! | [`Mesh::record_positions_at`] | position | u, v, vertices |
 //! | [`Mesh::record_normals_at`] | unit normal of a face | vertices |
 //! | [`Mesh::record_attributes_at`] | attribute | u, v, attributes of vertices |
@@ -166,7 +166,7 @@
 //!
 //! [`Volume::record_sample`]: crate::volume::Volume::record_sample
 //! [`Volume::record_sample_indexed`]: crate::volume::Volume::record_sample_indexed
-//! [`Mesh::record_nearest_hits`]: crate::mesh::Mesh::record_nearest_hits
+//! [`Mesh::record_closest_hits`]: crate::mesh::Mesh::record_closest_hits
 //! [`GeometryKernels::record_sum`]: crate::GeometryKernels::record_sum
 //! [`GeometryKernels::record_mean`]: crate::GeometryKernels::record_mean
 //! [`GeometryKernels::record_dot`]: crate::GeometryKernels::record_dot

@@ -8,10 +8,6 @@
 //! `MUTANTS` for a number of each.
 
 mod files;
-mod follow;
-mod layouts;
-mod mutate;
-mod samples;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,6 +15,7 @@ use std::time::Instant;
 use mutate::{Mutant, Random};
 use nanovdb::Grid;
 use samples::Sample;
+use test_support::nvdb::{follow, layouts, mutate, samples};
 
 /// The checks that look no further than the head.
 const HEAD: [&str; 9] =

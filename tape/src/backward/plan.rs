@@ -363,7 +363,7 @@ impl Planner<'_> {
         for (at, used) in (step.uses.start..).zip(uses) {
             let Some(memory) = self.recording.memories.get(used.memory) else { continue };
             if matches!(used.value, Primal::EntryPrivate) {
-                let skewed = (memory.allocation.address() + used.start as u64) % 16;
+                let skewed = (memory.allocation.device_ptr() + used.start as u64) % 16;
                 let offset = skewed as usize;
                 let buffer = self.store.take(offset + used.range().len())?;
                 self.plan.private.push((at, Copied { buffer, offset }));
@@ -411,7 +411,7 @@ impl Planner<'_> {
         let nowhere = || Error::invalid("a gradient of memory that is not known");
         let known = self.recording.memories.get(memory).ok_or_else(nowhere)?;
         let widening = known.real.map_or(1, crate::FloatType::widening);
-        let skewed = (known.allocation.address() % 16) as usize;
+        let skewed = (known.allocation.device_ptr() % 16) as usize;
         let gradient = self.plan.gradients.get(memory as usize).ok_or_else(nowhere)?;
         let mut buffer = gradient.buffer;
         if buffer == NONE {

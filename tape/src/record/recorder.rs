@@ -56,7 +56,7 @@ impl Recorder<'_> {
         launch: impl IntoLaunchConfig,
         args: A,
     ) -> Result<()> {
-        let launch = launch.into_launch();
+        let launch = launch.into_launch_config();
         self.recording.launch(self.stream, self.store, op, launch, args, self.scope)
     }
 

@@ -185,7 +185,7 @@ pub(crate) fn copy_of(
     allocation: &Arc<cuda_safe::Allocation>,
     range: Range<usize>,
 ) -> Result<Copied> {
-    let offset = ((allocation.address() + range.start as u64) % 16) as usize;
+    let offset = ((allocation.device_ptr() + range.start as u64) % 16) as usize;
     let mut buffer: DeviceBuffer<u8> = store.take(offset + range.len())?;
     // SAFETY: bytes are copied to where they are looked at as what they were. They are kept: see `pend`.
     let view = unsafe { allocation.view::<u8>(range.clone()) }?;

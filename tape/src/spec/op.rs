@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cuda_safe::{
     Error, Kernel, LaunchConfig, Result,
-    arg::{ArgKind, ArgType, Class},
+    arg::{ArgClass, ArgKind, ArgType},
 };
 
 use super::param::Argument;
@@ -209,7 +209,7 @@ impl Inner {
         };
         for (at, (param, arg)) in self.params.iter().zip(types).enumerate() {
             let (name, of) = (&param.name, (arg.name)());
-            let is_integer = arg.size <= 8 && matches!(arg.kind, ArgKind::Value(Class::Int));
+            let is_integer = arg.size <= 8 && matches!(arg.kind, ArgKind::Value(ArgClass::Int));
             if is_length(at) && !is_integer {
                 return Err(wrong(format!("`{of}` is no integer, and `{name}` a length")));
             }

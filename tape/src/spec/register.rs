@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicPtr;
 
-use cuda_safe::{Error, Kernel, KernelParameter, Module, Result, arg::Class};
+use cuda_safe::{Error, Kernel, KernelParameter, Module, Result, arg::ArgClass};
 
 use super::op::{Detached, Inner, OpParam, OpPointer, OpScalar, Slot};
 use super::param::{Param, Pointer, Shape};
@@ -84,7 +84,7 @@ fn parameters(kernel: &Kernel) -> Result<Vec<KernelParameter>> {
 }
 
 /// Whether a kernel takes parameters of these sizes, the first of them of these classes.
-fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<Class>>) -> Result<(), String> {
+fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<ArgClass>>) -> Result<(), String> {
     let name = kernel.name();
     let known = parameters(kernel).map_err(|error| error.to_string())?;
     if known.len() != sizes.len() {
@@ -117,8 +117,10 @@ fn fits(param: &Param, known: &KernelParameter) -> Result<(), String> {
     }
     let number = matches!(param.shape, Shape::Scalar) && param.scalars.len() == 1;
     match (param.shape, known.class) {
-        (Shape::Buffer, Some(Class::Float | Class::Bytes)) => Err("it is no pointer".to_owned()),
-        (Shape::Scalar, Some(Class::Int)) if number => Err("it is an integer".to_owned()),
+        (Shape::Buffer, Some(ArgClass::Float | ArgClass::Bytes)) => {
+            Err("it is no pointer".to_owned())
+        }
+        (Shape::Scalar, Some(ArgClass::Int)) if number => Err("it is an integer".to_owned()),
         _ => Ok(()),
     }
 }

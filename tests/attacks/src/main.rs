@@ -5,7 +5,6 @@
 
 mod attacks;
 mod harness;
-mod mutant;
 mod suite;
 
 use std::process::ExitCode;

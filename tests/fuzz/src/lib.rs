@@ -1,8 +1,8 @@
 //! What must hold for any bytes that come from outside: one function for each kind of input, which panics where
 //! it does not.
 //!
-//! The fuzzers (`fuzz/fuzz_targets`) call these functions with inputs that they make up; the test `replay`
-//! calls them with the inputs that are checked in (`fuzz/corpus`), in every run of the tests. That nothing
+//! The fuzzers (`tests/fuzzers/fuzz_targets`) call these functions with inputs that they make up; the test `replay`
+//! calls them with the inputs that are checked in (`tests/corpus`), in every run of the tests. That nothing
 //! panics is only the beginning: no input makes the library ask for memory out of all proportion, and what is
 //! read, written and read again is the same.
 
@@ -13,19 +13,11 @@ mod nvdb;
 mod program;
 mod text;
 
-// Samples of grids, and code that follows a grid's distances without looking, as devices do.
-#[path = "../../../nanovdb/tests/mutants/follow.rs"]
-mod follow;
-#[path = "../../../nanovdb/tests/mutants/layouts.rs"]
-mod layouts;
-#[path = "../../../geom-kernels/src/mesh/files/tests/meter.rs"]
-mod meter;
-#[allow(dead_code, reason = "of the changes to grids only the checksum is of use here")]
-#[path = "../../../nanovdb/tests/mutants/mutate.rs"]
-mod mutate;
-#[allow(dead_code, reason = "nothing here asks what kind of thing a field is")]
-#[path = "../../../nanovdb/tests/mutants/samples.rs"]
-mod samples;
+use test_support::meter;
+use test_support::nvdb::{follow, layouts, mutate, samples};
+
+#[global_allocator]
+static METER: meter::Meter = meter::Meter;
 
 pub use cache::cache_entry;
 pub use log::nvrtc_log;

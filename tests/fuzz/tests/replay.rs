@@ -42,11 +42,12 @@ fn failed(answer: Answer<()>) -> Result<(), Failed> {
 }
 
 fn fuzz() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzzers")
 }
 
 fn corpus(name: &str, check: fn(&[u8])) -> Answer<()> {
-    let (count, failures) = replay(&fuzz().join("corpus").join(name), check)?;
+    let (count, failures) =
+        replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(name), check)?;
     println!("{name}: {count} inputs");
     if count == 0 {
         return Err(format!("the corpus of {name} is empty").into());

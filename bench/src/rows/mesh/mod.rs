@@ -6,10 +6,11 @@ mod inputs;
 
 use cuda_safe::vector::Float3;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Stream, kernels};
+use geom_kernels::QueryOrder;
 use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{
-    ClosestPoint, Mesh, MeshOptions, MeshView, Overlap, PointQueries, QueryOrder, RayHit, Sign,
-    TriangleMesh, shapes,
+    ClosestPoint, Mesh, MeshOptions, MeshView, Overlap, PointQueries, RayHit, Sign, TriangleMesh,
+    shapes,
 };
 use geom_kernels::{Aabb, Flag, GeometryKernels, Ray};
 

@@ -23,7 +23,7 @@ pub(crate) fn fill(
     if bytes == 0 {
         return Ok(());
     }
-    let to = allocation.address() + offset as u64;
+    let to = allocation.device_ptr() + offset as u64;
     if let Some(capture) = &stream.inner().capture
         && !has_memset(pattern, to)
     {

@@ -38,7 +38,7 @@ pub(super) fn upload(
         return super::copy_on_device(stream, (allocation, offset), (&scratch, 0), source.len());
     }
     // Small ones, which wait for nothing. One lock for all: no other use sees some of them alone.
-    let _held = stream.inner().context.graph_lock.take_for_sequence()?;
+    let _held = stream.inner().context.graph_lock.take_for_all()?;
     source.chunks(super::SMALL_BYTES).enumerate().try_for_each(|(index, chunk)| {
         super::upload(stream, allocation, offset + index * super::SMALL_BYTES, chunk)
     })
@@ -76,7 +76,7 @@ fn download_block(
     let context = &inner.context;
     context.counters.staged_bytes.fetch_add(target.len() as u64, Ordering::Relaxed);
     let block = context.staging.acquire(context)?;
-    let from = allocation.address() + offset as u64;
+    let from = allocation.device_ptr() + offset as u64;
     // What was numbered before the copy is done when the copy is.
     let mut before = 0;
     let range = offset..offset + target.len();

@@ -50,7 +50,7 @@ pub(super) fn upload(
         return graph_memory::upload(stream, allocation, offset, source);
     }
     let range = offset..offset + source.len();
-    let to = allocation.address() + offset as u64;
+    let to = allocation.device_ptr() + offset as u64;
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
         let counted = source.len() as u64;
         inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
@@ -155,7 +155,7 @@ pub(super) fn download(
     if allocation.is_captured() {
         return graph_memory::download(stream, allocation, offset, target);
     }
-    let from = allocation.address() + offset as u64;
+    let from = allocation.device_ptr() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
         let counted = bytes as u64;
         inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
@@ -319,8 +319,8 @@ pub(super) fn copy_on_device(
         (from, from_offset..from_offset + bytes, Access::Read),
         (to, to_offset..to_offset + bytes, Access::Write),
     ];
-    let to = to.address() + to_offset as u64;
-    let from = from.address() + from_offset as u64;
+    let to = to.device_ptr() + to_offset as u64;
+    let from = from.device_ptr() + from_offset as u64;
     enqueue(stream, uses, |inner| {
         // SAFETY: both ranges lie in allocations that the caller holds.
         unsafe { enqueue_on_device(inner, to, from, bytes) }

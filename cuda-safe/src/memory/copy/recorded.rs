@@ -59,7 +59,7 @@ pub(super) fn upload(
     // Before the copy is recorded: the capture may end, in another thread, right after it was. Also if
     // recording fails, since part of it may have been recorded all the same.
     capture.keep(pinned);
-    let to = allocation.address() + offset as u64;
+    let to = allocation.device_ptr() + offset as u64;
     let range = offset..offset + source.len();
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
         let from = start.as_ptr().cast_const().cast();

@@ -72,7 +72,7 @@ impl<T: VolumeValue> VolumeOptions<T> {
     }
 
     /// With room to be built again in place
-    /// ([`rebuild_from_tiles`](crate::volume::Volume::rebuild_from_tiles) and its like).
+    /// ([`rebuild_from_leaves`](crate::volume::Volume::rebuild_from_leaves) and its like).
     #[must_use]
     pub fn capacity(mut self, capacity: Capacity) -> Self {
         self.capacity = Some(capacity);

@@ -92,7 +92,7 @@ impl Volume {
     /// # Errors
     /// After one of loading the kernels or of the driver, the volume answers nothing until a build succeeds. A volume without a [capacity](VolumeOptions::capacity); more voxels than that has entries; otherwise what
     /// loading the kernels and the driver answered.
-    pub fn rebuild_from_tiles<'a>(
+    pub fn rebuild_from_leaves<'a>(
         &mut self,
         stream: &Stream,
         tiles: impl Into<VoxelList<'a>>,
@@ -101,7 +101,7 @@ impl Volume {
     }
 
     /// Builds it again as [`from_voxels`](Self::from_voxels) does; else as
-    /// [`rebuild_from_tiles`](Self::rebuild_from_tiles).
+    /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors
     /// As there.
@@ -114,7 +114,7 @@ impl Volume {
     }
 
     /// Builds it again as [`from_voxels_with`](Self::from_voxels_with) does; else as
-    /// [`rebuild_from_tiles`](Self::rebuild_from_tiles).
+    /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors
     /// As there; values of another type, or not as many as voxels.

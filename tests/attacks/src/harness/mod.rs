@@ -6,20 +6,13 @@ mod header;
 mod lab;
 mod parent;
 
-// Shared with the integration tests.
-#[path = "../../../src/harness/failure.rs"]
-#[allow(dead_code, unused_imports, reason = "the integration tests use more of it")]
-mod failure;
-#[path = "../../../src/harness/process.rs"]
-mod process;
-
 pub(crate) use child::{COMMAND, main as child_main};
 pub(crate) use compiler::{constructor_library, refused};
-pub(crate) use failure::{Failure, TestResult, ensure, ensure_eq};
 pub(crate) use header::{Attack, Kind, Must, attacks, files, package, quoted, workspace};
 pub(crate) use lab::Lab;
 pub(crate) use parent::run;
-pub(crate) use process::{Outcome, limited_to};
+pub(crate) use test_support::process::{Outcome, limited_to};
+pub(crate) use test_support::{Failure, TestResult, ensure, ensure_eq};
 
 /// A runtime attack, as its file lists it.
 #[derive(Clone, Copy)]

@@ -7,8 +7,8 @@ mod sources;
 
 use crate::attacks::PROGRAMS;
 use crate::harness::{Attack, Failure, Kind, TestResult, ensure};
-use crate::mutant::Mutant;
 use crate::{Check, harness};
+use xtask::mutant::Mutant;
 
 /// Whether every row and every function must be attacked. If not, what is missing is only printed.
 const COMPLETE: bool = true;

@@ -2,11 +2,15 @@
 
 mod bad_files;
 mod formats;
-mod meter;
 mod mutations;
 mod round_trips;
 
+use test_support::meter;
+
 use super::*;
+
+#[global_allocator]
+static METER: meter::Meter = meter::Meter;
 
 type Answer = Result<(), Box<dyn std::error::Error>>;
 

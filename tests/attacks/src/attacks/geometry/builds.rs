@@ -138,7 +138,7 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
 /// Builds a volume in place from more leaves than there is room for, and asks it for everything.
 ///
 /// - row: a volume that is built in place is a whole tree
-/// - targets: `Volume::rebuild_from_tiles`, `Volume::rebuild_from_voxels`, `Volume::rebuild_from_voxels_with`,
+/// - targets: `Volume::rebuild_from_leaves`, `Volume::rebuild_from_voxels`, `Volume::rebuild_from_voxels_with`,
 ///   `Volume::build_status`, `Volume::leaf_origins`, `Volume::voxels`, `Volume::download`, `VolumeOptions::capacity`
 /// - must: error "a volume of float that was made without a capacity"
 /// - variants: leaves, lower, upper
@@ -196,11 +196,11 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     ensure_eq!(volume.voxels(&stream)?.to_vec(&stream)?, [[0; 3], [4096, 0, 0]]);
     volume.lookup(&stream, &few, active.slice_mut(..2)?)?;
     ensure_eq!(active.to_vec(&stream)?[..2], [4.0, 5.0]);
-    volume.rebuild_from_tiles(&stream, few.slice(..0)?)?;
+    volume.rebuild_from_leaves(&stream, few.slice(..0)?)?;
     ensure_eq!(volume.counts(&stream)?.leaves, 0);
     let plain = VolumeOptions::new(0.5f32);
     let mut fixed = Volume::from_voxels(&stream, &geometry, &few, &plain)?;
-    lab.refused(fixed.rebuild_from_tiles(&stream, &few))?;
+    lab.refused(fixed.rebuild_from_leaves(&stream, &few))?;
     lab.refused(fixed.build_status(&stream))?;
     Ok(())
 }

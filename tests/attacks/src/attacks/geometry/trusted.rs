@@ -19,7 +19,7 @@ const POINTS: [[f32; 3]; 4] = [[0.0; 3], [0.25, 0.0, 0.0], [0.0, 0.25, 0.0], [9.
 ///
 /// - row: what a build leaves in a grid
 /// - targets: `Stream::last_node`, `HashGrid::rebuild`, `Bvh::rebuild`, `Bvh::refit`, `Mesh::rebuild`, `Mesh::refit`,
-///   `Volume::rebuild_from_tiles`
+///   `Volume::rebuild_from_leaves`
 /// - variants: grid, hierarchy, refit, mesh, moved, volume
 /// - must: error "launch"
 fn last_launch_of_a_build(lab: &Lab) -> TestResult {
@@ -44,7 +44,7 @@ fn last_launch_of_a_build(lab: &Lab) -> TestResult {
             "refit" => bvh.refit(stream, &boxes)?,
             "mesh" => mesh.rebuild(stream)?,
             "moved" => mesh.refit(stream)?,
-            _ => volume.rebuild_from_tiles(stream, &voxels)?,
+            _ => volume.rebuild_from_leaves(stream, &voxels)?,
         }
         lab.refused(stream.last_node())
             .map_err(|failure| cuda_safe::Error::invalid(failure.to_string()))

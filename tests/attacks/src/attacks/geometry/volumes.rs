@@ -201,7 +201,7 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
 /// Stores to a volume, builds it again or drops it, between a recorded sample and the pass.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `Volume::record_sample`, `Volume::store`, `Volume::rebuild_from_tiles`, `Volume::variables`,
+/// - targets: `Volume::record_sample`, `Volume::store`, `Volume::rebuild_from_leaves`, `Volume::variables`,
 ///   `Volume::gradients_of_voxels`, `Tape::backward`
 /// - must: right
 /// - variants: stored, rebuilt, dropped, as_it_was
@@ -225,7 +225,7 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let one = DeviceBuffer::from_slice(&stream, &[5.0f32])?;
     match lab.variant() {
         "stored" => volume.store(&stream, list.slice(..1)?, &one, &mut refused)?,
-        "rebuilt" => volume.rebuild_from_tiles(&stream, list.slice(1..)?)?,
+        "rebuilt" => volume.rebuild_from_leaves(&stream, list.slice(1..)?)?,
         "dropped" => {
             let bytes = volume.size_bytes();
             drop(volume);
@@ -266,7 +266,7 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: work that uses the same bytes
 /// - row: device memory is freed after the last work
-/// - targets: `Volume::from_leaves`, `Volume::lookup`, `Volume::store`, `Volume::rebuild_from_tiles`, `Volume::sample`
+/// - targets: `Volume::from_leaves`, `Volume::lookup`, `Volume::store`, `Volume::rebuild_from_leaves`, `Volume::sample`
 /// - must: right
 fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -286,7 +286,7 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
         let new = DeviceBuffer::from_slice(&other, &[round as f32 + 0.5; 512])?;
         volume.store(&other, &voxels, &new, &mut refused)?;
         volume.lookup(&stream, &voxels, &mut after)?;
-        volume.rebuild_from_tiles(&other, tiles.slice(1..)?)?;
+        volume.rebuild_from_leaves(&other, tiles.slice(1..)?)?;
         std::thread::spawn(move || drop((volume, new, tiles)))
             .join()
             .map_err(|_| Failure::new("a panic"))?;

@@ -95,7 +95,7 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: a launch is within the limits
 /// - targets: `Kernel::max_active_blocks`, `Kernel::max_potential_block_size`, `Kernel::max_active_clusters`,
-///   `Kernel::max_potential_cluster`, `Kernel::set_non_portable_cluster`
+///   `Kernel::max_potential_cluster_size`, `Kernel::set_non_portable_cluster`
 /// - must: right
 fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -125,7 +125,7 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
                 let launch =
                     LaunchConfig::new(grid, block).cluster(cluster).dynamic_shared_bytes(0);
                 let _ = kernel.max_active_clusters(&launch);
-                let _ = kernel.max_potential_cluster(&launch);
+                let _ = kernel.max_potential_cluster_size(&launch);
                 let _ = kernel.max_active_clusters(&launch.dynamic_shared_bytes(max).cooperative());
             }
         }

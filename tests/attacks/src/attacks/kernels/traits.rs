@@ -45,7 +45,7 @@ impl<'a> ReadView<'a, u32> for &'a Fickle<'_> {
 struct Shape<'a>(&'a Cell<usize>);
 
 impl IntoLaunchConfig for Shape<'_> {
-    fn into_launch(self) -> LaunchConfig {
+    fn into_launch_config(self) -> LaunchConfig {
         match self.0.replace(self.0.get() + 1) % 2 {
             0 => LaunchConfig::cover(64, 32),
             _ => LaunchConfig::new((2, 2), 32),
@@ -56,7 +56,7 @@ impl IntoLaunchConfig for Shape<'_> {
 /// Passes arguments whose views and shapes differ from one question to the next.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `ReadView::read_view`, `IntoLaunchConfig::into_launch`, `DeviceSlice::slice`
+/// - targets: `ReadView::read_view`, `IntoLaunchConfig::into_launch_config`, `DeviceSlice::slice`
 /// - must: right
 fn views_that_change(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);

@@ -62,14 +62,14 @@ pub(super) fn kept_memory_in_every_use(lab: &Lab) -> TestResult {
     let unified = refused.into_inner();
     // The memory outlives its buffer.
     ensure_eq!(x.to_vec(&stream)?, [2; N]);
-    let (address, weak) = (x.allocation().address(), std::sync::Arc::downgrade(x.allocation()));
+    let (address, weak) = (x.allocation().device_ptr(), std::sync::Arc::downgrade(x.allocation()));
     drop(x);
     context.free_deferred()?;
     for _ in 0..20 {
         let fresh = DeviceBuffer::<u32>::zeroed(&stream, N)?;
-        ensure!(fresh.allocation().address() != address, "kept memory was given to others");
+        ensure!(fresh.allocation().device_ptr() != address, "kept memory was given to others");
     }
-    ensure!(kept.iter().any(|kept| kept.allocation().address() == address));
+    ensure!(kept.iter().any(|kept| kept.allocation().device_ptr() == address));
     match lab.variant() {
         "leaked" => {
             std::mem::forget(kept);

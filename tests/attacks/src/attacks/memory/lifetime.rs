@@ -27,7 +27,7 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
         let new = DeviceBuffer::<u8>::zeroed(&stream, 4000)?;
         let new = new.device_ptr()..new.device_ptr() + 4000;
         for kept in &kept {
-            let old = kept.address()..kept.address() + kept.size_bytes() as u64;
+            let old = kept.device_ptr()..kept.device_ptr() + kept.size_bytes() as u64;
             ensure!(
                 new.end <= old.start || old.end <= new.start,
                 "{old:?} is given out as {new:?}"

@@ -17,7 +17,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: closures of `GraphLock::run`, and panic hooks
 /// - targets: `Stream::graph_lock`, `GraphLock::run`, `GraphExec::launch`, `DeviceBuffer::upload`, `DeviceBuffer::to_vec`,
 ///   `DeviceBuffer::fill`, `DeviceBuffer::try_clone`, `DeviceBuffer::download_pinned`
-/// - must: error "memory that graphs of one context use can't be used in a sequence"
+/// - must: error "memory that graphs of one context use can't be used while this thread"
 /// - variables: CUDA_EMU_DEVICES=2
 /// - limit: 20
 fn locks_of_two_devices(lab: &Lab) -> TestResult {
@@ -145,7 +145,7 @@ fn everything_in_a_sequence(lab: &Lab) -> TestResult {
 /// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: two threads that use the graph locks of two contexts
 /// - targets: `GraphLock::run`, `GraphExec::launch`
-/// - must: error "memory that graphs of one context use can't be used in a sequence"
+/// - must: error "memory that graphs of one context use can't be used while this thread"
 /// - variables: CUDA_EMU_DEVICES=2
 /// - limit: 15
 fn another_device_while_a_sequence_unwinds(lab: &Lab) -> TestResult {

@@ -1,0 +1,144 @@
+//! Exactness: what checked-in PTX computes, bit for bit, on every device.
+//!
+//! `tests/integration/golden` holds the kernels, by group of instructions, and `tests/integration/golden/ptx` what two
+//! compilers made of them, optimised and not (`-G`),
+//! without debug information. `tests/integration/golden/h200.json` holds hashes of what they
+//! computed on the GPU that it names. Three things are done here with them:
+//! - `integration --golden-ptx tests/integration/golden/ptx` compiles the kernels again. A group that is new
+//!   needs a line in `groups!`, and empty files to start with.
+//! - `integration --record-goldens tests/integration/golden/h200.json`, on a GPU, records what they compute.
+//! - The cases run the PTX on each tier of devices and compare.
+//!
+//! [`bits`] holds the results of `geom-kernels` and `tape` against `tests/integration/golden/bits.txt`.
+//!
+//! `GOLDEN_VERBOSE=1` shows inputs and outputs where a hash differs. `GOLDEN_WORDS=<folder>` writes
+//! all outputs there, so that those of two devices can be compared.
+
+mod bits;
+mod compile;
+mod inputs;
+mod record;
+mod run;
+
+use std::process::ExitCode;
+
+pub(crate) use inputs::word as input_word;
+pub(crate) use record::about;
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Case, Failure};
+
+/// Kernels of one group of instructions.
+struct Group {
+    name: &'static str,
+    source: &'static str,
+    variants: &'static [Variant],
+}
+
+/// What a compiler made of a group.
+struct Variant {
+    /// `opt` or `debug`, a dot, and the virtual architecture.
+    name: &'static str,
+    ptx: &'static str,
+}
+
+/// What all the kernels include.
+const PRELUDE: &str = include_str!("../../golden/prelude.cuh");
+
+/// The recording.
+const GOLDENS: &str = include_str!("../../golden/h200.json");
+
+/// Declares the groups, each in the file of its name, with their variants, and their cases.
+macro_rules! groups {
+    ($($group:ident: $($variant:literal)+;)+) => {
+        const GROUPS: &[Group] = &[$(Group {
+            name: stringify!($group),
+            source: include_str!(concat!("../../golden/", stringify!($group), ".cu")),
+            variants: &[$(Variant {
+                name: $variant,
+                ptx: include_str!(
+                    concat!("../../golden/ptx/", stringify!($group), ".", $variant, ".ptx")
+                ),
+            }),+],
+        }),+];
+
+        fn of_groups() -> Vec<Case> {
+            vec![$(Case::device(concat!("golden::", stringify!($group)), |device| {
+                run::check(device, group(stringify!($group))?)
+            })),+]
+        }
+    };
+}
+
+// Without optimisation the text is several times as long: one architecture for each group.
+groups! {
+    integer: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    bits: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    video: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    float32: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    float64: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    library: "opt.compute_75" "opt.compute_90";
+    compare: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    convert: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    half: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    bfloat: "opt.compute_90" "debug.compute_90";
+    warp: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    block: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    atomics: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    memory: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    control: "opt.compute_75" "opt.compute_90" "debug.compute_75";
+    special: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+    matrix: "opt.compute_75" "opt.compute_90" "debug.compute_90";
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = of_groups();
+    cases.extend(bits::cases());
+    cases.push(Case::host("golden::differences_are_found", run::differences_are_found));
+    cases.push(Case::host("golden::enough_kernels", record::enough_kernels));
+    cases.push(Case::host("golden::no_path_of_a_machine", compile::no_path_of_a_machine));
+    cases.push(Case::host("golden::software_is_not_recorded", record::software_is_not_recorded));
+    cases.push(Case::compile("golden::ptx_is_of_its_source", compile::ptx_is_of_its_source));
+    cases
+}
+
+/// Does what the command line asks for, if it is something of this module.
+pub(crate) fn command() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let done = match arguments.next()?.as_str() {
+        compile::CHILD => compile::child(arguments),
+        "--golden-ptx" => compile::all(arguments),
+        record::COMMAND => return Some(record::main(arguments)),
+        _ => return None,
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn group(name: &str) -> Result<&'static Group, Failure> {
+    let found = GROUPS.iter().find(|group| group.name == name);
+    found.ok_or_else(|| Failure::new(format!("there is no group {name}")))
+}
+
+impl Group {
+    /// The file's name of a variant.
+    fn file(&self, variant: &str) -> String {
+        format!("{}.{variant}.ptx", self.name)
+    }
+}
+
+impl Variant {
+    fn sha256(&self) -> String {
+        Sha256::digest(self.ptx).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The names of its kernels.
+    fn kernels(&self) -> Result<Vec<String>, Failure> {
+        Ok(ptx::entries(self.ptx)?.into_iter().map(|signature| signature.name).collect())
+    }
+}

@@ -1,0 +1,57 @@
+//! Measures the largest block of memory that a thread asks for.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The allocator that notes sizes: `#[global_allocator] static METER: Meter = Meter;`.
+#[derive(Debug)]
+pub struct Meter;
+
+fn note(size: usize) {
+    LARGEST.set(LARGEST.get().max(size));
+}
+
+// SAFETY: every call goes to the system's allocator as it came. What is noted is a number without a drop, so it
+// can be reached as long as the thread runs, and noting it allocates nothing.
+unsafe impl GlobalAlloc for Meter {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: the caller keeps what `alloc` asks of it.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: the caller keeps what `alloc_zeroed` asks of it.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block comes from the system's allocator with this layout, since all do.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        // SAFETY: the block comes from the system's allocator with this layout, since all do, and the caller
+        // keeps what `realloc` asks of the size.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+/// The answer, and the largest block that this thread asked for meanwhile, in bytes.
+pub fn largest_block<T>(body: impl FnOnce() -> T) -> (T, usize) {
+    LARGEST.set(0);
+    let answer = body();
+    (answer, LARGEST.get())
+}
+
+#[test]
+fn blocks_are_measured() {
+    let (vec, largest) = largest_block(|| Vec::<u8>::with_capacity(12_345));
+    assert_eq!((vec.capacity(), largest), (12_345, 12_345));
+}

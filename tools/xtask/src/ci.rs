@@ -1,0 +1,170 @@
+//! `cargo xtask ci`: every check, then every test. All steps run, also after one has failed.
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use xtask::Error;
+use xtask::wheels::NVRTC_12_0;
+
+use crate::checks;
+use crate::names;
+use crate::process::{cargo, succeeds};
+use crate::tally::Tally;
+use crate::test;
+
+/// How a step went.
+#[derive(Debug)]
+enum Outcome {
+    Passed,
+    Failed,
+    NotRun(&'static str),
+    Tested(Tally),
+}
+
+impl Outcome {
+    /// What the step adds to the tests' result: a check that passes is not a test that passed, but
+    /// nothing that failed may hide behind `0 failed`.
+    fn tally(&self) -> Tally {
+        match self {
+            Self::Passed | Self::NotRun(_) => Tally::default(),
+            Self::Failed => Tally::FAILURE,
+            Self::Tested(tally) => *tally,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Passed => "passed".to_owned(),
+            Self::Failed => "FAILED".to_owned(),
+            Self::NotRun(reason) => format!("not run: {reason}"),
+            Self::Tested(tally) => tally.to_string(),
+        }
+    }
+}
+
+impl From<bool> for Outcome {
+    fn from(passed: bool) -> Self {
+        if passed { Self::Passed } else { Self::Failed }
+    }
+}
+
+type Step = (&'static str, fn() -> Result<Outcome, Error>);
+
+const STEPS: [Step; 10] = [
+    ("fmt", fmt),
+    ("sources", || checks::sources().map(Outcome::from)),
+    ("deny", deny),
+    ("clippy", || clippy(&[])),
+    ("clippy, all features", || clippy(&["--all-features"])),
+    ("doc", || {
+        let mut doc = cargo();
+        doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);
+        check(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
+    }),
+    ("bindgen --check", || {
+        let mut bindgen = cargo();
+        bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);
+        check(bindgen.args(["--", "--check"]))
+    }),
+    ("ptx --check", ptx),
+    ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
+    ("names", || names::names(false).map(Outcome::from)),
+];
+
+/// Runs all steps and says whether none failed; one that could not run its program failed. The last
+/// line printed is `N passed, N failed`, over all tests.
+pub(crate) fn ci() -> bool {
+    let mut done = Vec::new();
+    for (name, step) in STEPS {
+        eprintln!("\nxtask: {name}");
+        let start = Instant::now();
+        let outcome = step().unwrap_or_else(|error| {
+            eprintln!("xtask: {name}: {error}");
+            Outcome::Failed
+        });
+        done.push((name, outcome, start.elapsed()));
+    }
+    let mut sum = Tally::default();
+    println!();
+    for (name, outcome, time) in &done {
+        println!("{}", line(name, outcome, *time));
+        sum += outcome.tally();
+    }
+    println!("\n{sum}");
+    sum.failed == 0
+}
+
+fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
+    format!("{name:20} {:>6.1} s  {}", time.as_secs_f64(), outcome.words())
+}
+
+/// The workspace, and the programs that are none of it.
+fn fmt() -> Result<Outcome, Error> {
+    let mut formatted = succeeds(cargo().args(["fmt", "--all", "--check"]))?;
+    for other in ["tests/integration/foreign/cudarc/Cargo.toml", "tests/fuzzers/Cargo.toml"] {
+        let format = ["fmt", "--check", "--manifest-path", other];
+        formatted &= succeeds(cargo().args(format))?;
+    }
+    Ok(Outcome::from(formatted))
+}
+
+fn check(command: &mut Command) -> Result<Outcome, Error> {
+    succeeds(command).map(Outcome::from)
+}
+
+fn clippy(features: &[&str]) -> Result<Outcome, Error> {
+    let mut clippy = cargo();
+    clippy.args(["clippy", "--quiet", "--workspace", "--all-targets"]);
+    check(clippy.args(features).args(["--", "-Dwarnings"]))
+}
+
+/// The kernels are compiled by one version of NVRTC, which does not exist for every system.
+fn ptx() -> Result<Outcome, Error> {
+    if NVRTC_12_0.file_for(env::consts::OS, env::consts::ARCH).is_err() {
+        return Ok(Outcome::NotRun("NVIDIA has published no NVRTC 12.0 for this system"));
+    }
+    let mut ptx = cargo();
+    check(ptx.args(["run", "--quiet", "--package", "xtask-ptx", "--", "--check"]))
+}
+
+/// `cargo deny` is a tool of its own; who does not have it is not asked to build it.
+fn deny() -> Result<Outcome, Error> {
+    let mut probe = cargo();
+    probe.args(["deny", "--version"]);
+    probe.stdout(Stdio::null()).stderr(Stdio::null());
+    if !succeeds(&mut probe)? {
+        return Ok(Outcome::NotRun("cargo-deny is not installed"));
+    }
+    // Not the advisories: they change without us, and CI must answer the same for the same commit.
+    check(cargo().args(["deny", "check", "bans", "licenses", "sources"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_failure_hides_behind_a_count_of_zero() {
+        let outcomes = [
+            Outcome::Passed,
+            Outcome::Failed,
+            Outcome::NotRun("no such tool"),
+            Outcome::Tested(Tally { passed: 7, failed: 0 }),
+        ];
+        let mut sum = Tally::default();
+        for outcome in &outcomes {
+            sum += outcome.tally();
+        }
+        assert_eq!(sum.to_string(), "7 passed, 1 failed");
+    }
+
+    #[test]
+    fn what_did_not_run_says_why() {
+        let outcome = Outcome::NotRun("cargo-deny is not installed");
+        assert_eq!(
+            line("deny", &outcome, Duration::from_millis(1250)),
+            "deny                    1.2 s  not run: cargo-deny is not installed"
+        );
+    }
+}

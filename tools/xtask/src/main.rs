@@ -1,0 +1,255 @@
+//! `cargo xtask <command>`: everything one does with this workspace beside `cargo build`.
+
+mod bundle;
+mod checks;
+mod ci;
+mod demo;
+mod fuzz;
+mod machine;
+mod mutants;
+mod names;
+mod process;
+mod setup;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use xtask::Error;
+
+fn main() -> ExitCode {
+    match run(&command_line().get_matches()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the command that was asked for. `Ok(false)`: it ran, said what failed, and failed.
+fn run(matches: &ArgMatches) -> Result<bool, Error> {
+    match matches.subcommand() {
+        Some(("setup", given)) => {
+            let driver = given.get_one::<String>("driver").map(String::as_str);
+            setup::setup(setup::Major::choose(driver))?;
+            Ok(true)
+        }
+        Some(("bindgen", given)) => generator("xtask-bindgen", given),
+        Some(("ptx", given)) => generator("xtask-ptx", given),
+        Some(("demo", _)) => demo::demo(),
+        Some(("test", given)) => {
+            let request =
+                test::Request { deep: given.get_flag("deep"), filters: strings(given, "filter") };
+            let tally = test::test(&request)?;
+            println!("{tally}");
+            Ok(tally.failed == 0)
+        }
+        Some(("mutants", given)) => mutants::mutants(&mutants::Request {
+            names: strings(given, "name"),
+            quick: given.get_flag("quick"),
+        }),
+        Some(("names", given)) => names::names(given.get_flag("write")),
+        Some(("ci", _)) => Ok(ci::ci()),
+        Some(("bench", given)) => {
+            let mut bench = process::cargo();
+            bench.args(["run", "--release", "--package", "bench", "--"]);
+            bench.args(strings(given, "args"));
+            setup::name_nvrtc(&mut bench)?;
+            process::succeeds(&mut bench)
+        }
+        Some(("gpu-bundle", _)) => {
+            bundle::bundle()?;
+            Ok(true)
+        }
+        Some(("fuzz", given)) => {
+            let number = |name| given.get_one::<u32>(name).copied().unwrap_or(1);
+            fuzz::fuzz(&fuzz::Request {
+                minutes: number("minutes"),
+                jobs: number("jobs"),
+                targets: strings(given, "target"),
+                keep: given.get_flag("keep"),
+                bundle: given.get_one::<String>("bundle").map(Into::into),
+            })
+        }
+        // clap refuses a command line without one of the above.
+        _ => Ok(false),
+    }
+}
+
+/// Runs a package that writes generated files.
+fn generator(package: &str, given: &ArgMatches) -> Result<bool, Error> {
+    let mut generator = process::cargo();
+    generator.args(["run", "--quiet", "--package", package, "--"]);
+    if given.get_flag("check") {
+        generator.arg("--check");
+    }
+    process::succeeds(&mut generator)
+}
+
+fn command_line() -> Command {
+    let driver = Arg::new("driver")
+        .long("driver")
+        .value_name("MAJOR")
+        .value_parser(PossibleValuesParser::new(["12", "13"]))
+        .help("CUDA version of the driver that will load what is compiled [default: this machine's, else 13]");
+    let check = Arg::new("check")
+        .long("check")
+        .action(ArgAction::SetTrue)
+        .help("Only compare with what is checked in");
+    let deep = Arg::new("deep")
+        .long("deep")
+        .action(ArgAction::SetTrue)
+        .help("More random cases, larger sizes: minutes instead of seconds");
+    let filter =
+        Arg::new("filter").num_args(0..).help("Run only tests whose name contains one of these");
+    let args = Arg::new("args")
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
+        .help("Passed on to the benchmark binary");
+    let number = |name: &'static str, help: &'static str| {
+        let number = Arg::new(name).long(name).value_name("N").default_value("1").help(help);
+        number.value_parser(clap::value_parser!(u32).range(1..))
+    };
+    Command::new("cargo xtask")
+        .about("The project's commands")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Command::new("setup")
+                .about("Download NVRTC and the CUDA headers into target/cuda")
+                .arg(driver),
+        )
+        .subcommand(
+            Command::new("bindgen")
+                .about("Generate cuda-sys's bindings from NVIDIA's headers")
+                .arg(check.clone()),
+        )
+        .subcommand(Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check))
+        .subcommand(
+            Command::new("demo")
+                .about("Set up, and run the examples, on a GPU or else on the software device"),
+        )
+        .subcommand(
+            Command::new("test")
+                .about("Run all tests that can run on this machine")
+                .arg(deep)
+                .arg(filter),
+        )
+        .subcommand(
+            Command::new("mutants")
+                .about("Take guarantees away, and check that the attack suite notices")
+                .arg(
+                    Arg::new("name")
+                        .num_args(0..)
+                        .help("Only mutants whose names begin so [default: all]"),
+                )
+                .arg(
+                    Arg::new("quick")
+                        .long("quick")
+                        .action(ArgAction::SetTrue)
+                        .help("Run only the attacks that a mutant names"),
+                ),
+        )
+        .subcommand(
+            Command::new("names")
+                .about("Check that every test that tests/integration/golden/tests.txt lists exists")
+                .arg(
+                    Arg::new("write")
+                        .long("write")
+                        .action(ArgAction::SetTrue)
+                        .help("Add new tests to the file"),
+                ),
+        )
+        .subcommand(Command::new("ci").about("All checks, then all tests"))
+        .subcommand(
+            Command::new("bench")
+                .about("Run the benchmarks; JSON lines on standard output")
+                .arg(args),
+        )
+        .subcommand(
+            Command::new("gpu-bundle")
+                .about("Pack tests, examples and benchmarks for a GPU machine without Rust"),
+        )
+        .subcommand(
+            Command::new("fuzz")
+                .about("Build and run the fuzzers; needs a C++ compiler")
+                .arg(Arg::new("target").num_args(0..).help("Run only these [default: all]"))
+                .arg(number("minutes", "How long, all targets together"))
+                .arg(number("jobs", "Processes at a time"))
+                .arg(
+                    Arg::new("keep").long("keep").action(ArgAction::SetTrue).help(
+                        "Then put the inputs that reach most for their bytes into tests/corpus",
+                    ),
+                )
+                .arg(Arg::new("bundle").long("bundle").value_name("FOLDER").help(
+                    "Run nothing: put programs, inputs and run.sh there, for another machine",
+                )),
+        )
+}
+
+fn strings(given: &ArgMatches, name: &str) -> Vec<String> {
+    given.get_many::<String>(name).unwrap_or_default().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &[&str]) -> Result<ArgMatches, clap::Error> {
+        let start = ["cargo xtask"];
+        command_line().try_get_matches_from(start.iter().chain(line))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn test_takes_a_flag_and_filters() -> Result<(), Error> {
+        let matches = parse(&["test", "--deep", "launch", "drop"])?;
+        let Some(("test", given)) = matches.subcommand() else {
+            return Err("the command is not `test`".into());
+        };
+        assert!(given.get_flag("deep"));
+        assert_eq!(strings(given, "filter"), ["launch", "drop"]);
+        Ok(())
+    }
+
+    #[test]
+    fn bench_passes_options_on() -> Result<(), Error> {
+        let matches = parse(&["bench", "launch", "--pairs", "30"])?;
+        let Some(("bench", given)) = matches.subcommand() else {
+            return Err("the command is not `bench`".into());
+        };
+        assert_eq!(strings(given, "args"), ["launch", "--pairs", "30"]);
+        Ok(())
+    }
+
+    #[test]
+    fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
+        for name in ["bindgen", "ptx"] {
+            for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
+                let matches = parse(&line)?;
+                let Some((parsed, given)) = matches.subcommand() else {
+                    return Err("there is no command".into());
+                };
+                assert_eq!((parsed, given.get_flag("check")), (name, checks));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(parse(&["setup", "--driver", "11"]).is_err());
+        assert!(parse(&["tset"]).is_err());
+        assert!(parse(&["fuzz", "--jobs", "0"]).is_err());
+        assert!(parse(&[]).is_err());
+    }
+}
