@@ -7,7 +7,7 @@ kernel_groups! {
     closest: Closest of MeshClosest [point_keys, closest, within];
     signed: Signed of MeshSigned [signed_by_normal, signed_by_parity, sides];
     winding: WindingNumbers of MeshWinding [winding_numbers, signed_by_winding];
-    rays: Rays of MeshRays [closest_hits, any_hits, count_hits, list_hits];
+    rays: Rays of MeshRays [nearest_hits, any_hits, count_hits, list_hits];
     evaluate: Evaluate of MeshEvaluate [positions, normals, attributes];
     overlap: Overlaps of MeshOverlap [
         count_faces_in_boxes,

@@ -44,7 +44,7 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.rays()?.closest_hits, rays.into(), hits.write_view())
+        self.for_rays(stream, self.kernels.rays()?.nearest_hits, rays.into(), hits.write_view())
     }
 
     /// Whether each ray hits anything.

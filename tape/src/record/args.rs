@@ -115,7 +115,8 @@ impl Collect<'_> {
         let recording = &mut *self.recording;
         let (found, memories) = (&mut recording.found, &recording.memories);
         let lies_in = |found: &&mut Found| {
-            let start = memories.get(found.memory).map_or(0, |memory| memory.allocation.device_ptr());
+            let start =
+                memories.get(found.memory).map_or(0, |memory| memory.allocation.device_ptr());
             (start + found.start as u64..start + found.end as u64).contains(&address)
         };
         let Some(found) = found.iter_mut().skip(first).find(lies_in) else {

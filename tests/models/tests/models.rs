@@ -78,7 +78,7 @@ fn bin_that_takes_in_two_steps() {
 }
 
 #[test]
-fn helpers() {
+fn crew() {
     lent_work_is_taken_back();
 }
 

@@ -7,7 +7,7 @@
 use cuda_safe::{DeviceBuffer, Mark, Result};
 
 pub fn attack(x: DeviceBuffer<u32>, mark: Mark) -> Result<bool> {
-    let (home, of_mark) = (x.home(), mark.stream());
+    let (home, of_mark) = (x.home_stream(), mark.stream());
     drop(x); //~ refused
     drop(mark); //~ refused
     Ok(home == of_mark)

@@ -12,8 +12,8 @@ pub fn attack(context: &Context, x: DeviceBuffer<u32>, mut flag: DeviceBuffer<u3
     let mut state = None;
     view.get_or_insert(flag.as_slice());
     state.get_or_insert(&x);
-    let other = x.try_clone(x.home())?;
-    let graph = context.capture((other, flag.try_clone(flag.home())?), |s, (x, flag)| {
+    let other = x.try_clone(x.home_stream())?;
+    let graph = context.capture((other, flag.try_clone(flag.home_stream())?), |s, (x, flag)| {
         state = Some(&*x); //~ refused
         let _ = &x;
         s.record_while(&mut *flag, |_, _more| {

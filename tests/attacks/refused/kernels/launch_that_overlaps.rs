@@ -8,7 +8,7 @@
 use cuda_safe::LaunchConfig;
 
 pub fn attack(launch: LaunchConfig) -> bool {
-    let mut launch = launch.shared(4);
+    let mut launch = launch.dynamic_shared_bytes(4);
     launch.programmatic = true; //~ refused
     launch.priority = Some(1);
     launch.is_programmatic()

@@ -246,7 +246,7 @@ fn given_up_in_flight(lab: &Lab) -> TestResult {
 /// Launches graphs that share a buffer from three threads, while a fourth uses it through its owner.
 ///
 /// - row: nothing slips in between
-/// - row: nobody waits for the device with that turn taken
+/// - row: nobody waits for the device with the graph lock held
 /// - targets: `GraphExec::try_clone`, `DeviceBuffer::copy_from`, `GraphExec::launch`
 /// - must: right
 fn threads_launch_clones(lab: &Lab) -> TestResult {

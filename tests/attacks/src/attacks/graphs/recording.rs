@@ -244,7 +244,7 @@ fn a_capture_in_a_capture(lab: &Lab) -> TestResult {
 /// Captures on three threads at once while two others allocate, copy, compile and wait for the context.
 ///
 /// - row: a capture is not spoilt by safe calls
-/// - row: nobody waits for the device with that turn taken
+/// - row: nobody waits for the device with the graph lock held
 /// - targets: `Context::capture`, `Context::synchronize`, `Context::free_deferred`
 /// - must: right
 fn captures_beside_other_threads(lab: &Lab) -> TestResult {
