@@ -55,7 +55,9 @@ pub struct Layout {
     pub name: &'static str,
     /// The header that declares it.
     pub header: &'static str,
+    /// The size in bytes.
     pub size: usize,
+    /// The alignment in bytes.
     pub align: usize,
     /// Names and offsets.
     pub fields: &'static [(&'static str, usize)],

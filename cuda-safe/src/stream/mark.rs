@@ -90,12 +90,12 @@ impl Stream {
     /// # use cuda_safe::{DeviceBuffer, Result, Stream, sys};
     /// # unsafe fn gemm(stream: sys::CUstream, a: u64, b: u64, c: u64) -> i32 { 0 }
     /// # fn run(stream: &Stream, a: &DeviceBuffer<f32>, b: &DeviceBuffer<f32>, c: &mut DeviceBuffer<f32>) -> Result<()> {
-    /// let (pa, pb, pc) = (a.as_raw(), b.as_raw(), c.as_raw());
+    /// let (pa, pb, pc) = (a.device_ptr(), b.device_ptr(), c.device_ptr());
     /// // SAFETY: `gemm` enqueues on the stream alone, reads a and b and writes c, within bounds.
     /// let status = unsafe { stream.enqueue((a, b, &mut *c), |raw| gemm(raw, pa, pb, pc)) }?;
     /// assert_eq!(status, 0);
     /// // A function of the driver that this crate does not wrap; the table is fetched before.
-    /// let (sys, bytes) = (stream.context().driver().as_sys(), c.bytes());
+    /// let (sys, bytes) = (stream.context().driver().as_sys(), c.size_bytes());
     /// // SAFETY: it writes c alone, all of it, on the stream.
     /// let code = unsafe { stream.enqueue((c,), |raw| sys.cuMemsetD8Async(pc, 0, bytes, raw)) }??;
     /// assert_eq!(code, sys::CUresult::CUDA_SUCCESS);

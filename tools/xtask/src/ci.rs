@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
 
+use crate::api;
 use crate::checks;
 use crate::names;
 use crate::process::{cargo, succeeds};
@@ -51,17 +52,14 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
     ("clippy", || clippy(&[])),
     ("clippy, all features", || clippy(&["--all-features"])),
-    ("doc", || {
-        let mut doc = cargo();
-        doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);
-        check(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
-    }),
+    ("doc, api --check", || api::api(true).map(Outcome::from)),
+    ("doc, the rest", || api::document_others().map(Outcome::from)),
     ("bindgen --check", || {
         let mut bindgen = cargo();
         bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);

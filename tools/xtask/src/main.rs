@@ -1,5 +1,6 @@
 //! `cargo xtask <command>`: everything one does with this workspace beside `cargo build`.
 
+mod api;
 mod bundle;
 mod checks;
 mod ci;
@@ -40,6 +41,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         Some(("bindgen", given)) => generator("xtask-bindgen", given),
         Some(("ptx", given)) => generator("xtask-ptx", given),
+        Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
             let request =
@@ -129,7 +131,12 @@ fn command_line() -> Command {
                 .about("Generate cuda-sys's bindings from NVIDIA's headers")
                 .arg(check.clone()),
         )
-        .subcommand(Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check))
+        .subcommand(
+            Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check.clone()),
+        )
+        .subcommand(
+            Command::new("api").about("List the public items of the crates in docs/api").arg(check),
+        )
         .subcommand(
             Command::new("demo")
                 .about("Set up, and run the examples, on a GPU or else on the software device"),
@@ -233,7 +240,7 @@ mod tests {
 
     #[test]
     fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
-        for name in ["bindgen", "ptx"] {
+        for name in ["bindgen", "ptx", "api"] {
             for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
                 let matches = parse(&line)?;
                 let Some((parsed, given)) = matches.subcommand() else {

@@ -13,6 +13,7 @@ pub struct Mutant {
     pub about: String,
     /// The attacks that must fail.
     pub fails: Vec<String>,
+    /// What is replaced, in order.
     pub edits: Vec<Edit>,
 }
 
@@ -23,6 +24,7 @@ pub struct Edit {
     pub file: String,
     /// The text to be replaced. It occurs exactly once.
     pub old: String,
+    /// The text that takes its place.
     pub new: String,
 }
 
