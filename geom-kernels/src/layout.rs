@@ -113,7 +113,7 @@ const LAYOUTS: &[Layout] = &[
     layout!(bvh::BvhNode, "geom::BvhNode", "geom/bvh/types.cuh", 128, 128, { lower: 0, upper: 48, child: 96, parent: 112, inner: 116, first: 120, count: 124 }),
     layout!(bvh::Header, "geom::BvhHeader", "geom/bvh/types.cuh", 40, 4, { bounds: 0, nodes: 24, items: 28, skipped: 32, depth: 36 }),
     layout!(bvh::RawBvh, "geom::Bvh", "geom/bvh/types.cuh", 40, 8, { header: 0, nodes: 8, items: 16, boxes: 24, length: 32, unused: 36 }),
-    layout!(bvh::RawQueries, "geom::bvh::BvhQueries", "geom/bvh/batch.cuh", 48, 8, { data: 0, stride: 8, component: 16, radii: 24, radius: 32, length: 36, order: 40 }),
+    layout!(bvh::RawQueries, "geom::bvh::Queries", "geom/bvh/batch.cuh", 48, 8, { data: 0, stride: 8, component: 16, radii: 24, radius: 32, length: 36, order: 40 }),
     layout!(Ray, "geom::MeshRay", "geom/bvh/ray_boxes.cuh", 32, 16, { origin: 0, t_min: 12, direction: 16, t_max: 28 }),
     layout!(bvh::Cluster, "geom::bvh::Cluster", "geom/bvh/build_state.cuh", 32, 16, { lower: 0, id: 12, upper: 16, count: 28 }),
     layout!(bvh::BinaryNode, "geom::bvh::BinaryNode", "geom/bvh/build_state.cuh", 64, 16, { child: 0 }),

@@ -67,7 +67,7 @@ pub struct RawBvh {
 // SAFETY: repr(C), and the fields of geom::Bvh in the same order.
 unsafe impl DeviceRepr for RawBvh {}
 
-/// `geom::bvh::BvhQueries`.
+/// `geom::bvh::Queries`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RawQueries {
@@ -80,7 +80,7 @@ pub struct RawQueries {
     pub(crate) order: u64,
 }
 
-// SAFETY: repr(C), and the fields of geom::bvh::BvhQueries in the same order.
+// SAFETY: repr(C), and the fields of geom::bvh::Queries in the same order.
 unsafe impl DeviceRepr for RawQueries {}
 
 /// `geom::bvh::Cluster`.

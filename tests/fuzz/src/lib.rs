@@ -14,7 +14,7 @@ mod program;
 mod text;
 
 use test_support::meter;
-use test_support::nvdb::{follow, layouts, mutate, samples};
+use test_support::nvdb::{follow, layouts, samples};
 
 #[global_allocator]
 static METER: meter::Meter = meter::Meter;

@@ -3,6 +3,9 @@
 #![allow(
     missing_docs,
     missing_debug_implementations,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::should_implement_trait,
     reason = "the tests that use it show what it is for"
 )]
 

@@ -50,6 +50,10 @@ pub fn largest_block<T>(body: impl FnOnce() -> T) -> (T, usize) {
     (answer, LARGEST.get())
 }
 
+#[cfg(test)]
+#[global_allocator]
+static METER: Meter = Meter;
+
 #[test]
 fn blocks_are_measured() {
     let (vec, largest) = largest_block(|| Vec::<u8>::with_capacity(12_345));

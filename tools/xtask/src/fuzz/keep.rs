@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_control_file_is_read() -> Result<(), Error> {
         // Any two files that are there.
-        let here = xtask::root().join("xtask");
+        let here = xtask::root().join("tools/xtask");
         let names = ["Cargo.toml", "src/main.rs"].map(|name| here.join(name));
         let [one, two] = names.each_ref().map(|name| name.display().to_string());
         let control =
