@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum QueryOrder {
-    /// Sorted by their places where that pays: from 32,768 queries on.
+    /// Sorted by position where that pays: from 32,768 queries on.
     #[default]
     Auto,
     /// As they are given: for queries that are sorted already.

@@ -38,26 +38,26 @@ pub(crate) unsafe fn kept_scratch<T: Pod>(
 
 /// Prepares several enqueues that pass something on in `memory`, or read it more than once. No code of
 /// users runs between them: conversions to views come before.
-pub(crate) fn sequence<'s, 'm>(
+pub(crate) fn enqueues<'s, 'm>(
     stream: &'s Stream,
     memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
 ) -> Enqueues<'s> {
-    Enqueues { stream, sequence: stream.graph_lock(memory) }
+    Enqueues { stream, lock: stream.graph_lock(memory) }
 }
 
-/// Enqueues that belong together; made by [`sequence`].
+/// Enqueues that belong together; made by [`enqueues`].
 #[must_use = "they do nothing before `run`"]
 pub(crate) struct Enqueues<'s> {
     stream: &'s Stream,
-    sequence: GraphLock<'s>,
+    lock: GraphLock<'s>,
 }
 
 impl Enqueues<'_> {
     /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last launch can't be changed afterwards:
     /// what later launches rely on would be left half done.
     pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Self { stream, sequence } = self;
-        let done = sequence.run(enqueue);
+        let Self { stream, lock } = self;
+        let done = lock.run(enqueue);
         stream.seal_last_node();
         done
     }

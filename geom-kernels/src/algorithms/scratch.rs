@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytemuck::Pod;
 use cuda_safe::{Allocation, DeviceSliceMut, Error, Result, Stream};
 
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 
 /// Pieces of scratch begin at multiples of this many bytes.
 const ALIGN: usize = 256;
@@ -48,7 +48,7 @@ impl<'s> Source<'s> {
         enqueue: impl FnOnce(Pieces<'_>) -> Result<T>,
     ) -> Result<T> {
         let Self::Given(Given { allocation, memory: given }) = self else {
-            return sequence(stream, memory).run(|| {
+            return enqueues(stream, memory).run(|| {
                 // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
                 // fill, have written before, and nobody copies it to the host.
                 let mut own = unsafe { scratch::<u8>(stream, bytes)? };
@@ -60,7 +60,7 @@ impl<'s> Source<'s> {
             // A graph that was recorded with this scratch may be launched by another thread. The graph lock
             // comes before the lock of the memory: the caller may hold it already.
             let captured = allocation.is_captured();
-            let done = sequence(stream, memory.iter().chain([allocation])).run(|| {
+            let done = enqueues(stream, memory.iter().chain([allocation])).run(|| {
                 let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
                 if !captured && allocation.is_captured() {
                     // Another thread has recorded a graph with it meanwhile: the graph lock is needed.

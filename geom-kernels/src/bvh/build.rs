@@ -10,7 +10,7 @@ use super::memory::{Memory, Scratch, digits, most_nodes};
 use super::{BuildMode, BvhReport};
 use crate::GeometryKernels;
 use crate::algorithms::{Algorithms, Layout, Wishes};
-use crate::part::sequence;
+use crate::part::enqueues;
 
 /// Values are the places of keys, whose digits are counted.
 const COUNTED: Wishes = Wishes { indices: true, counted: true };
@@ -75,7 +75,7 @@ impl Tree {
         // the same hierarchy come in between.
         self.length = 0;
         self.broken = true;
-        sequence(stream, [self.memory.buffer().allocation()]).run(|| {
+        enqueues(stream, [self.memory.buffer().allocation()]).run(|| {
             // SAFETY: the caller's promise.
             unsafe { self.enqueue(stream, n, bound, boxes) }
         })?;

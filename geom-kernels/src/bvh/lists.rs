@@ -8,7 +8,7 @@ use super::build::Tree;
 use super::queries::Ordered;
 use super::{Bvh, BvhQueries, BvhView};
 use crate::hash_grid::same_length;
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 
 /// The items that overlap each query, one list after the other.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl<'a, V: KernelArg + Copy> Overlaps<'a, V> {
         same_length("offsets", offsets.len(), self.n + 1)?;
         // Counted and listed in the same hierarchy, and as the offsets say, also if graphs write to them.
         let tree = self.tree.memory.buffer().allocation();
-        sequence(stream, [tree, offsets.allocation()]).run(|| {
+        enqueues(stream, [tree, offsets.allocation()]).run(|| {
             self.write_offsets(stream, offsets.reborrow())?;
             self.write_indices(stream, offsets.as_slice(), indices)
         })

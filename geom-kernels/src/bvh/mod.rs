@@ -50,7 +50,7 @@ pub use lists::OverlapLists;
 pub use queries::BvhQueries;
 pub use view::BvhView;
 
-use crate::part::sequence;
+use crate::part::enqueues;
 use crate::{Aabb, GeometryKernels};
 pub(crate) use build::Tree;
 pub(crate) use kernels::Kind;
@@ -140,7 +140,7 @@ impl Bvh {
     ) -> Result<()> {
         let boxes = boxes.into();
         let bound = self.tree.kernels.bound_boxes()?.clone();
-        sequence(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
+        enqueues(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
             // SAFETY: it reads a box for each item.
             unsafe { self.tree.rebuild(stream, boxes.len(), &bound, boxes)? };
             let kept = self.keep(stream, boxes);
@@ -174,7 +174,7 @@ impl Bvh {
             return Err(Error::invalid(message));
         }
         let refit = self.tree.kernels.refit_boxes()?.clone();
-        sequence(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
+        enqueues(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
             // SAFETY: it reads boxes of items below their number alone.
             unsafe { self.tree.refit(stream, &refit, boxes)? };
             self.keep(stream, boxes)

@@ -151,7 +151,7 @@ const SORTED_FROM: usize = 32_768;
 const KEY_BITS: u32 = 30;
 
 impl<'a> Ordered<'a> {
-    /// BvhQueries that were checked: sorted along a curve through the hierarchy's bounds, if that pays. Rays are
+    /// Checked queries: sorted along a curve through the hierarchy's bounds, if that pays. Rays are
     /// taken as they are given.
     pub(super) fn new(stream: &Stream, tree: &Tree, queries: &'a BvhQueries<'a>) -> Result<Self> {
         let (n, kind) = (queries.len(), queries.kind());

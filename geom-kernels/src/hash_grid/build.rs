@@ -9,7 +9,7 @@ use super::memory::{Capacity, Memory};
 use super::points::{Points, PointsArg};
 use super::{HashGrid, Real};
 use crate::algorithms::{Digits, Layout, RESULT_AT, Wishes};
-use crate::part::sequence;
+use crate::part::enqueues;
 
 /// Values are the places of keys, whose digits are counted.
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };
@@ -136,7 +136,7 @@ impl<T: Real> HashGrid<T> {
         self.length = 0;
         let grid = self.memory.buffer().allocation();
         let memory = std::iter::once(grid).chain(points.allocations());
-        sequence(stream, memory).run(|| match self.options.bounds {
+        enqueues(stream, memory).run(|| match self.options.bounds {
             Some(bounds) => {
                 let capacity = self.memory.capacity.cells();
                 let frame = bounded(&self.options, bounds, radius, capacity);

@@ -5,7 +5,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream
 use super::batch::same_length;
 use super::queries::Prepared;
 use super::{HashGrid, Queries, Real};
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 
 /// The neighbours of each query, one list after the other.
 #[derive(Debug)]
@@ -60,13 +60,13 @@ impl<T: Real> HashGrid<T> {
         indices: impl WriteView<'b, u32>,
     ) -> Result<()> {
         let n = queries.check(self)?;
-        // Both before the sequence: these are calls of users' code.
+        // Both before the enqueues: these are calls of users' code.
         let (mut offsets, indices) = (offsets.write_view(), indices.write_view());
         same_length("offsets", offsets.len(), n + 1)?;
         let prepared = self.prepare(stream, queries, n)?;
         // Counted and listed in the same grid, and as the offsets say, also if graphs write to them.
         let grid = self.memory.buffer().allocation();
-        sequence(stream, [grid, offsets.allocation()]).run(|| {
+        enqueues(stream, [grid, offsets.allocation()]).run(|| {
             self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
             self.write_indices(stream, &prepared, offsets.as_slice(), indices)
         })

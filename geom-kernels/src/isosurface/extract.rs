@@ -7,7 +7,7 @@ use super::field::Field;
 use super::output::{Counts, Output, TriangleBuffers};
 use super::passes::{Kernels, Search};
 use crate::GeometryKernels;
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 
 /// Finds surfaces. Keep it: it remembers which kernels it has loaded. See the [module](super).
 ///
@@ -89,7 +89,7 @@ impl MarchingCubes {
         output.check()?;
         // All passes see the same field and write the same surface, also if graphs write to them.
         let fields = field.allocations();
-        sequence(stream, fields.iter().chain(output.allocations())).run(|| {
+        enqueues(stream, fields.iter().chain(output.allocations())).run(|| {
             let capacities = output.capacities();
             let search =
                 self.count_for(stream, home, field, iso, capacities, &mut output.counts)?;
@@ -119,7 +119,7 @@ impl MarchingCubes {
             return Err(Error::invalid(format!("counts have {} elements, not 1", counts.len())));
         }
         let fields = field.allocations();
-        sequence(stream, fields.iter().chain([counts.allocation()])).run(|| {
+        enqueues(stream, fields.iter().chain([counts.allocation()])).run(|| {
             self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
         })
     }

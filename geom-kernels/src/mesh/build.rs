@@ -10,7 +10,7 @@ use super::winding::Winding;
 use super::{MeshReport, TriangleMesh};
 use crate::GeometryKernels;
 use crate::bvh::{BuildMode, BvhReport};
-use crate::part::{Enqueues, sequence};
+use crate::part::{Enqueues, enqueues};
 
 /// What a mesh is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn rebuild(&mut self, stream: &Stream) -> Result<()> {
-        self.sequence(stream).run(|| {
+        self.enqueues(stream).run(|| {
             let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
             #[cfg(feature = "tape")]
             let before = self.made();
@@ -195,7 +195,7 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn refit(&mut self, stream: &Stream) -> Result<()> {
-        self.sequence(stream).run(|| {
+        self.enqueues(stream).run(|| {
             let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
             #[cfg(feature = "tape")]
             let before = self.made();
@@ -207,9 +207,9 @@ impl<'a> Mesh<'a> {
     }
 
     /// Enqueues that no launch of a graph on the same hierarchy, points or faces interrupts.
-    fn sequence<'s>(&self, stream: &'s Stream) -> Enqueues<'s> {
+    fn enqueues<'s>(&self, stream: &'s Stream) -> Enqueues<'s> {
         let tree = self.tree.tree().memory.buffer().allocation();
-        sequence(stream, [tree, self.points().allocation(), self.faces().allocation()])
+        enqueues(stream, [tree, self.points().allocation(), self.faces().allocation()])
     }
 
     /// What belongs to the tree follows it.

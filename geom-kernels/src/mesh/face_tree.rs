@@ -11,7 +11,7 @@ use crate::GeometryKernels;
 use crate::bvh::BvhNode;
 use crate::bvh::{BuildMode, BvhReport, Tree};
 use crate::geometry::{Group, Source};
-use crate::part::{Enqueues, Part, sequence};
+use crate::part::{Enqueues, Part, enqueues};
 
 /// A hierarchy of the faces of a mesh.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl FaceTree {
     /// More faces than there is room for, which leaves it as it was; otherwise what the driver answered.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let bound = self.kernels()?[0].clone();
-        self.sequence(stream, surface).run(|| {
+        self.enqueues(stream, surface).run(|| {
             let n = surface.faces().len();
             // SAFETY: it reads faces below n, and of them points that there are.
             unsafe { self.tree.rebuild(stream, n, &bound, surface)? };
@@ -85,7 +85,7 @@ impl FaceTree {
             return Err(Error::invalid(message));
         }
         let refit = self.kernels()?[2].clone();
-        self.sequence(stream, surface).run(|| {
+        self.enqueues(stream, surface).run(|| {
             self.write_triangles(stream, surface)?;
             // As a number: the memory that they are in is reported with the hierarchy.
             let triangles = self.tree.memory.read(&self.triangles).address();
@@ -100,10 +100,10 @@ impl FaceTree {
     }
 
     /// Enqueues that no launch of a graph on the same hierarchy or surface interrupts.
-    fn sequence<'s>(&self, stream: &'s Stream, surface: Surface<'_>) -> Enqueues<'s> {
+    fn enqueues<'s>(&self, stream: &'s Stream, surface: Surface<'_>) -> Enqueues<'s> {
         let (points, faces) = (surface.points(), surface.faces());
         let tree = self.tree.memory.buffer().allocation();
-        sequence(stream, [tree, points.allocation(), faces.allocation()])
+        enqueues(stream, [tree, points.allocation(), faces.allocation()])
     }
 
     /// Refuses queries until a build has succeeded: a part of one could not be enqueued.

@@ -23,8 +23,8 @@ pub enum Overlap {
 impl Mesh<'_> {
     /// The number of faces that have a point in common with each box or ball; touching is enough.
     ///
-    /// BvhQueries are boxes or spheres; rays are asked for by [`count_hits`](Self::count_hits). What finds
-    /// nothing is told at [`BvhQueries`].
+    /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). What finds
+    /// nothing is listed at [`BvhQueries`].
     ///
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;

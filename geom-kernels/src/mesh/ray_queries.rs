@@ -8,7 +8,7 @@ use cuda_safe::{
 use super::Mesh;
 use super::layout::RayHit;
 use super::points::same_length;
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 use crate::{Flag, Ray};
 
 /// Threads in a block.
@@ -110,12 +110,12 @@ impl Mesh<'_> {
         offsets: impl WriteView<'b, u64>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        // All before the sequence: these are calls of users' code.
+        // All before the enqueues: these are calls of users' code.
         let (rays, mut offsets, hits) = (rays.into(), offsets.write_view(), hits.write_view());
         same_length("offsets", offsets.len(), rays.len() + 1)?;
         // Counted and listed in the same mesh, and as the offsets say, also if graphs write to them.
         let tree = self.tree.tree().memory.buffer().allocation();
-        sequence(stream, [tree, offsets.allocation()]).run(|| {
+        enqueues(stream, [tree, offsets.allocation()]).run(|| {
             self.hit_offsets(stream, rays, offsets.reborrow())?;
             self.list_hits(stream, rays, offsets.as_slice(), hits)
         })

@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result,
 
 use super::topology::{Surface, Topology, cover};
 use super::validate::{Counts, SUMS_AT};
-use crate::part::{scratch, sequence};
+use crate::part::{enqueues, scratch};
 
 /// Blocks of a kernel that loops: more than any device has room for at once.
 const MOST_BLOCKS: usize = 1056;
@@ -99,7 +99,7 @@ impl Topology {
         if surface.face_count() > 0 {
             // All kernels see the same mesh, also if a graph writes to it.
             let (points, faces) = (surface.points(), surface.faces());
-            sequence(stream, [faces.allocation(), points.allocation()]).run(|| {
+            enqueues(stream, [faces.allocation(), points.allocation()]).run(|| {
                 self.measure(stream, surface, &mut counts)?;
                 self.count_edges(stream, surface, &mut counts)
             })?;

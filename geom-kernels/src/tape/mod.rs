@@ -93,7 +93,7 @@
 //! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module};
 //! use geom_kernels::GeometryKernels;
 //! use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
-//! use tape::{Element, OpSpec, Param, FloatType, Tape, Primal};
+//! use tape::{Element, FloatType, OpSpec, Param, Primal, Tape};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/hash_grid.cuh>

@@ -5,7 +5,7 @@ use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
 use super::samples::{in_parts, same_length};
 use super::{Volume, VolumeValue};
 use crate::Flag;
-use crate::part::sequence;
+use crate::part::enqueues;
 
 impl Volume {
     /// The value of each voxel: of an inactive one too, and the background where nothing is stored. Of index
@@ -85,7 +85,7 @@ impl Volume {
         same_length("counts", refused.len(), 1)?;
         let kernel = self.store_kernel()?.clone();
         // Nobody's graph counts between the two.
-        sequence(stream, [refused.allocation()]).run(|| {
+        enqueues(stream, [refused.allocation()]).run(|| {
             refused.fill(stream, 0)?;
             in_parts(voxels.len(), |range, launch| {
                 let n = range.len() as u32;

@@ -10,7 +10,7 @@ use super::scratch::Shape;
 use super::tiles::{VoxelList, checked_values};
 use super::{BuildStatus, Capacity, VolumeOptions};
 use crate::GeometryKernels;
-use crate::part::sequence;
+use crate::part::enqueues;
 use crate::volume::directory::Directory;
 use crate::volume::{Volume, VolumeValue};
 
@@ -192,7 +192,7 @@ impl Volume {
                 .with_hint("`Capacity::entries` is that of the longest list"));
         }
         let memory = std::iter::once(memory.allocation());
-        sequence(stream, memory.chain([list.allocation()]).chain(fill.allocation())).run(|| {
+        enqueues(stream, memory.chain([list.allocation()]).chain(fill.allocation())).run(|| {
             let (memory, Some(rebuild)) = self.memory_and_rebuild() else {
                 return Err(no_capacity(value_type));
             };
