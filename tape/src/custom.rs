@@ -69,7 +69,7 @@ impl<T> fmt::Debug for Handle<T> {
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, Result};
-/// # use tape::{Adjoint, CustomOp, Handle, Recorder, Primal};
+/// # use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 /// struct Negate { x: Handle<f32>, y: Handle<f32> }
 /// # fn negate(_: &cuda_safe::Stream, _: &DeviceBuffer<f32>, _: &mut DeviceBuffer<f32>) -> Result<()> { Ok(()) }
 /// # fn subtract(_: &cuda_safe::Stream, _: tape::Gradient<'_, f32>, _: tape::Gradient<'_, f32>) -> Result<()> { Ok(()) }

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module, Result};
-//! use tape::{Element, OpSpec, Param, Tape, Primal, Variable};
+//! use tape::{Element, OpSpec, Param, Primal, Tape, Variable};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/tape.cuh>

@@ -29,7 +29,7 @@ thread_local! {
 /// The lock, held by this thread. Never given to users: forgotten it would stay locked.
 #[derive(Debug)]
 pub(crate) struct HeldGraphLock<'a> {
-    /// Also keeps this on its thread, whose note it ends.
+    /// Not `Send`, so the drop clears `HELD` of the thread that took the lock.
     _lock: MutexGuard<'a, ()>,
 }
 

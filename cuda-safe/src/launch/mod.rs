@@ -106,7 +106,7 @@ pub struct LaunchConfig {
     pub cluster: Option<Dim3>,
     /// The priority, if it is not the stream's; see [`LaunchConfig::priority`].
     pub priority: Option<i32>,
-    /// Private: whoever sets it makes a promise; see [`LaunchConfig::programmatic`].
+    /// Private, since setting it is unsafe; see [`LaunchConfig::programmatic`].
     programmatic: bool,
 }
 

@@ -105,7 +105,7 @@ impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
     }
 }
 
-/// What a launch can be given as: a [`LaunchConfig`], or grid and block of one without further wishes.
+/// A launch configuration: a [`LaunchConfig`], or a pair of grid and block.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no shape of a launch: pass a `LaunchConfig`, such as `LaunchConfig::cover(n, 256)`, \
                or `(grid, block)`",

@@ -1,12 +1,12 @@
-//! Memory that the host sees too: where it comes from, who is looking at it, and how it goes.
+//! Memory that the host sees too: how it is allocated, borrowed by the host, and freed.
 //!
 //! Order on the device is kept as for any other allocation, except that such memory is `shared`
 //! from the start: every use is recorded, so that the host can wait for exactly those. While the
-//! host looks, [`HostBorrows`] says so, and a conflicting use is refused before the driver is
-//! asked. Borrows alone would not do: a graph holds the allocation, not the buffer.
+//! host borrows it, [`HostBorrows`] counts the guards, and a conflicting use is refused before the
+//! driver is called. Borrows alone would not do: a graph holds the allocation, not the buffer.
 //!
-//! The host first says that it looks and then waits for the uses it finds; a launch first asks
-//! whether the host looks and then enqueues. What borrows don't keep apart must hold one lock over
+//! A guard first marks the memory as borrowed and then waits for the uses it finds; a launch first
+//! reads the mark and then enqueues. What borrows don't keep apart must hold one lock over
 //! either, so that neither slips in between.
 
 use std::ptr::NonNull;
@@ -125,7 +125,7 @@ impl Visible {
         })
     }
 
-    /// Says that the host looks, until the answer is dropped.
+    /// Marks the memory as borrowed by the host until the result is dropped.
     fn borrow(&self, access: Access) -> Result<HostBorrow<'_>> {
         self.host_borrows.borrow(access).ok_or_else(|| {
             Error::invalid(
@@ -240,8 +240,8 @@ impl Allocation {
         self.host_side().is_some()
     }
 
-    /// Lets the host look, when the uses that conflict with that are done: the writes, and to
-    /// write itself the reads too.
+    /// Borrows the memory for the host, after waiting for the uses that conflict: for reading the
+    /// writes, for writing the reads too.
     pub(super) fn wait_for_host<'a>(
         &self,
         visible: &'a Visible,
@@ -254,7 +254,7 @@ impl Allocation {
             state.look_after_primary()?;
         }
         state.usable()?;
-        let look = {
+        let borrow = {
             // A graph that uses the memory may be launched by a thread that has not borrowed it.
             let _held = match self.is_captured() {
                 true => self.home_stream().inner().context.graph_lock.take()?,
@@ -263,7 +263,7 @@ impl Allocation {
             visible.borrow(access)?
         };
         self.finish_uses(access)?;
-        Ok(look)
+        Ok(borrow)
     }
 
     /// Makes the host wait for the uses that a use of this kind conflicts with. Returns at once if

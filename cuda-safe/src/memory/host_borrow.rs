@@ -1,4 +1,4 @@
-//! Whether the host is looking at memory that the device uses, too.
+//! Host borrows: guards through which the host reads or writes memory that the device uses too.
 
 use super::uses::Access;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,8 @@ impl HostBorrows {
         }
     }
 
-    /// Says that the host looks, until the answer is dropped; `None` if another guard forbids it.
+    /// Marks the memory as borrowed by the host until the result is dropped. Returns `None` if another guard
+    /// forbids it.
     pub(super) fn borrow(&self, access: Access) -> Option<HostBorrow<'_>> {
         let order = Ordering::SeqCst;
         let said = self.0.fetch_update(order, order, |guards| match access {
@@ -29,21 +30,21 @@ impl HostBorrows {
             Access::Read => guards.checked_add(1).filter(|guards| *guards < WRITING),
             Access::Write => (guards == 0).then_some(WRITING),
         });
-        said.ok().map(|_| HostBorrow { host_borrows: &self.0, access })
+        said.ok().map(|_| HostBorrow { guards: &self.0, access })
     }
 }
 
-/// The host's being about to look, or host_borrows.
+/// Marks the memory as borrowed by the host.
 pub(super) struct HostBorrow<'a> {
-    host_borrows: &'a AtomicUsize,
+    guards: &'a AtomicUsize,
     access: Access,
 }
 
 impl Drop for HostBorrow<'_> {
     fn drop(&mut self) {
         match self.access {
-            Access::Read => self.host_borrows.fetch_sub(1, Ordering::SeqCst),
-            Access::Write => self.host_borrows.swap(0, Ordering::SeqCst),
+            Access::Read => self.guards.fetch_sub(1, Ordering::SeqCst),
+            Access::Write => self.guards.swap(0, Ordering::SeqCst),
         };
     }
 }

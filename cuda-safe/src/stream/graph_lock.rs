@@ -1,4 +1,4 @@
-//! Several enqueues that belong together.
+//! The graph lock, held over several enqueues.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::Stream;
 use crate::error::Result;
 use crate::memory::Allocation;
 
-/// Several enqueues that belong together; made by [`Stream::graph_lock`]. It holds nothing until
-/// [`run`](Self::run).
+/// Holds a context's graph lock over several enqueues; made by [`Stream::graph_lock`]. It holds nothing
+/// until [`run`](Self::run).
 #[derive(Debug)]
 #[must_use = "a graph lock is taken by `run`"]
 pub struct GraphLock<'s> {
@@ -17,7 +17,7 @@ pub struct GraphLock<'s> {
 }
 
 impl Stream {
-    /// Prepares several enqueues that belong together and pass something on in `memory`.
+    /// Prepares to hold the context's graph lock over several enqueues that pass data on in `memory`.
     ///
     /// A graph can be launched by a thread that has not borrowed the memory that the graph uses. So a
     /// borrow of scratch memory, say, doesn't keep such a launch from coming between two kernels that

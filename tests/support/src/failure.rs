@@ -41,7 +41,7 @@ impl Display for Failure {
     }
 }
 
-/// The call was refused, as it had to be. What the driver has answered is no refusal: it is handed on.
+/// Fails unless the call was refused by the crate. An error of the driver is no refusal, and fails with its text.
 #[track_caller]
 pub fn ensure_refused<T, E: Display>(result: Result<T, E>) -> TestResult {
     let Err(error) = result else { return Err(Failure::new("it was not refused")) };

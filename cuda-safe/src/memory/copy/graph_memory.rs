@@ -1,7 +1,7 @@
 //! Copies from and to memory that graphs use too.
 //!
-//! Using such memory takes the context's graph lock, and nobody waits for the device while holding it:
-//! whoever else launches a graph would wait too, perhaps for ever, if what the device waits for is a
+//! Using such memory takes the context's graph lock, and no thread waits for the device while it holds
+//! the lock: other threads that launch graphs would wait too, perhaps for ever, if the device waits for a
 //! host function that waits for them. So the bytes go through device memory that no graph knows, or,
 //! if they are few or there is no more memory, through one block at a time.
 

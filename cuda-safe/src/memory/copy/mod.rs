@@ -84,8 +84,8 @@ pub(crate) struct Packing {
     newest: u64,
 }
 
-/// One memcpy and one enqueue, except that a full block is handed back with one event. Whoever holds
-/// the graph lock may not wait for the device if all blocks are in flight.
+/// One memcpy and one enqueue, except that a full block is handed back with one event. A thread that
+/// holds the graph lock may not wait for the device if all blocks are in flight.
 fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: bool) -> Result<()> {
     let mut current = inner.upload.lock().unwrap_or_else(PoisonError::into_inner);
     let packing = match &mut *current {

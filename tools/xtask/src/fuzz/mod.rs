@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: the fuzzers of `tests/fuzzers/`, built with coverage and run, here or on another machine.
 //!
 //! What cargo-fuzz does with a nightly toolchain, with any: the coverage that libFuzzer follows is stable in
-//! LLVM, and only sanitizers are not. Whoever wants one adds it: `RUSTFLAGS=-Zsanitizer=address cargo +nightly
+//! LLVM, and only sanitizers are not. To add one: `RUSTFLAGS=-Zsanitizer=address cargo +nightly
 //! xtask fuzz`.
 
 mod keep;

@@ -14,13 +14,13 @@
 //! # What is covered
 //! | test | calls |
 //! |---|---|
-//! | `hash_grid_f32`, `hash_grid_f64` | `HashGrid`: `build`, `rebuild`, both `_grouped`, `reserve`, `report`, `count_neighbors`, `neighbor_lists`, `neighbor_lists_into`, `nearest`; all of `GridOptions`, `Queries`, `Pairs`, `Order`, `Lookup`; `Points::flat`, `strided` |
+//! | `hash_grid_f32`, `hash_grid_f64` | `HashGrid`: `build`, `rebuild`, both `_grouped`, `reserve`, `report`, `count_neighbors`, `neighbor_lists`, `neighbor_lists_into`, `k_nearest`; all of `GridOptions`, `Queries`, `Pairs`, `QueryOrder`, `Lookup`; `Points::flat`, `strided` |
 //! | `neighbor_sums` | `NeighborSum::run`, `run_with`; `Points` of each vector type |
-//! | `bvh` | `Bvh`: `build`, `with_capacity`, `rebuild`, `refit`, `report`, `parts`, `count_overlaps`, `overlap_lists`, `overlap_lists_into`; all of `Queries` |
-//! | `mesh_closed`, `mesh_open`, `mesh_faulty` | `Mesh`: `upload`, `refit`, `refit_to`, `rebuild`, the reports and arrays, `closest_points`, `within`, `signed_distances`, `signed_closest_points`, `sides`, `winding_numbers`, the overlaps, `closest_hits`, `any_hits`, `count_hits`, `all_hits`, `all_hits_into`, `positions_at`, `normals_at`, `attributes_at`; `FaceTree` |
+//! | `bvh` | `Bvh`: `build`, `with_capacity`, `rebuild`, `refit`, `report`, `parts`, `count_overlaps`, `overlap_lists`, `overlap_lists_into`; all of `BvhQueries` |
+//! | `mesh_closed`, `mesh_open`, `mesh_faulty` | `Mesh`: `upload`, `refit`, `refit_to`, `rebuild`, the reports and arrays, `closest_points`, `any_within`, `signed_distances`, `signed_closest_points`, `classify`, `winding_numbers`, the overlaps, `closest_hits`, `any_hits`, `count_hits`, `all_hits`, `all_hits_into`, `positions_at`, `normals_at`, `attributes_at`; `FaceTree` |
 //! | `mesh_topology` | `Topology`: `neighbors`, `closed`, `vertex_normals`, `validate`, `report`; `Mesh::build` |
 //! | `sorts`, `sums`, `selections` | all calls of `Algorithms`, for all types, with scratch from the pool and of the caller's |
-//! | `volume_values` | `Volume`: `upload`, `read`, `download`, `counts`, `tiles`, `voxels`, `lookup`, `is_active`, `store`, `to_dense`, the nearest sample; for all types |
+//! | `volume_values` | `Volume`: `upload`, `read`, `download`, `counts`, `leaf_origins`, `voxels`, `lookup`, `is_active`, `store`, `to_dense`, the nearest sample; for all types |
 //! | `volume_samples`, `volume_indexed` | `sample`, `sample_with_gradient`, `sample_indexed`, `sample_indexed_with_gradient`; for all types, orders and spaces |
 //! | `volume_maps`, `volume_marches` | the six maps; `first_crossings`, `integrals` |
 //! | `volume_lists`, `volume_arrays`, `volume_in_place` | `from_leaves`, `from_voxels`, `from_voxels_with`, `from_dense`, `from_host_dense`, `from_fn`, the three `rebuild_from_…`, `build_status`, `download_bytes` |
