@@ -1,8 +1,9 @@
 //! The code that evaluates a clause on the host.
 
 use crate::clause::{Clause, Comparison, Expr};
-use crate::function::{Function, Kind, Param};
+use crate::function::Function;
 use crate::lex::quote;
+use crate::param::{Kind, Param};
 use crate::token::{Span, Token};
 
 /// Returns from the method unless the clause holds. It reads the parameters, and `launch`.

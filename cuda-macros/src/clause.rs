@@ -4,7 +4,7 @@
 //! Every value is an `i128`, so nothing of 64 bits wraps or changes its sign; larger results are
 //! caught by checked arithmetic.
 
-use crate::function::Param;
+use crate::param::Param;
 use crate::shape::Shape;
 use std::fmt;
 

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::clause::{Arithmetic, Clause, Comparison, Expr};
-use crate::function::{Kind, Param};
+use crate::param::{Kind, Param};
 use crate::shape::{Axis, Shape};
 use crate::token::{Error, Span, Token, to_text};
 use proc_macro::{Delimiter, Spacing};

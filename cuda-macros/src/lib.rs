@@ -9,11 +9,15 @@ mod clause_parser;
 mod cursor;
 mod emit;
 mod function;
+mod generics;
 mod lex;
+mod method;
+mod param;
 mod parse;
 mod primitive;
 mod shape;
 mod source;
+mod symbol;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -1,7 +1,9 @@
 //! From tokens to the declaration they spell: the struct, the source, the list of functions.
 
 use crate::cursor::Cursor;
-use crate::function::{Function, function};
+use crate::function::{Function, Shared, function};
+use crate::generics::generics;
+use crate::symbol::take_name;
 use crate::token::{Error, Span, Token};
 use proc_macro::Delimiter;
 
@@ -13,6 +15,7 @@ pub(crate) struct Declaration {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Vec<Token>,
     pub(crate) name: Token,
+    pub(crate) shared: Shared,
     /// Where the promise was written.
     pub(crate) promise: Span,
     /// The expression after `unsafe in`.
@@ -34,7 +37,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
     let mut cursor = Cursor { tokens: body, end };
     let mut errors = Vec::new();
     while cursor.peek().is_some() {
-        match function(&mut cursor, &mut errors) {
+        match function(&mut cursor, &declaration.shared, &mut errors) {
             Ok(function) => declaration.functions.push(function),
             Err(error) => {
                 errors.push(error);
@@ -55,11 +58,19 @@ fn ends_declaration(token: &Token) -> bool {
 /// Everything up to the functions; gives their tokens and where these end.
 fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span), Error> {
     let krate = krate(cursor)?;
-    let attributes = cursor.attributes()?;
+    let mut attributes = cursor.attributes()?;
     let visibility = cursor.visibility();
     let mut name = Token::Ident("Kernels".to_owned(), Span::Call);
+    let mut shared = Shared { pattern: None, generics: Vec::new() };
     if cursor.eat("struct").is_some() {
         name = cursor.name("a name for the struct")?;
+        shared = Shared { pattern: take_name(&mut attributes)?, generics: generics(cursor, &[])? };
+        if let Some(pattern) = shared.pattern.as_ref().filter(|pattern| !pattern.has_function()) {
+            return Err(Error::new(
+                pattern.span,
+                "the symbols of a struct's kernels differ: write `{}` for the name of each",
+            ));
+        }
         cursor.mark(';', "`;` after the struct's name: its fields are made from the functions")?;
     } else if let Some(token) = attributes.iter().flat_map(|a| &a.tokens).chain(&visibility).next()
     {
@@ -91,7 +102,7 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
     }
     let (source, functions) = (source.to_vec(), Vec::new());
     Ok((
-        Declaration { krate, attributes, visibility, name, promise, source, functions },
+        Declaration { krate, attributes, visibility, name, shared, promise, source, functions },
         body,
         *span,
     ))

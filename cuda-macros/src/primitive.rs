@@ -5,7 +5,7 @@ use crate::token::Token;
 use proc_macro::{Delimiter, Spacing};
 
 /// Everything in `core::primitive`.
-const PRIMITIVES: [&str; 17] = [
+pub(crate) const PRIMITIVES: [&str; 17] = [
     "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str", "u8", "u16",
     "u32", "u64", "u128", "usize",
 ];

@@ -161,6 +161,14 @@ pub(crate) fn to_stream(tokens: Vec<Token>) -> Result<TokenStream, Error> {
     tokens.into_iter().map(convert).collect()
 }
 
+/// The tokens without the groups that fragments of a `macro_rules` leave around them.
+pub(crate) fn bare(tokens: &[Token]) -> &[Token] {
+    match tokens {
+        [Token::Group(Delimiter::None, inner, _)] => bare(inner),
+        _ => tokens,
+    }
+}
+
 /// `tokens` as text, one space between any two: for tests and for messages that quote the user.
 pub(crate) fn to_text(tokens: &[Token]) -> String {
     let text = |token: &Token| match token {

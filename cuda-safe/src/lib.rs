@@ -110,7 +110,8 @@ pub use memory::{
     KeptMemory, PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
 };
 pub use module::{
-    Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage, OptimizationLevel,
+    DeclaredKernels, Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage,
+    OptimizationLevel,
 };
 pub use stream::{GraphLock, Mark, Stream};
 
@@ -125,7 +126,7 @@ pub use nvrtc;
 pub mod __private {
     use crate::error::{Error, ErrorKind};
     pub use crate::launch::in_x_alone;
-    pub use crate::module::{Declared, DeclaredIn};
+    pub use crate::module::{Declared, DeclaredIn, DeclaredInstances, Instance, instance, symbol};
 
     /// The error of a `where` clause that does not hold.
     #[cold]

@@ -112,12 +112,13 @@ fn an_included_source_is_named_after_its_file() {
 #[test]
 fn cfg_reaches_every_trace_of_a_kernel() {
     let code = emitted("#[cfg(a)] #[inline] safe fn k();");
-    // Field, name for the compiler, initializer, method, access.
-    assert_eq!(code.matches("#[cfg(a)]").count(), 5, "{code}");
+    // Field, name for the compiler, initializer, clone, method, access.
+    assert_eq!(code.matches("#[cfg(a)]").count(), 6, "{code}");
     assert_eq!(code.matches("#[inline]").count(), 1);
     let whole =
         squeeze(&to_text(&emit(&declaration("#[cfg(b)] struct K; unsafe in S { safe fn k(); }"))));
-    assert_eq!(whole.matches("#[cfg(b)]").count(), 3, "struct, methods, Debug: {whole}");
+    let traits = "struct, methods, Clone, Debug, DeclaredKernels";
+    assert_eq!(whole.matches("#[cfg(b)]").count(), 5, "{traits}: {whole}");
 }
 
 #[test]
@@ -131,6 +132,17 @@ fn documentation_is_completed_not_repeated() {
     let own = emitted("/// Mine.\n/// # Safety\n/// Mine.\nunsafe fn k();");
     assert!(!own.contains("Enqueues"));
     assert_eq!(own.matches("#Safety").count(), 2, "the method's own, and that of from_module");
+}
+
+#[test]
+fn references_and_other_arguments_of_unsafe_kernels_are_passed_as_they_are() {
+    let code = emitted(
+        "unsafe fn f(queries: &Prepared<'_, f32>, part: &mut Part, any: impl KernelArg, view: View<'_>);",
+    );
+    let params = "queries:&Prepared<'_,::core::primitive::f32>,part:&mutPart,any:implKernelArg,view:View<'_>,)";
+    assert!(code.contains(params), "{code}");
+    assert!(code.contains("stream,launch,(queries,part,any,view,))"), "{code}");
+    assert!(emitted("safe fn f(view: View<'_>);").contains("view:View<'_>,)"));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 mod clauses;
 mod emission;
+mod instances;
 
-use crate::function::{Function, Kind};
+use crate::function::Function;
 use crate::lex::lex;
+use crate::param::Kind;
 use crate::parse::{Declaration, parse};
 use crate::token::{Error, Span, to_text};
 
@@ -68,9 +70,10 @@ fn a_full_declaration_keeps_everything_that_was_written() {
     let [saxpy, foo] = d.functions.as_slice() else { panic!("two functions") };
     assert!(saxpy.safe && !foo.safe);
     assert_eq!(to_text(&saxpy.visibility), "pub (super)");
-    assert_eq!(to_text(std::slice::from_ref(&saxpy.symbol)), "\"saxpy\"");
+    let symbol = |f: &Function| to_text(&f.symbol.expression(&[], &[]));
+    assert_eq!(symbol(saxpy), "\"saxpy\"");
     assert_eq!(saxpy.clauses.len(), 2);
-    assert_eq!(to_text(std::slice::from_ref(&foo.symbol)), "\"_Z3foof\"");
+    assert_eq!(symbol(foo), "\"_Z3foof\"");
     assert!(foo.attributes.is_empty() && foo.visibility.is_empty());
     let kinds: Vec<String> = saxpy
         .params
@@ -121,7 +124,8 @@ fn the_head_must_promise() {
     refused("unsafe »S { safe fn f(); }", "expected `unsafe in SOURCE");
     refused("unsafe in »{ safe fn f(); }", "source after `unsafe in`");
     refused("unsafe in S { safe fn f(); } »unsafe in T { safe fn g(); }", "makes one struct");
-    refused("struct K»<T>; unsafe in S { }", "`;` after the struct's name");
+    refused("struct K<»T>; unsafe in S { }", "the instances of `T` are missing");
+    refused("struct K »{ } unsafe in S { }", "`;` after the struct's name");
     refused("»#[allow(x)] unsafe in S { }", "write `struct Name;`");
     refused("#!»[no_std] unsafe in S { }", "#![crate = path::to::cuda_safe]");
     assert!(errors("struct K; unsafe in S")[0].message.contains("expected `{ … }`"));
@@ -135,7 +139,7 @@ fn a_declaration_is_safe_or_unsafe_and_nothing_more() {
     fn_refused("safe »unsafe fn f();", "either `safe` or `unsafe`");
     fn_refused("safe »f();", "expected `fn`");
     fn_refused("safe fn »(x: u8);", "kernel's name");
-    fn_refused("safe fn f»<T>(v: T);", "without generics");
+    fn_refused("safe fn f<»T>(v: T);", "the instances of `T` are missing");
     fn_refused("safe fn f() »-> u8;", "returns nothing");
     fn_refused("safe fn f() »{ }", "body is in its source");
     fn_refused("safe fn f »;", "in parentheses");
@@ -165,6 +169,11 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     fn_refused("safe fn f(a: &»'a [f32]);", "no lifetime");
     fn_refused("safe fn f(a: »*const f32);", "does not say how much");
     fn_refused("safe fn f(a: »impl Copy);", "one type");
+    fn_refused("unsafe fn f(a: »&f32);", "write `&[T]`");
+    fn_refused("unsafe fn f(a: »&[f32; 3]);", "write `&[T]`");
+    fn_refused("unsafe fn f(a: »&mut DeviceBuffer<f32>);", "write `&mut [f32]`");
+    fn_refused("unsafe fn f(a: &»'a Prepared);", "no lifetime");
+    fn_refused("unsafe fn f(a: »dyn KernelArg);", "one type");
     let list = |n: usize| (0..n).map(|i| format!("a{i}: u8")).collect::<Vec<_>>().join(", ");
     assert_eq!(function(&format!("safe fn f({});", list(24))).params.len(), 24);
     fn_refused(&format!("safe fn f({}, »b: u8);", list(24)), "at most 24");

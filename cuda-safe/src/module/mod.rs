@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
-pub use declared::{Declared, DeclaredIn};
+pub use declared::{
+    Declared, DeclaredIn, DeclaredInstances, DeclaredKernels, Instance, instance, symbol,
+};
 pub use global::Global;
 pub use jit::{JitOptions, OptimizationLevel};
 pub use load::{LoadedFrom, ModuleImage};

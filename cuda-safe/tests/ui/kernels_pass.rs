@@ -2,7 +2,11 @@
 
 #![deny(warnings)]
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream, kernels};
+use cuda_safe::arg::{ArgType, UseVisitor};
+use cuda_safe::{
+    Context, DeclaredKernels, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Kernel,
+    KernelArg, LaunchConfig, Module, Result, Stream, kernels,
+};
 
 const SOURCE: &str = "";
 
@@ -44,6 +48,108 @@ kernels! {
             c0: u8, c1: u8, c2: u8, c3: u8,
         );
     }
+}
+
+/// A type that a kernel takes by value.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<T>(T, T);
+// SAFETY: repr(C), two numbers.
+unsafe impl<T: cuda_safe::DeviceRepr> cuda_safe::DeviceRepr for Pair<T> {}
+
+/// An argument with a lifetime, which is passed by reference or by value.
+struct Prepared<'a, T> {
+    values: DeviceSlice<'a, T>,
+}
+
+// SAFETY: the argument is the view that it holds.
+unsafe impl<T: Copy + 'static> KernelArg for &Prepared<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
+    fn abi(&self) -> u64 {
+        self.values.device_ptr()
+    }
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.values.uses(visitor)
+    }
+}
+
+trait Real: DeviceRepr {}
+impl Real for f32 {}
+impl Real for f64 {}
+
+kernels! {
+    /// A pattern of symbols, and unsafe kernels that take what they like.
+    #[name = "mesh_{}"]
+    struct Closest;
+    // SAFETY: as above.
+    unsafe in SOURCE {
+        unsafe fn closest(queries: &Prepared<'_, f32>, n: u32);
+        #[name = r#"mesh_any"#]
+        unsafe fn any(argument: impl KernelArg, view: Empty<'_>);
+        safe fn never_used(view: Empty<'_>);
+    }
+}
+#[derive(Clone, Copy)]
+struct Empty<'a>(std::marker::PhantomData<&'a ()>);
+// SAFETY: it reaches nothing.
+unsafe impl KernelArg for Empty<'_> {
+    type Abi = u8;
+    const TYPE: ArgType = ArgType::value::<u8>();
+    fn abi(&self) -> u8 {
+        0
+    }
+    fn uses<V: UseVisitor>(&self, _: &mut V) -> Result<()> {
+        Ok(())
+    }
+}
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    pub(crate) struct Query<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: as above.
+    unsafe in SOURCE {
+        safe fn count(points: &[[T; 3]], radius: T, counts: &mut [u32], n: u64)
+            where n <= points.len(), n <= counts.len();
+        unsafe fn list(part: &Prepared<'_, T>);
+        #[name = "convert_{T}_{U}"]
+        safe fn convert<U in [u8, Pair<f32> = "pair"]>(x: &[T], y: &mut [U], n: u64)
+            where n <= x.len(), n <= y.len();
+    }
+}
+
+kernels! {
+    struct Templates<V in [u8, i32], A: Real in [f32, f64]>;
+    // SAFETY: as above.
+    unsafe in SOURCE {
+        safe fn sum(values: &[V], sums: &mut [A], n: u64) where n <= values.len(), n <= sums.len();
+        safe fn nothing();
+    }
+}
+
+fn generic<T: Real>(
+    context: &Context,
+    stream: &Stream,
+    points: &DeviceBuffer<[T; 3]>,
+    values: &DeviceBuffer<T>,
+    bytes: &mut DeviceBuffer<u8>,
+    counts: &mut DeviceBuffer<u32>,
+    radius: T,
+) -> Result<()> {
+    let query = Query::<T>::load(context)?;
+    query.count(stream, (1, 32), points, radius, counts, 1)?;
+    query.clone().convert(stream, (1, 32), values, bytes, 1)?;
+    let occupancy: Result<&Kernel> = query.convert_kernel::<u8>();
+    occupancy?.attributes()?;
+    // SAFETY: never run.
+    unsafe { query.list(stream, (1, 1), &Prepared { values: values.as_slice() })? };
+    let templates = Templates::<u8, T>::load(context)?;
+    templates.nothing(stream, (1, 1))
+}
+
+fn generic_loading<K: DeclaredKernels>(module: &Module) -> Result<K> {
+    // SAFETY: never run.
+    unsafe { K::from_module(module) }
 }
 
 mod reexport {
@@ -94,7 +200,8 @@ fn every_kind_of_slice(
 }
 
 fn main() {
-    let _ = every_kind_of_slice;
+    let _ = (every_kind_of_slice, generic::<f32>);
+    let _ = (generic_loading::<Query<f64>>, generic_loading::<Closest>, Closest::any_kernel);
     let _ = (Everything::load, Everything::raw_one_kernel);
     let _ = (Included::load, Included::nothing_kernel);
     let _ = (Kernels::load, Kernels::scale_kernel, Filled::load);

@@ -1,0 +1,242 @@
+//! The methods of one kernel: the one that launches it, and the one that shows it.
+
+use crate::check::check;
+use crate::emit::{cfg, concat, doc};
+use crate::function::Function;
+use crate::generics::{angled, declared, names};
+use crate::lex::quote;
+use crate::param::{Kind, Param};
+use crate::primitive::primitives;
+use crate::token::{Span, Token, to_text};
+use proc_macro::Delimiter;
+
+/// The method that launches a kernel.
+pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let (mut lifetimes, mut params) = (Vec::new(), Vec::new());
+    let (mut conversions, mut arguments) = (Vec::new(), Vec::new());
+    for param in &function.params {
+        let name = std::slice::from_ref(&param.name);
+        match &param.kind {
+            Kind::Value { ty, .. } => {
+                let ty = primitives(ty);
+                params.extend(quote("$name: $ty,", &[("name", name), ("ty", &ty)]));
+            }
+            Kind::Slice { element, mutable, from, to } => {
+                let lifetime = lifetime(param);
+                let element = primitives(element);
+                let (view, method) = match mutable {
+                    true => ("$cuda::WriteView", "::write_view"),
+                    false => ("$cuda::ReadView", "::read_view"),
+                };
+                // What rustc shows of a bound that an argument misses goes from `&` to `]`.
+                let view = at(*from, quote(view, &[("cuda", krate)]));
+                let make = at(*from, quote(method, &[]));
+                let taken = [Token::Group(Delimiter::Parenthesis, name.to_vec(), *from)];
+                let end = at(*to, quote(">", &[]));
+                let holes: &[(&str, &[Token])] = &[
+                    ("a", &lifetime),
+                    ("T", &element),
+                    ("name", name),
+                    ("view", &view),
+                    ("make", &make),
+                    ("taken", &taken),
+                    ("end", &end),
+                ];
+                lifetimes.extend(quote("$a,", holes));
+                params.extend(quote("$name: impl $view<$a, $T $end,", holes));
+                conversions.extend(quote("let $name = $view $make $taken;", holes));
+            }
+        }
+        // Where rustc reports a type that is no kernel argument.
+        let argument =
+            Token::Ident(param.text.clone(), param.name.span().located_at(param.type_span()));
+        arguments.extend(quote("$name,", &[("name", &[argument])]));
+    }
+    lifetimes.extend(declared(&function.generics, krate));
+    let generics = angled(&lifetimes);
+    let checks: Vec<Token> =
+        function.clauses.iter().flat_map(|clause| check(clause, function, krate)).collect();
+    let others =
+        function.attributes.iter().map(|attribute| attribute.tokens.as_slice()).collect::<Vec<_>>();
+    let public = quote("pub", &[]);
+    let here = function.name.span();
+    let kernel_holes: &[(&str, &[Token])] = &[
+        ("cuda", krate),
+        ("name", std::slice::from_ref(&function.name)),
+        ("access", &[access_name(function)]),
+        ("of", &names(&function.generics)),
+    ];
+    let (instance, kernel) = match function.generics.as_slice() {
+        [] => (Vec::new(), quote("$cuda::__private::Declared::kernel(&self.$name)", kernel_holes)),
+        _ => {
+            (quote("let kernel = Self::$access::<$of>(self)?;", kernel_holes), quote("kernel", &[]))
+        }
+    };
+    quote(
+        "$attributes $docs
+        #[allow(clippy::too_many_arguments, reason = \"a kernel has as many as it has\")]
+        #[allow(dead_code, reason = \"a source may have more kernels than the program launches\")]
+        $visibility $unsafety fn $name $generics (
+            &self,
+            stream: &$cuda::Stream,
+            launch: impl $into_launch_config,
+            $params
+        ) -> $cuda::Result<()> {
+            $instance
+            let launch = $cuda::IntoLaunchConfig::into_launch_config(launch);
+            $conversions
+            $shape
+            $checks
+            // SAFETY: of a `safe fn`, whoever wrote `unsafe in` promised that its kernel stays inside
+            // its arguments, and does not race, in the shapes and under the clauses that were just
+            // checked; of an `unsafe fn`, our caller promises it.
+            unsafe {
+                $launch(
+                    $kernel, stream, launch, $arguments
+                )
+            }
+        }",
+        &[
+            ("attributes", &others.concat()),
+            ("docs", &method_docs(function)),
+            ("visibility", if function.visibility.is_empty() { &public } else { &function.visibility }),
+            ("unsafety", &if function.safe { Vec::new() } else { quote("unsafe", &[]) }),
+            ("name", std::slice::from_ref(&function.name)),
+            ("generics", &generics),
+            ("cuda", krate),
+            ("params", &params),
+            ("into_launch_config", &at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]))),
+            ("conversions", &conversions),
+            ("shape", &in_x_alone(function, krate)),
+            ("checks", &checks),
+            ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
+            ("instance", &instance),
+            ("kernel", &kernel),
+            ("arguments", &[Token::Group(Delimiter::Parenthesis, arguments, here)]),
+        ],
+    )
+}
+
+/// What keeps a safe method's launches to 1 in the dimensions that its clauses say nothing of.
+fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let [y, z] = function.locked();
+    if !(y || z) {
+        return Vec::new();
+    }
+    quote(
+        &format!("$cuda::__private::in_x_alone($kernel, &launch, {y}, {z})?;"),
+        &[("cuda", krate), ("kernel", &[Token::string(&function.text, Span::Macro)])],
+    )
+}
+
+/// `tokens`, as if they were written at `span`.
+fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
+    tokens.into_iter().map(|token| token.with_span(span)).collect()
+}
+
+fn access_name(function: &Function) -> Token {
+    Token::Ident(format!("{}_kernel", function.text), function.name.span())
+}
+
+/// The method that shows the kernel itself.
+pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let public = quote("pub", &[]);
+    let visibility = if function.visibility.is_empty() { &public } else { &function.visibility };
+    let text = &function.text;
+    let generics = angled(&declared(&function.generics, krate));
+    let mut index = quote("0usize", &[]);
+    for param in &function.generics {
+        let count = Token::Literal(format!("{}usize", param.instances.len()), Span::Macro);
+        let found = param.found(text, &function.generics, krate);
+        let holes: &[(&str, &[Token])] =
+            &[("index", &index), ("count", &[count]), ("found", &found)];
+        index = quote("($index * $count + $found.0)", holes);
+    }
+    let (template, docs) = match function.generics.as_slice() {
+        [] => (
+            "$cfg $docs
+            #[allow(dead_code, reason = \"few launches need more than the method\")]
+            #[must_use]
+            $visibility fn $access(&self) -> &$cuda::Kernel {
+                $cuda::__private::Declared::kernel(&self.$name)
+            }",
+            doc(&format!("The kernel `{text}`, for its attributes and occupancy.")),
+        ),
+        _ => (
+            "$cfg $docs
+            #[allow(dead_code, reason = \"few launches need more than the method\")]
+            $visibility fn $access $generics (&self) -> $cuda::Result<&$cuda::Kernel> {
+                $cuda::__private::DeclaredInstances::kernel(&self.$name, $index)
+            }",
+            [
+                format!("The kernel `{text}` for these types, for its attributes and occupancy."),
+                String::new(),
+                "# Errors".to_owned(),
+                "There is no instance for these types.".to_owned(),
+            ]
+            .iter()
+            .flat_map(|line| doc(line))
+            .collect(),
+        ),
+    };
+    quote(
+        template,
+        &[
+            ("cfg", &cfg(&function.attributes)),
+            ("docs", &docs),
+            ("visibility", visibility),
+            ("access", &[access_name(function)]),
+            ("generics", &generics),
+            ("cuda", krate),
+            ("name", std::slice::from_ref(&function.name)),
+            ("index", &index),
+        ],
+    )
+}
+
+/// What the user's own documentation of a kernel does not say.
+fn method_docs(function: &Function) -> Vec<Token> {
+    let user = function.attributes.iter().filter(|attribute| attribute.name == "doc");
+    let user = concat(user);
+    let mut lines = Vec::new();
+    if user.is_empty() {
+        lines.push(format!("Enqueues the kernel `{}` on `stream`.", function.text));
+    }
+    if !function.safe && !to_text(&user).contains("# Safety") {
+        lines.push(String::new());
+        lines.push("# Safety".to_owned());
+        lines.push("The kernel stays inside the memory that its arguments give it.".to_owned());
+    }
+    lines.push(String::new());
+    lines.push("# Errors".to_owned());
+    let shape = match function.locked() {
+        [true, true] => Some("the launch is in x alone"),
+        [true, false] => Some("the launch is in x and z alone"),
+        [false, true] => Some("the launch is in x and y alone"),
+        [false, false] => None,
+    };
+    let clauses =
+        function.clauses.iter().map(|clause| format!("`{}`", clause.display(&function.params)));
+    let conditions: Vec<String> = shape.map(str::to_owned).into_iter().chain(clauses).collect();
+    if !conditions.is_empty() {
+        lines.push(format!("Unless {}; nothing is launched then.", conditions.join(", ")));
+    }
+    if !function.generics.is_empty() {
+        lines.push("There is no instance of the kernel for these types.".to_owned());
+    }
+    lines.push("What launching a kernel may answer.".to_owned());
+    lines.iter().flat_map(|line| doc(line)).collect()
+}
+
+/// The lifetime of a slice, named after its parameter so that the documentation reads well.
+fn lifetime(param: &Param) -> Vec<Token> {
+    // A raw name may be a keyword, and `'in` is no lifetime.
+    let name = match param.text.strip_prefix("r#") {
+        Some(raw) => format!("{raw}_"),
+        None => param.text.clone(),
+    };
+    vec![
+        Token::Punct('\'', proc_macro::Spacing::Joint, Span::Macro),
+        Token::Ident(name, Span::Macro),
+    ]
+}

@@ -1,0 +1,176 @@
+//! Parameters of kernels: slices and values.
+
+use crate::cursor::split_at_commas;
+use crate::primitive::PRIMITIVES;
+use crate::token::{Error, Span, Token, to_text};
+use proc_macro::Delimiter;
+
+#[derive(Debug)]
+pub(crate) struct Param {
+    pub(crate) name: Token,
+    /// The name as text, as it was written.
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// `&[element]` or `&mut [element]`, from `&` to `]`.
+    Slice { element: Vec<Token>, mutable: bool, from: Span, to: Span },
+    /// Anything else, passed by value; `integer` as far as its text tells.
+    Value { ty: Vec<Token>, integer: bool },
+}
+
+impl Param {
+    /// Whether its type has the name `name` in it.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        match &self.kind {
+            Kind::Slice { element: tokens, .. } | Kind::Value { ty: tokens, .. } => {
+                mentions(tokens, name)
+            }
+        }
+    }
+
+    /// Where its type is written.
+    pub(crate) fn type_span(&self) -> Span {
+        match &self.kind {
+            Kind::Slice { from, .. } => *from,
+            Kind::Value { ty, .. } => ty.first().map_or(self.name.span(), Token::span),
+        }
+    }
+}
+
+/// Whether `tokens` have the name `name`, at any depth.
+fn mentions(tokens: &[Token], name: &str) -> bool {
+    tokens.iter().any(|token| match token {
+        Token::Group(_, inner, _) => mentions(inner, name),
+        token => token.is_ident(name),
+    })
+}
+
+/// Most parameters that a kernel may have: the longest tuple that is `KernelArgs`.
+const MAX_PARAMS: usize = 24;
+
+const INTEGERS: [&str; 11] =
+    ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "usize"];
+
+pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<Vec<Param>, Error> {
+    let mut params: Vec<Param> = Vec::new();
+    for tokens in split_at_commas(tokens) {
+        let (name, ty) = match tokens {
+            [hash, ..] if hash.is_punct('#') => {
+                return Err(Error::new(hash.span(), "a kernel's parameter takes no attributes"));
+            }
+            [name @ Token::Ident(..), colon, ty @ ..]
+                if colon.is_punct(':') && !ty.is_empty() && !name.is_ident("self") =>
+            {
+                (name, ty)
+            }
+            _ => {
+                let receiver = tokens.iter().find(|token| token.is_ident("self"));
+                let message = match receiver {
+                    Some(_) => "a kernel has no `self`: the struct that is generated brings it",
+                    None => "expected a parameter, `name: type`",
+                };
+                let token = receiver.or(tokens.first()).unwrap_or(function);
+                return Err(Error::new(token.span(), message));
+            }
+        };
+        let text = to_text(std::slice::from_ref(name));
+        if text == "_" {
+            return Err(Error::new(name.span(), "name the parameter: errors speak of it"));
+        }
+        if params.iter().any(|param| param.text == text) {
+            return Err(Error::new(name.span(), format!("there are two parameters `{text}`")));
+        }
+        if params.len() == MAX_PARAMS {
+            let message =
+                format!("a kernel has at most {MAX_PARAMS} parameters: put some in a struct");
+            return Err(Error::new(name.span(), message));
+        }
+        params.push(Param { name: name.clone(), text, kind: kind(ty, safe)? });
+    }
+    Ok(params)
+}
+
+/// What a parameter's type means; `ty` is not empty.
+fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
+    if let (Some(element), Some(first)) = (memory(ty), ty.first()) {
+        let message = format!(
+            "a kernel takes device memory as a slice: write `&[{element}]` or `&mut [{element}]`"
+        );
+        return Err(Error::new(first.span(), message));
+    }
+    match ty {
+        // What `$t:ty` of a macro_rules leaves.
+        [Token::Group(Delimiter::None, inner, _)] if !inner.is_empty() => kind(inner, safe),
+        [and, rest @ ..] if and.is_punct('&') => reference(ty, and, rest, safe),
+        [star, ..] if star.is_punct('*') && safe => Err(Error::new(
+            star.span(),
+            "a pointer does not say how much it points to: take a slice, or declare an `unsafe fn`",
+        )),
+        [word, ..] if word.is_ident("dyn") || word.is_ident("impl") && safe => {
+            Err(Error::new(word.span(), "a kernel's parameter has one type of known size"))
+        }
+        [list @ Token::Group(Delimiter::Bracket, inner, _)]
+            if !inner.iter().any(|token| token.is_punct(';')) =>
+        {
+            Err(Error::new(list.span(), "write `&[T]` or `&mut [T]`: a slice is not a value"))
+        }
+        [Token::Ident(name, _)] if INTEGERS.contains(&name.as_str()) => {
+            Ok(Kind::Value { ty: ty.to_vec(), integer: true })
+        }
+        _ => Ok(Kind::Value { ty: ty.to_vec(), integer: false }),
+    }
+}
+
+/// A type that begins with `&`: a slice or, in an `unsafe fn`, a reference that is a kernel argument.
+fn reference(ty: &[Token], and: &Token, rest: &[Token], safe: bool) -> Result<Kind, Error> {
+    let (mutable, rest) = match rest {
+        [tick, ..] if tick.is_punct('\'') => {
+            return Err(Error::new(
+                tick.span(),
+                "write no lifetime: the borrow ends with the call, and the stream keeps the memory",
+            ));
+        }
+        [word, rest @ ..] if word.is_ident("mut") => (true, rest),
+        _ => (false, rest),
+    };
+    match rest {
+        [Token::Group(Delimiter::Bracket, element, to)]
+            if !element.is_empty() && !element.iter().any(|token| token.is_punct(';')) =>
+        {
+            Ok(Kind::Slice { element: element.clone(), mutable, from: and.span(), to: *to })
+        }
+        // The type's author says what the kernel reaches through it.
+        [Token::Ident(name, _), ..]
+            if !safe && memory(rest).is_none() && !PRIMITIVES.contains(&name.as_str()) =>
+        {
+            Ok(Kind::Value { ty: ty.to_vec(), integer: false })
+        }
+        _ => {
+            let share = if mutable { "&mut " } else { "&" };
+            let slice = match memory(rest) {
+                Some(element) => format!("`{share}[{element}]`"),
+                None => format!("`{share}[T]`, also where its length is 1"),
+            };
+            let message = format!("a kernel takes device memory as a slice: write {slice}");
+            Err(Error::new(and.span(), message))
+        }
+    }
+}
+
+/// The element, as text, of a type that holds memory: what somebody wrote who had a slice in mind.
+fn memory(ty: &[Token]) -> Option<String> {
+    const HOLDERS: [&str; 5] =
+        ["DeviceBuffer", "DeviceSlice", "DeviceSliceMut", "PinnedBuffer", "Vec"];
+    let end = ty.iter().position(|token| token.is_punct('<')).unwrap_or(ty.len());
+    let (path, arguments) = ty.split_at(end);
+    let is_path = path.iter().all(|token| matches!(token, Token::Ident(..)) || token.is_punct(':'));
+    let last = path.last().filter(|_| is_path)?;
+    HOLDERS.iter().find(|holder| last.is_ident(holder))?;
+    match arguments {
+        [_, inner @ .., _] => split_at_commas(inner).last().map(|element| to_text(element)),
+        _ => Some("T".to_owned()),
+    }
+}
