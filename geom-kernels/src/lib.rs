@@ -34,11 +34,14 @@ pub mod hash_grid;
 mod headers;
 pub mod isosurface;
 mod layout;
+mod lengths;
 pub mod mesh;
 mod order;
 mod part;
+mod points;
 pub mod prelude;
 mod ray;
+mod real;
 #[cfg(feature = "tape")]
 pub mod tape;
 pub mod volume;
@@ -51,7 +54,9 @@ pub use layout::Aabb;
 #[cfg(feature = "internals")]
 pub use layout::{Layout, layouts};
 pub use order::QueryOrder;
+pub use points::{MAX_POINTS, Points};
 pub use ray::Ray;
+pub use real::Real;
 
 /// An answer that is yes or no, as kernels write it for each query: 1 or 0.
 pub type Flag = u8;

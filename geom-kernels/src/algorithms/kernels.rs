@@ -166,11 +166,3 @@ pub(crate) fn count(what: &str, n: usize) -> Result<u32> {
     let message = format!("{what}: {n} elements, but one call works on less than 2^31");
     Err(Error::invalid(message).with_hint("divide them among several calls"))
 }
-
-/// An error unless `what` has `wanted` elements.
-pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
-    if length == wanted {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{what} has {length} elements, not {wanted}")))
-}

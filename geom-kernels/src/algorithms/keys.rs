@@ -7,10 +7,10 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, ReadView, Result, Stream, WriteView};
 
 use super::Algorithms;
-use super::kernels::has_length;
 use super::radix::{Digits, Layout, RadixKey};
 use super::scratch;
 use super::sealed::Sealed;
+use crate::lengths::has_length;
 
 /// Keys that can be sorted: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
 ///

@@ -4,9 +4,10 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
 
 use super::Algorithms;
-use super::kernels::{THREADS, TILE, count, has_length};
+use super::kernels::{THREADS, TILE, count};
 use super::scratch::{self, Pieces};
 use super::sealed::Sealed;
+use crate::lengths::has_length;
 
 /// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.

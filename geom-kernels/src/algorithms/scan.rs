@@ -6,9 +6,10 @@ use cuda_safe::{
 };
 
 use super::Algorithms;
-use super::kernels::{THREADS, TILE, count, has_length};
+use super::kernels::{THREADS, TILE, count};
 use super::scratch;
 use super::sealed::Sealed;
+use crate::lengths::has_length;
 
 /// Integers that can be summed by [`Algorithms::exclusive_scan`] and [`Algorithms::inclusive_scan`]: `u32`, `i32`,
 /// `u64`, `i64`.

@@ -4,9 +4,10 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
 
 use super::Algorithms;
-use super::kernels::{LIMIT, THREADS, TILE, count, has_length};
+use super::kernels::{LIMIT, THREADS, TILE, count};
 use super::scan::{chain_bytes, chain_state};
 use super::sealed::Sealed;
+use crate::lengths::has_length;
 
 /// What marks an element for [`Algorithms::select`] if it is not 0: `u8` and `u32`.
 pub trait SelectFlag: Pod + Sealed {

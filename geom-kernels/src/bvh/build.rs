@@ -2,7 +2,7 @@
 
 use cuda_safe::{Error, Kernel, KernelArg, Result, Stream};
 
-use super::kernels::{Kernels, cover, cover_many, cover_nodes, cover_small};
+use super::kernels::{Kernels, cover_nodes, cover_small};
 #[cfg(feature = "internals")]
 use super::layout::BvhNode;
 use super::layout::Header;
@@ -10,6 +10,7 @@ use super::memory::{Memory, Scratch, digits, most_nodes};
 use super::{BuildMode, BvhReport};
 use crate::GeometryKernels;
 use crate::algorithms::{Algorithms, Layout, Wishes};
+use crate::lengths::{cover, cover_many};
 use crate::part::enqueues;
 
 /// Values are the places of keys, whose digits are counted.

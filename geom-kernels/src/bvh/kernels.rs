@@ -4,13 +4,9 @@ use cuda_safe::{Kernel, LaunchConfig, Result};
 
 use crate::geometry::{GeometryKernels, Group, Source};
 
-/// Threads in a block.
-const BLOCK: u32 = 256;
-/// And of those whose threads wait for others: the sooner a block can end, the better.
+/// Threads in a block of kernels whose threads wait for others: the sooner a block can end, the better.
 const SMALL_BLOCK: u32 = 128;
 
-/// Blocks of kernels that loop over boxes: more than any device has room for at once.
-const MOST_BLOCKS: usize = 1056;
 /// Blocks that make nodes: those that have none to make only ask whether there will be one.
 const MOST_COLLAPSE_BLOCKS: usize = 528;
 
@@ -117,20 +113,9 @@ impl Kernels {
     }
 }
 
-/// One thread for each of `n`, and at least one block.
-pub(crate) fn cover(n: usize) -> LaunchConfig {
-    LaunchConfig::cover(n.max(1), BLOCK)
-}
-
 /// The same in small blocks.
 pub(super) fn cover_small(n: usize) -> LaunchConfig {
     LaunchConfig::cover(n.max(1), SMALL_BLOCK)
-}
-
-/// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
-pub(super) fn cover_many(n: usize) -> LaunchConfig {
-    let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
-    LaunchConfig::new(blocks as u32, BLOCK)
 }
 
 /// For the kernel that makes up to `nodes` nodes.

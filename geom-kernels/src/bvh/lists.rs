@@ -7,7 +7,7 @@ use cuda_safe::{
 use super::build::Tree;
 use super::queries::Ordered;
 use super::{Bvh, BvhQueries, BvhView};
-use crate::hash_grid::same_length;
+use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
 
 /// The items that overlap each query, one list after the other.

@@ -43,13 +43,13 @@ mod view;
 
 use cuda_safe::{DeviceSlice, Error, Result, Stream};
 
-use kernels::cover;
 #[cfg(feature = "internals")]
 pub use layout::BvhNode;
 pub use lists::OverlapLists;
 pub use queries::BvhQueries;
 pub use view::BvhView;
 
+use crate::lengths::cover;
 use crate::part::enqueues;
 use crate::{Aabb, GeometryKernels};
 pub(crate) use build::Tree;

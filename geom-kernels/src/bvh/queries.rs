@@ -6,10 +6,11 @@ use cuda_safe::{
 };
 
 use super::build::Tree;
-use super::kernels::{Kind, QUERY_BLOCK, cover};
+use super::kernels::{Kind, QUERY_BLOCK};
 use super::layout::RawQueries;
-use crate::hash_grid::{MAX_POINTS, Points};
+use crate::lengths::cover;
 use crate::part::read;
+use crate::points::{MAX_POINTS, Points};
 use crate::{Aabb, Ray};
 
 /// What to look for, many at once: boxes, spheres or rays.

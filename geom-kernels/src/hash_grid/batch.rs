@@ -3,7 +3,9 @@
 use cuda_safe::{DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::queries::Prepared;
-use super::{HashGrid, Queries, Real};
+use super::{HashGrid, Queries};
+use crate::lengths::same_length;
+use crate::real::Real;
 
 impl<T: Real> HashGrid<T> {
     /// The number of neighbours of each query.
@@ -71,11 +73,4 @@ impl<T: Real> HashGrid<T> {
         // SAFETY: each query writes the count of its own index, if that is below their number.
         unsafe { kernel.launch(stream, launch, (self.view(), prepared, pairs, counts)) }
     }
-}
-
-pub(crate) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
-    if len == wanted {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{name} has {len} elements, and {wanted} are written")))
 }

@@ -2,14 +2,15 @@
 
 use cuda_safe::{DeviceSlice, Error, Result, Stream};
 
+use super::HashGrid;
 use super::frame::{X_SPLIT, bits_below, bounded};
-use super::kernels::{cover, cover_many};
 use super::layout::{FrameRequest, Header};
 use super::memory::{Capacity, Memory};
-use super::points::{Points, PointsArg};
-use super::{HashGrid, Real};
 use crate::algorithms::{Digits, Layout, RESULT_AT, Wishes};
+use crate::lengths::{cover, cover_many};
 use crate::part::enqueues;
+use crate::points::{Points, PointsArg};
+use crate::real::Real;
 
 /// Values are the places of keys, whose digits are counted.
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };

@@ -2,8 +2,9 @@
 
 use bytemuck::Zeroable;
 
+use super::GridOptions;
 use super::layout::{DENSE, Header};
-use super::{GridOptions, Real};
+use crate::real::Real;
 
 /// Cells are this many times shorter in x than the radius: they lie in runs, which so end nearer to the
 /// sphere, at the price of a larger table. Measured: bench/NOTES.md.

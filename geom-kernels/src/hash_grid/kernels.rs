@@ -2,19 +2,13 @@
 
 use std::marker::PhantomData;
 
-use cuda_safe::{Kernel, LaunchConfig, Result};
+use cuda_safe::{Kernel, Result};
 
-use super::Real;
 use crate::geometry::{GeometryKernels, Group};
-
-/// Threads in a block of the kernels that build.
-const BLOCK: u32 = 256;
+use crate::real::Real;
 
 /// Threads in a block of queries: measured, bench/NOTES.md.
 pub(crate) const QUERY_BLOCK: u32 = 128;
-
-/// Blocks of kernels that loop over their points: more than any device has room for at once.
-const MOST_BLOCKS: usize = 1056;
 
 /// They are loaded when they are first asked for.
 #[derive(Debug)]
@@ -109,15 +103,4 @@ impl<T: Real> Kernels<T> {
 
 fn name<T: Real>(kernel: &str) -> String {
     format!("hash_grid_{kernel}_{}", T::SUFFIX)
-}
-
-/// One thread for each of `n`, and at least one block.
-pub(crate) fn cover(n: usize) -> LaunchConfig {
-    LaunchConfig::cover(n.max(1), BLOCK)
-}
-
-/// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
-pub(crate) fn cover_many(n: usize) -> LaunchConfig {
-    let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
-    LaunchConfig::new(blocks as u32, BLOCK)
 }

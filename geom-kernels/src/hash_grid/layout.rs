@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 
-use super::Real;
+use crate::real::Real;
 
 /// How cells are found: `GridMode`.
 pub(crate) const DENSE: u32 = 0;

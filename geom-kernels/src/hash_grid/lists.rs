@@ -2,10 +2,11 @@
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView};
 
-use super::batch::same_length;
 use super::queries::Prepared;
-use super::{HashGrid, Queries, Real};
+use super::{HashGrid, Queries};
+use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
+use crate::real::Real;
 
 /// The neighbours of each query, one list after the other.
 #[derive(Debug)]

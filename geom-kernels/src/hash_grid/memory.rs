@@ -5,11 +5,12 @@ use std::ops::Range;
 use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 
+use super::GridOptions;
 use super::layout::Header;
-use super::points::MAX_POINTS;
-use super::{GridOptions, Real};
 use crate::algorithms::{Buffers, Digits, Layout, RadixKey};
 use crate::part::{Part, scratch};
+use crate::points::MAX_POINTS;
+use crate::real::Real;
 
 /// Every part begins at a multiple of as many bytes.
 const ALIGNMENT: usize = 256;

@@ -51,26 +51,21 @@ mod kernels;
 pub(crate) mod layout;
 mod lists;
 mod memory;
-mod points;
 mod queries;
-mod real;
 mod sorted;
 mod sum;
 mod view;
 
 use cuda_safe::{Error, Result, Stream};
 
-pub(crate) use batch::same_length;
 pub use layout::{GridPoint32, GridPoint64};
 pub use lists::NeighborLists;
-pub use points::{MAX_POINTS, Points};
 pub use queries::{Pairs, Queries};
-pub use real::Real;
 pub use sum::NeighborSum;
 pub use view::GridView;
 
-use crate::GeometryKernels;
 use crate::algorithms::Algorithms;
+use crate::{GeometryKernels, Real};
 use kernels::Kernels;
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};

@@ -5,12 +5,13 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
+use super::HashGrid;
 use super::kernels::QUERY_BLOCK;
 use super::layout::RawQueries;
-use super::points::{MAX_POINTS, Points};
-use super::{HashGrid, Real};
 use crate::order::QueryOrder;
 use crate::part::read;
+use crate::points::{MAX_POINTS, Points};
+use crate::real::Real;
 
 /// Which neighbours count, where queries are the grid's own points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,13 +3,14 @@
 use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream};
 
+use super::HashGrid;
 use super::build::COUNTED;
 use super::frame::bits_below;
-use super::kernels::{cover, cover_many};
-use super::points::{Points, PointsArg};
-use super::{HashGrid, Real};
 use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
+use crate::lengths::{cover, cover_many};
 use crate::part::{Part, read_part, scratch};
+use crate::points::{Points, PointsArg};
+use crate::real::Real;
 
 impl<T: Real> HashGrid<T> {
     /// The points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 
 use cuda_safe::{Error, Kernel, KernelArg, KernelSource, Result, Stream, WriteView};
 
-use super::batch::same_length;
-use super::{HashGrid, Queries, Real};
+use super::{HashGrid, Queries};
 use crate::GeometryKernels;
 use crate::headers::program;
+use crate::lengths::same_length;
+use crate::real::Real;
 
 /// A sum over the neighbours of each query, or anything else that goes through them once.
 ///

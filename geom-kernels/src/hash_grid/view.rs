@@ -5,9 +5,10 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
+use super::HashGrid;
 use super::layout::RawHashGrid;
-use super::{HashGrid, Real};
 use crate::part::read;
+use crate::real::Real;
 
 /// A grid as an argument of a kernel, whose parameter is a `geom::HashGrid<float>` or `<double>` by value.
 ///

@@ -4,7 +4,7 @@ use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, LaunchConfig, Result, Stream
 
 use super::Mesh;
 use super::layout::FacePoint;
-use super::points::same_length;
+use crate::lengths::same_length;
 
 /// Threads in a block.
 const BLOCK: u32 = 256;

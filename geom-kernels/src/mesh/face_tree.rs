@@ -5,12 +5,13 @@ use std::ops::Range;
 use cuda_safe::{DeviceSlice, Error, Kernel, Result, Stream};
 
 use super::layout::MeshTriangle;
-use super::topology::{Surface, cover};
+use super::topology::Surface;
 use crate::GeometryKernels;
 #[cfg(feature = "internals")]
 use crate::bvh::BvhNode;
 use crate::bvh::{BuildMode, BvhReport, Tree};
 use crate::geometry::{Group, Source};
+use crate::lengths::cover;
 use crate::part::{Enqueues, Part, enqueues};
 
 /// A hierarchy of the faces of a mesh.

@@ -82,14 +82,10 @@ pub use face_tree::FaceTree;
 pub use host::TriangleMesh;
 pub use layout::{ClosestPoint, FacePoint, NO_FACE, RayHit};
 pub use overlaps::Overlap;
-#[cfg(feature = "tape")]
-pub(crate) use points::same_length;
 pub use points::{PointQueries, Sign};
 pub use ray_queries::HitLists;
 pub use report::MeshReport;
 pub use topology::{Surface, Topology};
-#[cfg(feature = "tape")]
-pub(crate) use topology::{cover, has_length};
 pub(crate) use validate::Counts;
 #[cfg(feature = "internals")]
 pub use validate::{Fault, Validation};

@@ -9,6 +9,7 @@ use cuda_safe::{
 use super::layout::{ClosestPoint, RawPointQueries};
 use super::{Mesh, MeshView};
 use crate::Flag;
+use crate::lengths::same_length;
 use crate::order::QueryOrder;
 use crate::part::{read, read_part};
 
@@ -350,11 +351,4 @@ unsafe impl KernelArg for &Prepared<'_> {
         }
         self.order.as_ref().map_or(Ok(()), |order| read(visitor, &order.as_slice()))
     }
-}
-
-pub(crate) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
-    if len == wanted {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("room for {len} {name}, and {wanted} are written")))
 }

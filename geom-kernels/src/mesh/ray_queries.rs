@@ -7,7 +7,7 @@ use cuda_safe::{
 
 use super::Mesh;
 use super::layout::RayHit;
-use super::points::same_length;
+use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
 use crate::{Flag, Ray};
 

@@ -2,8 +2,9 @@
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream};
 
-use super::topology::{Surface, Topology, cover};
+use super::topology::{Surface, Topology};
 use super::validate::{Counts, SUMS_AT};
+use crate::lengths::cover;
 use crate::part::{enqueues, scratch};
 
 /// Blocks of a kernel that loops: more than any device has room for at once.

@@ -1,7 +1,7 @@
 //! The faces across edges, and the normals of vertices: device/geom/mesh/topology.cuh.
 
 use cuda_safe::{
-    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result, Stream,
+    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream,
     arg::{ArgType, UseVisitor},
 };
 
@@ -9,15 +9,13 @@ use super::layout::RawSurface;
 use crate::GeometryKernels;
 use crate::algorithms::{Algorithms, SortedIndices};
 use crate::geometry::{Group, Source};
+use crate::lengths::{cover, same_length};
 use crate::part::read;
 
 /// The most faces of a mesh: a leaf of a hierarchy numbers its items in 28 bits.
 pub(crate) const MAX_FACES: usize = (1 << 28) - 1;
 /// The most points of a mesh.
 pub(crate) const MAX_POINTS: usize = (1 << 31) - 1;
-
-/// Threads in a block.
-const BLOCK: u32 = 256;
 
 /// Points and faces on the device: any numbers, any indices.
 #[derive(Debug, Clone, Copy)]
@@ -177,7 +175,7 @@ impl Topology {
         surface: Surface<'_>,
         neighbors: DeviceSliceMut<'_, u32>,
     ) -> Result<()> {
-        has_length("neighbours", neighbors.len(), surface.corners())?;
+        same_length("neighbours", neighbors.len(), surface.corners())?;
         if neighbors.is_empty() {
             return Ok(());
         }
@@ -203,8 +201,8 @@ impl Topology {
         neighbors: DeviceSlice<'_, u32>,
         mut closed: DeviceSliceMut<'_, u32>,
     ) -> Result<()> {
-        has_length("neighbours", neighbors.len(), surface.corners())?;
-        has_length("answers", closed.len(), 1)?;
+        same_length("neighbours", neighbors.len(), surface.corners())?;
+        same_length("answers", closed.len(), 1)?;
         closed.fill(stream, 1)?;
         if neighbors.is_empty() {
             return Ok(());
@@ -231,7 +229,7 @@ impl Topology {
         surface: Surface<'_>,
         mut normals: DeviceSliceMut<'_, [f32; 3]>,
     ) -> Result<()> {
-        has_length("normals", normals.len(), surface.points().len())?;
+        same_length("normals", normals.len(), surface.points().len())?;
         normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
         let n = surface.corners();
         if n == 0 || normals.is_empty() {
@@ -280,16 +278,4 @@ impl Topology {
             unsafe { edge_keys.launch(stream, cover(surface.faces().len()), args) }
         })
     }
-}
-
-/// One thread for each of `n`, at least one block.
-pub(crate) fn cover(n: usize) -> LaunchConfig {
-    LaunchConfig::cover(n.max(1), BLOCK)
-}
-
-pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
-    if length == wanted {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("room for {length} {what}, not for {wanted}")))
 }

@@ -3,7 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceBuffer, DeviceRepr, Error, Result, Stream};
 
-use super::topology::{Surface, Topology, cover};
+use super::topology::{Surface, Topology};
+use crate::lengths::cover;
 
 /// `geom::mesh::Counts`: what kernels count.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -3,7 +3,8 @@
 use cuda_safe::{Error, Result, Stream, WriteView};
 
 use super::Mesh;
-use super::points::{PointQueries, same_length};
+use super::points::PointQueries;
+use crate::lengths::same_length;
 
 impl Mesh<'_> {
     /// How often the mesh winds around each point: 1 inside of a closed mesh whose faces are oriented

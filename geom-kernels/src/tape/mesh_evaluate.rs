@@ -6,7 +6,8 @@ use tape::{
 };
 
 use super::{share_memory, value};
-use crate::mesh::{FacePoint, Mesh, Surface, same_length};
+use crate::lengths::same_length;
+use crate::mesh::{FacePoint, Mesh, Surface};
 
 /// Threads in a block of adjoints.
 const BLOCK: u32 = 128;

@@ -5,7 +5,8 @@ use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 
 use super::value;
 
-use crate::mesh::{Surface, Topology, cover, has_length};
+use crate::lengths::{cover, same_length};
+use crate::mesh::{Surface, Topology};
 use crate::part::kept_scratch;
 
 /// Numbers that an adjoint adds for each face.
@@ -29,7 +30,7 @@ impl Topology {
     ) -> Result<()> {
         let mut normals = normals.write_view();
         let (points, corners) = (surface.points(), surface.corners());
-        has_length("normals", normals.len(), points.len())?;
+        same_length("normals", normals.len(), points.len())?;
         let [forward, adjoint] = self.geometry().tape_kernels().mesh_normals(self.geometry())?;
         let mut custom = t.custom();
         let known_points = custom.reads(points, Primal::Entry)?;

@@ -6,7 +6,8 @@ use tape::{
 };
 
 use super::{share_memory, value};
-use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface, same_length};
+use crate::lengths::same_length;
+use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface};
 use crate::part::{kept_scratch, read_part, scratch};
 
 /// Threads in a block of adjoints.

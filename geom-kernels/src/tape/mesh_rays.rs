@@ -5,7 +5,8 @@ use tape::{Adjoint, CustomOp, Differentiable, Element, FloatType, Handle, Primal
 
 use super::{share_memory, value};
 use crate::Ray;
-use crate::mesh::{Mesh, RayHit, Surface, same_length};
+use crate::lengths::same_length;
+use crate::mesh::{Mesh, RayHit, Surface};
 use crate::part::kept_scratch;
 
 // SAFETY: eight f32.

@@ -7,11 +7,11 @@ use cuda_safe::{
 use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder, Saved};
 
 use super::{share_memory, value};
-use crate::hash_grid::Real;
+use crate::lengths::same_length;
+use crate::real::Real;
 use crate::volume::nanovdb::ValueType;
 use crate::volume::{
     IndexedValues, Interpolated, Interpolation, RawVolume, Samples, Volume, in_parts, no_gradient,
-    same_length,
 };
 
 /// A value of a volume that gradients can be taken with respect to: all that are [`Interpolated`].

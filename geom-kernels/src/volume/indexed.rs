@@ -7,10 +7,11 @@ use cuda_safe::{
 use nanovdb::ValueType;
 
 use super::sample::no_gradient;
-use super::samples::{Samples, same_length};
+use super::samples::Samples;
 use super::{Index, Interpolated, Interpolation, OnIndex, Volume, VolumeValue};
-use crate::hash_grid::Real;
+use crate::lengths::same_length;
 use crate::part::{read, read_part};
+use crate::real::Real;
 
 /// The values of the voxels of an index grid: that of index i is `values[i - 1]`, and index 0 has the
 /// background. To kernels it is a `geom::IndexedValues<V>` by value.

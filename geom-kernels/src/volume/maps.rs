@@ -4,8 +4,9 @@ use cuda_safe::{DeviceRepr, DeviceSlice, Result, Stream, WriteView};
 
 use super::Volume;
 use super::layout::RawMap;
-use super::samples::{Samples, in_parts, same_length};
-use crate::hash_grid::Real;
+use super::samples::{Samples, in_parts};
+use crate::lengths::same_length;
+use crate::real::Real;
 
 // SAFETY: repr(C); LAYOUTS has it as geom::VolumeMap.
 unsafe impl DeviceRepr for RawMap {}

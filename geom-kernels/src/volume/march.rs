@@ -6,10 +6,11 @@ use cuda_safe::{
 };
 use nanovdb::ValueType;
 
-use super::samples::{in_parts, same_length};
+use super::samples::in_parts;
 use super::{Volume, VolumeValue};
 use crate::Ray;
 use crate::geometry::Source;
+use crate::lengths::same_length;
 
 /// Where a ray first crosses a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]

@@ -100,6 +100,6 @@ pub(crate) use layout::{RawMap, RawVolume};
 pub(crate) use sample::no_gradient;
 pub(crate) use samples::RawSamples;
 #[cfg(feature = "tape")]
-pub(crate) use samples::{in_parts, same_length};
+pub(crate) use samples::in_parts;
 
 pub use nanovdb;

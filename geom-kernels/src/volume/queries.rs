@@ -2,9 +2,10 @@
 
 use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
 
-use super::samples::{in_parts, same_length};
+use super::samples::in_parts;
 use super::{Volume, VolumeValue};
 use crate::Flag;
+use crate::lengths::same_length;
 use crate::part::enqueues;
 
 impl Volume {

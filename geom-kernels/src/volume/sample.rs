@@ -2,10 +2,11 @@
 
 use cuda_safe::{DeviceRepr, DeviceSliceMut, Error, Result, Stream, WriteView};
 
-use super::samples::{Samples, same_length};
+use super::samples::Samples;
 use super::{Volume, VolumeValue};
-use crate::hash_grid::Real;
+use crate::lengths::same_length;
 use crate::part::read_part;
+use crate::real::Real;
 
 /// How values at positions come from those of voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, Error, KernelArg, LaunchConfig, Result,
+    DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Result,
     arg::{ArgType, UseVisitor},
 };
 
-use crate::hash_grid::Real;
 use crate::part::read;
+use crate::real::Real;
 
 /// Threads in a block.
 pub(super) const BLOCK: u32 = 128;
@@ -84,13 +84,6 @@ pub(crate) fn in_parts(
         run(start..end, LaunchConfig::cover(end - start, BLOCK))?;
     }
     Ok(())
-}
-
-pub(crate) fn same_length(name: &str, len: usize, wanted: usize) -> Result<()> {
-    if len == wanted {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("room for {len} {name}, and {wanted} are written")))
 }
 
 /// `geom::volume::Samples`.

@@ -73,7 +73,7 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     )?;
     lab.refused_because(
         small.count_overlaps(&stream, &asked, counts.slice_mut(..4)?),
-        "counts has 4 elements, and 5 are written",
+        "room for 4 counts, and 5 are written",
     )?;
     let centers = DeviceBuffer::from_slice(&stream, &[[NAN; 3], [INF; 3], [0.0; 3]])?;
     bvh.count_overlaps(&stream, BvhQueries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
@@ -90,7 +90,7 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Bvh::overlap_lists_into`, `Mesh::overlap_lists_into`, `Mesh::all_hits_into`, `Mesh::all_hits`
-/// - must: error "offsets has 3 elements, and 4 are written"
+/// - must: error "room for 3 offsets, and 4 are written"
 /// - variants: bvh, overlaps, hits
 fn lists_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;

@@ -3,7 +3,8 @@
 use cuda_safe::{DeviceBuffer, Result, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, MAX_POINTS, Pairs, Points, Queries};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::{MAX_POINTS, Points};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
 
@@ -123,7 +124,7 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
     lab.refused_because(
         grid.count_neighbors(&stream, &own, &mut counts),
-        "counts has 3 elements, and 2 are written",
+        "room for 3 counts, and 2 are written",
     )?;
     let mut two = counts.slice_mut(..2)?;
     lab.refused(grid.count_neighbors(&stream, &Queries::at_grid_points(f32::NAN), &mut two))?;

@@ -17,7 +17,7 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: an index that a kernel reads from memory
 /// - targets: `Topology::new`, `Surface::new`, `Topology::neighbors`, `Topology::vertex_normals`,
 ///   `Topology::record_vertex_normals`, `Topology::closed`, `Topology::report`
-/// - must: error "neighbours, not for 336"
+/// - must: error "neighbours, and 336 are written"
 fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let topology = Topology::new(&GeometryKernels::new(&lab.context()?));
@@ -40,7 +40,7 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     }
     lab.refused_because(
         topology.vertex_normals(&stream, surface, normals.slice_mut(..7)?),
-        "room for 7 normals, not for 8",
+        "room for 7 normals, and 8 are written",
     )?;
     topology.neighbors(&stream, surface, neighbors.as_slice_mut())?;
     let seen = neighbors.to_vec(&stream)?;

@@ -1,7 +1,7 @@
 //! Vertices of surfaces in fields.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::isosurface::{DenseField, IndexToWorld};
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};

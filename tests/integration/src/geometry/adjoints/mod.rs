@@ -9,7 +9,7 @@ mod volume;
 mod volume_grids;
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 
 use super::flags::module;
 use crate::harness::{Case, Failure, Rng, TestDevice, deep};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, KernelArg, LaunchConfig, Stream, arg::KernelArgs};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::{IndexedValues, Interpolated, Volume};
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, largest, near};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytemuck::Pod;
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map, Value};
 
 use super::differences::largest;

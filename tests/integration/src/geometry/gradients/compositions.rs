@@ -4,7 +4,7 @@
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceRepr, Stream};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries};
 use geom_kernels::tape::DifferentiableValue;
 use geom_kernels::volume::{IndexedValues, Interpolation, OnIndex, Samples, Volume, VolumeOptions};

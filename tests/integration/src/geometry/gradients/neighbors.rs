@@ -2,7 +2,8 @@
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceRepr, KernelArg, Stream};
-use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid, Points, Real};
+use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
+use geom_kernels::{Points, Real};
 use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Seeds, Tape, Variable};
 
 use super::user::threads;

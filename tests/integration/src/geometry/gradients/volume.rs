@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, Stream};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::tape::DifferentiableValue;
 use geom_kernels::volume::nanovdb::{self, Builder, Map};
 use geom_kernels::volume::{

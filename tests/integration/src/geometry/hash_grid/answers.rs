@@ -1,8 +1,9 @@
 //! The same questions asked in other ways.
 
 use cuda_safe::vector::Float4;
+use geom_kernels::Points;
 use geom_kernels::QueryOrder;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Points, Queries};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
 
 use super::Fixture;
 use super::inputs::uniform;

@@ -1,7 +1,8 @@
 //! What is refused: before the driver is asked, with words that name it.
 
 use cuda_safe::{DeviceBuffer, Result};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, MAX_POINTS, Pairs, Points, Queries};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::{MAX_POINTS, Points};
 
 use super::Fixture;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};

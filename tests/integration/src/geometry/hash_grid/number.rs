@@ -2,7 +2,7 @@
 
 use cuda_safe::vector::{Double3, Float3};
 use cuda_safe::{DeviceBuffer, DeviceRepr};
-use geom_kernels::hash_grid::{Points, Real};
+use geom_kernels::{Points, Real};
 
 use crate::harness::Rng;
 

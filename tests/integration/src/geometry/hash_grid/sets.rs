@@ -1,6 +1,7 @@
 //! Sets of neighbours: equal to brute force, whatever the points, the grid and the queries.
 
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, Points, Queries};
+use geom_kernels::Points;
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, Queries};
 
 use super::inputs::{Input, inputs, uniform};
 use super::number::{Number, inside, unit};

@@ -1,6 +1,6 @@
 //! Grids of every type, and where to ask them.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map};
 use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 

@@ -1,6 +1,6 @@
 //! Grids of indices, whose values are in arrays.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::{
     IndexedValues, Interpolated, Interpolation, OnIndex, Samples, Volume, VolumeOptions,
 };

@@ -1,6 +1,6 @@
 //! Interpolation in f64, as sums of weighted voxels, and how far the device may be off.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::Interpolation;
 
 /// The unit roundoffs of f32 and f64: half the distance from 1 to the next number.

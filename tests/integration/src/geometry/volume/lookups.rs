@@ -1,6 +1,6 @@
 //! Values of voxels, and of those nearest to positions.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::{Interpolation, Samples};
 
 use super::Fixture;

@@ -1,6 +1,6 @@
 //! The way from index space to the world and back.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{Builder, Grid, Map};
 
 use super::Fixture;

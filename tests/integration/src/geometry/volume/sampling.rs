@@ -1,6 +1,6 @@
 //! Interpolated values and gradients of volumes.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::Builder;
 use geom_kernels::volume::{Interpolated, Interpolation, Samples, Volume};
 

@@ -1,7 +1,7 @@
 //! The adjoints of `adjoint.cuh`, for kernels of the user's own: through those of the tests.
 
 use cuda_safe::{LaunchConfig, Module};
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 
 use super::book::Book;
 use super::calls::{self, Lab};

@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::isosurface::{Counts, Field, Output};
 use geom_kernels::mesh::{ClosestPoint, Mesh, RayHit, Surface, Topology};
 use geom_kernels::tape::{DifferentiableValue, Summed};

@@ -1,7 +1,8 @@
 //! Hash grids: every kind of grid, query and call.
 
 use cuda_safe::vector::{Double3, Float3, Float4};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Points, Real};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs};
+use geom_kernels::{Points, Real};
 
 use super::book::Book;
 use super::calls::{self, Lab, Plain};

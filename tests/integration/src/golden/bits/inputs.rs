@@ -1,7 +1,7 @@
 //! Inputs, the same in every run: from seeds of their own, by operations whose results IEEE 754 fixes. (Sines and
 //! the like differ between libraries.)
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::mesh::{FacePoint, TriangleMesh, shapes};
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map};
 use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};

@@ -1,7 +1,7 @@
 //! Sparse volumes that the host makes: lookups, stores, samples, maps, rays. Those that the device makes are in
 //! `volume_build`.
 
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{Build, Builder, write};
 use geom_kernels::volume::{Interpolated, Volume};
 

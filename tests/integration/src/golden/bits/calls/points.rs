@@ -1,10 +1,8 @@
 //! `geom_kernels::hash_grid`.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::QueryOrder;
-use geom_kernels::hash_grid::{
-    GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Points, Queries, Real,
-};
+use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Queries};
+use geom_kernels::{Points, QueryOrder, Real};
 
 use super::{Got, Lab, Plain, word};
 

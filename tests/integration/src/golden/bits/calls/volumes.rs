@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::Ray;
-use geom_kernels::hash_grid::Real;
+use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{Grid, Map};
 use geom_kernels::volume::{
     Capacity, DenseOptions, IndexedValues, Interpolated, Interpolation, Keep, Samples, Volume,

@@ -3,8 +3,8 @@
 use bytemuck::Pod;
 use cuda_safe::DeviceRepr;
 
-use super::layout::{GridPoint32, GridPoint64};
 use crate::geometry::Source;
+use crate::hash_grid::layout::{GridPoint32, GridPoint64};
 
 mod sealed {
     pub trait Sealed {}

@@ -10,9 +10,9 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
-use super::Real;
-use super::layout::RawPoints;
+use crate::hash_grid::layout::RawPoints;
 use crate::part::read;
+use crate::real::Real;
 
 /// The most points that a grid holds, and the most queries of one call: 2³⁰.
 pub const MAX_POINTS: usize = 1 << 30;

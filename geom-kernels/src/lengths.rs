@@ -1,0 +1,36 @@
+//! Checks of lengths, and launches over them.
+
+use cuda_safe::{Error, LaunchConfig, Result};
+
+/// Threads in a block of a kernel that says nothing else.
+pub(crate) const BLOCK: u32 = 256;
+
+/// Blocks of kernels that loop over their elements: more than any device has room for at once.
+const MOST_BLOCKS: usize = 1056;
+
+/// Checks that an output has as many elements as are written.
+pub(crate) fn same_length(what: &str, length: usize, wanted: usize) -> Result<()> {
+    if length == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("room for {length} {what}, and {wanted} are written")))
+}
+
+/// Checks that an array, which is read or written, has `wanted` elements.
+pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
+    if length == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} has {length} elements, not {wanted}")))
+}
+
+/// One thread for each of `n`, and at least one block.
+pub(crate) fn cover(n: usize) -> LaunchConfig {
+    LaunchConfig::cover(n.max(1), BLOCK)
+}
+
+/// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
+pub(crate) fn cover_many(n: usize) -> LaunchConfig {
+    let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
+    LaunchConfig::new(blocks as u32, BLOCK)
+}
