@@ -1,10 +1,12 @@
 //! The modules of this crate, loaded in a context.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{Context, Error, Kernel, KernelSource, Module, Result};
+use cuda_safe::{Context, DeclaredKernels, Error, Kernel, KernelSource, Module, Result};
 
 use crate::headers::program;
 
@@ -21,6 +23,8 @@ struct Inner {
     context: Context,
     exact_arch: bool,
     modules: [OnceLock<Module>; TEXTS.len()],
+    /// What [`GeometryKernels::kernels`] has made, by type.
+    kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     #[cfg(feature = "tape")]
     tape: crate::tape::Kernels,
 }
@@ -169,6 +173,7 @@ impl GeometryKernels {
                 context: context.clone(),
                 exact_arch,
                 modules,
+                kernels: RwLock::default(),
                 #[cfg(feature = "tape")]
                 tape: crate::tape::Kernels::default(),
             }),
@@ -185,6 +190,27 @@ impl GeometryKernels {
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.inner.context
+    }
+
+    /// Returns the kernels of a declaration, loaded now if nobody has asked for them before.
+    pub(crate) fn kernels<K: OfSource>(&self) -> Result<Arc<K>> {
+        let slots = &self.inner.kernels;
+        let known = |slot: &Arc<dyn Any + Send + Sync>| slot.clone().downcast::<K>().ok();
+        let found = slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&TypeId::of::<K>())
+            .and_then(known);
+        if let Some(kernels) = found {
+            return Ok(kernels);
+        }
+        let module = self.module(K::SOURCE)?;
+        // SAFETY: `OfSource` names the source that the declaration is about.
+        let kernels = Arc::new(unsafe { K::from_module(&module) }?);
+        let mut slots = slots.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster; its kernels are the same.
+        let slot = slots.entry(TypeId::of::<K>()).or_insert_with(|| kernels.clone());
+        Ok(known(slot).unwrap_or(kernels))
     }
 
     /// The module of a source, loaded now if nobody has asked for it before.
@@ -213,6 +239,34 @@ impl fmt::Debug for GeometryKernels {
             .field("exact_arch", &self.inner.exact_arch)
             .field("loaded", &loaded)
             .finish()
+    }
+}
+
+/// Kernels that [`kernels!`](cuda_safe::kernels) has declared, all in one of this crate's sources.
+///
+/// # Safety
+/// `SOURCE` is the source that the declaration's promises are about.
+pub(crate) unsafe trait OfSource: DeclaredKernels {
+    /// The source.
+    const SOURCE: Source;
+}
+
+/// Says which source a declaration of [`kernels!`](cuda_safe::kernels) is about:
+/// `of_source!(Evaluate, Source::MeshEvaluate)`, `of_source!(<T: Real> Query<T>, T::SOURCES.query)`.
+macro_rules! of_source {
+    ($(<$T:ident: $bound:path>)? $kernels:ty, $source:expr) => {
+        // SAFETY: the declaration is about this source.
+        unsafe impl$(<$T: $bound>)? $crate::geometry::OfSource for $kernels {
+            const SOURCE: $crate::geometry::Source = $source;
+        }
+    };
+}
+
+pub(crate) use of_source;
+
+impl KernelSource for Source {
+    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        Module::from_ptx(context, TEXTS[self as usize].ptx)
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a mesh has at points of its faces.
 
-use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, LaunchConfig, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, Error, LaunchConfig, Result, Stream, WriteView, kernels};
 
-use super::Mesh;
 use super::layout::FacePoint;
+use super::{Mesh, MeshView};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
 
 /// Threads in a block.
@@ -11,6 +12,30 @@ const BLOCK: u32 = 256;
 
 /// How many points are evaluated at once.
 const CHUNK: usize = 1 << 28;
+
+kernels! {
+    #[name = "mesh_{}"]
+    pub(super) struct Evaluate;
+    // SAFETY: thread i reads point i and writes what is at index i of the output, if i < n. Of a mesh it reads
+    // what its view gives, and what `attributes` has for vertices that the mesh has: `width` numbers for each.
+    unsafe in Source::MeshEvaluate {
+        safe fn positions(mesh: MeshView<'_>, points: &[FacePoint], n: u32, out: &mut [[f32; 3]])
+            where n <= points.len(), n <= out.len();
+        safe fn normals(mesh: MeshView<'_>, points: &[FacePoint], n: u32, out: &mut [[f32; 3]])
+            where n <= points.len(), n <= out.len();
+        /// # Safety
+        /// `attributes` has `width` numbers for each point of the mesh.
+        unsafe fn attributes(
+            mesh: MeshView<'_>,
+            points: &[FacePoint],
+            n: u32,
+            attributes: &[f32],
+            width: u32,
+            out: &mut [f32],
+        ) where n <= points.len(), n * width <= out.len();
+    }
+}
+of_source!(Evaluate, Source::MeshEvaluate);
 
 impl Mesh<'_> {
     /// The position of each point of a face, as the mesh's points are now; NaN where there is no such face.
@@ -25,11 +50,10 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
-        let kernel = self.kernels.evaluate()?.positions;
+        let kernels = self.geometry().kernels::<Evaluate>()?;
         in_parts(points, |part, n, range| {
-            let args = (self.view(), part, n, positions.slice_mut(range)?);
-            // SAFETY: thread i reads point i and writes position i, if there are as many.
-            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
+            let launch = LaunchConfig::cover(part.len(), BLOCK);
+            kernels.positions(stream, launch, self.view(), part, n, positions.slice_mut(range)?)
         })
     }
 
@@ -46,11 +70,10 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
-        let kernel = self.kernels.evaluate()?.normals;
+        let kernels = self.geometry().kernels::<Evaluate>()?;
         in_parts(points, |part, n, range| {
-            let args = (self.view(), part, n, normals.slice_mut(range)?);
-            // SAFETY: thread i reads point i and writes normal i, if there are as many.
-            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
+            let launch = LaunchConfig::cover(part.len(), BLOCK);
+            kernels.normals(stream, launch, self.view(), part, n, normals.slice_mut(range)?)
         })
     }
 
@@ -67,21 +90,22 @@ impl Mesh<'_> {
         attributes: impl Into<DeviceSlice<'b, [f32; N]>>,
         out: impl WriteView<'c, [f32; N]>,
     ) -> Result<()> {
-        let (points, attributes): (DeviceSlice<'_, _>, DeviceSlice<'_, _>) =
-            (points.into(), attributes.into());
-        let mut out: DeviceSliceMut<'_, _> = out.write_view();
+        let (points, attributes, mut out) = (points.into(), attributes.into(), out.write_view());
         same_length("attributes", out.len(), points.len())?;
         let (there, wanted) = (attributes.len(), self.points().len());
         if there != wanted {
             return Err(Error::invalid(format!("{there} attributes for {wanted} points")));
         }
         let width = u32::try_from(N).map_err(|_| Error::invalid("attributes of 2^32 numbers"))?;
-        let kernel = self.kernels.evaluate()?.attributes;
+        let (attributes, kernels) =
+            (attributes.cast::<f32>()?, self.geometry().kernels::<Evaluate>()?);
         in_parts(points, |part, n, range| {
-            let args = (self.view(), part, n, attributes, width, out.slice_mut(range)?);
-            // SAFETY: thread i reads point i, N numbers of each of three vertices, which are below their
-            // number, and writes the N numbers of its own, if there are as many points.
-            unsafe { kernel.launch(stream, LaunchConfig::cover(part.len(), BLOCK), args) }
+            let launch = LaunchConfig::cover(part.len(), BLOCK);
+            let out = out.slice_mut(range)?.cast_mut::<f32>()?;
+            // SAFETY: there are N numbers for each of the mesh's points, as was just compared.
+            unsafe {
+                kernels.attributes(stream, launch, self.view(), part, n, attributes, width, out)
+            }
         })
     }
 }

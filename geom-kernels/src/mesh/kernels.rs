@@ -8,7 +8,6 @@ kernel_groups! {
     signed: Signed of MeshSigned [signed_by_normal, signed_by_parity, sides];
     winding: WindingNumbers of MeshWinding [winding_numbers, signed_by_winding];
     rays: Rays of MeshRays [nearest_hits, any_hits, count_hits, list_hits];
-    evaluate: Evaluate of MeshEvaluate [positions, normals, attributes];
     overlap: Overlaps of MeshOverlap [
         count_faces_in_boxes,
         list_faces_in_boxes,
