@@ -8,6 +8,7 @@ use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
 
 use crate::api;
+use crate::attributes;
 use crate::checks;
 use crate::names;
 use crate::process::{cargo, succeeds};
@@ -52,7 +53,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -65,6 +66,7 @@ const STEPS: [Step; 11] = [
         bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);
         check(bindgen.args(["--", "--check"]))
     }),
+    ("attributes --check", || attributes::attributes(true).map(Outcome::from)),
     ("ptx --check", ptx),
     ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
     ("names", || names::names(false).map(Outcome::from)),

@@ -1,11 +1,13 @@
 //! `cargo xtask <command>`: everything one does with this workspace beside `cargo build`.
 
 mod api;
+mod attributes;
 mod bundle;
 mod checks;
 mod ci;
 mod demo;
 mod fuzz;
+mod generated;
 mod machine;
 mod mutants;
 mod names;
@@ -41,6 +43,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         Some(("bindgen", given)) => generator("xtask-bindgen", given),
         Some(("ptx", given)) => generator("xtask-ptx", given),
+        Some(("attributes", given)) => attributes::attributes(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
@@ -133,6 +136,11 @@ fn command_line() -> Command {
         )
         .subcommand(
             Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check.clone()),
+        )
+        .subcommand(
+            Command::new("attributes")
+                .about("Generate the methods for a device's attributes")
+                .arg(check.clone()),
         )
         .subcommand(
             Command::new("api").about("List the public items of the crates in docs/api").arg(check),
@@ -240,7 +248,7 @@ mod tests {
 
     #[test]
     fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
-        for name in ["bindgen", "ptx", "api"] {
+        for name in ["bindgen", "ptx", "attributes", "api"] {
             for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
                 let matches = parse(&line)?;
                 let Some((parsed, given)) = matches.subcommand() else {

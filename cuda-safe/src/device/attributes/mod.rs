@@ -7,11 +7,10 @@
 //! attributes: `SHARED_MEMORY_PER_BLOCK`, `REGISTERS_PER_BLOCK`, `MAXIMUM_TEXTURE2D_ARRAY_WIDTH`,
 //! `MAXIMUM_TEXTURE2D_ARRAY_HEIGHT`, `MAXIMUM_TEXTURE2D_ARRAY_NUMSLICES` and
 //! `VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED`.
+//!
+//! `cargo xtask attributes` writes the methods from `tools/xtask/attributes.txt`.
 
-mod execution;
-mod memory;
-mod sharing;
-mod texture;
+mod generated;
 
 use cuda_sys::{
     CUGPUDirectRDMAWritesOrdering, CUcomputemode, CUdevice_attribute, CUdeviceNumaConfig,
@@ -22,11 +21,8 @@ use cuda_sys::{
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// One row of a table of attributes: the method's name, CUDA's name, and the attribute.
+/// One row of the table of attributes: the method's name, CUDA's name, and the attribute.
 type Row = (&'static str, &'static str, CUdevice_attribute);
-
-/// All attributes, by topic.
-const TABLES: [&[Row]; 4] = [execution::TABLE, memory::TABLE, sharing::TABLE, texture::TABLE];
 
 /// Defines a method of [`Device`] for each attribute, and `TABLE` with all of them.
 macro_rules! attributes {
@@ -44,14 +40,14 @@ macro_rules! attributes {
                 /// than the attribute; or that the value makes no sense.
                 #[doc(alias = $alias)]
                 pub fn $name(&self) -> crate::error::Result<$type> {
-                    let value = self.raw_attribute(CUdevice_attribute::$attribute)?;
+                    let value = self.raw_attribute(super::CUdevice_attribute::$attribute)?;
                     super::FromAttribute::from_attribute($alias, value)
                 }
             )+
         }
 
         pub(super) const TABLE: &[super::Row] =
-            &[$((stringify!($name), $alias, CUdevice_attribute::$attribute)),+];
+            &[$((stringify!($name), $alias, super::CUdevice_attribute::$attribute)),+];
 
         /// The aliases are repeated as text for rustdoc; this compares them with the constants.
         #[cfg(test)]
@@ -70,7 +66,7 @@ impl Device {
     /// assert!(Device::attributes().any(|(name, _)| name == "multiprocessor_count"));
     /// ```
     pub fn attributes() -> impl Iterator<Item = (&'static str, CUdevice_attribute)> {
-        TABLES.into_iter().flatten().map(|&(name, _, attribute)| (name, attribute))
+        generated::TABLE.iter().map(|&(name, _, attribute)| (name, attribute))
     }
 }
 
@@ -273,10 +269,8 @@ mod tests {
 
     #[test]
     fn methods_and_aliases_are_named_after_the_constants() {
-        let constants =
-            [execution::CONSTANTS, memory::CONSTANTS, sharing::CONSTANTS, texture::CONSTANTS];
-        let constants = constants.into_iter().flatten();
-        for (&(method, alias, _), &constant) in TABLES.into_iter().flatten().zip(constants) {
+        let rows = generated::TABLE.iter().zip(generated::CONSTANTS);
+        for (&(method, alias, _), &constant) in rows {
             assert_eq!(alias, constant);
             if method != "pci_bus_number" {
                 assert_eq!(format!("CU_DEVICE_ATTRIBUTE_{}", method.to_uppercase()), constant);
