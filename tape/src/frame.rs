@@ -51,13 +51,6 @@ pub struct Frame {
     pub reserved: [u64; 2],
 }
 
-const _: () = {
-    assert!(size_of::<Frame>() == 128 && align_of::<Frame>() == 8);
-    assert!(std::mem::offset_of!(Frame, partials_log2) == 36);
-    assert!(std::mem::offset_of!(Frame, status) == 88);
-    assert!(std::mem::offset_of!(Frame, reserved) == 112);
-};
-
 // SAFETY: repr(C), and the fields of geom::tape::Frame; its addresses are the tape's, or null.
 unsafe impl DeviceRepr for Frame {}
 

@@ -1,5 +1,5 @@
-// What a structure that the host also declares must look like: the host's half of each assertion is
-// in src/layout.rs, and a test compares the two.
+// Assertions on the layout of a structure that the host also declares: they fail where a compiler lays it out in
+// another way than the host.
 #pragma once
 
 // The size and alignment of a type, in bytes; then where its fields lie.

@@ -32,8 +32,6 @@ pub(crate) struct Pass {
 // SAFETY: repr(C), with the fields of `geom::sort::Pass` in radix_sort.cuh, all of 32 bits; no addresses.
 unsafe impl DeviceRepr for Pass {}
 
-const _: () = assert!(size_of::<Pass>() == 32);
-
 /// The kernels of all calls of this module, each loaded when it is needed.
 #[derive(Debug)]
 pub(crate) struct Kernels {

@@ -48,7 +48,7 @@ pub use scan::{Offset, Scan};
 pub use select::{SelectFlag, Selectable};
 
 pub(crate) use indices::SortedIndices;
-pub(crate) use kernels::Kernels;
+pub(crate) use kernels::{Kernels, Pass};
 pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
 
 /// Sorts and what is like them. Made by [`GeometryKernels::algorithms`]; see the [module](self).

@@ -52,16 +52,14 @@ impl RadixKey for u64 {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digits {
-    begin: u32,
-    passes: u32,
-    width: u32,
-    wider: u32,
+    pub(crate) begin: u32,
+    pub(crate) passes: u32,
+    pub(crate) width: u32,
+    pub(crate) wider: u32,
 }
 
 // SAFETY: repr(C), with the fields of `geom::sort::Digits` in digits.cuh, all of 32 bits; no addresses.
 unsafe impl DeviceRepr for Digits {}
-
-const _: () = assert!(size_of::<Digits>() == 16);
 
 impl Digits {
     /// The bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass

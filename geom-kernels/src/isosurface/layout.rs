@@ -88,7 +88,7 @@ pub(crate) struct RawOutput {
     pub(crate) face_capacity: u32,
 }
 
-// SAFETY: of all of these: repr(C); LAYOUTS in src/layout.rs has them as the structures of the same names.
+// SAFETY: of all of these: repr(C); LAYOUTS in src/layout/generated.rs has them as the structures of the same names.
 unsafe impl DeviceRepr for RawIndexMap {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for RawDenseField {}

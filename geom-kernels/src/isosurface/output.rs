@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-// SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::isosurface::Counts.
+// SAFETY: repr(C); LAYOUTS in src/layout/generated.rs has it as geom::isosurface::Counts.
 unsafe impl DeviceRepr for Counts {}
 
 /// A surface in device memory that is just large enough.

@@ -127,7 +127,7 @@ pub(crate) struct RawPointQueries {
     pub(crate) length: u32,
 }
 
-// SAFETY: of all of these: repr(C); LAYOUTS in src/layout.rs has them as the structures of the same names.
+// SAFETY: of all of these: repr(C); LAYOUTS in src/layout/generated.rs has them as the structures of the same names.
 unsafe impl DeviceRepr for ClosestPoint {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for RayHit {}

@@ -56,5 +56,5 @@ pub struct RawVolume {
     pub(crate) map: RawMap,
 }
 
-// SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::Volume, and geom::VolumeMap.
+// SAFETY: repr(C); LAYOUTS in src/layout/generated.rs has it as geom::Volume, and geom::VolumeMap.
 unsafe impl DeviceRepr for RawVolume {}

@@ -28,7 +28,7 @@ pub struct VolumeHit {
     pub normal: [f32; 3],
 }
 
-// SAFETY: repr(C); LAYOUTS in src/layout.rs has it as geom::VolumeHit.
+// SAFETY: repr(C); LAYOUTS in src/layout/generated.rs has it as geom::VolumeHit.
 unsafe impl DeviceRepr for VolumeHit {}
 
 impl Volume {

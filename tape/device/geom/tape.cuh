@@ -76,18 +76,6 @@ struct Frame {
     unsigned long long assign, drop;  // masks of gradient parameters
     unsigned long long reserved[2];
 };
-GEOM_LAYOUT(Frame, 128, 8);
-GEOM_FIELD(Frame, fwd_grid, 8);
-GEOM_FIELD(Frame, fwd_block, 20);
-GEOM_FIELD(Frame, fwd_shared, 32);
-GEOM_FIELD(Frame, partials_log2, 36);
-GEOM_FIELD(Frame, tape, 40);
-GEOM_FIELD(Frame, scratch, 56);
-GEOM_FIELD(Frame, log, 72);
-GEOM_FIELD(Frame, status, 88);
-GEOM_FIELD(Frame, assign, 96);
-GEOM_FIELD(Frame, drop, 104);
-GEOM_FIELD(Frame, reserved, 112);
 
 // At the head of a log; entries follow.
 struct LogHeader {

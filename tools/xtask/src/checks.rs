@@ -98,7 +98,10 @@ fn machine_paths(root: &Path) -> Vec<String> {
 }
 
 /// Adds the files below `folder`, without cargo's output folders and git's own.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+///
+/// # Errors
+/// A folder could not be read.
+pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;

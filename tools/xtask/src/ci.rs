@@ -10,6 +10,7 @@ use xtask::wheels::NVRTC_12_0;
 use crate::api;
 use crate::attributes;
 use crate::checks;
+use crate::layouts;
 use crate::names;
 use crate::process::{cargo, succeeds};
 use crate::tally::Tally;
@@ -53,7 +54,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -67,6 +68,7 @@ const STEPS: [Step; 12] = [
         check(bindgen.args(["--", "--check"]))
     }),
     ("attributes --check", || attributes::attributes(true).map(Outcome::from)),
+    ("layouts --check", || layouts::layouts(true).map(Outcome::from)),
     ("ptx --check", ptx),
     ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
     ("names", || names::names(false).map(Outcome::from)),

@@ -8,6 +8,7 @@ mod ci;
 mod demo;
 mod fuzz;
 mod generated;
+mod layouts;
 mod machine;
 mod mutants;
 mod names;
@@ -44,6 +45,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("bindgen", given)) => generator("xtask-bindgen", given),
         Some(("ptx", given)) => generator("xtask-ptx", given),
         Some(("attributes", given)) => attributes::attributes(given.get_flag("check")),
+        Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
@@ -140,6 +142,11 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("attributes")
                 .about("Generate the methods for a device's attributes")
+                .arg(check.clone()),
+        )
+        .subcommand(
+            Command::new("layouts")
+                .about("Generate the layouts of the types that host and device both declare")
                 .arg(check.clone()),
         )
         .subcommand(
@@ -248,7 +255,7 @@ mod tests {
 
     #[test]
     fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
-        for name in ["bindgen", "ptx", "attributes", "api"] {
+        for name in ["bindgen", "ptx", "attributes", "layouts", "api"] {
             for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
                 let matches = parse(&line)?;
                 let Some((parsed, given)) = matches.subcommand() else {

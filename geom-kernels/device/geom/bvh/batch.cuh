@@ -27,14 +27,6 @@ struct Queries {
         return order != nullptr ? order[i] : i;
     }
 };
-GEOM_LAYOUT(Queries, 48, 8);
-GEOM_FIELD(Queries, order, 40);
-GEOM_FIELD(Queries, data, 0);
-GEOM_FIELD(Queries, stride, 8);
-GEOM_FIELD(Queries, component, 16);
-GEOM_FIELD(Queries, radii, 24);
-GEOM_FIELD(Queries, radius, 32);
-GEOM_FIELD(Queries, length, 36);
 
 __device__ __forceinline__ aabb<float> load_box(const Queries& queries, unsigned i) {
     const float* at = static_cast<const float*>(queries.data) + 6ull * i;

@@ -26,7 +26,6 @@ struct Task {
     // As BvhNode::parent, and above it the level: 1 for the root.
     unsigned long long parent_level;
 };
-static_assert(sizeof(Task) == 16, "as in Rust");
 
 // Word by word: structures that depend on a condition would be kept in memory.
 __device__ __forceinline__ Cluster choose(bool first, const Cluster& a, const Cluster& b) {

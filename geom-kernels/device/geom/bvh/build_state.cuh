@@ -41,19 +41,6 @@ struct BuildState {
     unsigned unused[8], done, more_unused[3];
 };
 
-GEOM_LAYOUT(Cluster, 32, 16);
-GEOM_FIELD(Cluster, id, 12);
-GEOM_FIELD(Cluster, upper, 16);
-GEOM_FIELD(Cluster, count, 28);
-GEOM_LAYOUT(BinaryNode, 64, 16);
-GEOM_LAYOUT(BuildState, 144, 16);
-GEOM_FIELD(BuildState, ticket, 8);
-GEOM_FIELD(BuildState, skipped, 12);
-GEOM_FIELD(BuildState, bounds, 16);
-GEOM_FIELD(BuildState, centers, 40);
-GEOM_FIELD(BuildState, root, 64);
-GEOM_FIELD(BuildState, done, 128);
-
 __device__ __forceinline__ aabb<float> box_of(const Cluster& c) {
     return {{c.lower[0], c.lower[1], c.lower[2]}, {c.upper[0], c.upper[1], c.upper[2]}};
 }

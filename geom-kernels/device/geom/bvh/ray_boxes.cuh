@@ -24,11 +24,6 @@ struct alignas(16) MeshRay {
     vec3<float> direction;
     float t_max;
 };
-GEOM_LAYOUT(MeshRay, 32, 16);
-GEOM_FIELD(MeshRay, origin, 0);
-GEOM_FIELD(MeshRay, t_min, 12);
-GEOM_FIELD(MeshRay, direction, 16);
-GEOM_FIELD(MeshRay, t_max, 28);
 
 // A ray of queries, without an end unless one is given.
 __device__ __forceinline__ MeshRay make_ray(vec3<float> origin, vec3<float> direction,

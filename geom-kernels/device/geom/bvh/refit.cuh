@@ -19,13 +19,6 @@ struct Refitted {
     unsigned nodes_capacity, items_capacity;
 };
 
-GEOM_LAYOUT(Refitted, 40, 8);
-GEOM_FIELD(Refitted, nodes, 8);
-GEOM_FIELD(Refitted, items, 16);
-GEOM_FIELD(Refitted, arrivals, 24);
-GEOM_FIELD(Refitted, nodes_capacity, 32);
-GEOM_FIELD(Refitted, items_capacity, 36);
-
 // Boxes by place in the order of leaves, where those of `n` items are known by index. The hierarchy may have
 // others, if a graph has built it anew.
 template <class Source>

@@ -2,7 +2,6 @@
 // src/bvh/layout.rs.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/box.cuh>
 
 namespace geom {
@@ -60,26 +59,5 @@ struct Bvh {
     unsigned length;
     unsigned unused;
 };
-
-GEOM_LAYOUT(BvhNode, 128, 128);
-GEOM_FIELD(BvhNode, lower, 0);
-GEOM_FIELD(BvhNode, upper, 48);
-GEOM_FIELD(BvhNode, child, 96);
-GEOM_FIELD(BvhNode, parent, 112);
-GEOM_FIELD(BvhNode, inner, 116);
-GEOM_FIELD(BvhNode, first, 120);
-GEOM_FIELD(BvhNode, count, 124);
-GEOM_LAYOUT(BvhHeader, 40, 4);
-GEOM_FIELD(BvhHeader, bounds, 0);
-GEOM_FIELD(BvhHeader, nodes, 24);
-GEOM_FIELD(BvhHeader, items, 28);
-GEOM_FIELD(BvhHeader, skipped, 32);
-GEOM_FIELD(BvhHeader, depth, 36);
-GEOM_LAYOUT(Bvh, 40, 8);
-GEOM_FIELD(Bvh, header, 0);
-GEOM_FIELD(Bvh, nodes, 8);
-GEOM_FIELD(Bvh, items, 16);
-GEOM_FIELD(Bvh, boxes, 24);
-GEOM_FIELD(Bvh, length, 32);
 
 } // namespace geom

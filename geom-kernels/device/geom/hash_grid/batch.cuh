@@ -23,27 +23,6 @@ template <class T> struct Queries {
     unsigned groups_in_order;
 };
 
-GEOM_LAYOUT(Queries<float>, 64, 8);
-GEOM_FIELD(Queries<float>, ordered, 0);
-GEOM_FIELD(Queries<float>, data, 8);
-GEOM_FIELD(Queries<float>, stride, 16);
-GEOM_FIELD(Queries<float>, component, 24);
-GEOM_FIELD(Queries<float>, radii, 32);
-GEOM_FIELD(Queries<float>, groups, 40);
-GEOM_FIELD(Queries<float>, radius, 48);
-GEOM_FIELD(Queries<float>, length, 52);
-GEOM_FIELD(Queries<float>, groups_in_order, 56);
-GEOM_LAYOUT(Queries<double>, 64, 8);
-GEOM_FIELD(Queries<double>, ordered, 0);
-GEOM_FIELD(Queries<double>, data, 8);
-GEOM_FIELD(Queries<double>, stride, 16);
-GEOM_FIELD(Queries<double>, component, 24);
-GEOM_FIELD(Queries<double>, radii, 32);
-GEOM_FIELD(Queries<double>, groups, 40);
-GEOM_FIELD(Queries<double>, radius, 48);
-GEOM_FIELD(Queries<double>, length, 56);
-GEOM_FIELD(Queries<double>, groups_in_order, 60);
-
 template <class T> struct OneQuery {
     vec3<T> x;
     T radius;

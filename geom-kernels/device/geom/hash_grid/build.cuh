@@ -22,21 +22,6 @@ template <class T> struct Points {
     __device__ __forceinline__ unsigned group(unsigned i) const { return groups ? __ldg(groups + i) : 0; }
 };
 
-GEOM_LAYOUT(Points<float>, 40, 8);
-GEOM_FIELD(Points<float>, data, 0);
-GEOM_FIELD(Points<float>, stride, 8);
-GEOM_FIELD(Points<float>, component, 16);
-GEOM_FIELD(Points<float>, groups, 24);
-GEOM_FIELD(Points<float>, length, 32);
-GEOM_FIELD(Points<float>, unused, 36);
-GEOM_LAYOUT(Points<double>, 40, 8);
-GEOM_FIELD(Points<double>, data, 0);
-GEOM_FIELD(Points<double>, stride, 8);
-GEOM_FIELD(Points<double>, component, 16);
-GEOM_FIELD(Points<double>, groups, 24);
-GEOM_FIELD(Points<double>, length, 32);
-GEOM_FIELD(Points<double>, unused, 36);
-
 // Points that follow each other from a multiple of 16 bytes on are read four at a time, by whole words of
 // 16 bytes.
 template <class T> __device__ __forceinline__ bool in_fours(const Points<T>& points) {
@@ -114,12 +99,6 @@ struct FrameRequest {
     unsigned x_split;
     unsigned unused;
 };
-
-GEOM_LAYOUT(FrameRequest, 16, 4);
-GEOM_FIELD(FrameRequest, cells_capacity, 0);
-GEOM_FIELD(FrameRequest, groups, 4);
-GEOM_FIELD(FrameRequest, x_split, 8);
-GEOM_FIELD(FrameRequest, unused, 12);
 
 __device__ __forceinline__ unsigned bits_for(long long count) {
     return count <= 1 ? 0 : 64 - __clzll(count - 1);

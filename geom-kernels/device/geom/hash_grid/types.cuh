@@ -2,7 +2,6 @@
 // src/hash_grid/layout.rs.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/vec.cuh>
 
 namespace geom {
@@ -71,69 +70,6 @@ template <class T> struct HashGrid {
 };
 
 // As the host declares them.
-GEOM_LAYOUT(GridHeader<float>, 208, 8);
-GEOM_FIELD(GridHeader<float>, row_origin, 0);
-GEOM_FIELD(GridHeader<float>, row_inverse, 24);
-GEOM_FIELD(GridHeader<float>, row_cells, 48);
-GEOM_FIELD(GridHeader<float>, no_key, 72);
-GEOM_FIELD(GridHeader<float>, origin, 80);
-GEOM_FIELD(GridHeader<float>, inverse, 92);
-GEOM_FIELD(GridHeader<float>, size, 104);
-GEOM_FIELD(GridHeader<float>, margin, 116);
-GEOM_FIELD(GridHeader<float>, period, 128);
-GEOM_FIELD(GridHeader<float>, inverse_period, 140);
-GEOM_FIELD(GridHeader<float>, radius, 152);
-GEOM_FIELD(GridHeader<float>, cells, 156);
-GEOM_FIELD(GridHeader<float>, cells_of_group, 168);
-GEOM_FIELD(GridHeader<float>, groups, 172);
-GEOM_FIELD(GridHeader<float>, mode, 176);
-GEOM_FIELD(GridHeader<float>, periodic, 180);
-GEOM_FIELD(GridHeader<float>, points, 184);
-GEOM_FIELD(GridHeader<float>, left_out, 188);
-GEOM_FIELD(GridHeader<float>, bits, 192);
-GEOM_LAYOUT(HashGrid<float>, 56, 8);
-GEOM_FIELD(HashGrid<float>, header, 0);
-GEOM_FIELD(HashGrid<float>, points, 8);
-GEOM_FIELD(HashGrid<float>, groups, 16);
-GEOM_FIELD(HashGrid<float>, starts, 24);
-GEOM_FIELD(HashGrid<float>, keys, 32);
-GEOM_FIELD(HashGrid<float>, table, 40);
-GEOM_FIELD(HashGrid<float>, table_mask, 48);
-GEOM_FIELD(HashGrid<float>, length, 52);
-GEOM_LAYOUT(GridHeader<double>, 280, 8);
-GEOM_FIELD(GridHeader<double>, row_origin, 0);
-GEOM_FIELD(GridHeader<double>, row_inverse, 24);
-GEOM_FIELD(GridHeader<double>, row_cells, 48);
-GEOM_FIELD(GridHeader<double>, no_key, 72);
-GEOM_FIELD(GridHeader<double>, origin, 80);
-GEOM_FIELD(GridHeader<double>, inverse, 104);
-GEOM_FIELD(GridHeader<double>, size, 128);
-GEOM_FIELD(GridHeader<double>, margin, 152);
-GEOM_FIELD(GridHeader<double>, period, 176);
-GEOM_FIELD(GridHeader<double>, inverse_period, 200);
-GEOM_FIELD(GridHeader<double>, radius, 224);
-GEOM_FIELD(GridHeader<double>, cells, 232);
-GEOM_FIELD(GridHeader<double>, cells_of_group, 244);
-GEOM_FIELD(GridHeader<double>, groups, 248);
-GEOM_FIELD(GridHeader<double>, mode, 252);
-GEOM_FIELD(GridHeader<double>, periodic, 256);
-GEOM_FIELD(GridHeader<double>, points, 260);
-GEOM_FIELD(GridHeader<double>, left_out, 264);
-GEOM_FIELD(GridHeader<double>, bits, 268);
-GEOM_LAYOUT(HashGrid<double>, 56, 8);
-GEOM_FIELD(HashGrid<double>, header, 0);
-GEOM_FIELD(HashGrid<double>, points, 8);
-GEOM_FIELD(HashGrid<double>, groups, 16);
-GEOM_FIELD(HashGrid<double>, starts, 24);
-GEOM_FIELD(HashGrid<double>, keys, 32);
-GEOM_FIELD(HashGrid<double>, table, 40);
-GEOM_FIELD(HashGrid<double>, table_mask, 48);
-GEOM_FIELD(HashGrid<double>, length, 52);
-GEOM_LAYOUT(GridPoint<float>, 16, 16);
-GEOM_FIELD(GridPoint<float>, index, 12);
-GEOM_LAYOUT(GridPoint<double>, 32, 16);
-GEOM_FIELD(GridPoint<double>, index, 24);
-GEOM_FIELD(GridPoint<double>, unused, 28);
 
 // A point found near another.
 template <class T> struct Neighbor {

@@ -104,12 +104,5 @@ struct BlockField {
     }
 };
 
-GEOM_LAYOUT(BlockField, 40, 8);
-GEOM_FIELD(BlockField, origins, 8);
-GEOM_FIELD(BlockField, neighbors, 16);
-GEOM_FIELD(BlockField, blocks, 24);
-GEOM_FIELD(BlockField, stride, 28);
-GEOM_FIELD(BlockField, words, 32);
-
 } // namespace isosurface
 } // namespace geom

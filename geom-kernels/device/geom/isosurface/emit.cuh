@@ -17,11 +17,6 @@ struct Output {
     vec3<unsigned>* faces;
     unsigned vertex_capacity, face_capacity;
 };
-GEOM_LAYOUT(Output, 32, 8);
-GEOM_FIELD(Output, normals, 8);
-GEOM_FIELD(Output, faces, 16);
-GEOM_FIELD(Output, vertex_capacity, 24);
-GEOM_FIELD(Output, face_capacity, 28);
 
 // Of each word of a tile the lanes' corners inside, and the lanes that have faces.
 struct CellMasks {

@@ -92,10 +92,5 @@ struct DenseField {
     }
 };
 
-GEOM_LAYOUT(DenseField, 32, 8);
-GEOM_FIELD(DenseField, nx, 8);
-GEOM_FIELD(DenseField, row_words, 20);
-GEOM_FIELD(DenseField, words, 24);
-
 } // namespace isosurface
 } // namespace geom

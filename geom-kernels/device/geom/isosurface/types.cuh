@@ -6,7 +6,6 @@
 // number of its least corner.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/vec.cuh>
 
 namespace geom {
@@ -56,20 +55,6 @@ struct IndexMap {
     // Whether it turns left into right, so that faces are turned around.
     unsigned mirrored, unused;
 };
-
-GEOM_LAYOUT(Signs, 8, 8);
-GEOM_LAYOUT(Edges, 16, 16);
-GEOM_FIELD(Edges, first, 12);
-GEOM_LAYOUT(Tile, 24, 8);
-GEOM_FIELD(Tile, faces_before, 8);
-GEOM_FIELD(Tile, vertices, 16);
-GEOM_FIELD(Tile, faces, 20);
-GEOM_LAYOUT(Counts, 24, 8);
-GEOM_FIELD(Counts, faces, 8);
-GEOM_FIELD(Counts, status, 16);
-GEOM_LAYOUT(IndexMap, 176, 8);
-GEOM_FIELD(IndexMap, normal_rows, 96);
-GEOM_FIELD(IndexMap, mirrored, 168);
 
 // A corner: a lane of a word.
 struct Place {

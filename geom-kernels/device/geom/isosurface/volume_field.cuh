@@ -5,7 +5,6 @@
 // Values are copied; those of f64 are rounded. All else is whole numbers.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/exact.cuh>
 #include <geom/sort/words.cuh>
 #include <geom/volume/build_keys.cuh>
@@ -24,10 +23,6 @@ struct Findings {
     unsigned long long uppers;    // entries of the root that have nodes
     unsigned long long has_tiles; // 1 if other entries differ from the background
 };
-GEOM_LAYOUT(Findings, 32, 8);
-GEOM_FIELD(Findings, status, 8);
-GEOM_FIELD(Findings, uppers, 16);
-GEOM_FIELD(Findings, has_tiles, 24);
 
 // Where the place number `i` of 27 lies, that at (dx, dy, dz) being 9 (dx + 1) + 3 (dy + 1) + dz + 1: 13 is p.
 __device__ __forceinline__ vec3<int> place_beside(vec3<int> p, unsigned i, unsigned size) {

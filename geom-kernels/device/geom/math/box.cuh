@@ -4,7 +4,6 @@
 // that structures of boxes answer alike everywhere.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/vec.cuh>
 
 namespace geom {
@@ -25,12 +24,6 @@ struct aabb {
         return aabb(vec3<T>(infinity), vec3<T>(-infinity));
     }
 };
-GEOM_LAYOUT(aabb<float>, 24, 4);
-GEOM_FIELD(aabb<float>, lower, 0);
-GEOM_FIELD(aabb<float>, upper, 12);
-GEOM_LAYOUT(aabb<double>, 48, 8);
-GEOM_FIELD(aabb<double>, lower, 0);
-GEOM_FIELD(aabb<double>, upper, 24);
 
 GEOM_EXACT_FN bool is_empty(const aabb<T>& b) {
     return exact::less(b.upper.x, b.lower.x) || exact::less(b.upper.y, b.lower.y) ||

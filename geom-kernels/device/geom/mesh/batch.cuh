@@ -27,11 +27,6 @@ struct PointQueries {
         return distances != nullptr ? distances[i] : distance;
     }
 };
-GEOM_LAYOUT(PointQueries, 32, 8);
-GEOM_FIELD(PointQueries, distances, 8);
-GEOM_FIELD(PointQueries, order, 16);
-GEOM_FIELD(PointQueries, distance, 24);
-GEOM_FIELD(PointQueries, length, 28);
 
 } // namespace mesh
 } // namespace geom

@@ -36,13 +36,6 @@ struct ClosestPoint {
     // 0, 1, 2: a corner; 3, 4, 5: within the edge a-b, b-c, c-a; 6: inside. See `MeshFeature`.
     unsigned feature;
 };
-GEOM_LAYOUT(ClosestPoint, 32, 4);
-GEOM_FIELD(ClosestPoint, position, 0);
-GEOM_FIELD(ClosestPoint, distance_squared, 12);
-GEOM_FIELD(ClosestPoint, face, 16);
-GEOM_FIELD(ClosestPoint, u, 20);
-GEOM_FIELD(ClosestPoint, v, 24);
-GEOM_FIELD(ClosestPoint, feature, 28);
 
 namespace mesh {
 

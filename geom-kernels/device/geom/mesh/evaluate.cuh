@@ -13,9 +13,6 @@ struct FacePoint {
     unsigned face;
     float u, v;
 };
-GEOM_LAYOUT(FacePoint, 12, 4);
-GEOM_FIELD(FacePoint, u, 4);
-GEOM_FIELD(FacePoint, v, 8);
 
 // The vertices of a face. False if there is no such face, or one of them is no vertex.
 __device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, vec3<unsigned>* vertices) {

@@ -15,10 +15,6 @@ struct Surface {
     const vec3<unsigned>* faces;
     unsigned point_count, face_count;
 };
-GEOM_LAYOUT(Surface, 24, 8);
-GEOM_FIELD(Surface, faces, 8);
-GEOM_FIELD(Surface, point_count, 16);
-GEOM_FIELD(Surface, face_count, 20);
 
 // What makes a face one that is skipped.
 enum Fault : unsigned { fault_none = 0, fault_out_of_range = 1, fault_not_finite = 2 };

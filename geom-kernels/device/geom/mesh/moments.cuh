@@ -45,12 +45,4 @@ struct NodeMoments {
     ChildMoments child[4];
 };
 
-GEOM_LAYOUT(ChildMoments, 80, 16);
-GEOM_FIELD(ChildMoments, radius, 12);
-GEOM_FIELD(ChildMoments, nx, 16);
-GEOM_FIELD(ChildMoments, child, 28);
-GEOM_FIELD(ChildMoments, qxx, 32);
-GEOM_FIELD(ChildMoments, oxxx, 52);
-GEOM_LAYOUT(NodeMoments, 320, 16);
-
 } // namespace geom

@@ -303,13 +303,6 @@ struct MomentsBuild {
     // How many nodes and triangles there is room for.
     unsigned nodes_capacity, triangles_capacity;
 };
-GEOM_LAYOUT(MomentsBuild, 48, 8);
-GEOM_FIELD(MomentsBuild, tree, 8);
-GEOM_FIELD(MomentsBuild, triangles, 16);
-GEOM_FIELD(MomentsBuild, nodes, 24);
-GEOM_FIELD(MomentsBuild, arrivals, 32);
-GEOM_FIELD(MomentsBuild, nodes_capacity, 40);
-GEOM_FIELD(MomentsBuild, triangles_capacity, 44);
 
 // Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They
 // make the moments of its leaves; who comes last to a node makes those of the node, for its parent.

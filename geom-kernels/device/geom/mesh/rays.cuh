@@ -28,12 +28,6 @@ struct RayHit {
     // 1 if the ray comes from where the face's normal points to, else 0.
     unsigned front;
 };
-GEOM_LAYOUT(RayHit, 20, 4);
-GEOM_FIELD(RayHit, t, 0);
-GEOM_FIELD(RayHit, face, 4);
-GEOM_FIELD(RayHit, u, 8);
-GEOM_FIELD(RayHit, v, 12);
-GEOM_FIELD(RayHit, front, 16);
 
 // Which of two hits of a ray comes first.
 __device__ __forceinline__ bool nearer(const RayHit& a, const RayHit& b) {

@@ -28,23 +28,6 @@ struct Counts {
     unsigned unused;
 };
 
-GEOM_LAYOUT(Counts, 96, 8);
-GEOM_FIELD(Counts, first_out_of_range, 0);
-GEOM_FIELD(Counts, first_not_finite, 8);
-GEOM_FIELD(Counts, twice_area, 16);
-GEOM_FIELD(Counts, six_volumes, 24);
-GEOM_FIELD(Counts, out_of_range, 32);
-GEOM_FIELD(Counts, not_finite, 36);
-GEOM_FIELD(Counts, collapsed, 40);
-GEOM_FIELD(Counts, degenerate, 44);
-GEOM_FIELD(Counts, edges, 48);
-GEOM_FIELD(Counts, boundary_edges, 52);
-GEOM_FIELD(Counts, non_manifold_edges, 56);
-GEOM_FIELD(Counts, inconsistent_edges, 60);
-GEOM_FIELD(Counts, used_points, 64);
-GEOM_FIELD(Counts, bounds, 68);
-GEOM_FIELD(Counts, unused, 92);
-
 // Counts the faces that are skipped, and finds the first ones. By whole warps.
 __device__ __forceinline__ void count_faults(const Face& face, unsigned i, Counts& counts) {
     const bool out_of_range = face.fault == fault_out_of_range;

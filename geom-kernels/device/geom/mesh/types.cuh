@@ -60,20 +60,4 @@ struct Mesh {
     unsigned point_count, face_count;
 };
 
-GEOM_LAYOUT(MeshTriangle, 64, 16);
-GEOM_FIELD(MeshTriangle, face, 12);
-GEOM_FIELD(MeshTriangle, inverse_01, 28);
-GEOM_FIELD(MeshTriangle, inverse_12, 44);
-GEOM_FIELD(MeshTriangle, nx, 48);
-GEOM_FIELD(MeshTriangle, inverse_02, 60);
-GEOM_LAYOUT(Mesh, 104, 8);
-GEOM_FIELD(Mesh, bvh, 0);
-GEOM_FIELD(Mesh, triangles, 40);
-GEOM_FIELD(Mesh, points, 48);
-GEOM_FIELD(Mesh, faces, 56);
-GEOM_FIELD(Mesh, topology, 64);
-GEOM_FIELD(Mesh, moments, 88);
-GEOM_FIELD(Mesh, point_count, 96);
-GEOM_FIELD(Mesh, face_count, 100);
-
 } // namespace geom

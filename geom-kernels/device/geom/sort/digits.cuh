@@ -23,7 +23,6 @@ struct Digits {
         return width + (pass < wider ? 1 : 0);
     }
 };
-static_assert(sizeof(Digits) == 16, "as in Rust");
 
 template <class Key>
 __device__ __forceinline__ unsigned digit_of(Key key, unsigned shift, unsigned mask) {

@@ -36,7 +36,6 @@ struct Pass {
     unsigned groups;   // where in the state the words of this pass's groups are; even
     unsigned tiles;    // where in the state the words of the tiles are
 };
-static_assert(sizeof(Pass) == 32, "as in Rust");
 
 // The state says which buffers to read from, or that there is nothing to do.
 constexpr unsigned PASS_PLANNED = 1;

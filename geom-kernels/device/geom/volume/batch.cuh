@@ -37,10 +37,6 @@ struct Samples {
         return p;
     }
 };
-GEOM_LAYOUT(Samples, 16, 8);
-GEOM_FIELD(Samples, length, 8);
-GEOM_FIELD(Samples, of_f64, 12);
-GEOM_FIELD(Samples, maps, 14);
 
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 

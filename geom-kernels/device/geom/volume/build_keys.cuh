@@ -93,10 +93,6 @@ struct WorldPoints {
         return exact::is_finite(a) && exact::is_finite(b) && exact::is_finite(c) && is_voxel(*out);
     }
 };
-GEOM_LAYOUT(IndexPoints, 8, 8);
-GEOM_LAYOUT(WorldPoints, 104, 8);
-GEOM_FIELD(WorldPoints, inverse, 8);
-GEOM_FIELD(WorldPoints, origin, 80);
 
 // Writes the key of each entry, and counts those that have none. By whole warps.
 template <class Points>

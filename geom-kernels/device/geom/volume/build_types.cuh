@@ -2,7 +2,6 @@
 // that there is one set of kernels for all types; where a volume's nodes are; and what a build finds out.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/exact.cuh>
 #include <geom/math/vec.cuh>
 
@@ -26,12 +25,6 @@ struct NodeLayout {
     // What a value consists of, and how many of them.
     unsigned number, numbers;
 };
-GEOM_LAYOUT(NodeLayout, 64, 4);
-GEOM_FIELD(NodeLayout, value_bytes, 0);
-GEOM_FIELD(NodeLayout, root_background, 12);
-GEOM_FIELD(NodeLayout, upper_table, 28);
-GEOM_FIELD(NodeLayout, leaf_values, 44);
-GEOM_FIELD(NodeLayout, number, 56);
 
 // Why a build has not taken everything.
 enum : unsigned { build_leaf_capacity = 1, build_lower_capacity = 2, build_upper_capacity = 4,
@@ -47,15 +40,6 @@ struct BuildState {
     unsigned long long values;     // that indices are for, with the background's
     unsigned unused[6];
 };
-GEOM_LAYOUT(BuildState, 64, 8);
-GEOM_FIELD(BuildState, status, 0);
-GEOM_FIELD(BuildState, invalid, 4);
-GEOM_FIELD(BuildState, leaves, 8);
-GEOM_FIELD(BuildState, lower, 12);
-GEOM_FIELD(BuildState, upper, 16);
-GEOM_FIELD(BuildState, entries, 20);
-GEOM_FIELD(BuildState, voxels, 24);
-GEOM_FIELD(BuildState, values, 32);
 
 // All that the kernels of a build share. Nodes of a level have ranks in the order of their keys.
 struct Build {
@@ -108,35 +92,6 @@ struct Build {
         return grid + upper_at + i * static_cast<unsigned long long>(layout.upper_bytes);
     }
 };
-GEOM_LAYOUT(Build, 288, 8);
-GEOM_FIELD(Build, state, 64);
-GEOM_FIELD(Build, keys, 72);
-GEOM_FIELD(Build, places, 88);
-GEOM_FIELD(Build, which, 104);
-GEOM_FIELD(Build, asks, 112);
-GEOM_FIELD(Build, leaf_keys, 120);
-GEOM_FIELD(Build, leaf_first, 128);
-GEOM_FIELD(Build, leaf_active, 136);
-GEOM_FIELD(Build, lower_keys, 144);
-GEOM_FIELD(Build, lower_first, 152);
-GEOM_FIELD(Build, lower_entry, 160);
-GEOM_FIELD(Build, upper_keys, 168);
-GEOM_FIELD(Build, upper_first, 176);
-GEOM_FIELD(Build, constants, 184);
-GEOM_FIELD(Build, head, 192);
-GEOM_FIELD(Build, chains, 200);
-GEOM_FIELD(Build, before, 208);
-GEOM_FIELD(Build, scan, 216);
-GEOM_FIELD(Build, grid, 224);
-GEOM_FIELD(Build, grid_bytes, 232);
-GEOM_FIELD(Build, upper_at, 240);
-GEOM_FIELD(Build, lower_at, 248);
-GEOM_FIELD(Build, leaf_at, 256);
-GEOM_FIELD(Build, leaf_room, 264);
-GEOM_FIELD(Build, lower_room, 268);
-GEOM_FIELD(Build, upper_room, 272);
-GEOM_FIELD(Build, n, 276);
-GEOM_FIELD(Build, head_bytes, 280);
 
 // What an entry asks for: a leaf; that the place of a leaf has the value of what is inside; nothing.
 enum : unsigned char { entry_leaf = 0, entry_inside = 1, entry_nothing = 2 };

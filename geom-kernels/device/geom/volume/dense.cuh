@@ -46,15 +46,6 @@ struct DenseField {
         return keep == keep_band && exact::less(real_at(layout, value), 0.0);
     }
 };
-GEOM_LAYOUT(Tolerance, 16, 8);
-GEOM_FIELD(Tolerance, whole, 8);
-GEOM_LAYOUT(DenseField, 64, 8);
-GEOM_FIELD(DenseField, origin, 8);
-GEOM_FIELD(DenseField, size, 20);
-GEOM_FIELD(DenseField, tolerance, 32);
-GEOM_FIELD(DenseField, width, 48);
-GEOM_FIELD(DenseField, keep, 56);
-GEOM_FIELD(DenseField, by_leaves, 60);
 
 // The leaves that a box of voxels touches: the first one's place among leaves, and how many along each axis.
 struct LeafLattice {
@@ -67,8 +58,6 @@ struct LeafLattice {
                 (first[2] + static_cast<int>(z)) * 8};
     }
 };
-GEOM_LAYOUT(LeafLattice, 24, 4);
-GEOM_FIELD(LeafLattice, count, 12);
 
 // Decides what each leaf that an array touches is to become, by a block of `leaf_threads` each. A leaf with
 // active voxels is kept. In a band, places without active voxels have the sign of their values: a leaf

@@ -6,6 +6,7 @@
 // large for the room that there is has an empty one.
 #pragma once
 
+#include <geom/layout.cuh>
 #include <geom/volume/types.cuh>
 
 namespace geom {
@@ -20,6 +21,7 @@ struct Directory {
     unsigned in_order;
     unsigned unused;
 };
+// HEAD in src/volume/directory.rs; below it is read word by word.
 GEOM_LAYOUT(Directory, 32, 4);
 GEOM_FIELD(Directory, size, 12);
 GEOM_FIELD(Directory, in_order, 24);

@@ -20,9 +20,6 @@ struct IndexedValues {
         return place < count ? data[place] : background;
     }
 };
-GEOM_LAYOUT(IndexedValues<float>, 24, 8);
-GEOM_FIELD(IndexedValues<float>, count, 8);
-GEOM_FIELD(IndexedValues<float>, background, 16);
 
 namespace volume {
 

@@ -17,8 +17,6 @@ struct Leaves {
         return tree + load<unsigned long long>(tree) + i * static_cast<unsigned long long>(bytes);
     }
 };
-GEOM_LAYOUT(Leaves, 16, 8);
-GEOM_FIELD(Leaves, bytes, 8);
 
 // Where each leaf begins; and how many active voxels each has. A thread for each of `n`, which is at least
 // as many as there are.

@@ -25,11 +25,6 @@ struct VolumeHit {
     // Of length 1, in the world, towards greater values. 0 if the field does not change there.
     vec3<float> normal;
 };
-GEOM_LAYOUT(VolumeHit, 44, 4);
-GEOM_FIELD(VolumeHit, enters, 4);
-GEOM_FIELD(VolumeHit, cell, 8);
-GEOM_FIELD(VolumeHit, place, 20);
-GEOM_FIELD(VolumeHit, normal, 32);
 
 namespace volume {
 

@@ -10,7 +10,6 @@
 // what builds on the device have written.
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/vec.cuh>
 
 namespace geom {
@@ -43,17 +42,6 @@ struct Volume {
     const unsigned char* directory;
     VolumeMap map;
 };
-
-GEOM_LAYOUT(VolumeMap, 256, 8);
-GEOM_FIELD(VolumeMap, inverse, 36);
-GEOM_FIELD(VolumeMap, v, 72);
-GEOM_FIELD(VolumeMap, m64, 88);
-GEOM_FIELD(VolumeMap, inverse64, 160);
-GEOM_FIELD(VolumeMap, v64, 232);
-GEOM_LAYOUT(Volume<float>, 280, 8);
-GEOM_FIELD(Volume<float>, root, 8);
-GEOM_FIELD(Volume<float>, directory, 16);
-GEOM_FIELD(Volume<float>, map, 24);
 
 namespace volume {
 

@@ -179,7 +179,7 @@ pub(crate) struct BuildState {
     pub(crate) unused: [u32; 6],
 }
 
-// SAFETY: repr(C), without padding; LAYOUTS in src/layout.rs has it as one of geom::volume.
+// SAFETY: repr(C), without padding; LAYOUTS in src/layout/generated.rs has it as one of geom::volume.
 unsafe impl DeviceRepr for RawNodes {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for RawBuild {}

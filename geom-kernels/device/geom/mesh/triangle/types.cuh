@@ -3,7 +3,6 @@
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
 
-#include <geom/layout.cuh>
 #include <geom/math/box.cuh>
 #include <geom/math/predicates.cuh>
 
@@ -14,10 +13,6 @@ namespace geom {
 struct Triangle {
     vec3<float> a, b, c;
 };
-GEOM_LAYOUT(Triangle, 36, 4);
-GEOM_FIELD(Triangle, a, 0);
-GEOM_FIELD(Triangle, b, 12);
-GEOM_FIELD(Triangle, c, 24);
 
 // Whether the coordinates are numbers of at most 2^60 in magnitude, so that no square overflows.
 __device__ __forceinline__ bool is_valid(vec3<float> p) {
