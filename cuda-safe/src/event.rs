@@ -8,7 +8,7 @@ use cuda_sys::{CUevent, CUevent_flags, CUresult};
 use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, Counted};
 use crate::error::{Error, Result};
-use crate::memory::Enqueuing;
+use crate::memory::{Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner, outside_capture};
 use crate::trace::timed;
 
@@ -103,10 +103,7 @@ impl Event {
     /// what the driver returned.
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        let mut enqueuing = Enqueuing::on(stream)?;
-        if let Some(recording) = enqueuing.recording() {
-            recording.captures()?;
-        }
+        let mut enqueuing = Enqueuing::of_no_launch(stream)?;
         let stream = stream.inner();
         self.of_context(&stream.context)?;
         let mut captured = self.captured();

@@ -3,6 +3,7 @@
 mod clusters;
 mod occupancy;
 
+use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -13,10 +14,10 @@ use crate::consume::ConsumeError;
 use crate::context::list;
 use crate::error::{Error, Result};
 use crate::launch::{
-    ArgClass, ArgType, Begin, BeginAny, End, EndAny, KernelArgs, KernelLimits, LaunchConfig,
-    Parameter, call_name, check, explain, issue, names, not_resident, special, within,
+    ArgClass, ArgType, KernelArgs, KernelLimits, LaunchConfig, Parameter, call_name, check,
+    explain, issue, names, not_resident, special, within,
 };
-use crate::memory::{self, Enqueuing};
+use crate::memory::{DirectEnqueuing, Enqueue, Enqueued, Enqueuing};
 use crate::module::{KernelVariables, Module, ModuleInner};
 use crate::stream::Stream;
 use crate::trace::event;
@@ -210,33 +211,17 @@ impl Kernel {
     ) -> Result<()> {
         let launch = launch.into();
         let kernel = &*self.inner;
-        let queue = &**stream.inner();
-        if queue.capture.is_some() | kernel.variables.is_some() {
+        if stream.is_recording() | kernel.variables.is_some() {
             // SAFETY: the caller's promise.
             return unsafe { kernel.launch_or_record(stream, &launch, &args) };
         }
-        queue.state().usable()?;
-        if !kernel.may_launch(stream, &launch, A::TYPED.then_some(A::TYPES))? {
-            return Ok(());
-        }
-        args.check_unborrowed()?;
-        let mut ordering = memory::Ordering::on(stream);
-        args.uses(&mut Begin(&mut ordering))?;
-        let result = args.with_pointers(|pointers| {
-            // SAFETY: function and stream are live and of one context; there is one pointer for
-            // each parameter, to a value of the parameter's size (both checked above, where the
-            // driver or the image tells). What the kernel does is the caller's promise.
-            unsafe { issue(queue.state().sys, kernel.raw, &launch, queue.raw, pointers) }
-        });
-        if !matches!(result, Ok(CUresult::CUDA_SUCCESS)) {
-            return Err(kernel.launch_failed(stream, &launch, result));
-        }
-        let sequence = queue.number();
-        queue.remember(kernel.number, sequence);
-        let done = args.uses(&mut End(stream, sequence));
-        drop(ordering);
-        kernel.trace(stream, &launch, sequence);
-        done
+        let launched = {
+            let mut graph_lock = None;
+            let enqueuing = DirectEnqueuing::on(stream, &mut graph_lock)?;
+            // SAFETY: the caller's promise.
+            unsafe { kernel.enqueue(enqueuing, None, &launch, &args) }?
+        };
+        kernel.end(stream, &launch, launched)
     }
 
     /// What the kernel needs, as compiled for the device.
@@ -376,57 +361,64 @@ impl KernelInner {
         launch: &LaunchConfig,
         args: &A,
     ) -> Result<()> {
-        let mut enqueuing = Enqueuing::on(stream)?;
+        let (enqueuing, variables) = (Enqueuing::on(stream)?, self.variables.as_deref());
+        // SAFETY: the caller's promise.
+        let launched = unsafe { self.enqueue(enqueuing, variables, launch, args) }?;
+        self.end(stream, launch, launched)
+    }
+
+    /// Checks a launch, and enqueues or records it; `None` for one without blocks.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`]. `variables` are those of the kernel, if it reaches some.
+    #[inline]
+    unsafe fn enqueue<'a, A: KernelArgs>(
+        &self,
+        mut enqueuing: impl Enqueue<'a>,
+        variables: Option<&KernelVariables>,
+        launch: &LaunchConfig,
+        args: &A,
+    ) -> Result<Option<Enqueued<bool>>> {
+        let stream = enqueuing.stream();
         if !self.may_launch(stream, launch, A::TYPED.then_some(A::TYPES))? {
-            return Ok(());
+            return Ok(None);
         }
-        let queue = stream.inner();
         if let Some(recording) = enqueuing.recording() {
             recording.check(launch)?;
         }
         args.check_unborrowed()?;
-        args.uses(&mut BeginAny(&mut enqueuing))?;
-        let variables = self.variables.as_deref();
-        let mut begun = match variables {
-            Some(variables) => Some(variables.begin(&mut enqueuing)?),
-            None => None,
-        };
-        let result = args.with_pointers(|pointers| match enqueuing.recording() {
-            // SAFETY: as in `Kernel::launch`.
-            Some(recording) => unsafe {
-                recording.launch(queue, self.raw, launch, &self.module, pointers)
-            },
-            None => {
-                // SAFETY: as in `Kernel::launch`.
-                let result =
-                    unsafe { issue(queue.state().sys, self.raw, launch, queue.raw, pointers) };
-                queue.answer(call_name(launch), result)
-            }
-        });
-        if let Some(begun) = &mut begun {
-            begun.launching = None;
+        let enqueued = enqueuing.run(args, Some(self.number), |enqueuing| {
+            let launching = match variables {
+                Some(variables) => variables.begin(enqueuing)?,
+                None => None,
+            };
+            args.with_pointers(|pointers| {
+                // SAFETY: function and stream are live and of one context; there is one pointer for
+                // each parameter, to a value of the parameter's size (both checked above, where the
+                // driver or the image tells). What the kernel does is the caller's promise.
+                unsafe { self.issue(enqueuing, launch, pointers) }
+            })?;
+            Ok(launching.is_none())
+        })?;
+        if let Some(variables) = variables {
+            variables.end(&mut enqueuing, enqueued.output, enqueued.sequence);
         }
-        result.map_err(|error| self.asked(launch, error))?;
-        let sequence = enqueuing.number();
-        if enqueuing.recording().is_none() {
-            queue.remember(self.number, sequence);
-        }
-        if let (Some(variables), Some(begun)) = (variables, &begun) {
-            variables.end(&mut enqueuing, begun, sequence);
-        }
-        let done = args.uses(&mut EndAny(&mut enqueuing, sequence));
-        drop(enqueuing);
-        self.trace(stream, launch, sequence);
-        done
+        Ok(Some(enqueued))
     }
 
-    /// Tells the tracing crate of a launch.
+    /// Reports a launch to the tracing crate, when no lock is held any more.
     #[inline]
     #[cfg_attr(
         not(feature = "tracing"),
-        allow(clippy::unused_self, reason = "without the feature there is nobody to tell")
+        allow(clippy::unused_self, reason = "without the feature nothing is reported")
     )]
-    fn trace(&self, _stream: &Stream, _launch: &LaunchConfig, _sequence: u64) {
+    fn end(
+        &self,
+        _stream: &Stream,
+        _launch: &LaunchConfig,
+        launched: Option<Enqueued<bool>>,
+    ) -> Result<()> {
+        let Some(Enqueued { sequence: _sequence, recorded, .. }) = launched else { return Ok(()) };
         event!(
             TRACE,
             kernel = self.name,
@@ -437,6 +429,33 @@ impl KernelInner {
             sequence = _sequence,
             "launch"
         );
+        recorded
+    }
+
+    /// Calls the driver for a launch, or records it.
+    ///
+    /// # Safety
+    /// As [`issue`], for the stream of `enqueuing`.
+    #[inline(always)] // A call of its own adds 3 ns to a launch.
+    unsafe fn issue<'a>(
+        &self,
+        enqueuing: &mut impl Enqueue<'a>,
+        launch: &LaunchConfig,
+        pointers: &mut [*mut c_void],
+    ) -> Result<()> {
+        let stream = enqueuing.stream();
+        let queue = stream.inner();
+        if let Some(recording) = enqueuing.recording() {
+            // SAFETY: the caller's promise.
+            let recorded =
+                unsafe { recording.launch(queue, self.raw, launch, &self.module, pointers) };
+            return recorded.map_err(|error| self.asked(launch, error));
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { issue(queue.state().sys, self.raw, launch, queue.raw, pointers) } {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(()),
+            failed => Err(self.launch_failed(stream, launch, failed)),
+        }
     }
 
     fn attribute(&self, attribute: CUfunction_attribute) -> Result<u32> {

@@ -9,7 +9,7 @@ use cuda_sys::CUresult;
 
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
 use crate::stream::Stream;
 
 /// The contexts whose memory a context's kernels may use.
@@ -169,7 +169,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         }
         let inner = stream.inner();
         inner.not_capturing("a copy between devices")?;
-        let mut enqueuing = Enqueuing::on(stream)?;
+        let mut enqueuing = Enqueuing::on(stream)?.between_contexts();
         inner.state().same_driver(to_context.state)?;
         inner.state().same_driver(from_context.state)?;
         if ![to_context, from_context].into_iter().any(|known| Arc::ptr_eq(known, &inner.context)) {
@@ -194,9 +194,9 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             between.copy_from_peer(stream, source)?;
             return self.copy_from_peer(stream, between.as_slice());
         }
-        enqueuing.begin_peer_use(from, source.byte_range(), Access::Read)?;
-        enqueuing.begin_peer_use(to, self.byte_range(), Access::Write)?;
-        let done = inner.context.with_current(|| {
+        let uses =
+            [(from, source.byte_range(), Access::Read), (to, self.byte_range(), Access::Write)];
+        let copy = || {
             let (target, source, sys) = (self.device_ptr(), source.device_ptr(), inner.state().sys);
             if to.is_visible() || from.is_visible() {
                 // SAFETY: both ranges lie in allocations that the caller holds, by addresses that
@@ -209,11 +209,9 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             let result =
                 unsafe { sys.cuMemcpyPeerAsync(target, to, source, from, bytes, inner.raw) };
             inner.answer("cuMemcpyPeerAsync", result)
-        });
+        };
         // Recorded even if the call failed: part of it may have been enqueued.
-        let sequence = enqueuing.number();
-        enqueuing.end_use(from, source.byte_range(), Access::Read, sequence);
-        enqueuing.end_use(to, self.byte_range(), Access::Write, sequence);
-        done
+        let enqueued = enqueuing.run(&uses, None, |_| Ok(inner.context.with_current(copy)))?;
+        enqueued.recorded.and(enqueued.output)
     }
 }

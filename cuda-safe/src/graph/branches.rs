@@ -1,6 +1,5 @@
 //! The streams of a recording, and how they wait for each other.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_sys::CUstream;
@@ -10,7 +9,7 @@ use super::node::KernelNode;
 use super::recording::{Recording, Target};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation};
+use crate::memory::{Access, Used};
 use crate::stream::StreamInner;
 
 /// A stream of the recording.
@@ -57,7 +56,7 @@ impl Recording {
     }
 
     fn add_branch(&mut self, stream: u64, raw: CUstream, tail: Arc<[RawNode]>) {
-        self.has_branches |= !self.branches.is_empty();
+        self.contents.has_branches |= !self.branches.is_empty();
         let (after, last) = (Vec::new(), None);
         self.branches.push(Branch { stream, raw, sequence: 0, tail, open: true, after, last });
     }
@@ -69,12 +68,7 @@ impl Recording {
     }
 
     /// The marks that a use must come after.
-    pub(super) fn conflicts(
-        &self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Vec<Mark> {
+    pub(super) fn conflicts(&self, (allocation, range, access): Used<'_>) -> Vec<Mark> {
         let mut marks = Vec::new();
         if let Some(order) = self.order.get(&Arc::as_ptr(allocation).addr()) {
             let _ = order.for_each(range, |order| {

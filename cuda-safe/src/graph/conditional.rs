@@ -12,7 +12,7 @@ use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueuing};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner};
 
 /// The kernel that gives a handle its value, loaded at the first conditional node of a context.
@@ -163,7 +163,7 @@ fn conditional(
     };
     // Without its node the handle spoils the graph, which is then no other error's.
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
-        capture.lock().broken.get_or_insert_with(|| error.clone());
+        capture.lock().contents.spoil(error.clone());
     })?;
     let Emptied(bodys) = &Emptied(Capture::of_body());
     let mut outer = Outer { capture, done: false };
@@ -189,7 +189,7 @@ fn conditional(
         recording.take_body(inner, (graph, node), &mut noted, sequence)
     });
     if let Err(error) = &done {
-        recording.broken.get_or_insert(error.clone());
+        recording.contents.spoil(error.clone());
     }
     done
 }
@@ -236,21 +236,20 @@ fn set(
     mut handle: CUgraphConditionalHandle,
     flag: DeviceSlice<'_, u32>,
 ) -> Result<()> {
-    let mut enqueuing = Enqueuing::on(stream)?;
-    enqueuing.begin_use(flag.allocation(), flag.byte_range(), Access::Read)?;
     let inner: &StreamInner = stream.inner();
     let mut address = flag.device_ptr();
     let mut pointers = [(&raw mut handle).cast(), (&raw mut address).cast()];
     let (sys, none) = (inner.state().sys, std::ptr::null_mut());
-    // SAFETY: the kernel takes a handle and an address, reads four bytes there, which lie in a live
-    // allocation, and writes nothing. The driver copies both before it returns.
-    let result = unsafe {
-        sys.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, inner.raw, pointers.as_mut_ptr(), none)
-    };
-    inner.answer("cuLaunchKernel", result)?;
-    let sequence = enqueuing.number();
-    enqueuing.end_use(flag.allocation(), flag.byte_range(), Access::Read, sequence);
-    Ok(())
+    let pointers = pointers.as_mut_ptr();
+    let uses = [(flag.allocation(), flag.byte_range(), Access::Read)];
+    let enqueued = Enqueuing::on(stream)?.run(&uses, None, |_| {
+        // SAFETY: the kernel takes a handle and an address, reads four bytes there, which lie in a
+        // live allocation, and writes nothing. The driver copies both before it returns.
+        let result =
+            unsafe { sys.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, inner.raw, pointers, none) };
+        inner.answer("cuLaunchKernel", result)
+    })?;
+    enqueued.recorded
 }
 
 fn create_handle(context: &ContextInner, graph: CUgraph) -> Result<CUgraphConditionalHandle> {

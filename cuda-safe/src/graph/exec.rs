@@ -16,7 +16,7 @@ use crate::consume::ConsumeError;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::launch::names;
-use crate::memory::{Enqueuing, number_writes};
+use crate::memory::{Enqueue, Enqueuing};
 use crate::stream::Stream;
 use crate::trace::event;
 
@@ -85,7 +85,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// that order.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = GraphNode> + use<S> {
         let recording = self.template.number;
-        (0..self.template.nodes.len()).map(move |index| GraphNode { recording, index })
+        (0..self.template.contents.nodes.len()).map(move |index| GraphNode { recording, index })
     }
 
     /// Gives up the graph and gives back its state. Does not wait: launches that are running finish.
@@ -131,28 +131,19 @@ impl<'env, S> GraphExec<'env, S> {
         if enqueuing.recording().is_some() {
             return self.launch_as_child(stream, enqueuing);
         }
-        if !self.template.uses.is_empty() {
+        if !self.template.contents.uses.is_empty() {
             enqueuing.take_graph_lock()?;
         }
-        for used in self.template.uses.iter() {
-            enqueuing.begin_use(used.allocation, used.range, used.access)?;
-        }
-        // SAFETY: graph and stream are live and of one context; all memory and code that the graph
-        // uses is kept by it. Two launches of one graph never overlap: the driver orders them.
-        let result = unsafe { context.state.sys.cuGraphLaunch(self.exec, inner.raw) };
-        let done = self.template.explain(inner.answer("cuGraphLaunch", result));
-        // Recorded even if the call failed: part of it may have been enqueued.
-        let sequence = enqueuing.number();
-        inner.remember(self.name, sequence);
-        // The numbers of writes are in the order of the recording, and the uses are not.
-        let first = number_writes(self.template.uses.last() + 1);
-        for used in self.template.uses.iter() {
-            let version = first + used.order;
-            used.allocation.end_numbered_use(stream, used.range, used.access, sequence, version);
-        }
+        let enqueued = enqueuing.run(&self.template.contents.uses, Some(self.name), |_| {
+            // SAFETY: graph and stream are live and of one context; all memory and code that the graph
+            // uses is kept by it. Two launches of one graph never overlap: the driver orders them.
+            let result = unsafe { context.state.sys.cuGraphLaunch(self.exec, inner.raw) };
+            // Recorded even if the call failed: part of it may have been enqueued.
+            Ok(self.template.explain(inner.answer("cuGraphLaunch", result)))
+        })?;
         drop(enqueuing);
-        event!(TRACE, stream = inner.id, sequence, "graph launch");
-        done
+        event!(TRACE, stream = inner.id, sequence = enqueued.sequence, "graph launch");
+        enqueued.recorded.and(enqueued.output)
     }
 
     fn launch_as_child(&mut self, stream: &Stream, mut enqueuing: Enqueuing<'_>) -> Result<()> {
@@ -160,22 +151,18 @@ impl<'env, S> GraphExec<'env, S> {
         if let Some(recording) = enqueuing.recording() {
             recording.captures()?;
         }
-        for used in shape.uses.iter() {
-            enqueuing.begin_use(used.allocation, used.range, used.access)?;
-        }
-        let context = &shape.context;
-        let (graph, tail) = driver::capturing(context, stream.inner().raw)?;
-        let node = shape.explain(driver::add_child(context, graph, &tail, shape.graph))?;
-        // The child is in the graph, so what it needs is noted whatever comes.
-        let followed = driver::continue_at(context, stream.inner().raw, node);
-        let sequence = enqueuing.number();
-        for used in shape.uses.in_order() {
-            enqueuing.end_use(used.allocation, used.range, used.access, sequence);
-        }
+        let (context, raw) = (&shape.context, stream.inner().raw);
+        let enqueued = enqueuing.run(&shape.contents.uses, None, |_| {
+            let (graph, tail) = driver::capturing(context, raw)?;
+            let node = shape.explain(driver::add_child(context, graph, &tail, shape.graph))?;
+            // The child is in the graph, so what it needs is noted whatever comes.
+            Ok(driver::continue_at(context, raw, node))
+        })?;
+        let followed = enqueued.recorded.and(enqueued.output);
         if let Some(recording) = enqueuing.recording() {
-            recording.kept.extend(shape.kept.iter().cloned());
+            recording.contents.kept.extend(shape.contents.kept.iter().cloned());
             if let Err(error) = &followed {
-                recording.broken.get_or_insert_with(|| error.clone());
+                recording.contents.spoil(error.clone());
             }
         }
         followed
@@ -236,7 +223,8 @@ impl<'env, S> GraphExec<'env, S> {
         let newest = self.newest.as_ref().map(|newest| newest.number);
         let known = [Some(self.template.number), newest].contains(&Some(node.recording));
         let index = node.index;
-        let Some(kernel) = self.template.nodes.get(index).filter(|_| known).cloned() else {
+        let Some(kernel) = self.template.contents.nodes.get(index).filter(|_| known).cloned()
+        else {
             return Err(Error::invalid("the node is not one of this graph"));
         };
         // A handle that an earlier closure has kept must stay ended.
@@ -249,10 +237,10 @@ impl<'env, S> GraphExec<'env, S> {
         });
         {
             let mut recording = capture.lock();
-            let update = Update::new(self.exec, kernel, self.template.has_branches);
+            let update = Update::new(self.exec, kernel, self.template.contents.has_branches);
             recording.target = Target::Update(update);
             recording.belongs_to_this_thread();
-            recording.uses = std::mem::take(&mut self.template.uses);
+            recording.contents.uses = std::mem::take(&mut self.template.contents.uses);
         }
         let mut change =
             Change { capture, template: &mut self.template, changed: &mut self.changed, index };
@@ -281,7 +269,7 @@ impl<'env, S> GraphExec<'env, S> {
     {
         let state = &mut self.state;
         let context = &self.template.context;
-        let mut new = capture(context, |stream| record(stream, state))?;
+        let new = capture(context, |stream| record(stream, state))?;
         // The driver pairs with the graph that was used last.
         let shape = self.newest.as_ref().unwrap_or(&self.template);
         let updated = match shape.pairs_with(&new)? {
@@ -290,29 +278,24 @@ impl<'env, S> GraphExec<'env, S> {
         };
         let updated = updated.inspect_err(|_| {
             // Nobody knows which nodes are new: what either graph needs is kept.
-            self.template.uses.merge(&new.uses);
-            self.template.kept.extend(new.kept.iter().cloned());
+            self.template.contents.uses.merge(&new.contents.uses);
+            self.template.contents.kept.extend(new.contents.kept.iter().cloned());
             self.changed = true;
         })?;
         if updated {
+            let mut contents = new.contents.clone();
             // Nodes are known to the executable graph by the handles of its first template.
-            for (new, old) in new.nodes.iter_mut().zip(&mut self.template.nodes) {
-                let node = old.node;
-                *old = new.clone();
-                old.node = node;
+            for (new, old) in contents.nodes.iter_mut().zip(&self.template.contents.nodes) {
+                new.node = old.node;
             }
-            self.template.uses = new.uses.clone();
-            self.template.kept = new.kept.clone();
-            self.template.has_branches = new.has_branches;
-            self.template.allocates = new.allocates;
+            self.template.contents = contents;
             self.newest = Some(new.into_second_shape());
             self.changed = false;
             return Ok(Recaptured::Updated);
         }
         let exec = driver::instantiate(context, new.graph)?;
         let old = std::mem::replace(&mut self.exec, exec);
-        let destroyed = driver::destroy_exec(context, old);
-        if let Err(error) = destroyed {
+        if let Err(error) = driver::destroy_exec(context, old) {
             context.keep_drop_error(error);
         }
         self.template = new;
@@ -335,15 +318,10 @@ impl<'env, S> GraphExec<'env, S> {
         let context = &shape.context;
         let mut copy = Template::empty(context);
         copy.graph = shape.explain(driver::clone(context, shape.graph))?;
-        copy.uses = shape.uses.clone();
-        copy.kept = shape.kept.clone();
-        copy.has_branches = shape.has_branches;
-        copy.allocates = shape.allocates;
+        copy.contents = shape.contents.clone();
         copy.number = number;
-        for node in &shape.nodes {
-            let mut node = node.clone();
+        for node in &mut copy.contents.nodes {
             node.node = driver::find_in_clone(context, node.node, copy.graph)?;
-            copy.nodes.push(node);
         }
         GraphExec::new(&Context::from_inner(context.clone()), copy, state)
     }
@@ -414,20 +392,18 @@ impl Change<'_> {
     fn finish(&mut self) -> Option<bool> {
         let mut update = {
             let mut recording = self.capture.lock();
-            self.template.uses = match &recording.target {
-                Target::Update(_) => std::mem::take(&mut recording.uses),
-                _ => return None,
+            let Target::Update(update) = std::mem::replace(&mut recording.target, Target::Ended)
+            else {
+                return None;
             };
-            match std::mem::replace(&mut recording.target, Target::Ended) {
-                Target::Update(update) => update,
-                _ => return None,
-            }
+            self.template.contents.uses = std::mem::take(&mut recording.contents.uses);
+            update
         };
         // From here on nothing is locked: allocations may go, and what they run is not ours.
-        update.apply(&mut self.template.uses);
+        update.apply(&mut self.template.contents.uses);
         let done = update.done;
         let Update { node, gone, .. } = update;
-        if done && let Some(changed) = self.template.nodes.get_mut(self.index) {
+        if done && let Some(changed) = self.template.contents.nodes.get_mut(self.index) {
             *changed = node;
             *self.changed = true;
         }
@@ -455,7 +431,7 @@ impl<S: fmt::Debug> fmt::Debug for GraphExec<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GraphExec")
             .field("state", &self.state)
-            .field("nodes", &self.template.nodes.len())
+            .field("nodes", &self.template.contents.nodes.len())
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use super::uses::{Key, Uses};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
-use crate::memory::{Access, Allocation};
+use crate::memory::{Access, Allocation, Used};
 use crate::module::ModuleInner;
 
 /// A launch in a graph; see [`Stream::last_node`](crate::Stream::last_node).
@@ -76,17 +76,11 @@ impl Update {
         Ok(())
     }
 
-    pub(super) fn begin_use(
-        &mut self,
-        others: &Uses,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        if allocation.is_of_graph() {
+    pub(super) fn begin_use(&mut self, others: &Uses, used: Used<'_>) -> Result<()> {
+        if used.0.is_of_graph() {
             return Err(Error::invalid("a node can't be changed to use memory of a graph"));
         }
-        if self.has_branches && others.conflict(allocation, &range, access, &self.node.keys) {
+        if self.has_branches && others.conflict(&used, &self.node.keys) {
             return Err(Error::invalid(
                 "another node of this graph, which has branches, uses this memory: it is not known \
                  whether the two are ordered",
@@ -96,6 +90,7 @@ impl Update {
                  record it anew with `GraphExec::recapture`",
             ));
         }
+        let (allocation, range, access) = used;
         self.uses.push((allocation.clone(), range, access));
         Ok(())
     }
@@ -153,7 +148,7 @@ impl Update {
         let old = std::mem::take(&mut self.node.keys);
         for (allocation, range, access) in self.uses.drain(..) {
             allocation.note_captured();
-            let key = uses.add_at(self.node.order, &allocation, &range, access);
+            let key = uses.add_at(self.node.order, &(&allocation, range, access));
             self.node.keys.push(key);
             // The last handle of what is in use here is never this one: the count holds it.
             drop(allocation);

@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -18,7 +17,7 @@ use super::uses::Uses;
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::launch::{LaunchConfig, call_name, issue};
-use crate::memory::{Access, Allocation, Ranges};
+use crate::memory::{Access, Allocation, Ranges, Used};
 use crate::module::ModuleInner;
 use crate::stream::StreamInner;
 
@@ -53,24 +52,12 @@ pub(crate) struct Recording {
     pub(super) branches: Vec<Branch>,
     /// By the place of the allocation on the heap; `uses` keeps it there.
     pub(super) order: HashMap<usize, Ranges<Order>>,
-    pub(super) uses: Uses,
-    /// What else must live as long as the graph: modules, what host functions captured.
-    pub(super) kept: Vec<Kept>,
-    /// The launches that somebody asked for, to change them later.
-    pub(super) nodes: Vec<KernelNode>,
-    /// Buffers allocated while capturing that are alive.
-    pub(super) memory: usize,
+    pub(super) contents: Contents,
     /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more.
     pub(super) streams: Vec<CUstream>,
-    /// Whether a capture with several streams is recorded: then nodes are not in one row.
-    pub(super) has_branches: bool,
-    /// The first failure that nobody could be told of.
-    pub(super) broken: Option<Error>,
     /// The thread that runs the closure. Another thread may not enqueue: the graph's `'env` says nothing
     /// about what such a thread has borrowed.
     pub(super) thread: Option<ThreadId>,
-    /// Whether memory was allocated in it.
-    pub(super) allocates: bool,
     /// Whether it is the body of a conditional node, in which drivers allocate no memory and call no host functions.
     body: bool,
 }
@@ -78,15 +65,29 @@ pub(crate) struct Recording {
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
 unsafe impl Send for Recording {}
 
-/// What a recording has noted.
+/// What a recording has noted, and what a graph needs that is made of it.
+#[derive(Clone, Default)]
 pub(super) struct Contents {
     pub(super) uses: Uses,
+    /// What else must live as long as the graph: modules, what host functions captured.
     pub(super) kept: Vec<Kept>,
+    /// The launches that somebody asked for, to change them later.
     pub(super) nodes: Vec<KernelNode>,
+    /// Buffers allocated while capturing that are alive.
     pub(super) memory: usize,
+    /// Whether the graph allocates memory when it runs.
     pub(super) allocates: bool,
+    /// Whether a capture with several streams is recorded: then some nodes may run at the same time.
     pub(super) has_branches: bool,
+    /// The first failure that nobody could be told of.
     pub(super) broken: Option<Error>,
+}
+
+impl Contents {
+    /// Keeps the first failure.
+    pub(super) fn spoil(&mut self, error: Error) {
+        self.broken.get_or_insert(error);
+    }
 }
 
 /// Something that a graph keeps alive.
@@ -100,15 +101,9 @@ impl Capture {
             target: Target::Ended,
             branches: Vec::new(),
             order: HashMap::new(),
-            uses: Uses::default(),
-            kept: Vec::new(),
-            nodes: Vec::new(),
-            memory: 0,
+            contents: Contents::default(),
             streams: Vec::new(),
-            has_branches: false,
-            broken: None,
             thread: None,
-            allocates: false,
             body: false,
         };
         Arc::new(Self { number, recording: Mutex::new(recording) })
@@ -141,15 +136,7 @@ impl Capture {
         let mut recording = self.lock();
         recording.order.clear();
         recording.branches.iter_mut().for_each(|branch| branch.last = None);
-        Contents {
-            uses: std::mem::take(&mut recording.uses),
-            kept: std::mem::take(&mut recording.kept),
-            nodes: std::mem::take(&mut recording.nodes),
-            memory: recording.memory,
-            allocates: recording.allocates,
-            has_branches: recording.has_branches,
-            broken: recording.broken.take(),
-        }
+        std::mem::take(&mut recording.contents)
     }
 
     /// The recording, to enqueue something on `stream`.
@@ -159,7 +146,7 @@ impl Capture {
     /// one that runs the recording's closure.
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let recording = self.lock();
-        if let Some(error) = &recording.broken {
+        if let Some(error) = &recording.contents.broken {
             // What follows would fail for reasons that come of this one.
             return Err(error.clone());
         }
@@ -212,7 +199,7 @@ impl Capture {
         if matches!(recording.target, Target::Body) {
             recording.target = Target::Capture;
         }
-        recording.broken.get_or_insert(error);
+        recording.contents.spoil(error);
     }
 
     /// Frees memory that was allocated in the capture: its graph frees it there.
@@ -222,10 +209,8 @@ impl Capture {
             return;
         }
         match recording.free(home, allocation) {
-            Ok(()) => recording.memory = recording.memory.saturating_sub(1),
-            Err(error) => {
-                recording.broken.get_or_insert(error);
-            }
+            Ok(()) => recording.contents.memory = recording.contents.memory.saturating_sub(1),
+            Err(error) => recording.contents.spoil(error),
         }
     }
 }
@@ -288,21 +273,15 @@ impl Recording {
 
     /// Orders a use behind those that conflict with it on other streams of the recording. What used
     /// the memory outside is waited for by each launch of the graph.
-    pub(crate) fn begin_use(
-        &mut self,
-        stream: &StreamInner,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.may_use(stream, allocation)?;
-        if range.is_empty() {
+    pub(crate) fn begin_use(&mut self, stream: &StreamInner, used: Used<'_>) -> Result<()> {
+        self.may_use(stream, used.0)?;
+        if used.1.is_empty() {
             return Ok(());
         }
         if let Target::Update(update) = &mut self.target {
-            return update.begin_use(&self.uses, allocation, range, access);
+            return update.begin_use(&self.contents.uses, used);
         }
-        let marks = self.conflicts(allocation, range, access);
+        let marks = self.conflicts(used);
         let branch = self.branch(stream.id)?;
         for mark in marks {
             self.wait(&stream.context, branch, &mark)?;
@@ -322,9 +301,7 @@ impl Recording {
         let Ok(branch) = self.branch(stream) else { return 0 };
         match driver::tail(context, self.branches[branch].raw) {
             Ok(tail) => self.branches[branch].tail = tail,
-            Err(error) => {
-                self.broken.get_or_insert(error);
-            }
+            Err(error) => self.contents.spoil(error),
         }
         let branch = &mut self.branches[branch];
         branch.sequence += 1;
@@ -336,14 +313,8 @@ impl Recording {
     }
 
     /// Records a use that was enqueued and numbered.
-    pub(crate) fn end_use(
-        &mut self,
-        stream: &StreamInner,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-        sequence: u64,
-    ) {
+    pub(crate) fn end_use(&mut self, stream: &StreamInner, used: Used<'_>, sequence: u64) {
+        let (allocation, range, access) = used.clone();
         if range.is_empty() || !matches!(self.target, Target::Capture) {
             return;
         }
@@ -358,10 +329,10 @@ impl Recording {
             // Kept by nobody: it goes when its owner drops it, in the capture.
         } else {
             allocation.note_captured();
-            let key = self.uses.add(allocation, &range, access);
+            let key = self.contents.uses.add(&used);
             if let Some(last) = &mut branch.last {
                 last.keys.push(key);
-                last.order = self.uses.last();
+                last.order = self.contents.uses.last();
             }
         }
         let order = self
@@ -399,7 +370,7 @@ impl Recording {
     ) -> Result<()> {
         let mut before: Vec<RawNode> = Vec::new();
         for used in body.uses.iter() {
-            for mark in self.conflicts(used.allocation, used.range, used.access) {
+            for mark in self.conflicts(used) {
                 if mark.branch != stream.id {
                     before.extend(mark.nodes.iter().copied());
                 }
@@ -409,10 +380,10 @@ impl Recording {
         before.dedup();
         driver::add_edges(&stream.context, graph, &before, node)?;
         for used in body.uses.in_order() {
-            self.end_use(stream, used.allocation, used.range, used.access, sequence);
+            self.end_use(stream, used, sequence);
         }
-        self.kept.append(&mut body.kept);
-        self.has_branches |= body.has_branches;
+        self.contents.kept.append(&mut body.kept);
+        self.contents.has_branches |= body.has_branches;
         Ok(())
     }
 
@@ -451,8 +422,9 @@ impl Recording {
     /// Keeps something alive as long as the graph.
     pub(crate) fn keep<T: Any + Send + Sync>(&mut self, kept: Arc<T>) {
         let place = Arc::as_ptr(&kept).addr();
-        if !self.kept.iter().any(|other| Arc::as_ptr(other).addr() == place) {
-            self.kept.push(kept);
+        let known = &mut self.contents.kept;
+        if !known.iter().any(|other| Arc::as_ptr(other).addr() == place) {
+            known.push(kept);
         }
     }
 
@@ -462,8 +434,8 @@ impl Recording {
         let branch = self.branch(stream.id)?;
         match self.branches[branch].last.take() {
             Some(node) if node.node != RawNode::NULL => {
-                self.nodes.push(node);
-                Ok(self.nodes.len() - 1)
+                self.contents.nodes.push(node);
+                Ok(self.contents.nodes.len() - 1)
             }
             _ => Err(Error::invalid(
                 "the newest that the stream has recorded is no launch of a kernel, or is named already",
@@ -489,15 +461,16 @@ impl Recording {
             error.with_hint("allocate it before the capture, and put it into the state")
         })?;
         let start = driver::allocate(stream, bytes)?;
-        self.allocates = true;
-        self.memory += 1;
+        self.contents.allocates = true;
+        self.contents.memory += 1;
         Ok(start)
     }
 
     /// Notes the buffer that allocated memory has become: whoever uses it comes after.
     pub(crate) fn allocated(&mut self, stream: &StreamInner, allocation: &Arc<Allocation>) {
         let sequence = self.number(stream);
-        self.end_use(stream, allocation, 0..allocation.size_bytes(), Access::Write, sequence);
+        let written = (allocation, 0..allocation.size_bytes(), Access::Write);
+        self.end_use(stream, written, sequence);
     }
 
     fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {

@@ -6,8 +6,7 @@ use cuda_sys::CUgraph;
 
 use super::driver;
 use super::node::KernelNode;
-use super::recording::{Capture, Kept};
-use super::uses::Uses;
+use super::recording::{Capture, Contents};
 use crate::context::{ContextInner, Counted};
 use crate::error::{Error, Result};
 
@@ -16,17 +15,11 @@ use crate::error::{Error, Result};
 pub(super) struct Template {
     pub(super) context: Arc<ContextInner>,
     pub(super) graph: CUgraph,
-    pub(super) uses: Uses,
-    pub(super) kept: Vec<Kept>,
-    pub(super) nodes: Vec<KernelNode>,
-    /// Names the recording that `nodes` were named in.
+    pub(super) contents: Contents,
+    /// Names the recording that its nodes were named in.
     pub(super) number: u64,
-    /// Whether some nodes may run at the same time.
-    pub(super) has_branches: bool,
     /// As what the context counts it.
     counted: Counted,
-    /// Whether it allocates memory when it runs.
-    pub(super) allocates: bool,
 }
 
 impl Template {
@@ -35,13 +28,9 @@ impl Template {
         Self {
             context: context.clone(),
             graph: std::ptr::null_mut(),
-            uses: Uses::default(),
-            kept: Vec::new(),
-            nodes: Vec::new(),
+            contents: Contents::default(),
             number: 0,
-            has_branches: false,
             counted: Counted::Graph,
-            allocates: false,
         }
     }
 
@@ -56,18 +45,19 @@ impl Template {
     /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
     /// same name. In one row it pairs by place; what it does with branches it doesn't say.
     pub(super) fn pairs_with(&self, other: &Self) -> Result<bool> {
-        if self.nodes.is_empty() && other.nodes.is_empty() {
+        let (mine, others) = (&self.contents, &other.contents);
+        if mine.nodes.is_empty() && others.nodes.is_empty() {
             return Ok(true);
         }
         let same =
-            self.nodes.len() == other.nodes.len() && !self.has_branches && !other.has_branches;
+            mine.nodes.len() == others.nodes.len() && !mine.has_branches && !others.has_branches;
         Ok(same && self.places()? == other.places()?)
     }
 
     /// Adds to an error of the driver what it can't do with graphs that allocate memory, if this one does.
     pub(super) fn explain<R>(&self, result: Result<R>) -> Result<R> {
         result.map_err(|error| match error.code() {
-            Some(_) if self.allocates && !error.is_fatal() => error.with_hint(
+            Some(_) if self.contents.allocates && !error.is_fatal() => error.with_hint(
                 "the graph allocates the buffers that its closure makes, and drivers restrict such graphs: \
                  they can't be cloned or be part of another graph; make the buffers before the capture, in \
                  its state",
@@ -80,7 +70,7 @@ impl Template {
     fn places(&self) -> Result<Vec<Option<usize>>> {
         let all = driver::nodes(&self.context, self.graph)?;
         let place = |named: &KernelNode| all.iter().position(|node| *node == named.node);
-        Ok(self.nodes.iter().map(place).collect())
+        Ok(self.contents.nodes.iter().map(place).collect())
     }
 
     /// Takes what a recording has noted, if it is in order.
@@ -98,11 +88,7 @@ impl Template {
                 "drop them in the closure, or make them before and put them into the state",
             ));
         }
-        self.uses = contents.uses;
-        self.kept = contents.kept;
-        self.nodes = contents.nodes;
-        self.has_branches = contents.has_branches;
-        self.allocates = contents.allocates;
+        self.contents = contents;
         self.number = capture.number();
         Ok(())
     }

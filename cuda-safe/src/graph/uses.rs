@@ -2,10 +2,10 @@
 //! which order, for the versions of what a launch writes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::memory::{Access, Allocation};
+use crate::error::Result;
+use crate::memory::{Access, Accesses, Allocation, Enqueue, Used, number_writes};
 
 /// One use: an allocation by its place on the heap, a range of its bytes, and whether they may be
 /// written.
@@ -18,13 +18,13 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    fn new(allocation: &Arc<Allocation>, range: &Range<usize>, access: Access) -> Self {
+    fn new((allocation, range, access): &Used<'_>) -> Self {
         Self {
             // The entry holds the allocation, so no other can come to lie there.
             allocation: Arc::as_ptr(allocation).addr(),
             start: range.start,
             end: range.end,
-            writes: access == Access::Write,
+            writes: *access == Access::Write,
         }
     }
 
@@ -52,15 +52,6 @@ struct Entry {
     order: u64,
 }
 
-/// One use, to be told to others.
-pub(crate) struct Use<'a> {
-    pub(crate) allocation: &'a Arc<Allocation>,
-    pub(crate) range: Range<usize>,
-    pub(crate) access: Access,
-    /// Its place among the uses as they were recorded: at most [`Uses::last`].
-    pub(crate) order: u64,
-}
-
 /// All uses of a graph.
 #[derive(Clone, Default)]
 pub(crate) struct Uses {
@@ -70,26 +61,15 @@ pub(crate) struct Uses {
 
 impl Uses {
     /// Counts a use, which comes after all others.
-    pub(crate) fn add(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: &Range<usize>,
-        access: Access,
-    ) -> Key {
+    pub(crate) fn add(&mut self, used: &Used<'_>) -> Key {
         self.last += 1;
-        self.add_at(self.last, allocation, range, access)
+        self.add_at(self.last, used)
     }
 
     /// Counts a use by something that has its place among the others.
-    pub(crate) fn add_at(
-        &mut self,
-        order: u64,
-        allocation: &Arc<Allocation>,
-        range: &Range<usize>,
-        access: Access,
-    ) -> Key {
-        let key = Key::new(allocation, range, access);
-        self.count(key, allocation, 1, order);
+    pub(crate) fn add_at(&mut self, order: u64, used: &Used<'_>) -> Key {
+        let key = Key::new(used);
+        self.count(key, used.0, 1, order);
         key
     }
 
@@ -126,14 +106,8 @@ impl Uses {
 
     /// Whether a use would conflict with one that is counted, other than those of `own`. What `own`
     /// has used already conflicts with nothing anew.
-    pub(crate) fn conflict(
-        &self,
-        allocation: &Arc<Allocation>,
-        range: &Range<usize>,
-        access: Access,
-        own: &[Key],
-    ) -> bool {
-        let key = Key::new(allocation, range, access);
+    pub(crate) fn conflict(&self, used: &Used<'_>, own: &[Key]) -> bool {
+        let key = Key::new(used);
         if own.iter().any(|mine| key.is_within(mine)) {
             return false;
         }
@@ -149,19 +123,42 @@ impl Uses {
         self.entries.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Use<'_>> {
-        self.entries.iter().map(|(key, entry)| Use {
-            allocation: &entry.allocation,
-            range: key.start..key.end,
-            access: if key.writes { Access::Write } else { Access::Read },
-            order: entry.order,
+    /// Each use, with its place among them as they were recorded: at most [`last`](Self::last).
+    fn numbered(&self) -> impl Iterator<Item = (Used<'_>, u64)> {
+        self.entries.iter().map(|(key, entry)| {
+            let access = if key.writes { Access::Write } else { Access::Read };
+            ((&entry.allocation, key.start..key.end, access), entry.order)
         })
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Used<'_>> {
+        self.numbered().map(|(used, _)| used)
+    }
+
     /// As they were recorded: for another recording.
-    pub(crate) fn in_order(&self) -> Vec<Use<'_>> {
-        let mut all: Vec<_> = self.iter().collect();
-        all.sort_unstable_by_key(|used| used.order);
-        all
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = Used<'_>> {
+        let mut all: Vec<_> = self.numbered().collect();
+        all.sort_unstable_by_key(|(_, order)| *order);
+        all.into_iter().map(|(used, _)| used)
+    }
+}
+
+impl Accesses for Uses {
+    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
+        self.iter().try_for_each(|used| enqueuing.begin_use(used))
+    }
+
+    /// Records the uses of a launch of the graph, or of a node that runs a copy of it.
+    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
+        if enqueuing.recording().is_some() {
+            self.in_order().for_each(|used| enqueuing.end_use(used, sequence));
+            return Ok(());
+        }
+        // The numbers of writes are in the order of the recording, and the uses are not.
+        let (stream, first) = (enqueuing.stream(), number_writes(self.last + 1));
+        for ((allocation, range, access), order) in self.numbered() {
+            allocation.end_numbered_use(stream, range, access, sequence, first + order);
+        }
+        Ok(())
     }
 }

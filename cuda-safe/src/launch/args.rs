@@ -9,11 +9,7 @@ use std::sync::Arc;
 use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
-use crate::memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueuing, Ordering,
-    UnifiedBuffer,
-};
-use crate::stream::Stream;
+use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,66 +158,6 @@ pub trait UseVisitor {
         range: Range<usize>,
         access: Access,
     ) -> Result<()>;
-}
-
-/// Orders uses before a launch on a stream that doesn't record.
-pub(crate) struct Begin<'a, 'b>(pub(crate) &'b mut Ordering<'a>);
-
-impl UseVisitor for Begin<'_, '_> {
-    #[inline]
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.0.begin_use(allocation, range, access)
-    }
-}
-
-/// Records uses after a launch on a stream that doesn't record.
-pub(crate) struct End<'a>(pub(crate) &'a Stream, pub(crate) u64);
-
-impl UseVisitor for End<'_> {
-    #[inline]
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        allocation.end_use(self.0, range, access, self.1);
-        Ok(())
-    }
-}
-
-/// Orders uses before an enqueue on any stream.
-pub(crate) struct BeginAny<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>);
-
-impl UseVisitor for BeginAny<'_, '_> {
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.0.begin_use(allocation, range, access)
-    }
-}
-
-/// Records uses after an enqueue on any stream.
-pub(crate) struct EndAny<'a, 'b>(pub(crate) &'b mut Enqueuing<'a>, pub(crate) u64);
-
-impl UseVisitor for EndAny<'_, '_> {
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.0.end_use(allocation, range, access, self.1);
-        Ok(())
-    }
 }
 
 // SAFETY: a value reaches no device memory, or its author has promised that what it reaches may be

@@ -14,7 +14,6 @@ use std::fmt;
 pub use args::{
     ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
 };
-pub(crate) use args::{Begin, BeginAny, End, EndAny};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub(crate) use signature::{Parameter, check};

@@ -1,5 +1,5 @@
 //! Enqueuing: uses are ordered behind those before them, then comes the driver call, then they are
-//! recorded for those to come.
+//! recorded for those to come. [`Enqueue::run`] does so for all work that uses memory.
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
@@ -9,87 +9,274 @@ use super::uses::Access;
 use crate::context::HeldGraphLock;
 use crate::error::{Error, Result};
 use crate::graph::Recording;
+use crate::launch::{KernelArgs, UseVisitor};
 use crate::stream::{Stream, StreamInner};
 
-/// The ordering of an enqueue's uses on a stream that doesn't record.
-///
-/// If memory is used that some graph uses too, it holds the context's graph lock until the uses are
-/// recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
-/// slip in between another's ordering and recording.
-pub(crate) struct Ordering<'a> {
-    stream: &'a Stream,
-    graph_lock: Option<HeldGraphLock<'a>>,
-}
+/// One enqueue on a stream, from the ordering of its uses to their recording.
+pub(crate) trait Enqueue<'a>: Sized {
+    /// Returns the stream.
+    fn stream(&self) -> &'a Stream;
 
-impl<'a> Ordering<'a> {
+    /// Returns the recording, on a stream that captures.
+    fn recording(&mut self) -> Option<&mut Recording>;
+
+    /// Orders a use that is about to be enqueued behind conflicting uses on other streams.
+    fn begin_use(&mut self, used: Used<'_>) -> Result<()>;
+
+    /// Numbers the enqueue, whose driver call has returned.
     #[inline]
-    pub(crate) fn on(stream: &'a Stream) -> Self {
-        Self { stream, graph_lock: None }
+    fn number(&mut self) -> u64 {
+        let stream = self.stream().inner();
+        match self.recording() {
+            None => stream.number(),
+            Some(recording) => recording.number(stream),
+        }
     }
 
-    /// To be called before a use is enqueued: makes the stream wait for conflicting uses on other
-    /// streams. Costs two loads while the allocation stays on its home stream and is borrowed by all who
-    /// use it.
+    /// Records a use that was enqueued and numbered.
     #[inline]
-    pub(crate) fn begin_use(
+    fn end_use(&mut self, used: Used<'_>, sequence: u64) {
+        let (stream, (allocation, range, access)) = (self.stream(), &used);
+        match self.recording() {
+            None => allocation.end_use(stream, range.clone(), *access, sequence),
+            Some(recording) => recording.end_use(stream.inner(), used, sequence),
+        }
+    }
+
+    /// Orders the uses, calls the driver by `call`, numbers the enqueue and records the uses. Outside of
+    /// recordings, error reports name it by `name`, a number of [`names`](crate::launch::names).
+    ///
+    /// # Errors
+    /// A use can't be ordered, and nothing is called; or the error of `call`, and nothing is recorded. A
+    /// call that may have enqueued a part of its work before it failed returns its own result within
+    /// `Ok`.
+    #[inline]
+    fn run<U: Accesses, T>(
+        &mut self,
+        uses: &U,
+        name: Option<u32>,
+        call: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Enqueued<T>> {
+        uses.order(self)?;
+        let output = call(self)?;
+        let sequence = self.number();
+        if let Some(name) = name
+            && self.recording().is_none()
+        {
+            self.stream().inner().remember(name, sequence);
+        }
+        let recorded = uses.record(self, sequence);
+        Ok(Enqueued { output, sequence, recorded })
+    }
+}
+
+/// What [`Enqueue::run`] has enqueued.
+pub(crate) struct Enqueued<T> {
+    pub(crate) output: T,
+    pub(crate) sequence: u64,
+    /// The error of arguments that refused to report their uses again.
+    pub(crate) recorded: Result<()>,
+}
+
+/// The memory that an enqueue uses, and how: arguments of a launch, ranges of allocations, or a graph.
+pub(crate) trait Accesses {
+    /// Orders the uses before the driver call.
+    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()>;
+
+    /// Records them after it.
+    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()>;
+}
+
+impl<A: KernelArgs> Accesses for A {
+    #[inline]
+    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
+        self.uses(&mut Begin(enqueuing))
+    }
+
+    #[inline]
+    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
+        self.uses(&mut End(enqueuing, sequence))
+    }
+}
+
+/// A range of an allocation and how it is used.
+pub(crate) type Used<'a> = (&'a Arc<Allocation>, Range<usize>, Access);
+
+impl<const N: usize> Accesses for [Used<'_>; N] {
+    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
+        self.iter().try_for_each(|used| enqueuing.begin_use(used.clone()))
+    }
+
+    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
+        self.iter().for_each(|used| enqueuing.end_use(used.clone(), sequence));
+        Ok(())
+    }
+}
+
+/// Orders the uses that arguments report.
+struct Begin<'b, E>(&'b mut E);
+
+impl<'a, E: Enqueue<'a>> UseVisitor for Begin<'_, E> {
+    #[inline]
+    fn visit(
         &mut self,
         allocation: &Arc<Allocation>,
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
+        self.0.begin_use((allocation, range, access))
+    }
+}
+
+/// Records the uses that arguments report.
+struct End<'b, E>(&'b mut E, u64);
+
+impl<'a, E: Enqueue<'a>> UseVisitor for End<'_, E> {
+    #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        self.0.end_use((allocation, range, access), self.1);
+        Ok(())
+    }
+}
+
+/// An enqueue on a stream that doesn't record.
+///
+/// If memory is used that some graph uses too, it takes the context's graph lock, which is held until the
+/// uses are recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
+/// slip in between another's ordering and recording.
+pub(crate) struct DirectEnqueuing<'a, 'l> {
+    stream: &'a Stream,
+    /// A reference, so that nothing takes the address of this struct: its fields stay in registers, which
+    /// saves 3 ns of a launch.
+    graph_lock: &'l mut Option<HeldGraphLock<'a>>,
+}
+
+impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
+    #[inline]
+    fn stream(&self) -> &'a Stream {
+        self.stream
+    }
+
+    #[inline]
+    fn recording(&mut self) -> Option<&mut Recording> {
+        None
+    }
+
+    /// Makes the stream wait for conflicting uses on other streams. Costs two loads while the allocation
+    /// stays on its home stream and is borrowed by all who use it.
+    #[inline]
+    fn begin_use(&mut self, used: Used<'_>) -> Result<()> {
+        let (allocation, range, access) = used;
         if allocation.is_quiet_on(self.stream) {
             return Ok(());
         }
-        self.begin_shared_use(allocation, range, access)
-    }
-
-    #[cold]
-    fn begin_shared_use(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        if allocation.is_captured() {
-            // The lock belongs to a context, and no thread ever holds two.
-            self.is_of_its_context(allocation)?;
-            self.take_graph_lock()?;
-        }
-        if allocation.is_alone_on(self.stream) {
-            // Kept, and used on its home stream only, which keeps order.
-            return Ok(());
-        }
-        allocation.begin_shared_use(self.stream, range, access)
-    }
-
-    fn take_graph_lock(&mut self) -> Result<()> {
-        if self.graph_lock.is_none() {
-            self.graph_lock = self.stream.inner().context.graph_lock.take()?;
-        }
-        Ok(())
-    }
-
-    fn is_of_its_context(&self, allocation: &Allocation) -> Result<()> {
-        if Arc::ptr_eq(&self.stream.inner().context, &allocation.home_stream().inner().context) {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            "memory that a graph uses or has used, or that a tape keeps, can only be used by streams of \
-             its own context",
-        )
-        .with_hint(
-            "copy it into other memory by DeviceSliceMut::copy_from_peer, on a stream of its own \
-             context",
-        ))
+        begin_shared_use(self.stream, self.graph_lock, allocation, range, access)
     }
 }
 
-/// One enqueue on a stream, whether that records or not, from the ordering of its uses to their
-/// recording. On a stream that records it holds the recording, so that the capture can't end between
-/// the look at it and the driver call.
+impl<'a, 'l> DirectEnqueuing<'a, 'l> {
+    /// Begins an enqueue, if the device is not lost. What it puts into `graph_lock` is to be dropped when
+    /// the enqueue is over.
+    #[inline]
+    pub(crate) fn on(
+        stream: &'a Stream,
+        graph_lock: &'l mut Option<HeldGraphLock<'a>>,
+    ) -> Result<Self> {
+        stream.inner().state().usable()?;
+        Ok(Self { stream, graph_lock })
+    }
+}
+
+/// Orders a use by a stream that doesn't record.
+#[cold]
+fn begin_shared_use<'a>(
+    stream: &'a Stream,
+    graph_lock: &mut Option<HeldGraphLock<'a>>,
+    allocation: &Arc<Allocation>,
+    range: Range<usize>,
+    access: Access,
+) -> Result<()> {
+    if allocation.is_captured() {
+        // The lock belongs to a context, and no thread ever holds two.
+        of_same_context(stream, allocation)?;
+        take_graph_lock(stream, graph_lock)?;
+    }
+    if allocation.is_alone_on(stream) {
+        // Kept, and used on its home stream only, which keeps order.
+        return Ok(());
+    }
+    allocation.begin_shared_use(stream, range, access)
+}
+
+/// Orders a use of memory of another context by work that the driver itself does between contexts, for
+/// which kernels need no access.
+fn begin_peer_use(stream: &Stream, (allocation, range, access): Used<'_>) -> Result<()> {
+    if allocation.is_captured() {
+        of_same_context(stream, allocation)?;
+    }
+    allocation.home_stream().inner().state().usable()?;
+    allocation.order_use(stream, range, access)
+}
+
+fn take_graph_lock<'a>(stream: &'a Stream, lock: &mut Option<HeldGraphLock<'a>>) -> Result<()> {
+    if lock.is_none() {
+        *lock = stream.inner().context.graph_lock.take()?;
+    }
+    Ok(())
+}
+
+fn is_of_same_context(stream: &Stream, allocation: &Allocation) -> bool {
+    Arc::ptr_eq(&stream.inner().context, &allocation.home_stream().inner().context)
+}
+
+fn of_same_context(stream: &Stream, allocation: &Allocation) -> Result<()> {
+    if is_of_same_context(stream, allocation) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "memory that a graph uses or has used, or that a tape keeps, can only be used by streams of \
+         its own context",
+    )
+    .with_hint(
+        "copy it into other memory by DeviceSliceMut::copy_from_peer, on a stream of its own context",
+    ))
+}
+
+/// An enqueue on a stream, whether that records or not. On a stream that records it holds the recording,
+/// so that the capture can't end between the look at it and the driver call.
 pub(crate) struct Enqueuing<'a> {
-    ordering: Ordering<'a>,
+    stream: &'a Stream,
+    graph_lock: Option<HeldGraphLock<'a>>,
     recording: Option<MutexGuard<'a, Recording>>,
+    between_contexts: bool,
+}
+
+impl<'a> Enqueue<'a> for Enqueuing<'a> {
+    #[inline]
+    fn stream(&self) -> &'a Stream {
+        self.stream
+    }
+
+    #[inline]
+    fn recording(&mut self) -> Option<&mut Recording> {
+        self.recording.as_deref_mut()
+    }
+
+    fn begin_use(&mut self, used: Used<'_>) -> Result<()> {
+        let (stream, graph_lock) = (self.stream, &mut self.graph_lock);
+        match &mut self.recording {
+            Some(recording) => recording.begin_use(stream.inner(), used),
+            None if self.between_contexts && !is_of_same_context(stream, used.0) => {
+                begin_peer_use(stream, used)
+            }
+            None => DirectEnqueuing { stream, graph_lock }.begin_use(used),
+        }
+    }
 }
 
 impl<'a> Enqueuing<'a> {
@@ -102,89 +289,28 @@ impl<'a> Enqueuing<'a> {
             None => None,
             Some(capture) => Some(capture.enter(inner)?),
         };
-        Ok(Self { ordering: Ordering::on(stream), recording })
+        Ok(Self { stream, graph_lock: None, recording, between_contexts: false })
     }
 
-    /// To be called before a use is enqueued; see [`Ordering::begin_use`].
+    /// Begins an enqueue of anything but the launch of a kernel: fails where a node of a graph is changed,
+    /// which takes a launch alone.
     #[inline]
-    pub(crate) fn begin_use(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        match &mut self.recording {
-            None => self.ordering.begin_use(allocation, range, access),
-            Some(recording) => {
-                let stream = self.ordering.stream.inner();
-                recording.begin_use(stream, allocation, range, access)
-            }
+    pub(crate) fn of_no_launch(stream: &'a Stream) -> Result<Self> {
+        let this = Self::on(stream)?;
+        if let Some(recording) = &this.recording {
+            recording.captures()?;
         }
+        Ok(this)
     }
 
-    /// As [`begin_use`](Self::begin_use) for work that the driver itself does between contexts, for
-    /// which kernels need no access.
-    pub(crate) fn begin_peer_use(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        if Arc::ptr_eq(
-            &self.ordering.stream.inner().context,
-            &allocation.home_stream().inner().context,
-        ) {
-            return self.begin_use(allocation, range, access);
-        }
-        if allocation.is_captured() {
-            self.ordering.is_of_its_context(allocation)?;
-        }
-        allocation.home_stream().inner().state().usable()?;
-        allocation.order_use(self.ordering.stream, range, access)
+    /// Lets the enqueue use memory of other contexts, as the driver does when it copies between them.
+    pub(crate) fn between_contexts(self) -> Self {
+        Self { between_contexts: true, ..self }
     }
 
     /// Takes the graph lock until this enqueue is over.
     pub(crate) fn take_graph_lock(&mut self) -> Result<()> {
-        self.ordering.take_graph_lock()
-    }
-
-    /// Numbers the enqueue, whose driver call has returned.
-    #[inline]
-    pub(crate) fn number(&mut self) -> u64 {
-        let inner = self.ordering.stream.inner();
-        match &mut self.recording {
-            None => inner.number(),
-            Some(recording) => recording.number(inner),
-        }
-    }
-
-    /// To be called after the use was enqueued and numbered.
-    #[inline]
-    pub(crate) fn end_use(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-        sequence: u64,
-    ) {
-        match &mut self.recording {
-            None => allocation.end_use(self.ordering.stream, range, access, sequence),
-            Some(recording) => {
-                recording.end_use(
-                    self.ordering.stream.inner(),
-                    allocation,
-                    range,
-                    access,
-                    sequence,
-                );
-            }
-        }
-    }
-
-    /// The recording, on a stream that captures.
-    #[inline]
-    pub(crate) fn recording(&mut self) -> Option<&mut Recording> {
-        self.recording.as_deref_mut()
+        take_graph_lock(self.stream, &mut self.graph_lock)
     }
 }
 
@@ -192,21 +318,11 @@ impl<'a> Enqueuing<'a> {
 /// recorded for those to come.
 pub(crate) fn enqueue<const N: usize>(
     stream: &Stream,
-    uses: [(&Arc<Allocation>, Range<usize>, Access); N],
+    uses: [Used<'_>; N],
     call: impl FnOnce(&StreamInner) -> Result<()>,
 ) -> Result<()> {
-    let mut enqueuing = Enqueuing::on(stream)?;
-    if let Some(recording) = enqueuing.recording() {
-        recording.captures()?;
-    }
-    for (allocation, range, access) in &uses {
-        enqueuing.begin_use(allocation, range.clone(), *access)?;
-    }
-    let done = call(stream.inner());
+    let mut enqueuing = Enqueuing::of_no_launch(stream)?;
     // Recorded even if the call failed: part of it may have been enqueued.
-    let sequence = enqueuing.number();
-    for (allocation, range, access) in uses {
-        enqueuing.end_use(allocation, range, access, sequence);
-    }
-    done
+    let enqueued = enqueuing.run(&uses, None, |_| Ok(call(stream.inner())))?;
+    enqueued.recorded.and(enqueued.output)
 }

@@ -33,7 +33,7 @@ pub use unified::{HostMut, HostRef, UnifiedBuffer};
 pub use uses::Access;
 
 pub(crate) use copy::{Helpers, Packing};
-pub(crate) use enqueue::{Enqueuing, Ordering};
+pub(crate) use enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
 pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;

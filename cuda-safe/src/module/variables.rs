@@ -19,7 +19,7 @@ use super::ModuleInner;
 use super::global::find;
 use crate::context::Context;
 use crate::error::Result;
-use crate::memory::{Access, Allocation, Enqueuing};
+use crate::memory::{Access, Allocation, Enqueue};
 
 /// Where the memory of a module ends: beyond all addresses.
 const END: usize = usize::MAX;
@@ -142,42 +142,45 @@ pub(crate) struct KernelVariables {
     quiet: Arc<Quiet>,
 }
 
-/// Between the ordering of a launch's uses of variables and their recording.
-pub(crate) struct Begun<'a> {
-    /// Dropped once the driver has been asked.
-    pub(crate) launching: Option<Launching<'a>>,
-    records_tables: bool,
-}
-
 impl KernelVariables {
-    /// Orders the uses of a launch.
-    pub(crate) fn begin(&self, enqueuing: &mut Enqueuing<'_>) -> Result<Begun<'_>> {
+    /// Orders the uses of a launch. Returns what to hold until the driver has returned, if the launch
+    /// records no use of the tables.
+    ///
+    /// It comes after the ordering of the arguments: a caller that asks for a variable waits for the
+    /// launch from here on, perhaps with the graph lock taken.
+    pub(crate) fn begin<'a>(
+        &self,
+        enqueuing: &mut impl Enqueue<'a>,
+    ) -> Result<Option<Launching<'_>>> {
         for (range, access) in &self.always {
-            enqueuing.begin_use(&self.memory, range.clone(), *access)?;
+            enqueuing.begin_use((&self.memory, range.clone(), *access))?;
         }
-        let mut begun = Begun { launching: None, records_tables: !self.tables.is_empty() };
         // A graph may run after somebody has asked for the variable.
-        if begun.records_tables && enqueuing.recording().is_none() {
-            begun.launching = self.quiet.enter();
-            begun.records_tables = begun.launching.is_none();
+        if !self.tables.is_empty()
+            && enqueuing.recording().is_none()
+            && let Some(launching) = self.quiet.enter()
+        {
+            return Ok(Some(launching));
         }
-        if begun.records_tables {
-            for range in &self.tables {
-                enqueuing.begin_use(&self.memory, range.clone(), Access::Read)?;
-            }
+        for range in &self.tables {
+            enqueuing.begin_use((&self.memory, range.clone(), Access::Read))?;
         }
-        Ok(begun)
+        Ok(None)
     }
 
-    /// Records the uses of a launch that was enqueued and numbered.
-    pub(crate) fn end(&self, enqueuing: &mut Enqueuing<'_>, begun: &Begun<'_>, sequence: u64) {
+    /// Records the uses of a launch that was enqueued and numbered; those of the tables if `begin` has
+    /// ordered them.
+    pub(crate) fn end<'a>(
+        &self,
+        enqueuing: &mut impl Enqueue<'a>,
+        with_tables: bool,
+        sequence: u64,
+    ) {
         for (range, access) in &self.always {
-            enqueuing.end_use(&self.memory, range.clone(), *access, sequence);
+            enqueuing.end_use((&self.memory, range.clone(), *access), sequence);
         }
-        if begun.records_tables {
-            for range in &self.tables {
-                enqueuing.end_use(&self.memory, range.clone(), Access::Read, sequence);
-            }
+        for range in self.tables.iter().filter(|_| with_tables) {
+            enqueuing.end_use((&self.memory, range.clone(), Access::Read), sequence);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::slab::{Callback, Entry, Repeated, Slab};
 use super::{Stream, StreamInner};
 use crate::driver::forked;
 use crate::error::Result;
-use crate::memory::Enqueuing;
+use crate::memory::{Enqueue, Enqueuing};
 
 /// All functions of the process that may still be called.
 static PENDING: Slab = Slab::new();

@@ -7,8 +7,8 @@ use cuda_sys::CUstream;
 
 use super::{Stream, outside_capture};
 use crate::error::Result;
-use crate::launch::{BeginAny, EndAny, KernelArgs};
-use crate::memory::Enqueuing;
+use crate::launch::KernelArgs;
+use crate::memory::{Enqueue, Enqueuing};
 
 /// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
 /// handle. It costs nothing until somebody waits for it: no event is recorded before.
@@ -116,18 +116,14 @@ impl Stream {
         uses: A,
         call: impl FnOnce(CUstream) -> R,
     ) -> Result<R> {
-        let mut enqueuing = Enqueuing::on(self)?;
-        if let Some(recording) = enqueuing.recording() {
-            recording.captures()?;
-        }
+        let mut enqueuing = Enqueuing::of_no_launch(self)?;
         uses.check_unborrowed()?;
-        uses.uses(&mut BeginAny(&mut enqueuing))?;
         let raw = self.inner().raw;
         // Recorded whatever becomes of the call: part of the work may have been enqueued.
-        let answer = catch_unwind(AssertUnwindSafe(|| call(raw)));
-        let sequence = enqueuing.number();
-        uses.uses(&mut EndAny(&mut enqueuing, sequence))?;
+        let called = |_: &mut _| Ok(catch_unwind(AssertUnwindSafe(|| call(raw))));
+        let enqueued = enqueuing.run(&uses, None, called)?;
+        enqueued.recorded?;
         drop(enqueuing);
-        answer.or_else(|panic| resume_unwind(panic))
+        enqueued.output.or_else(|panic| resume_unwind(panic))
     }
 }

@@ -24,7 +24,7 @@ use crate::context::{Context, ContextInner, list};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::Capture;
-use crate::memory::Enqueuing;
+use crate::memory::{Enqueue, Enqueuing};
 
 /// A stream: work enqueued on it runs in order, and unordered with other streams unless a buffer
 /// is used on both.
@@ -219,10 +219,7 @@ impl Stream {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
-        let mut enqueuing = Enqueuing::on(self)?;
-        if let Some(recording) = enqueuing.recording() {
-            recording.captures()?;
-        }
+        let mut enqueuing = Enqueuing::of_no_launch(self)?;
         inner.context.state.same_driver(event.context().state)?;
         // Held until the wait is enqueued: recorded in a capture meanwhile, the event would pull
         // the stream in.
