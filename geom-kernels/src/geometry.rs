@@ -36,9 +36,10 @@ struct Texts {
     ptx: &'static str,
 }
 
-/// Declares [`Source`], and for each the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx`.
+/// Declares [`Source`], and for each the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx`. Several modules
+/// `in` one file are each compiled with `MODULE_NAME` defined.
 macro_rules! sources {
-    ($($(#[$when:meta])? $source:ident = $name:literal,)+) => {
+    ($($(#[$when:meta])? $source:ident = $name:literal $(in $file:literal)?,)+) => {
         /// A source of kernels: an index into [`TEXTS`] and `Inner::modules`.
         #[derive(Debug, Clone, Copy)]
         pub(crate) enum Source {
@@ -46,21 +47,32 @@ macro_rules! sources {
         }
 
         const TEXTS: &[Texts] = &[$($(#[$when])? Texts {
-            cuda: include_str!(concat!("../device/kernels/", $name, ".cu")),
+            cuda: cuda_text!($name $(in $file)?),
             file: concat!($name, ".cu"),
             ptx: include_str!(concat!("../ptx/", $name, ".ptx")),
         },)+];
-
-        /// The crate's own kernels: file names and CUDA C++. For this project's tests.
-        #[cfg(feature = "internals")]
-        #[must_use]
-        pub fn sources() -> &'static [(&'static str, &'static str)] {
-            &[$($(#[$when])? (
-                concat!($name, ".cu"),
-                include_str!(concat!("../device/kernels/", $name, ".cu")),
-            ),)+]
-        }
     };
+}
+
+/// The CUDA C++ of a module.
+macro_rules! cuda_text {
+    ($name:literal) => {
+        include_str!(concat!("../device/kernels/", $name, ".cu"))
+    };
+    ($name:literal in $file:literal) => {
+        concat!(
+            "#define MODULE_",
+            $name,
+            "\n",
+            include_str!(concat!("../device/kernels/", $file, ".cu"))
+        )
+    };
+}
+
+/// The crate's own kernels: file names and CUDA C++. For this project's tests.
+#[cfg(feature = "internals")]
+pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TEXTS.iter().map(|texts| (texts.file, texts.cuda))
 }
 
 /// The PTX of the crate's own kernels, module by module. For this project's tests.
@@ -70,24 +82,24 @@ pub fn ptx() -> impl Iterator<Item = &'static str> {
 }
 
 sources! {
-    SortPairs32 = "sort_pairs_u32",
-    SortPairs64 = "sort_pairs_u64",
-    SortKeys = "sort_keys",
+    SortPairs32 = "sort_pairs_u32" in "sort",
+    SortPairs64 = "sort_pairs_u64" in "sort",
+    SortKeys = "sort_keys" in "sort",
     SortCount = "sort_count",
-    Scan = "scan",
-    ScanOffsets = "scan_offsets",
+    Scan = "scan" in "sort",
+    ScanOffsets = "scan_offsets" in "sort",
     Select = "select",
     Reduce = "reduce",
-    GridBuild32 = "hash_grid_build_f32",
-    GridBuild64 = "hash_grid_build_f64",
-    GridUnbounded32 = "hash_grid_unbounded_f32",
-    GridUnbounded64 = "hash_grid_unbounded_f64",
-    GridOrder32 = "hash_grid_order_f32",
-    GridOrder64 = "hash_grid_order_f64",
-    GridQuery32 = "hash_grid_query_f32",
-    GridQuery64 = "hash_grid_query_f64",
-    GridNearest32 = "hash_grid_nearest_f32",
-    GridNearest64 = "hash_grid_nearest_f64",
+    GridBuild32 = "hash_grid_build_f32" in "hash_grid",
+    GridBuild64 = "hash_grid_build_f64" in "hash_grid",
+    GridUnbounded32 = "hash_grid_unbounded_f32" in "hash_grid",
+    GridUnbounded64 = "hash_grid_unbounded_f64" in "hash_grid",
+    GridOrder32 = "hash_grid_order_f32" in "hash_grid",
+    GridOrder64 = "hash_grid_order_f64" in "hash_grid",
+    GridQuery32 = "hash_grid_query_f32" in "hash_grid",
+    GridQuery64 = "hash_grid_query_f64" in "hash_grid",
+    GridNearest32 = "hash_grid_nearest_f32" in "hash_grid",
+    GridNearest64 = "hash_grid_nearest_f64" in "hash_grid",
     MeshBuild = "mesh_build",
     MeshClosest = "mesh_closest",
     MeshSigned = "mesh_signed",
@@ -106,18 +118,18 @@ sources! {
     VolumeStore = "volume_store",
     VolumeNearest = "volume_nearest",
     VolumeMap = "volume_map",
-    VolumeSampleF32 = "volume_sample_f32",
-    VolumeSampleF64 = "volume_sample_f64",
-    VolumeSampleVec3F = "volume_sample_vec3f",
-    VolumeSampleVec3D = "volume_sample_vec3d",
-    VolumeSampleVec4F = "volume_sample_vec4f",
-    VolumeSampleVec4D = "volume_sample_vec4d",
-    VolumeIndexF32 = "volume_index_f32",
-    VolumeIndexF64 = "volume_index_f64",
-    VolumeIndexVec3F = "volume_index_vec3f",
-    VolumeIndexVec3D = "volume_index_vec3d",
-    VolumeIndexVec4F = "volume_index_vec4f",
-    VolumeIndexVec4D = "volume_index_vec4d",
+    VolumeSampleF32 = "volume_sample_f32" in "volume_sample",
+    VolumeSampleF64 = "volume_sample_f64" in "volume_sample",
+    VolumeSampleVec3F = "volume_sample_vec3f" in "volume_sample",
+    VolumeSampleVec3D = "volume_sample_vec3d" in "volume_sample",
+    VolumeSampleVec4F = "volume_sample_vec4f" in "volume_sample",
+    VolumeSampleVec4D = "volume_sample_vec4d" in "volume_sample",
+    VolumeIndexF32 = "volume_index_f32" in "volume_sample",
+    VolumeIndexF64 = "volume_index_f64" in "volume_sample",
+    VolumeIndexVec3F = "volume_index_vec3f" in "volume_sample",
+    VolumeIndexVec3D = "volume_index_vec3d" in "volume_sample",
+    VolumeIndexVec4F = "volume_index_vec4f" in "volume_sample",
+    VolumeIndexVec4D = "volume_index_vec4d" in "volume_sample",
     IsosurfaceDense = "isosurface_dense",
     IsosurfaceBlocks = "isosurface_blocks",
     IsosurfaceVolume = "isosurface_volume",
@@ -139,17 +151,17 @@ sources! {
     #[cfg(feature = "tape")]
     TapeReduce = "tape_reduce",
     #[cfg(feature = "tape")]
-    TapeVolumeF32 = "tape_volume_f32",
+    TapeVolumeF32 = "tape_volume_f32" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeF64 = "tape_volume_f64",
+    TapeVolumeF64 = "tape_volume_f64" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec3F = "tape_volume_vec3f",
+    TapeVolumeVec3F = "tape_volume_vec3f" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec3D = "tape_volume_vec3d",
+    TapeVolumeVec3D = "tape_volume_vec3d" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec4F = "tape_volume_vec4f",
+    TapeVolumeVec4F = "tape_volume_vec4f" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec4D = "tape_volume_vec4d",
+    TapeVolumeVec4D = "tape_volume_vec4d" in "tape_volume",
 }
 
 impl GeometryKernels {

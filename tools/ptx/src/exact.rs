@@ -7,6 +7,7 @@
 //! ```cpp
 //! // inexact: kernel_name why it may
 //! ```
+//! A name that ends in `*` excepts the kernels that begin so.
 
 use ptx::ir::{AtomOp, BinaryOp, Instr, Mode, Op, Precision, Type, UnaryOp};
 
@@ -33,11 +34,12 @@ pub(crate) fn offences(text: &str, exceptions: &[String]) -> Result<Vec<String>,
     let lines: Vec<&str> = text.lines().collect();
     let mut offences = Vec::new();
     for name in exceptions {
-        if !module.functions.iter().any(|function| function.name == *name) {
+        if !module.functions.iter().any(|function| excepts(name, &function.name)) {
             offences.push(format!("no kernel {name}, which `{MARKER}` excepts"));
         }
     }
-    for function in module.functions.iter().filter(|one| !exceptions.contains(&one.name)) {
+    let excepted = |name: &str| exceptions.iter().any(|exception| excepts(exception, name));
+    for function in module.functions.iter().filter(|one| !excepted(&one.name)) {
         for instr in function.instrs() {
             if let Some(why) = why_inexact(instr) {
                 let line = instr.line as usize;
@@ -48,6 +50,11 @@ pub(crate) fn offences(text: &str, exceptions: &[String]) -> Result<Vec<String>,
         }
     }
     Ok(offences)
+}
+
+/// Whether an exception of this name is one for `kernel`.
+fn excepts(exception: &str, kernel: &str) -> bool {
+    exception.strip_suffix('*').map_or(exception == kernel, |start| kernel.starts_with(start))
 }
 
 /// What makes an instruction's result less than fixed, if anything does.
@@ -185,6 +192,17 @@ mod tests {
         assert!(offences(&body, &exceptions)?.is_empty());
         let other = offences(&body.replace("entry k()", "entry l()"), &exceptions)?;
         assert!(other.len() == 2 && other[0].contains("no kernel k"), "{other:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn an_exception_of_a_prefix_excepts_the_kernels_that_begin_so() -> Result<(), Failure> {
+        let body = text("mul.f32 %f1, %f2, %f3;").replace("entry k()", "entry sum_f32()");
+        let offences = |exception: &str| offences(&body, &[exception.to_owned()]);
+        assert!(offences("sum_*")?.is_empty());
+        let other = offences("dot_*")?;
+        assert!(other.len() == 2 && other[0].contains("no kernel dot_*"), "{other:?}");
+        assert_eq!(offences("sum_")?.len(), 2, "the whole name unless there is a `*`");
         Ok(())
     }
 

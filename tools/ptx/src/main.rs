@@ -1,5 +1,5 @@
 //! `cargo xtask ptx [--check]`: compiles the device/kernels/*.cu of each package that has kernels to its
-//! folder ptx. All of them may include the headers of all packages that have some.
+//! folder ptx. A file that tests `defined(MODULE_NAME)` is compiled once for each such name. All of them may include the headers of all packages that have some.
 //!
 //! `--check` writes nothing and fails if what is checked in differs from what would be written. Either
 //! way it fails if a kernel's floating-point results would depend on who compiles its PTX: see `exact`.
@@ -18,8 +18,8 @@ use xtask::wheels::{NVRTC_12_0, fetch};
 /// The error of every step; main prints it.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The first argument of a child, which compiles one file: the library, the file's name and the folders of
-/// headers follow.
+/// The first argument of a child, which compiles one module: the library, the names of file and module and the
+/// folders of headers follow.
 const CHILD: &str = "--one";
 
 /// The packages that have kernels.
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         [] => all(false),
         ["--check"] => all(true),
-        [CHILD, library, name, headers @ ..] => {
-            compile::one(library, name, headers).map(|text| print!("{text}"))
+        [CHILD, library, file, name, headers @ ..] => {
+            compile::one(library, file, name, headers).map(|text| print!("{text}"))
         }
         _ => {
             eprintln!("{USAGE}");
@@ -67,29 +67,38 @@ fn all(check: bool) -> Result<(), Failure> {
 /// As [`all`], for one package; what is wrong there.
 fn of_package(library: &Path, package: &Path, check: bool) -> Result<Vec<String>, Failure> {
     let (sources, outputs) = (package.join("device/kernels"), package.join("ptx"));
-    let names = stems(&sources, "cu")?;
+    let mut names = Vec::new();
     let mut wrong = Vec::new();
-    for name in &names {
-        let source = read(&sources.join(format!("{name}.cu")))?;
-        let text = compiled(library, &package.join("device"), name)?;
-        let offences = exact::offences(&text, &exact::exceptions(&source)?)
-            .map_err(|error| format!("{name}.ptx: {error}"))?;
-        wrong.extend(offences.into_iter().map(|offence| format!("{name}.cu: {offence}")));
-        let path = outputs.join(format!("{name}.ptx"));
-        if fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
-            continue;
-        }
-        if check {
-            wrong.push(format!("{name}.ptx is not what its source gives: run `cargo xtask ptx`"));
-        } else {
-            fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-            println!("wrote {}", path.display());
+    for file in stems(&sources, "cu")? {
+        let source = read(&sources.join(format!("{file}.cu")))?;
+        let exceptions = exact::exceptions(&source)?;
+        for name in compile::modules(&file, &source) {
+            let text = compiled(library, &package.join("device"), &file, &name)?;
+            let offences = exact::offences(&text, &exceptions)
+                .map_err(|error| format!("{name}.ptx: {error}"))?;
+            wrong.extend(offences.into_iter().map(|offence| format!("{file}.cu: {offence}")));
+            wrong.extend(put(&outputs.join(format!("{name}.ptx")), &text, check)?);
+            names.push(name);
         }
     }
     for name in stems(&outputs, "ptx")?.iter().filter(|name| !names.contains(name)) {
         wrong.push(format!("{name}.ptx has no source: delete it"));
     }
     Ok(wrong)
+}
+
+/// Writes a text, or compares it; what is wrong.
+fn put(path: &Path, text: &str, check: bool) -> Result<Option<String>, Failure> {
+    let shown = path.display();
+    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(None);
+    }
+    if check {
+        return Ok(Some(format!("{shown} is not what its source gives: run `cargo xtask ptx`")));
+    }
+    fs::write(path, text).map_err(|error| format!("{shown}: {error}"))?;
+    println!("wrote {shown}");
+    Ok(None)
 }
 
 /// The names of a folder's files with this extension, without it, in order.
@@ -107,19 +116,21 @@ fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// The PTX of one file, by a process of its own: NVRTC 12.0 numbers the calls of all programs that a
+/// The PTX of one module, by a process of its own: NVRTC 12.0 numbers the calls of all programs that a
 /// process compiles in one sequence, and its texts have these numbers in them.
-fn compiled(library: &Path, device: &Path, name: &str) -> Result<String, Failure> {
+fn compiled(library: &Path, device: &Path, file: &str, name: &str) -> Result<String, Failure> {
     let mut child = Command::new(env::current_exe()?);
     let headers = HEADERS.map(|folder| xtask::root().join(folder));
-    child.arg(CHILD).arg(library).arg(name).args(headers).current_dir(device);
+    child.arg(CHILD).arg(library).arg(file).arg(name).args(headers).current_dir(device);
     for variable in compile::VARIABLES {
         child.env_remove(variable);
     }
     let output = child.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{name}.cu ({}):\n{}", output.status, said.trim()).into());
+        return Err(
+            format!("{file}.cu, module {name} ({}):\n{}", output.status, said.trim()).into()
+        );
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -82,7 +82,7 @@ fn inexact(ptx: &str) -> Option<&str> {
 /// and the device tests compile them; this takes seconds for each.
 fn kernels(compiler: &Compiler) -> TestResult {
     for (name, source) in geom_kernels::sources() {
-        let program = program(*source).name(*name);
+        let program = program(source).name(name);
         let ptx = compiled(compiler, program, Options::new().fast_math(true))
             .map_err(|error| Failure::new(format!("{name}: {error}")))?
             .ptx
