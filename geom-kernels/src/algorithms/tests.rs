@@ -8,16 +8,9 @@ use crate::GeometryKernels;
 
 type Answer = std::result::Result<(), Box<dyn std::error::Error>>;
 
-/// SplitMix64.
 fn random(n: usize) -> Vec<u64> {
-    let mut state = 20_260_505_u64;
-    let next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    std::iter::repeat_with(next).take(n).collect()
+    let mut rng = test_support::Rng::new(20_260_505);
+    std::iter::repeat_with(|| rng.next()).take(n).collect()
 }
 
 /// Two buffers each for keys and values, the second ones full of garbage.

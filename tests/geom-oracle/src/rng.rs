@@ -1,39 +1,6 @@
 //! Random meshes that are the same in every run.
 
-/// SplitMix64.
-pub(crate) struct Rng(u64);
-
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    /// A float in -1..1.
-    pub(crate) fn float(&mut self) -> f32 {
-        ((self.next() >> 40) as i32 - (1 << 23)) as f32 / (1 << 23) as f32
-    }
-
-    pub(crate) fn point(&mut self) -> [f32; 3] {
-        std::array::from_fn(|_| self.float())
-    }
-
-    /// A point of a lattice of few planes: many coordinates are equal, and many points lie on faces.
-    pub(crate) fn lattice_point(&mut self) -> [f32; 3] {
-        std::array::from_fn(|_| self.below(5) as f32 * 0.5 - 1.0)
-    }
-}
+pub(crate) use test_support::Rng;
 
 pub(crate) type Soup = (Vec<[f32; 3]>, Vec<[u32; 3]>);
 

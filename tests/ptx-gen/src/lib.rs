@@ -15,7 +15,6 @@ mod coverage;
 mod pairs;
 mod program;
 mod reduce;
-mod rng;
 mod table;
 mod text;
 mod universe;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::rng::Rng;
 use crate::text::THREADS;
+use test_support::Rng;
 
 /// How the instructions of [`Pairs`] are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::rng::Rng;
 use crate::table::{Needs, Part, rows};
+use test_support::Rng;
 
 /// Registers of each kind.
 pub(crate) const HALVES: usize = 8;

@@ -13,5 +13,7 @@ pub mod failure;
 pub mod meter;
 pub mod nvdb;
 pub mod process;
+pub mod rng;
 
 pub use failure::{Failure, TestResult, ensure_refused, first_difference};
+pub use rng::Rng;

@@ -14,7 +14,6 @@ mod device;
 mod language;
 mod numbers;
 mod report;
-mod rng;
 mod run;
 mod tools;
 
@@ -25,10 +24,9 @@ pub(crate) use device::{TestDevice, deep, nothing_found};
 pub(crate) use language::{Language, built, cargo, cc, device_library, python, sources};
 pub(crate) use numbers::{note_numbers, take_numbers};
 pub(crate) use report::count_launches;
-pub(crate) use rng::Rng;
 pub(crate) use run::main;
 pub(crate) use test_support::process::{Outcome, limited_to};
 pub(crate) use test_support::{
-    Failure, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+    Failure, Rng, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
 };
 pub(crate) use tools::nanovdb_validate;
