@@ -1,5 +1,10 @@
 //! The device headers, for programs that users compile with NVRTC or nvcc.
 
+#[rustfmt::skip]
+mod generated;
+
+use generated::HEADERS;
+
 /// The device headers: the names under which they are included, and their texts.
 ///
 /// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
@@ -70,134 +75,3 @@ pub fn program(source: impl Into<String>) -> cuda_safe::nvrtc::Program {
     let program = cuda_safe::nvrtc::Program::new(source);
     HEADERS.iter().fold(program, |program, (name, text)| program.header(*name, *text))
 }
-
-macro_rules! texts {
-    ($($(#[$when:meta])? $name:literal),+ $(,)?) => {
-        &[
-            cuda_safe::arg::LAYOUT_HEADER,
-            #[cfg(feature = "tape")]
-            tape::HEADER,
-            $($(#[$when])? ($name, include_str!(concat!("../device/", $name)))),+
-        ]
-    };
-}
-
-const HEADERS: &[(&str, &str)] = texts![
-    "geom/bvh.cuh",
-    "geom/bvh/batch.cuh",
-    "geom/bvh/build_cluster.cuh",
-    "geom/bvh/build_collapse.cuh",
-    "geom/bvh/build_keys.cuh",
-    "geom/bvh/build_radix.cuh",
-    "geom/bvh/build_state.cuh",
-    "geom/bvh/nearest.cuh",
-    "geom/bvh/order.cuh",
-    "geom/bvh/point_boxes.cuh",
-    "geom/bvh/query.cuh",
-    "geom/bvh/ray_boxes.cuh",
-    "geom/bvh/refit.cuh",
-    "geom/bvh/rows.cuh",
-    "geom/bvh/traverse.cuh",
-    "geom/bvh/types.cuh",
-    "geom/hash_grid.cuh",
-    "geom/hash_grid/batch.cuh",
-    "geom/hash_grid/build.cuh",
-    "geom/hash_grid/cells.cuh",
-    "geom/hash_grid/dense_runs.cuh",
-    "geom/hash_grid/kernels.cuh",
-    "geom/hash_grid/nearest.cuh",
-    "geom/hash_grid/query.cuh",
-    "geom/hash_grid/row_runs.cuh",
-    "geom/hash_grid/types.cuh",
-    "geom/isosurface.cuh",
-    "geom/isosurface/adjoint.cuh",
-    "geom/isosurface/blocks.cuh",
-    "geom/isosurface/cases.cuh",
-    "geom/isosurface/cells.cuh",
-    "geom/isosurface/count.cuh",
-    "geom/isosurface/emit.cuh",
-    "geom/isosurface/field.cuh",
-    "geom/isosurface/kernels.cuh",
-    "geom/isosurface/signs.cuh",
-    "geom/isosurface/types.cuh",
-    "geom/isosurface/vertices.cuh",
-    "geom/isosurface/volume_field.cuh",
-    "geom/math/adjoint.cuh",
-    "geom/math/angle.cuh",
-    "geom/math/box.cuh",
-    "geom/math/exact.cuh",
-    "geom/math/mat.cuh",
-    "geom/math/predicates.cuh",
-    "geom/math/quat.cuh",
-    "geom/math/ray.cuh",
-    "geom/math/transform.cuh",
-    "geom/math/vec.cuh",
-    "geom/mesh.cuh",
-    "geom/mesh/adjoint.cuh",
-    #[cfg(feature = "tape")]
-    "geom/mesh/adjoint/batch.cuh",
-    "geom/mesh/adjoint/closest.cuh",
-    "geom/mesh/adjoint/rays.cuh",
-    "geom/mesh/adjoint/surface.cuh",
-    "geom/mesh/batch.cuh",
-    "geom/mesh/build.cuh",
-    "geom/mesh/closest.cuh",
-    "geom/mesh/evaluate.cuh",
-    "geom/mesh/faces.cuh",
-    "geom/mesh/moments.cuh",
-    "geom/mesh/moments_build.cuh",
-    "geom/mesh/overlap.cuh",
-    "geom/mesh/packed.cuh",
-    "geom/mesh/rays.cuh",
-    "geom/mesh/report.cuh",
-    "geom/mesh/sides.cuh",
-    "geom/mesh/signed_distance.cuh",
-    "geom/mesh/topology.cuh",
-    "geom/mesh/triangle.cuh",
-    "geom/mesh/triangle/closest.cuh",
-    "geom/mesh/triangle/crossing.cuh",
-    "geom/mesh/triangle/overlap.cuh",
-    "geom/mesh/triangle/ray.cuh",
-    "geom/mesh/triangle/types.cuh",
-    "geom/mesh/types.cuh",
-    "geom/mesh/winding.cuh",
-    "geom/sort/block.cuh",
-    "geom/sort/chain.cuh",
-    "geom/sort/compact.cuh",
-    "geom/sort/digits.cuh",
-    "geom/sort/kernels.cuh",
-    "geom/sort/radix_sort.cuh",
-    "geom/sort/reduce.cuh",
-    "geom/sort/scan.cuh",
-    "geom/sort/words.cuh",
-    "geom/volume.cuh",
-    "geom/volume/access.cuh",
-    "geom/volume/adjoint.cuh",
-    #[cfg(feature = "tape")]
-    "geom/volume/adjoint_batch.cuh",
-    "geom/volume/batch.cuh",
-    "geom/volume/build_directory.cuh",
-    "geom/volume/build_keys.cuh",
-    "geom/volume/build_leaves.cuh",
-    "geom/volume/build_nodes.cuh",
-    "geom/volume/build_order.cuh",
-    "geom/volume/build_types.cuh",
-    "geom/volume/build_values.cuh",
-    "geom/volume/dense.cuh",
-    "geom/volume/directory.cuh",
-    "geom/volume/entries.cuh",
-    "geom/volume/hdda.cuh",
-    "geom/volume/indexed.cuh",
-    "geom/volume/interpolate.cuh",
-    "geom/volume/iterate.cuh",
-    "geom/volume/kernels.cuh",
-    "geom/volume/lists.cuh",
-    "geom/volume/map.cuh",
-    "geom/volume/march.cuh",
-    "geom/volume/numbers.cuh",
-    "geom/volume/ray_cubic.cuh",
-    "geom/volume/sample.cuh",
-    "geom/volume/stencil.cuh",
-    "geom/volume/store.cuh",
-    "geom/volume/types.cuh",
-];

@@ -10,6 +10,7 @@ use xtask::wheels::NVRTC_12_0;
 use crate::api;
 use crate::attributes;
 use crate::checks;
+use crate::headers;
 use crate::layouts;
 use crate::names;
 use crate::process::{cargo, succeeds};
@@ -54,7 +55,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -69,6 +70,7 @@ const STEPS: [Step; 13] = [
     }),
     ("attributes --check", || attributes::attributes(true).map(Outcome::from)),
     ("layouts --check", || layouts::layouts(true).map(Outcome::from)),
+    ("headers --check", || headers::headers(true).map(Outcome::from)),
     ("ptx --check", ptx),
     ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
     ("names", || names::names(false).map(Outcome::from)),

@@ -8,6 +8,7 @@ mod ci;
 mod demo;
 mod fuzz;
 mod generated;
+mod headers;
 mod layouts;
 mod machine;
 mod mutants;
@@ -46,6 +47,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("ptx", given)) => generator("xtask-ptx", given),
         Some(("attributes", given)) => attributes::attributes(given.get_flag("check")),
         Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
+        Some(("headers", given)) => headers::headers(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
@@ -147,6 +149,11 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("layouts")
                 .about("Generate the layouts of the types that host and device both declare")
+                .arg(check.clone()),
+        )
+        .subcommand(
+            Command::new("headers")
+                .about("Generate the list of geom-kernels's device headers")
                 .arg(check.clone()),
         )
         .subcommand(
@@ -255,7 +262,7 @@ mod tests {
 
     #[test]
     fn generated_files_are_written_unless_only_checked() -> Result<(), Error> {
-        for name in ["bindgen", "ptx", "attributes", "layouts", "api"] {
+        for name in ["bindgen", "ptx", "attributes", "layouts", "headers", "api"] {
             for (line, checks) in [(vec![name], false), (vec![name, "--check"], true)] {
                 let matches = parse(&line)?;
                 let Some((parsed, given)) = matches.subcommand() else {
