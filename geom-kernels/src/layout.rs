@@ -4,12 +4,10 @@
 //! `tools/xtask/layouts.txt` names, with the sizes and offsets of the Rust types. A test compiles the list as
 //! assertions against the headers with each supported NVRTC, so neither declaration can change alone.
 
-#[cfg(feature = "internals")]
 #[rustfmt::skip]
 mod generated;
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::DeviceRepr;
 
 /// A box along the axes, closed: its faces belong to it. `geom::aabb<T>` of `geom/math/box.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -20,6 +18,16 @@ pub struct Aabb<T> {
     /// The greatest coordinates. The box is empty if one is less than its `lower`.
     pub upper: [T; 3],
 }
+
+/// Implements [`DeviceRepr`](cuda_safe::DeviceRepr) for types that LAYOUTS has.
+macro_rules! device_repr {
+    ($($type:ty),+ $(,)?) => {$(
+        // SAFETY: repr(C); LAYOUTS has it, so its fields lie as those of the structure that is named there. Addresses,
+        // where it has any, are written by this crate alone.
+        unsafe impl cuda_safe::DeviceRepr for $type {}
+    )+};
+}
+pub(crate) use device_repr;
 
 /// For one type of coordinates.
 macro_rules! of {
@@ -33,15 +41,13 @@ macro_rules! of {
         unsafe impl Zeroable for Aabb<$float> {}
         // SAFETY: repr(C), six numbers without padding, of which any bits are one.
         unsafe impl Pod for Aabb<$float> {}
-        // SAFETY: repr(C); LAYOUTS has it as geom::aabb.
-        unsafe impl DeviceRepr for Aabb<$float> {}
+        device_repr!(Aabb<$float>);
     };
 }
 of!(f32);
 of!(f64);
 
 /// How a structure lies in memory, in bytes. For this project's tests.
-#[cfg(feature = "internals")]
 #[derive(Debug)]
 pub struct Layout {
     /// In C++.

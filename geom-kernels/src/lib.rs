@@ -25,7 +25,10 @@
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
 // Tests reach more than users do; with the feature, as in this workspace, both lints are on.
-#![cfg_attr(not(feature = "internals"), allow(dead_code, unreachable_pub))]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, reason = "the feature exports what tests need")
+)]
 
 pub mod algorithms;
 pub mod bvh;

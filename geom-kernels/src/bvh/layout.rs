@@ -1,9 +1,9 @@
 //! What lies in device memory or is passed to kernels, as `device/geom/bvh/` declares it.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::DeviceRepr;
 
 use crate::Aabb;
+use crate::layout::device_repr;
 
 /// No node, no item: `geom::no_index`.
 pub(crate) const NO_INDEX: u32 = u32::MAX;
@@ -64,9 +64,6 @@ pub struct RawBvh {
     pub(crate) unused: u32,
 }
 
-// SAFETY: repr(C), and the fields of geom::Bvh in the same order.
-unsafe impl DeviceRepr for RawBvh {}
-
 /// `geom::bvh::Queries`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -79,9 +76,6 @@ pub struct RawQueries {
     pub(crate) length: u32,
     pub(crate) order: u64,
 }
-
-// SAFETY: repr(C), and the fields of geom::bvh::Queries in the same order.
-unsafe impl DeviceRepr for RawQueries {}
 
 /// `geom::bvh::Cluster`.
 #[derive(Debug, Clone, Copy)]
@@ -135,5 +129,4 @@ pub(crate) struct Refitted {
     pub(crate) items_capacity: u32,
 }
 
-// SAFETY: repr(C), and the fields of geom::bvh::Refitted in the same order.
-unsafe impl DeviceRepr for Refitted {}
+device_repr!(RawBvh, RawQueries, Refitted);

@@ -3,6 +3,7 @@
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 
+use crate::layout::device_repr;
 use crate::real::Real;
 
 /// How cells are found: `GridMode`.
@@ -55,9 +56,6 @@ pub struct RawHashGrid {
     pub(crate) length: u32,
 }
 
-// SAFETY: repr(C), and the fields of geom::HashGrid in the same order.
-unsafe impl DeviceRepr for RawHashGrid {}
-
 /// `geom::grid::Points<T>`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -69,9 +67,6 @@ pub(crate) struct RawPoints {
     pub(crate) length: u32,
     pub(crate) unused: u32,
 }
-
-// SAFETY: repr(C), and the fields of geom::grid::Points in the same order.
-unsafe impl DeviceRepr for RawPoints {}
 
 /// `geom::grid::Queries<T>`.
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +96,6 @@ pub(crate) struct FrameRequest {
     pub(crate) unused: u32,
 }
 
-// SAFETY: repr(C), and the fields of geom::grid::FrameRequest in the same order.
-unsafe impl DeviceRepr for FrameRequest {}
-
 /// A point as the grid keeps it, in cell order: `geom::GridPoint<float>`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16))]
@@ -126,7 +118,4 @@ pub struct GridPoint64 {
     pub unused: u32,
 }
 
-// SAFETY: repr(C) with the size and alignment of geom::GridPoint<float>: 16 and 16.
-unsafe impl DeviceRepr for GridPoint32 {}
-// SAFETY: repr(C) with the size and alignment of geom::GridPoint<double>: 32 and 16.
-unsafe impl DeviceRepr for GridPoint64 {}
+device_repr!(RawHashGrid, RawPoints, FrameRequest, GridPoint32, GridPoint64);

@@ -1,7 +1,8 @@
 //! What host and device both declare: `device/geom/isosurface/{types,field,blocks,emit,volume_field}.cuh`.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::DeviceRepr;
+
+use crate::layout::device_repr;
 
 /// `geom::isosurface::Signs`.
 #[derive(Debug, Clone, Copy)]
@@ -88,13 +89,4 @@ pub(crate) struct RawOutput {
     pub(crate) face_capacity: u32,
 }
 
-// SAFETY: of all of these: repr(C); LAYOUTS in src/layout/generated.rs has them as the structures of the same names.
-unsafe impl DeviceRepr for RawIndexMap {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawDenseField {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Findings {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawBlockField {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawOutput {}
+device_repr!(RawIndexMap, RawDenseField, Findings, RawBlockField, RawOutput);

@@ -284,7 +284,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
     {
         type T = [[f32; 3]; 3];
         Layout { name: "geom::Triangle", header: "geom/mesh/triangle/types.cuh", size: size_of::<T>(), align: align_of::<T>(),
-            fields: &[("a", 0 * size_of::<[f32; 3]>()), ("b", 1 * size_of::<[f32; 3]>()), ("c", 2 * size_of::<[f32; 3]>())] }
+            fields: &[("a", size_of::<[[f32; 3]; 0]>()), ("b", size_of::<[[f32; 3]; 1]>()), ("c", size_of::<[[f32; 3]; 2]>())] }
     },
     {
         type T = crate::mesh::layout::MeshTriangle;

@@ -1,9 +1,9 @@
 //! What lies in device memory or is passed to kernels, as `device/geom/mesh/` declares it.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::DeviceRepr;
 
 use crate::bvh::layout::RawBvh;
+use crate::layout::device_repr;
 
 /// No face: what answers name that found none.
 pub const NO_FACE: u32 = u32::MAX;
@@ -127,15 +127,4 @@ pub(crate) struct RawPointQueries {
     pub(crate) length: u32,
 }
 
-// SAFETY: of all of these: repr(C); LAYOUTS in src/layout/generated.rs has them as the structures of the same names.
-unsafe impl DeviceRepr for ClosestPoint {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RayHit {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for FacePoint {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawMesh {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawSurface {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawPointQueries {}
+device_repr!(ClosestPoint, RayHit, FacePoint, RawMesh, RawSurface, RawPointQueries);

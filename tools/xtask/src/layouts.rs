@@ -114,7 +114,7 @@ fn write_row(text: &mut String, row: &Row<'_>, sources: &[(String, String)]) -> 
     });
     let elements = elements.into_iter().flat_map(|(element, _)| {
         let offset = move |(name, index): &(&str, &str)| {
-            format!("(\"{name}\", {index} * size_of::<{element}>())")
+            format!("(\"{name}\", size_of::<[{element}; {index}]>())")
         };
         renamed.iter().map(offset)
     });
@@ -208,7 +208,7 @@ mod tests {
             "        type T = [f32; 3];",
             "        Layout { name: \"geom::vec3<float>\", header: \"geom/mesh.cuh\", size: size_of::<T>(), \
              align: align_of::<T>(),",
-            "            fields: &[(\"y\", 1 * size_of::<f32>())] }",
+            "            fields: &[(\"y\", size_of::<[f32; 1]>())] }",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

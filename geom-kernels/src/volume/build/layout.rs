@@ -1,8 +1,9 @@
 //! What kernels that make volumes are told, as `device/geom/volume/` declares it.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::DeviceRepr;
 use nanovdb::{Map, ValueType};
+
+use crate::layout::device_repr;
 
 /// `geom::volume::NodeLayout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,22 +180,9 @@ pub(crate) struct BuildState {
     pub(crate) unused: [u32; 6],
 }
 
-// SAFETY: repr(C), without padding; LAYOUTS in src/layout/generated.rs has it as one of geom::volume.
-unsafe impl DeviceRepr for RawNodes {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawBuild {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawWorld {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawTolerance {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawDense {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawLattice {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RawLeaves {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for BuildState {}
+device_repr! {
+    RawNodes, RawBuild, RawWorld, RawTolerance, RawDense, RawLattice, RawLeaves, BuildState,
+}
 
 /// How the last build of a volume that is built in place came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
