@@ -220,6 +220,11 @@ impl DeviceState {
         }
     }
 
+    #[inline]
+    pub(crate) fn sys(&self) -> &'static cuda_sys::Driver {
+        self.sys
+    }
+
     /// The first fatal error.
     pub(crate) fn fatal(&self) -> Option<&Error> {
         self.fatal.get()

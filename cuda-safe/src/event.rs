@@ -54,8 +54,7 @@ impl Event {
         let mut raw = std::ptr::null_mut();
         context.with_current(|| {
             // SAFETY: `raw` is a valid place for a handle, and this context is current.
-            let result = unsafe { context.state.sys.cuEventCreate(&raw mut raw, flags) };
-            context.answer("cuEventCreate", result)
+            unsafe { call!(context, cuEventCreate(&raw mut raw, flags)) }
         })?;
         Ok(Self::wrap(context.clone(), raw, timing))
     }
@@ -108,8 +107,7 @@ impl Event {
         self.of_context(&stream.context)?;
         let mut captured = self.captured();
         // SAFETY: both handles are live: `self` and `stream` own them.
-        let result = unsafe { stream.state().sys.cuEventRecord(self.raw, stream.raw) };
-        stream.answer("cuEventRecord", result)?;
+        unsafe { call!(stream, cuEventRecord(self.raw, stream.raw)) }?;
         *captured = stream.capture.as_ref().map_or(0, |capture| capture.number());
         drop(captured);
         enqueuing.number();
@@ -230,8 +228,7 @@ impl Event {
         self.context.state.usable()?;
         // SAFETY: this owns the event. Destroying one that is recorded but not done is allowed and
         // does not wait.
-        let result = unsafe { self.context.state.sys.cuEventDestroy_v2(self.raw) };
-        self.context.answer("cuEventDestroy", result)?;
+        unsafe { call!(self.context, cuEventDestroy_v2(self.raw)) }?;
         self.raw = std::ptr::null_mut();
         Ok(())
     }

@@ -268,8 +268,7 @@ impl Kernel {
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function is live: its module is kept.
-        let result = unsafe { context.state.sys.cuFuncSetAttribute(inner.raw, attribute, value) };
-        context.answer("cuFuncSetAttribute", result)?;
+        unsafe { call!(context, cuFuncSetAttribute(inner.raw, attribute, value)) }?;
         inner.max_dynamic_shared.store(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -287,8 +286,7 @@ impl Kernel {
             return Ok(());
         }
         // SAFETY: the function is live: its module is kept.
-        let result = unsafe { context.state.sys.cuFuncLoad(self.inner.raw) };
-        context.answer("cuFuncLoad", result)
+        unsafe { call!(context, cuFuncLoad(self.inner.raw)) }
     }
 
     /// Unloads the kernel's module now, as [`Module::close`] does. **Waits for the device** if it
@@ -462,10 +460,8 @@ impl KernelInner {
         let context = self.module.context();
         context.state.usable()?;
         let mut value = 0;
-        let sys = context.state.sys;
         // SAFETY: `value` is a valid place for an int, and the function is live.
-        let result = unsafe { sys.cuFuncGetAttribute(&raw mut value, attribute, self.raw) };
-        context.answer("cuFuncGetAttribute", result)?;
+        unsafe { call!(context, cuFuncGetAttribute(&raw mut value, attribute, self.raw)) }?;
         Ok(u32::try_from(value).unwrap_or(0))
     }
 

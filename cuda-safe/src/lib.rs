@@ -66,7 +66,9 @@
 //!   that is dealt with, such as a cubin refused in favour of PTX; those that a drop met at `WARN`.
 //! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
-// First: the others use its macros.
+// First: the others use their macros.
+#[macro_use]
+mod call;
 mod trace;
 
 pub mod arg;

@@ -9,7 +9,9 @@ use cuda_sys::CUresult;
 
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
+use crate::memory::{
+    Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing, same_length,
+};
 use crate::stream::Stream;
 
 /// The contexts whose memory a context's kernels may use.
@@ -48,8 +50,7 @@ impl Context {
         let mut can = 0;
         let (from, to) = (user.state.raw, owner.state.raw);
         // SAFETY: `can` is a valid place for an int.
-        let result = unsafe { user.state.sys.cuDeviceCanAccessPeer(&raw mut can, from, to) };
-        user.answer("cuDeviceCanAccessPeer", result)?;
+        unsafe { call!(user, cuDeviceCanAccessPeer(&raw mut can, from, to)) }?;
         Ok(can != 0)
     }
 
@@ -160,13 +161,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         if Arc::ptr_eq(to_context, from_context) {
             return self.copy_from(stream, source);
         }
-        if self.len() != source.len() {
-            return Err(Error::invalid(format!(
-                "copy: {} elements on one side and {} on the other",
-                self.len(),
-                source.len()
-            )));
-        }
+        same_length("copy", self.len(), source.len())?;
         let inner = stream.inner();
         inner.not_capturing("a copy between devices")?;
         let mut enqueuing = Enqueuing::on(stream)?.between_contexts();
@@ -206,9 +201,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             }
             let (to, from) = (to_context.raw, from_context.raw);
             // SAFETY: both ranges lie in allocations of these contexts, which the caller holds.
-            let result =
-                unsafe { sys.cuMemcpyPeerAsync(target, to, source, from, bytes, inner.raw) };
-            inner.answer("cuMemcpyPeerAsync", result)
+            unsafe { call!(inner, cuMemcpyPeerAsync(target, to, source, from, bytes, inner.raw)) }
         };
         // Recorded even if the call failed: part of it may have been enqueued.
         let enqueued = enqueuing.run(&uses, None, |_| Ok(inner.context.with_current(copy)))?;

@@ -63,9 +63,8 @@ impl ContextInner {
         f: impl FnOnce() -> Result<R>,
     ) -> Result<(Result<R>, Result<()>)> {
         self.state.usable()?;
-        let sys = self.state.sys;
         // SAFETY: `raw` is a live context: this object retains it or its owner token does.
-        self.state.answer("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(self.raw) })?;
+        unsafe { call!(self.state, cuCtxPushCurrent_v2(self.raw)) }?;
         let guard = Pop { context: self };
         let result = f();
         Ok((result, guard.pop()))
@@ -88,8 +87,7 @@ impl Pop<'_> {
         let mut popped: CUcontext = std::ptr::null_mut();
         let state = self.context.state;
         // SAFETY: `popped` is a valid place for a handle; the context was pushed by this thread.
-        let result = unsafe { state.sys.cuCtxPopCurrent_v2(&raw mut popped) };
-        state.answer("cuCtxPopCurrent", result)
+        unsafe { call!(state, cuCtxPopCurrent_v2(&raw mut popped)) }
     }
 }
 

@@ -112,7 +112,6 @@ impl DeferredFrees {
         if self.len() == 0 {
             return Ok(());
         }
-        let sys = context.state.sys;
         let mut first_error = Ok(());
         context.while_current(|| {
             let waits = |item: &Deferred| {
@@ -135,13 +134,11 @@ impl DeferredFrees {
                         // SAFETY: the deferred-free list owns this pinned memory, and was given its size with it.
                         unsafe { pages::free(context, start, bytes) }
                     }
-                    Deferred::Device { start, .. } => {
-                        // SAFETY: the deferred-free list owns this allocation; the call waits for its users.
-                        context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
-                    }
-                    Deferred::Unordered { start } => {
-                        // SAFETY: the deferred-free list owns this allocation; the device was waited for above.
-                        context.answer("cuMemFree", unsafe { sys.cuMemFree_v2(start) })
+                    Deferred::Device { start, .. } | Deferred::Unordered { start } => {
+                        // SAFETY: the deferred-free list owns this allocation. The call waits for the
+                        // users of memory from `cuMemAlloc`; for those of the other the device was
+                        // waited for above.
+                        unsafe { call!(context, cuMemFree_v2(start)) }
                     }
                     Deferred::Token(token) => {
                         drop(token);
@@ -151,17 +148,15 @@ impl DeferredFrees {
                         let start = vector.start().as_ptr().cast();
                         // SAFETY: the deferred-free list owns this memory, which is registered; the device was
                         // waited for above.
-                        let result = unsafe { sys.cuMemHostUnregister(start) };
-                        context.answer("cuMemHostUnregister", result).map(|()| vector.free())
+                        unsafe { call!(context, cuMemHostUnregister(start)) }
+                            .map(|()| vector.free())
                     }
                     Deferred::Module(module) => {
                         // SAFETY: no handle to the module is left; the call waits for its kernels.
-                        context.answer("cuModuleUnload", unsafe { sys.cuModuleUnload(module) })
+                        unsafe { call!(context, cuModuleUnload(module)) }
                     }
                 };
-                if first_error.is_ok() {
-                    first_error = freed;
-                }
+                first_error = std::mem::replace(&mut first_error, Ok(())).and(freed);
             }
             Ok(())
         })?;

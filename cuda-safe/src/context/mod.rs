@@ -110,8 +110,7 @@ impl Context {
         }
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a valid place for a handle and the device comes from the driver.
-        let result = unsafe { state.sys.cuDevicePrimaryCtxRetain(&raw mut raw, state.raw) };
-        state.answer("cuDevicePrimaryCtxRetain", result)?;
+        unsafe { call!(state, cuDevicePrimaryCtxRetain(&raw mut raw, state.raw)) }?;
         // SAFETY: the context was retained above.
         let id = unsafe { state.id_of(raw) };
         match id.and_then(|id| Ok((id, ContextInner::new(device, raw, Owner::Primary)?))) {
@@ -407,6 +406,11 @@ impl ContextInner {
         })
     }
 
+    #[inline]
+    pub(crate) fn sys(&self) -> &'static cuda_sys::Driver {
+        self.state.sys
+    }
+
     /// Turns the answer of a call without a stream into a result. A fatal one carries what was
     /// launched lately on all streams.
     #[inline]
@@ -481,8 +485,7 @@ impl ContextInner {
         let (mut free, mut total) = (0, 0);
         self.with_current(|| {
             // SAFETY: both are valid places for a size_t.
-            let result = unsafe { self.state.sys.cuMemGetInfo_v2(&raw mut free, &raw mut total) };
-            self.answer("cuMemGetInfo", result)
+            unsafe { call!(self, cuMemGetInfo_v2(&raw mut free, &raw mut total)) }
         })?;
         Ok((free, total))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{
     CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType, CUgraphNodeParams,
-    CUgraphNodeType, CUmodule, MissingSymbol,
+    CUgraphNodeType, CUmodule,
 };
 
 use super::capture::{Emptied, part};
@@ -34,20 +34,21 @@ impl Conditional {
         if let Some(loaded) = &*loaded {
             return Ok(loaded.function);
         }
-        let sys = context.state.sys;
         let text = concat!(include_str!("conditional.ptx"), "\0");
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         context.with_current(|| {
             // SAFETY: `module` is a valid place for a handle, a context is current, and the image is
             // a C string of PTX.
-            let result = unsafe { sys.cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
-            context.answer("cuModuleLoadData", result)?;
+            unsafe { call!(context, cuModuleLoadData(&raw mut module, text.as_ptr().cast())) }?;
             // SAFETY: `function` is a valid place for a handle, the module is live, and the name is
             // a C string.
-            let result = unsafe {
-                sys.cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
-            };
-            context.answer("cuModuleGetFunction", result).inspect_err(|_| {
+            unsafe {
+                call!(
+                    context,
+                    cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
+                )
+            }
+            .inspect_err(|_| {
                 context.deferred.put(Deferred::Module(module));
             })
         })?;
@@ -239,28 +240,28 @@ fn set(
     let inner: &StreamInner = stream.inner();
     let mut address = flag.device_ptr();
     let mut pointers = [(&raw mut handle).cast(), (&raw mut address).cast()];
-    let (sys, none) = (inner.state().sys, std::ptr::null_mut());
-    let pointers = pointers.as_mut_ptr();
+    let (pointers, none) = (pointers.as_mut_ptr(), std::ptr::null_mut());
     let uses = [(flag.allocation(), flag.byte_range(), Access::Read)];
     let enqueued = Enqueuing::on(stream)?.run(&uses, None, |_| {
         // SAFETY: the kernel takes a handle and an address, reads four bytes there, which lie in a
         // live allocation, and writes nothing. The driver copies both before it returns.
-        let result =
-            unsafe { sys.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, inner.raw, pointers, none) };
-        inner.answer("cuLaunchKernel", result)
+        unsafe {
+            call!(inner, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, inner.raw, pointers, none))
+        }
     })?;
     enqueued.recorded
 }
 
 fn create_handle(context: &ContextInner, graph: CUgraph) -> Result<CUgraphConditionalHandle> {
     let mut handle = 0;
-    let sys = context.state.sys;
     // SAFETY: `handle` is a valid place for one, and graph and context are live. A handle that is
     // not set in a launch of the graph is 0 in it.
-    let result = unsafe {
-        sys.cuGraphConditionalHandleCreate(&raw mut handle, graph, context.raw, 0, ASSIGN_DEFAULT)
-    };
-    context.answer("cuGraphConditionalHandleCreate", result)?;
+    unsafe {
+        call!(
+            context,
+            cuGraphConditionalHandleCreate(&raw mut handle, graph, context.raw, 0, ASSIGN_DEFAULT)
+        )
+    }?;
     Ok(handle)
 }
 
@@ -287,22 +288,17 @@ fn add_node(
         ctx: context.raw,
     };
     let mut node = std::ptr::null_mut();
-    let sys = context.state.sys;
     let (nodes, count, params_at) = (RawNode::raws(after), after.len(), &raw mut params);
     context.with_current(|| {
         // SAFETY: the graph is live, the nodes are `count` of its nodes, `node` is a valid place for
         // a handle, and the parameters are those of a conditional node.
-        let newer = unsafe {
-            sys.cuGraphAddNode_v2(&raw mut node, graph, nodes, std::ptr::null(), count, params_at)
-        };
-        let result = match newer {
-            Err(MissingSymbol { .. }) => {
-                // SAFETY: as above.
-                unsafe { sys.cuGraphAddNode(&raw mut node, graph, nodes, count, params_at) }
-            }
-            known => known,
-        };
-        context.answer("cuGraphAddNode", result)
+        unsafe {
+            call!(
+                context,
+                cuGraphAddNode_v2(&raw mut node, graph, nodes, std::ptr::null(), count, params_at),
+                else cuGraphAddNode(&raw mut node, graph, nodes, count, params_at)
+            )
+        }
     })?;
     // SAFETY: these are the parameters of a conditional node, as set above.
     let bodies = unsafe { params.__bindgen_anon_1.conditional.phGraph_out };

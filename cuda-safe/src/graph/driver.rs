@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cuda_sys::{
     CUdeviceptr, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphExecUpdateResult,
     CUgraphExecUpdateResultInfo, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
-    CUstreamCaptureStatus, CUstreamUpdateCaptureDependencies_flags, MissingSymbol,
+    CUstreamCaptureStatus, CUstreamUpdateCaptureDependencies_flags,
 };
 
 use crate::context::ContextInner;
@@ -50,8 +50,7 @@ pub(super) fn begin(context: &ContextInner, stream: CUstream) -> Result<()> {
     context.state.usable()?;
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the stream is live and ours alone.
-    let result = unsafe { context.state.sys.cuStreamBeginCapture_v2(stream, mode) };
-    context.answer("cuStreamBeginCapture", result)
+    unsafe { call!(context, cuStreamBeginCapture_v2(stream, mode)) }
 }
 
 /// Begins a capture whose nodes are added to `graph`, the first of them behind `after`.
@@ -66,10 +65,7 @@ pub(super) fn begin_to(
     let none: *const CUgraphEdgeData = std::ptr::null();
     let (nodes, count) = (RawNode::raws(after), after.len());
     // SAFETY: stream and graph are live, and the nodes are `count` nodes of the graph.
-    let result = unsafe {
-        context.state.sys.cuStreamBeginCaptureToGraph(stream, graph, nodes, none, count, mode)
-    };
-    context.answer("cuStreamBeginCaptureToGraph", result)
+    unsafe { call!(context, cuStreamBeginCaptureToGraph(stream, graph, nodes, none, count, mode)) }
 }
 
 /// Ends a capture. Whatever was captured is given back even if the caller has no use for it.
@@ -77,8 +73,7 @@ pub(super) fn end(context: &ContextInner, stream: CUstream) -> Result<CUgraph> {
     context.state.usable()?;
     let mut graph = std::ptr::null_mut();
     // SAFETY: the stream is live, and `graph` is a valid place for a handle.
-    let result = unsafe { context.state.sys.cuStreamEndCapture(stream, &raw mut graph) };
-    context.answer("cuStreamEndCapture", result)?;
+    unsafe { call!(context, cuStreamEndCapture(stream, &raw mut graph)) }?;
     if graph.is_null() {
         return Err(Error::invalid("cuStreamEndCapture answered success and no graph"));
     }
@@ -91,41 +86,23 @@ pub(super) fn capturing(
     stream: CUstream,
 ) -> Result<(CUgraph, Arc<[RawNode]>)> {
     context.state.usable()?;
-    let sys = context.state.sys;
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     let (mut id, mut graph) = (0, std::ptr::null_mut());
     let mut nodes: *const CUgraphNode = std::ptr::null();
     let (mut edges, mut count) = (std::ptr::null(), 0);
-    // SAFETY: the stream is live, and each pointer is a valid place for what is written there.
-    let newer = unsafe {
-        sys.cuStreamGetCaptureInfo_v3(
-            stream,
-            &raw mut status,
-            &raw mut id,
-            &raw mut graph,
-            &raw mut nodes,
-            &raw mut edges,
-            &raw mut count,
+    let (status_at, id_at, graph_at) = (&raw mut status, &raw mut id, &raw mut graph);
+    let (nodes_at, edges_at, count_at) = (&raw mut nodes, &raw mut edges, &raw mut count);
+    // SAFETY: the stream is live, and each pointer is a valid place for what is written there. Drivers
+    // before 12.3 know no data of edges.
+    unsafe {
+        call!(
+            context,
+            cuStreamGetCaptureInfo_v3(
+                stream, status_at, id_at, graph_at, nodes_at, edges_at, count_at
+            ),
+            else cuStreamGetCaptureInfo_v2(stream, status_at, id_at, graph_at, nodes_at, count_at)
         )
-    };
-    let result = match newer {
-        // Drivers before 12.3 know no data of edges.
-        Err(MissingSymbol { .. }) => {
-            // SAFETY: as above.
-            unsafe {
-                sys.cuStreamGetCaptureInfo_v2(
-                    stream,
-                    &raw mut status,
-                    &raw mut id,
-                    &raw mut graph,
-                    &raw mut nodes,
-                    &raw mut count,
-                )
-            }
-        }
-        known => known,
-    };
-    context.answer("cuStreamGetCaptureInfo", result)?;
+    }?;
     if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE {
         return Err(Error::invalid("the capture was spoilt by a call that it can't hold"));
     }
@@ -152,19 +129,15 @@ fn set_tail(
 ) -> Result<()> {
     context.state.usable()?;
     let mut nodes: Vec<CUgraphNode> = nodes.iter().map(|node| node.raw()).collect();
-    let sys = context.state.sys;
     let (first, count, none) = (nodes.as_mut_ptr(), nodes.len(), std::ptr::null());
     // SAFETY: the stream is live, and `nodes` are that many nodes of the graph that it captures.
-    let newer =
-        unsafe { sys.cuStreamUpdateCaptureDependencies_v2(stream, first, none, count, flags.0) };
-    let result = match newer {
-        Err(MissingSymbol { .. }) => {
-            // SAFETY: as above.
-            unsafe { sys.cuStreamUpdateCaptureDependencies(stream, first, count, flags.0) }
-        }
-        known => known,
-    };
-    context.answer("cuStreamUpdateCaptureDependencies", result)
+    unsafe {
+        call!(
+            context,
+            cuStreamUpdateCaptureDependencies_v2(stream, first, none, count, flags.0),
+            else cuStreamUpdateCaptureDependencies(stream, first, count, flags.0)
+        )
+    }
 }
 
 /// Makes the next node of a capturing stream follow `nodes` too.
@@ -184,32 +157,24 @@ pub(super) fn continue_at(context: &ContextInner, stream: CUstream, node: RawNod
 
 /// Makes `waiter` wait for `other` by an event: if one of them captures, both do from then on.
 pub(super) fn join(context: &ContextInner, waiter: CUstream, other: CUstream) -> Result<()> {
-    let sys = context.state.sys;
     let event = create_event(context)?;
     // SAFETY: all handles are live.
-    let result = unsafe { sys.cuEventRecord(event, other) };
-    let mut joined = context.answer("cuEventRecord", result);
-    if joined.is_ok() {
-        // SAFETY: as above.
-        let result = unsafe { sys.cuStreamWaitEvent(waiter, event, 0) };
-        joined = context.answer("cuStreamWaitEvent", result);
+    let recorded = unsafe { call!(context, cuEventRecord(event, other)) };
+    // SAFETY: as above.
+    let wait = |()| unsafe { call!(context, cuStreamWaitEvent(waiter, event, 0)) };
+    let joined = recorded.and_then(wait);
+    if !context.state.is_usable() {
+        return joined;
     }
-    if context.state.is_usable() {
-        // SAFETY: made above; the wait is an edge of the graph by now and needs no event.
-        let result = unsafe { sys.cuEventDestroy_v2(event) };
-        joined = joined.and(context.answer("cuEventDestroy", result));
-    }
-    joined
+    // SAFETY: made above; the wait is an edge of the graph by now and needs no event.
+    joined.and(unsafe { call!(context, cuEventDestroy_v2(event)) })
 }
 
 /// Allocates memory in a capture: a node of the graph does it.
 pub(super) fn allocate(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
     let mut start = 0;
-    let sys = stream.state().sys;
     // SAFETY: `start` is a valid place for an address, and the stream is live.
-    let result = unsafe { sys.cuMemAllocAsync(&raw mut start, bytes, stream.raw) };
-    stream
-        .answer("cuMemAllocAsync", result)
+    unsafe { call!(stream, cuMemAllocAsync(&raw mut start, bytes, stream.raw)) }
         .map_err(|error| error.with_asked(format!("{bytes} bytes in a graph")))?;
     Ok(start)
 }
@@ -218,8 +183,7 @@ pub(super) fn allocate(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr
 pub(super) fn free(context: &ContextInner, stream: CUstream, start: CUdeviceptr) -> Result<()> {
     context.state.usable()?;
     // SAFETY: the memory was allocated in this capture, its owner is gone, and all uses come before.
-    let result = unsafe { context.state.sys.cuMemFreeAsync(start, stream) };
-    context.answer("cuMemFreeAsync", result)
+    unsafe { call!(context, cuMemFreeAsync(start, stream)) }
 }
 
 /// A graph without nodes.
@@ -227,8 +191,7 @@ pub(super) fn create(context: &ContextInner) -> Result<CUgraph> {
     context.state.usable()?;
     let mut graph = std::ptr::null_mut();
     // SAFETY: `graph` is a valid place for a handle.
-    let result = unsafe { context.state.sys.cuGraphCreate(&raw mut graph, 0) };
-    context.answer("cuGraphCreate", result)?;
+    unsafe { call!(context, cuGraphCreate(&raw mut graph, 0)) }?;
     Ok(graph)
 }
 
@@ -236,10 +199,8 @@ pub(super) fn create(context: &ContextInner) -> Result<CUgraph> {
 pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgraphExec> {
     let mut exec = std::ptr::null_mut();
     context.with_current(|| {
-        let sys = context.state.sys;
         // SAFETY: the graph is live, and `exec` is a valid place for a handle.
-        let result = unsafe { sys.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) };
-        context.answer("cuGraphInstantiateWithFlags", result)
+        unsafe { call!(context, cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)) }
     })?;
     Ok(exec)
 }
@@ -247,17 +208,14 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
 /// All nodes of a graph, in the order in which they were added.
 pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNode>> {
     context.state.usable()?;
-    let sys = context.state.sys;
     let mut count = 0;
     // SAFETY: the graph is live, and without a place for nodes only their number is told.
-    let result = unsafe { sys.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
-    context.answer("cuGraphGetNodes", result)?;
+    unsafe { call!(context, cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count)) }?;
     let mut nodes = vec![RawNode::NULL; count];
     if count > 0 {
         let place = nodes.as_mut_ptr().cast();
         // SAFETY: the graph is live, and there is room for that many handles.
-        let result = unsafe { sys.cuGraphGetNodes(graph, place, &raw mut count) };
-        context.answer("cuGraphGetNodes", result)?;
+        unsafe { call!(context, cuGraphGetNodes(graph, place, &raw mut count)) }?;
         nodes.truncate(count);
     }
     Ok(nodes)
@@ -268,8 +226,7 @@ pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     let mut copy = std::ptr::null_mut();
     context.with_current(|| {
         // SAFETY: the graph is live, and `copy` is a valid place for a handle.
-        let result = unsafe { context.state.sys.cuGraphClone(&raw mut copy, graph) };
-        context.answer("cuGraphClone", result)
+        unsafe { call!(context, cuGraphClone(&raw mut copy, graph)) }
     })?;
     Ok(copy)
 }
@@ -283,9 +240,7 @@ pub(super) fn find_in_clone(
     let mut found = std::ptr::null_mut();
     context.state.usable()?;
     // SAFETY: both are live, and `found` is a valid place for a handle.
-    let result =
-        unsafe { context.state.sys.cuGraphNodeFindInClone(&raw mut found, node.raw(), copy) };
-    context.answer("cuGraphNodeFindInClone", result)?;
+    unsafe { call!(context, cuGraphNodeFindInClone(&raw mut found, node.raw(), copy)) }?;
     Ok(RawNode::new(found))
 }
 
@@ -321,10 +276,9 @@ pub(super) fn add_child(
     context.with_current(|| {
         // SAFETY: both graphs are live, the nodes are `count` nodes of the graph, and `node` is a
         // valid place for a handle. The driver copies the child.
-        let result = unsafe {
-            context.state.sys.cuGraphAddChildGraphNode(&raw mut node, graph, nodes, count, child)
-        };
-        context.answer("cuGraphAddChildGraphNode", result)
+        unsafe {
+            call!(context, cuGraphAddChildGraphNode(&raw mut node, graph, nodes, count, child))
+        }
     })?;
     Ok(RawNode::new(node))
 }
@@ -341,19 +295,15 @@ pub(super) fn add_edges(
         return Ok(());
     }
     let (to, from_at) = (vec![to.raw(); from.len()], RawNode::raws(from));
-    let sys = context.state.sys;
-    let none = std::ptr::null();
+    let (to, count, none) = (to.as_ptr(), from.len(), std::ptr::null());
     // SAFETY: all are nodes of the graph, and both arrays have that many.
-    let newer =
-        unsafe { sys.cuGraphAddDependencies_v2(graph, from_at, to.as_ptr(), none, from.len()) };
-    let result = match newer {
-        Err(MissingSymbol { .. }) => {
-            // SAFETY: as above.
-            unsafe { sys.cuGraphAddDependencies(graph, from_at, to.as_ptr(), from.len()) }
-        }
-        known => known,
-    };
-    context.answer("cuGraphAddDependencies", result)
+    unsafe {
+        call!(
+            context,
+            cuGraphAddDependencies_v2(graph, from_at, to, none, count),
+            else cuGraphAddDependencies(graph, from_at, to, count)
+        )
+    }
 }
 
 /// Writes a graph to a file, in the DOT language.
@@ -364,9 +314,7 @@ pub(super) fn write_dot(context: &ContextInner, graph: CUgraph, path: &Path) -> 
         .and_then(|path| CString::new(path).ok())
         .ok_or_else(|| Error::invalid(format!("{} is no path for the driver", path.display())))?;
     // SAFETY: the graph is live and the path is a C string.
-    let result = unsafe { context.state.sys.cuGraphDebugDotPrint(graph, text.as_ptr(), 0) };
-    context
-        .answer("cuGraphDebugDotPrint", result)
+    unsafe { call!(context, cuGraphDebugDotPrint(graph, text.as_ptr(), 0)) }
         .map_err(|error| error.with_asked(format!("DOT to {}", path.display())))
 }
 
@@ -376,7 +324,7 @@ pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()
         return Ok(());
     }
     // SAFETY: whoever calls owns the graph; executable ones made from it stand for themselves.
-    context.answer("cuGraphDestroy", unsafe { context.state.sys.cuGraphDestroy(graph) })
+    unsafe { call!(context, cuGraphDestroy(graph)) }
 }
 
 /// Destroys an executable graph; nothing for null.
@@ -386,5 +334,5 @@ pub(super) fn destroy_exec(context: &ContextInner, exec: CUgraphExec) -> Result<
     }
     // SAFETY: whoever calls owns it. A launch that is still running finishes; the call does not
     // wait for it.
-    context.answer("cuGraphExecDestroy", unsafe { context.state.sys.cuGraphExecDestroy(exec) })
+    unsafe { call!(context, cuGraphExecDestroy(exec)) }
 }

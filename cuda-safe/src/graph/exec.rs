@@ -350,8 +350,7 @@ impl<'env, S> GraphExec<'env, S> {
             return Err(Error::invalid("the graph belongs to another context than the stream"));
         }
         // SAFETY: both are live and of one context.
-        let result = unsafe { context.state.sys.cuGraphUpload(self.exec, inner.raw) };
-        inner.answer("cuGraphUpload", result)?;
+        unsafe { call!(inner, cuGraphUpload(self.exec, inner.raw)) }?;
         inner.number();
         Ok(())
     }

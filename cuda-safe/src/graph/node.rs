@@ -122,17 +122,19 @@ impl Update {
             kern: std::ptr::null_mut(),
             ctx: std::ptr::null_mut(),
         };
-        let (sys, node) = (context.state.sys, self.node.node.raw());
+        let node = self.node.node.raw();
         // The driver takes the kernel's context from what is current (measured: it crashes where
         // there is none).
         context.with_current(|| {
             // SAFETY: graph and node are live, the node is one of the graph's, and the driver copies
             // the parameters and what they point to before it returns; the rest is the caller's
             // promise.
-            let result = unsafe {
-                sys.cuGraphExecKernelNodeSetParams_v2(self.exec, node, &raw const params)
-            };
-            context.answer("cuGraphExecKernelNodeSetParams", result)
+            unsafe {
+                call!(
+                    context,
+                    cuGraphExecKernelNodeSetParams_v2(self.exec, node, &raw const params)
+                )
+            }
         })?;
         self.done = true;
         self.node.module = module.clone();

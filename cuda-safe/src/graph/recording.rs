@@ -220,8 +220,7 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
         return;
     }
     // SAFETY: no handle to the stream is left, and nothing is captured on it any more.
-    let result = unsafe { context.state.sys.cuStreamDestroy_v2(raw) };
-    if let Err(error) = context.answer("cuStreamDestroy", result) {
+    if let Err(error) = unsafe { call!(context, cuStreamDestroy_v2(raw)) } {
         context.keep_drop_error(error);
     }
 }

@@ -22,8 +22,7 @@ impl Kernel {
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         let value = i32::from(allowed);
         // SAFETY: the function is live: its module is kept.
-        let result = unsafe { context.state.sys.cuFuncSetAttribute(inner.raw, attribute, value) };
-        context.answer("cuFuncSetAttribute", result)?;
+        unsafe { call!(context, cuFuncSetAttribute(inner.raw, attribute, value)) }?;
         inner.non_portable_cluster.store(allowed, Ordering::Relaxed);
         Ok(())
     }
@@ -49,15 +48,14 @@ impl Kernel {
         let context = inner.module.context();
         let mut size = 0;
         context.with_current(|| {
-            let result = with_config(launch, std::ptr::null_mut(), |config| {
+            with_config(launch, std::ptr::null_mut(), |config| {
+                let size = &raw mut size;
                 // SAFETY: `size` is a valid place for an int, the function is live, its context is
                 // current, and the configuration is only read during the call.
                 unsafe {
-                    let sys = context.state.sys;
-                    sys.cuOccupancyMaxPotentialClusterSize(&raw mut size, inner.raw, config)
+                    call!(context, cuOccupancyMaxPotentialClusterSize(size, inner.raw, config))
                 }
-            });
-            context.answer("cuOccupancyMaxPotentialClusterSize", result)
+            })
         })?;
         Ok(u32::try_from(size).unwrap_or(0))
     }
@@ -85,14 +83,11 @@ impl KernelInner {
         let context = self.module.context();
         let mut clusters = 0;
         context.with_current(|| {
-            let result = with_config(launch, std::ptr::null_mut(), |config| {
+            with_config(launch, std::ptr::null_mut(), |config| {
+                let clusters = &raw mut clusters;
                 // SAFETY: as for the size of clusters above.
-                unsafe {
-                    let sys = context.state.sys;
-                    sys.cuOccupancyMaxActiveClusters(&raw mut clusters, self.raw, config)
-                }
-            });
-            context.answer("cuOccupancyMaxActiveClusters", result)
+                unsafe { call!(context, cuOccupancyMaxActiveClusters(clusters, self.raw, config)) }
+            })
         })?;
         Ok(u64::try_from(clusters).unwrap_or(0))
     }

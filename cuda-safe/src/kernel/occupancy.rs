@@ -30,17 +30,19 @@ impl Kernel {
         context.with_current(|| {
             // SAFETY: both are valid places for an int, the function is live, its context is
             // current, and no callback is given.
-            let result = unsafe {
-                context.state.sys.cuOccupancyMaxPotentialBlockSize(
-                    &raw mut grid,
-                    &raw mut block,
-                    inner.raw,
-                    None,
-                    shared as usize,
-                    0,
+            unsafe {
+                call!(
+                    context,
+                    cuOccupancyMaxPotentialBlockSize(
+                        &raw mut grid,
+                        &raw mut block,
+                        inner.raw,
+                        None,
+                        shared as usize,
+                        0,
+                    )
                 )
-            };
-            context.answer("cuOccupancyMaxPotentialBlockSize", result)
+            }
         })?;
         Ok((u32::try_from(block).unwrap_or(0), u32::try_from(grid).unwrap_or(0)))
     }
@@ -55,15 +57,17 @@ impl KernelInner {
         context.with_current(|| {
             // SAFETY: `blocks` is a valid place for an int, the function is live, and its context
             // is current.
-            let result = unsafe {
-                context.state.sys.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &raw mut blocks,
-                    self.raw,
-                    threads,
-                    shared as usize,
+            unsafe {
+                call!(
+                    context,
+                    cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                        &raw mut blocks,
+                        self.raw,
+                        threads,
+                        shared as usize,
+                    )
                 )
-            };
-            context.answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)
+            }
         })?;
         Ok(u32::try_from(blocks).unwrap_or(0))
     }

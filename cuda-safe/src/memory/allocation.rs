@@ -307,8 +307,7 @@ impl Allocation {
         match self.kind {
             Kind::Pooled => {
                 // SAFETY: as in the drop.
-                let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
-                home.answer("cuMemFreeAsync", result)?;
+                unsafe { call!(home, cuMemFreeAsync(self.start, home.raw)) }?;
             }
             Kind::Blocking => home.context.deferred.put(Deferred::Device {
                 start: self.start,

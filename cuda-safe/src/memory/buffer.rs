@@ -1,16 +1,15 @@
 //! Owned, typed device memory.
 
 use std::any::Any;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
+use super::facade::buffer_facade;
 use super::fit;
 use super::pinned::PinnedBuffer;
 use super::shaped::{Extent, PitchedLayout};
@@ -45,6 +44,11 @@ pub struct DeviceBuffer<T> {
     len: usize,
     marker: PhantomData<T>,
 }
+
+buffer_facade!(
+    DeviceBuffer,
+    "Returns the stream in whose order the buffer was allocated and will be freed."
+);
 
 impl<T: Copy + 'static> DeviceBuffer<T> {
     fn allocate(stream: &Stream, len: usize) -> Result<Self> {
@@ -140,87 +144,6 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         })
     }
 
-    /// The device address of the first element; 0 if there are none.
-    ///
-    /// What is done with it through raw calls is not ordered by this crate.
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.allocation.device_ptr()
-    }
-
-    /// The number of elements.
-    #[must_use]
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The size in bytes.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        self.allocation.size_bytes()
-    }
-
-    /// The bytes of the allocation that the buffer covers: all of them.
-    #[must_use]
-    #[inline]
-    pub fn byte_range(&self) -> std::ops::Range<usize> {
-        0..self.allocation.size_bytes()
-    }
-
-    /// The stream in whose order the buffer was allocated and will be freed.
-    #[must_use]
-    pub fn home_stream(&self) -> &Stream {
-        self.allocation.home_stream()
-    }
-
-    /// The memory behind the buffer.
-    #[must_use]
-    #[inline]
-    pub fn allocation(&self) -> &Arc<Allocation> {
-        &self.allocation
-    }
-
-    /// A view of all elements, for reading.
-    #[must_use]
-    #[inline]
-    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::new(&self.allocation, 0, self.len)
-    }
-
-    /// A view of all elements, for writing.
-    #[must_use]
-    #[inline]
-    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::new(&self.allocation, 0, self.len)
-    }
-
-    /// A view of the elements in `range`, for reading.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
-        self.as_slice().slice(range)
-    }
-
-    /// A view of the elements in `range`, for writing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (start, len) = {
-            let part = self.as_slice().slice(range)?;
-            (part.byte_range().start, part.len())
-        };
-        Ok(DeviceSliceMut::new(&self.allocation, start, len))
-    }
-
     /// Two views for writing: the first `middle` elements, and the others.
     ///
     /// # Errors
@@ -300,18 +223,6 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         T: NoUninit,
     {
         self.as_slice_mut().fill(stream, value)
-    }
-
-    /// Copies from elsewhere on the device, in `stream`'s order.
-    ///
-    /// # Errors
-    /// As [`DeviceSliceMut::copy_from`].
-    pub fn copy_from<'b>(
-        &mut self,
-        stream: &Stream,
-        source: impl Into<DeviceSlice<'b, T>>,
-    ) -> Result<()> {
-        self.as_slice_mut().copy_from(stream, source)
     }
 
     /// Copies a rectangle or a box from the host, in `stream`'s order. Returns when it was read.
@@ -456,27 +367,5 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
         let mut buffer = DeviceBuffer { allocation, len, marker: PhantomData };
         buffer.upload(stream, source)?;
         Ok(buffer)
-    }
-}
-
-impl<'a, T: Copy + 'static> From<&'a DeviceBuffer<T>> for DeviceSlice<'a, T> {
-    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
-        buffer.as_slice()
-    }
-}
-
-impl<'a, T: Copy + 'static> From<&'a mut DeviceBuffer<T>> for DeviceSliceMut<'a, T> {
-    fn from(buffer: &'a mut DeviceBuffer<T>) -> Self {
-        buffer.as_slice_mut()
-    }
-}
-
-impl<T> fmt::Debug for DeviceBuffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceBuffer")
-            .field("element", &std::any::type_name::<T>())
-            .field("len", &self.len)
-            .field("allocation", &self.allocation)
-            .finish()
     }
 }

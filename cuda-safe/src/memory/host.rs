@@ -153,10 +153,7 @@ impl Allocation {
             context.with_current(|| {
                 let flags = CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL.0;
                 // SAFETY: `start` is a valid place for an address, and the context is current.
-                let result =
-                    unsafe { context.state.sys.cuMemAllocManaged(&raw mut start, bytes, flags) };
-                context
-                    .answer("cuMemAllocManaged", result)
+                unsafe { call!(context, cuMemAllocManaged(&raw mut start, bytes, flags)) }
                     .map_err(|error| error.with_asked(format!("{bytes} bytes of managed memory")))
             })?;
         }
@@ -195,15 +192,13 @@ impl Allocation {
             return Ok(Self::visible(0, 0, home, visible));
         }
         let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-        let sys = context.state.sys;
         let mut registered = false;
         let done = context.with_current(|| {
             let start = host.as_ptr().cast();
             // SAFETY: the memory is the vector's, which stays until it is unregistered.
-            let result = unsafe { sys.cuMemHostRegister_v2(start, bytes, flags) };
-            context.answer("cuMemHostRegister", result).map_err(|error| {
-                error.with_asked(format!("{bytes} bytes of a vector to be registered"))
-            })?;
+            unsafe { call!(context, cuMemHostRegister_v2(start, bytes, flags)) }.map_err(
+                |error| error.with_asked(format!("{bytes} bytes of a vector to be registered")),
+            )?;
             registered = true;
             Ok(())
         });
@@ -320,8 +315,7 @@ impl Allocation {
         self.finish_uses(Access::Write)?;
         context.with_current(|| {
             // SAFETY: registered when this was made, and all uses of it are done.
-            let result = unsafe { context.state.sys.cuMemHostUnregister(start) };
-            context.answer("cuMemHostUnregister", result)
+            unsafe { call!(context, cuMemHostUnregister(start)) }
         })
     }
 
@@ -350,9 +344,7 @@ fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdevicep
         let start = host.as_ptr().cast();
         // SAFETY: `address` is a valid place for an address, the memory is pinned, and the context
         // is current.
-        let result =
-            unsafe { context.state.sys.cuMemHostGetDevicePointer_v2(&raw mut address, start, 0) };
-        context.answer("cuMemHostGetDevicePointer", result)
+        unsafe { call!(context, cuMemHostGetDevicePointer_v2(&raw mut address, start, 0)) }
     })?;
     Ok(address)
 }
@@ -378,8 +370,7 @@ pub(super) fn copy(
         inner.context.with_current(|| {
             // SAFETY: both ranges lie in allocations that the caller holds, by addresses that the
             // driver knows, so it finds out itself where they are.
-            let result = unsafe { inner.state().sys.cuMemcpyAsync(to, from, bytes, inner.raw) };
-            inner.answer("cuMemcpyAsync", result)
+            unsafe { call!(inner, cuMemcpyAsync(to, from, bytes, inner.raw)) }
         })
     })
 }

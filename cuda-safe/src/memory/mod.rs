@@ -4,6 +4,7 @@ mod allocation;
 mod buffer;
 mod copy;
 mod enqueue;
+mod facade;
 pub(crate) mod fit;
 mod host;
 mod host_borrow;
@@ -37,5 +38,6 @@ pub(crate) use enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing
 pub(crate) use host::HostVec;
 pub(crate) use pool::Pool;
 pub(crate) use ranges::Ranges;
+pub(crate) use slice::same_length;
 pub(crate) use staging::Staging;
 pub(crate) use versions::number_writes;

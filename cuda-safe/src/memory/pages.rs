@@ -35,13 +35,10 @@ pub(super) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u
     let mut answered = false;
     let registered = context.with_current(|| {
         let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-        let sys = context.state.sys;
-        // SAFETY: the memory was just allocated, and stays until it is unregistered.
-        let result =
-            unsafe { sys.cuMemHostRegister_v2(start.as_ptr().cast(), layout.size(), flags) };
+        let (address, bytes_in_pages) = (start.as_ptr().cast(), layout.size());
         answered = true;
-        context
-            .answer("cuMemHostRegister", result)
+        // SAFETY: the memory was just allocated, and stays until it is unregistered.
+        unsafe { call!(context, cuMemHostRegister_v2(address, bytes_in_pages, flags)) }
             .map_err(|error| error.with_asked(format!("{bytes} bytes of pinned host memory")))
     });
     match registered {
@@ -65,8 +62,7 @@ pub(super) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u
 pub(crate) unsafe fn free(context: &ContextInner, start: NonNull<u8>, bytes: usize) -> Result<()> {
     let Some(layout) = layout(bytes) else { return Ok(()) };
     // SAFETY: registered by `allocate`; the call waits for transfers.
-    let result = unsafe { context.state.sys.cuMemHostUnregister(start.as_ptr().cast()) };
-    context.answer("cuMemHostUnregister", result)?;
+    unsafe { call!(context, cuMemHostUnregister(start.as_ptr().cast())) }?;
     // SAFETY: allocated with this layout, and the driver has let go of it.
     unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     Ok(())

@@ -46,8 +46,7 @@ impl Pool {
         };
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a valid place for a handle and `properties` is fully initialised.
-        let result = unsafe { state.sys.cuMemPoolCreate(&raw mut raw, &raw const properties) };
-        state.answer("cuMemPoolCreate", result)?;
+        unsafe { call!(state, cuMemPoolCreate(&raw mut raw, &raw const properties)) }?;
         let pool = Self { raw: AtomicPtr::new(raw) };
         // Without a threshold every synchronisation gives the memory back to the system, and the
         // next allocation is as slow as the first.
@@ -74,10 +73,9 @@ impl Pool {
         let attempt = || {
             let mut start = 0;
             // SAFETY: `start` is a valid place for an address; pool and stream are live.
-            let result = unsafe {
-                stream.state().sys.cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw)
-            };
-            stream.answer("cuMemAllocFromPoolAsync", result)?;
+            unsafe {
+                call!(stream, cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw))
+            }?;
             Ok(start)
         };
         match attempt() {
@@ -112,8 +110,7 @@ impl Pool {
         context.state.usable()?;
         let Some(pool) = self.handle() else { return Ok(()) };
         // SAFETY: the pool is live as long as its context.
-        let result = unsafe { context.state.sys.cuMemPoolTrimTo(pool, keep) };
-        context.answer("cuMemPoolTrimTo", result)
+        unsafe { call!(context, cuMemPoolTrimTo(pool, keep)) }
     }
 
     pub(crate) fn set_threshold(&self, context: &ContextInner, bytes: u64) -> Result<()> {
@@ -126,8 +123,7 @@ impl Pool {
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         let value = (&raw mut bytes).cast();
         // SAFETY: the attribute's type is a 64-bit integer, which `value` points to.
-        let result = unsafe { state.sys.cuMemPoolSetAttribute(pool, attribute, value) };
-        state.answer("cuMemPoolSetAttribute", result)
+        unsafe { call!(state, cuMemPoolSetAttribute(pool, attribute, value)) }
     }
 
     /// Lets kernels of another device use the pool's memory.
@@ -141,8 +137,7 @@ impl Pool {
         let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         let access = CUmemAccessDesc { location, flags };
         // SAFETY: the pool is live as long as its context, and there is one description.
-        let result = unsafe { context.state.sys.cuMemPoolSetAccess(pool, &raw const access, 1) };
-        context.answer("cuMemPoolSetAccess", result)
+        unsafe { call!(context, cuMemPoolSetAccess(pool, &raw const access, 1)) }
     }
 
     /// Destroys the pool: called when nothing allocated from it is left.
@@ -150,8 +145,7 @@ impl Pool {
         let Some(pool) = self.take() else { return Ok(()) };
         // SAFETY: the handle is live and is taken by this call alone. If it fails, nobody knows
         // whether the handle still is, so it is not used again: allocations do without a pool.
-        let result = unsafe { context.state.sys.cuMemPoolDestroy(pool) };
-        context.answer("cuMemPoolDestroy", result)
+        unsafe { call!(context, cuMemPoolDestroy(pool)) }
     }
 
     /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
@@ -174,8 +168,7 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
         let mut start = 0;
         context.with_current(|| {
             // SAFETY: `start` is a valid place for an address, and the context is current.
-            let result = unsafe { context.state.sys.cuMemAlloc_v2(&raw mut start, bytes) };
-            context.answer("cuMemAlloc", result)
+            unsafe { call!(context, cuMemAlloc_v2(&raw mut start, bytes)) }
         })?;
         Ok(start)
     };

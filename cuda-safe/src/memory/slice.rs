@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
@@ -109,16 +108,7 @@ macro_rules! view {
                 T: AnyBitPattern,
             {
                 let mut host = Vec::with_capacity(self.len);
-                let spare = &mut host.spare_capacity_mut()[..self.len];
-                let bytes = self.size_bytes();
-                // SAFETY: the same memory as `spare`, as bytes; uninitialised bytes are allowed.
-                let target = unsafe {
-                    std::slice::from_raw_parts_mut(
-                        spare.as_mut_ptr().cast::<MaybeUninit<u8>>(),
-                        bytes,
-                    )
-                };
-                let target = copy::Target { bytes: target, fresh: true };
+                let target = copy::Target::fresh(&mut host.spare_capacity_mut()[..self.len]);
                 event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "download");
                 copy::download(stream, self.allocation, self.offset, target)?;
                 // SAFETY: `download` has written all `len` elements, and any bytes are a `T`.
@@ -140,17 +130,8 @@ macro_rules! view {
                 T: AnyBitPattern,
             {
                 same_length("download", self.len, target.len())?;
-                // SAFETY: the same memory as `target`, as bytes; only whole elements' worth of
-                // bytes from the device are written to it, and any bytes are a `T`.
-                let target = unsafe {
-                    std::slice::from_raw_parts_mut(
-                        target.as_mut_ptr().cast::<MaybeUninit<u8>>(),
-                        size_of_val(target),
-                    )
-                };
-                let target = copy::Target { bytes: target, fresh: false };
                 event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "download");
-                copy::download(stream, self.allocation, self.offset, target)
+                copy::download(stream, self.allocation, self.offset, copy::Target::of(target))
             }
 
             fn bounds(&self, range: impl RangeBounds<usize>) -> Result<Range<usize>> {
@@ -245,6 +226,11 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        self.reborrow().part(range)
+    }
+
+    /// As [`slice_mut`](Self::slice_mut), for as long as this view was borrowed.
+    pub(super) fn part(self, range: impl RangeBounds<usize>) -> Result<Self> {
         let range = self.bounds(range)?;
         let offset = self.offset + range.start * size_of::<T>();
         Ok(DeviceSliceMut::new(self.allocation, offset, range.len()))
@@ -334,7 +320,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     }
 }
 
-fn same_length(what: &str, device: usize, host: usize) -> Result<()> {
+pub(crate) fn same_length(what: &str, device: usize, host: usize) -> Result<()> {
     if device == host {
         return Ok(());
     }

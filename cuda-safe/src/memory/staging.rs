@@ -39,15 +39,13 @@ impl StagingBlock {
     /// Records the block's event on `stream`: it is done when the copies enqueued so far are.
     pub(super) fn record(&self, stream: &StreamInner) -> Result<()> {
         // SAFETY: both handles are live: the block owns the event.
-        let result = unsafe { stream.state().sys.cuEventRecord(self.event, stream.raw) };
-        stream.answer("cuEventRecord", result)
+        unsafe { call!(stream, cuEventRecord(self.event, stream.raw)) }
     }
 
     /// Waits until the copies before the last record are done.
     pub(super) fn wait(&self, context: &ContextInner) -> Result<()> {
         // SAFETY: the block owns the event.
-        let result = unsafe { context.state.sys.cuEventSynchronize(self.event) };
-        context.answer("cuEventSynchronize", result)
+        unsafe { call!(context, cuEventSynchronize(self.event)) }
     }
 
     pub(super) fn is_done(&self, context: &ContextInner) -> Result<bool> {

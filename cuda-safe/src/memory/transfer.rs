@@ -6,6 +6,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::copy;
 use super::enqueue::enqueue;
 use super::pinned::PinnedBuffer;
 use super::reactor::Registration;
@@ -215,16 +216,13 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             event!(TRACE, bytes = view.size_bytes(), stream = stream.id(), "pinned upload");
             let uses = [(view.allocation(), view.byte_range(), Access::Write)];
             enqueue(stream, uses, |inner| {
-                let (to, bytes) = (view.device_ptr(), view.size_bytes());
                 let from = source.start().as_ptr().cast_const().cast();
-                inner.copying(|| {
-                    let sys = inner.state().sys;
-                    // SAFETY: the pinned memory stays in the transfer until the copy is done, or
-                    // goes to the deferred-free list, which frees it only after waiting; `to` lies in a live
-                    // allocation.
-                    let result = unsafe { sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
-                    inner.answer("cuMemcpyHtoDAsync", result)
-                })
+                // SAFETY: the pinned memory stays in the transfer until the copy is done, or goes to the
+                // deferred-free list, which frees it only after waiting; the view lies in a live
+                // allocation.
+                unsafe {
+                    copy::enqueue_to_device(inner, view.device_ptr(), from, view.size_bytes())
+                }
             })
         })
     }
@@ -250,14 +248,9 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             event!(TRACE, bytes = self.size_bytes(), stream = stream.id(), "pinned download");
             let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
-                let (from, bytes) = (self.device_ptr(), self.size_bytes());
                 let to = target.start().as_ptr().cast();
-                inner.copying(|| {
-                    let sys = inner.state().sys;
-                    // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
-                    let result = unsafe { sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-                    inner.answer("cuMemcpyDtoHAsync", result)
-                })
+                // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
+                unsafe { copy::enqueue_to_host(inner, to, self.device_ptr(), self.size_bytes()) }
             })
         })
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, RangeBounds};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemLocation, CUmemLocationType
 
 use super::allocation::Allocation;
 use super::enqueue::enqueue;
+use super::facade::buffer_facade;
 use super::fit;
 use super::host::HostVec;
 use super::host_borrow::HostBorrow;
@@ -89,6 +90,8 @@ unsafe impl<T: Sync> Sync for HostRef<'_, T> {}
 unsafe impl<T: Send> Send for HostMut<'_, T> {}
 // SAFETY: as a `&mut [T]`.
 unsafe impl<T: Sync> Sync for HostMut<'_, T> {}
+
+buffer_facade!(UnifiedBuffer, "Returns the stream that the buffer was made with.");
 
 impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// Managed memory for `len` elements, all zero: its pages move to whoever touches them.
@@ -252,116 +255,21 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         // Moving changes no byte. As a use it keeps the memory until it is done.
         let uses = [(&self.allocation, self.byte_range(), Access::Read)];
         enqueue(stream, uses, |inner| {
-            let (start, bytes, sys) = (self.device_ptr(), self.size_bytes(), inner.state().sys);
+            let (start, bytes) = (self.device_ptr(), self.size_bytes());
             let mut location = CUmemLocation { type_: to, ..Default::default() };
             location.__bindgen_anon_1.id = device.max(0);
             // A copy of pages, and what the driver asks of the current context was not measured.
             inner.copying(|| {
                 // SAFETY: the range is managed memory that `self` holds, and the stream is live.
-                let result = unsafe {
-                    if sys.supports("cuMemPrefetchAsync_v2") {
-                        sys.cuMemPrefetchAsync_v2(start, bytes, location, 0, inner.raw)
-                    } else {
-                        sys.cuMemPrefetchAsync(start, bytes, device, inner.raw)
-                    }
-                };
-                inner.answer("cuMemPrefetchAsync", result)
+                unsafe {
+                    call!(
+                        inner,
+                        cuMemPrefetchAsync_v2(start, bytes, location, 0, inner.raw),
+                        else cuMemPrefetchAsync(start, bytes, device, inner.raw)
+                    )
+                }
             })
         })
-    }
-
-    /// Copies `source` to the buffer, in `stream`'s order, wherever each of them lies.
-    ///
-    /// # Errors
-    /// As [`DeviceSliceMut::copy_from`].
-    #[doc(alias = "cuMemcpyAsync")]
-    pub fn copy_from<'b>(
-        &mut self,
-        stream: &Stream,
-        source: impl Into<DeviceSlice<'b, T>>,
-    ) -> Result<()> {
-        self.as_slice_mut().copy_from(stream, source)
-    }
-
-    /// The device's address of the first element; 0 if there are none.
-    ///
-    /// What is done with it through raw calls is not ordered by this crate.
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.allocation.device_ptr()
-    }
-
-    /// The number of elements.
-    #[must_use]
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The size in bytes.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        self.allocation.size_bytes()
-    }
-
-    /// The bytes of the allocation that the buffer covers: all of them.
-    #[must_use]
-    #[inline]
-    pub fn byte_range(&self) -> std::ops::Range<usize> {
-        0..self.allocation.size_bytes()
-    }
-
-    /// The stream that the buffer was made with.
-    #[must_use]
-    pub fn home_stream(&self) -> &Stream {
-        self.allocation.home_stream()
-    }
-
-    /// The memory behind the buffer.
-    #[must_use]
-    #[inline]
-    pub fn allocation(&self) -> &Arc<Allocation> {
-        &self.allocation
-    }
-
-    /// A view of all elements, for the device to read.
-    #[must_use]
-    #[inline]
-    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice::new(&self.allocation, 0, self.len)
-    }
-
-    /// A view of all elements, for the device to write.
-    #[must_use]
-    #[inline]
-    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
-        DeviceSliceMut::new(&self.allocation, 0, self.len)
-    }
-
-    /// A view of the elements in `range`, for the device to read.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
-        self.as_slice().slice(range)
-    }
-
-    /// A view of the elements in `range`, for the device to write.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (start, len) = {
-            let part = self.as_slice().slice(range)?;
-            (part.byte_range().start, part.len())
-        };
-        Ok(DeviceSliceMut::new(&self.allocation, start, len))
     }
 }
 
@@ -371,28 +279,6 @@ const CPU: i32 = -1;
 fn byte_count<T>(len: usize) -> Result<usize> {
     // The driver aligns to pages, too; nothing sensible needs more.
     fit::in_pages::<T>("memory that the host sees", len)
-}
-
-impl<'a, T: Copy + 'static> From<&'a UnifiedBuffer<T>> for DeviceSlice<'a, T> {
-    fn from(buffer: &'a UnifiedBuffer<T>) -> Self {
-        buffer.as_slice()
-    }
-}
-
-impl<'a, T: Copy + 'static> From<&'a mut UnifiedBuffer<T>> for DeviceSliceMut<'a, T> {
-    fn from(buffer: &'a mut UnifiedBuffer<T>) -> Self {
-        buffer.as_slice_mut()
-    }
-}
-
-impl<T> fmt::Debug for UnifiedBuffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnifiedBuffer")
-            .field("element", &std::any::type_name::<T>())
-            .field("len", &self.len)
-            .field("allocation", &self.allocation)
-            .finish()
-    }
 }
 
 impl<T> Deref for HostRef<'_, T> {

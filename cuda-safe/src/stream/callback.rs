@@ -57,8 +57,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     recording.not_in_body("a host function can't be called")?;
     let data = std::ptr::without_provenance_mut(registered.0 as usize);
     // SAFETY: the stream is live, and `run` takes any number.
-    let result = unsafe { inner.state().sys.cuLaunchHostFunc(inner.raw, Some(run), data) };
-    inner.answer("cuLaunchHostFunc", result)?;
+    unsafe { call!(inner, cuLaunchHostFunc(inner.raw, Some(run), data)) }?;
     recording.keep(Arc::new(registered));
     enqueuing.number();
     Ok(())
@@ -80,8 +79,7 @@ impl StreamInner {
         }
         let data = std::ptr::without_provenance_mut(number as usize);
         // SAFETY: the stream is live, and `run` takes any number.
-        let result = unsafe { self.state().sys.cuLaunchHostFunc(self.raw, Some(run), data) };
-        if let Err(error) = self.answer("cuLaunchHostFunc", result) {
+        if let Err(error) = unsafe { call!(self, cuLaunchHostFunc(self.raw, Some(run), data)) } {
             unregister(number);
             return Err(error);
         }

@@ -119,6 +119,11 @@ impl StreamInner {
         self.context.state
     }
 
+    #[inline]
+    pub(crate) fn sys(&self) -> &'static cuda_sys::Driver {
+        self.context.state.sys
+    }
+
     /// Turns the answer of a call on this stream into a result. A fatal one carries what was
     /// launched here lately.
     #[inline]
@@ -201,8 +206,7 @@ impl StreamInner {
                 Some(capture) => capture.destroy_when_ended(&self.context, self.raw),
                 None => {
                     // SAFETY: as in the drop.
-                    let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
-                    self.answer("cuStreamDestroy", result)?;
+                    unsafe { call!(self, cuStreamDestroy_v2(self.raw)) }?;
                 }
             }
             // From here on as somebody else's: there is nothing to destroy.
@@ -237,8 +241,7 @@ impl Drop for StreamInner {
         if self.state().is_usable() {
             // SAFETY: ours to destroy, and this is the last handle. Work that is still running
             // finishes: cuStreamDestroy neither waits nor cancels.
-            let result = unsafe { self.state().sys.cuStreamDestroy_v2(self.raw) };
-            if let Err(error) = self.answer("cuStreamDestroy", result) {
+            if let Err(error) = unsafe { call!(self, cuStreamDestroy_v2(self.raw)) } {
                 self.context.keep_drop_error(error);
             }
         }

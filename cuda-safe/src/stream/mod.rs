@@ -225,9 +225,7 @@ impl Stream {
         // the stream in.
         let _recorded = event.may_be_waited_for(inner)?;
         // SAFETY: both handles are live: `self` and `event` own them.
-        let result =
-            unsafe { inner.context.state.sys.cuStreamWaitEvent(inner.raw, event.as_raw(), 0) };
-        inner.answer("cuStreamWaitEvent", result)?;
+        unsafe { call!(inner, cuStreamWaitEvent(inner.raw, event.as_raw(), 0)) }?;
         enqueuing.number();
         Ok(())
     }
@@ -306,9 +304,7 @@ impl Stream {
         let mut priority = 0;
         // SAFETY: the stream is live, not null since it is none of an update, and `priority` is a valid
         // place for an int.
-        let result =
-            unsafe { inner.context.state.sys.cuStreamGetPriority(inner.raw, &raw mut priority) };
-        inner.answer("cuStreamGetPriority", result)?;
+        unsafe { call!(inner, cuStreamGetPriority(inner.raw, &raw mut priority)) }?;
         Ok(priority)
     }
 
@@ -381,9 +377,7 @@ pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> 
     context.with_current(|| {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0;
         // SAFETY: `raw` is a valid place for a handle, and this context is current.
-        let result =
-            unsafe { context.state.sys.cuStreamCreateWithPriority(&raw mut raw, flags, priority) };
-        context.answer("cuStreamCreateWithPriority", result)
+        unsafe { call!(context, cuStreamCreateWithPriority(&raw mut raw, flags, priority)) }
     })?;
     Ok(raw)
 }

@@ -30,8 +30,7 @@ impl Marker {
     pub(super) fn destroy(self, context: &ContextInner) {
         // SAFETY: the marker owns the event; waits that refer to it have been enqueued and keep
         // what they need.
-        let result = unsafe { context.state.sys.cuEventDestroy_v2(self.event) };
-        if let Err(error) = context.answer("cuEventDestroy", result) {
+        if let Err(error) = unsafe { call!(context, cuEventDestroy_v2(self.event)) } {
             context.keep_drop_error(error);
         }
     }
@@ -108,8 +107,7 @@ impl StreamInner {
             (event, covers)
         };
         // SAFETY: the event lives as long as the stream, of which the caller has a handle.
-        let result = unsafe { self.state().sys.cuEventSynchronize(event) };
-        self.answer("cuEventSynchronize", result)?;
+        unsafe { call!(self, cuEventSynchronize(event)) }?;
         self.complete(covers);
         Ok(())
     }
@@ -121,8 +119,7 @@ impl StreamInner {
         // between.
         let (_lock, event, covers) = self.marker(sequence)?;
         // SAFETY: both handles are live; the lock held keeps the event.
-        let result = unsafe { waiter.state().sys.cuStreamWaitEvent(waiter.raw, event, 0) };
-        waiter.answer("cuStreamWaitEvent", result)?;
+        unsafe { call!(waiter, cuStreamWaitEvent(waiter.raw, event, 0)) }?;
         self.context.counters.stream_waits.fetch_add(1, Ordering::Relaxed);
         Ok(covers)
     }
@@ -172,8 +169,7 @@ pub(crate) fn create_event(context: &ContextInner) -> Result<CUevent> {
     context.with_current(|| {
         let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
         // SAFETY: `event` is a valid place for a handle, and the context is current.
-        let result = unsafe { context.state.sys.cuEventCreate(&raw mut event, flags) };
-        context.answer("cuEventCreate", result)
+        unsafe { call!(context, cuEventCreate(&raw mut event, flags)) }
     })?;
     Ok(event)
 }

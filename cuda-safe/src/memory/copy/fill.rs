@@ -43,22 +43,19 @@ pub(crate) fn fill(
 
 /// Enqueues a memset for a pattern that the driver has one for.
 fn memset(inner: &StreamInner, to: CUdeviceptr, pattern: &[u8], count: usize) -> Result<()> {
-    let (sys, stream, bytes) = (inner.state().sys, inner.raw, pattern.len() * count);
+    let (stream, bytes) = (inner.raw, pattern.len() * count);
     if pattern.iter().all(|byte| *byte == pattern[0]) {
         // SAFETY: the range lies in an allocation that the caller holds.
-        let result = unsafe { sys.cuMemsetD8Async(to, pattern[0], bytes, stream) };
-        return inner.answer("cuMemsetD8Async", result);
+        return unsafe { call!(inner, cuMemsetD8Async(to, pattern[0], bytes, stream)) };
     }
     if let Ok(pattern) = <[u8; 2]>::try_from(pattern) {
         let value = u16::from_ne_bytes(pattern);
         // SAFETY: as above, and the address is aligned, as `has_memset` says.
-        let result = unsafe { sys.cuMemsetD16Async(to, value, count, stream) };
-        return inner.answer("cuMemsetD16Async", result);
+        return unsafe { call!(inner, cuMemsetD16Async(to, value, count, stream)) };
     }
     let value = u32::from_ne_bytes(pattern.first_chunk().copied().unwrap_or_default());
     // SAFETY: as above.
-    let result = unsafe { sys.cuMemsetD32Async(to, value, bytes / 4, stream) };
-    inner.answer("cuMemsetD32Async", result)
+    unsafe { call!(inner, cuMemsetD32Async(to, value, bytes / 4, stream)) }
 }
 
 /// Whether the driver has a memset for the pattern at this address.

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{BLOCK_BYTES, Target};
+use super::{BLOCK_BYTES, Target, copy_to_block, read_block};
 use crate::error::Result;
 use crate::memory::allocation::Allocation;
 use crate::memory::enqueue::enqueue;
@@ -82,27 +82,14 @@ fn download_block(
     let range = offset..offset + target.len();
     let copied = enqueue(stream, [(allocation, range, Access::Read)], |inner| {
         before = inner.enqueued();
-        let to = block.start().as_ptr().cast();
-        let (bytes, sys) = (target.len(), inner.state().sys);
-        let copied = inner.copying(|| {
-            // SAFETY: the block has room for the bytes and is touched by nobody until its event is
-            // done; the source lies in an allocation that the caller holds.
-            let result = unsafe { sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-            inner.answer("cuMemcpyDtoHAsync", result)
-        });
-        copied.and_then(|()| block.record(inner))
+        copy_to_block(inner, &block, from, target.len()).and_then(|()| block.record(inner))
     });
     if let Err(error) = copied.and_then(|()| block.wait(context)) {
         // Whether the device still writes to the block nobody knows.
         context.staging.discard(context, block);
         return Err(error);
     }
-    // SAFETY: the event is done, so the device has written that many bytes to the block and writes
-    // no more; the two don't overlap.
-    unsafe {
-        let from = block.start().as_ptr().cast_const();
-        std::ptr::copy_nonoverlapping(from, target.as_mut_ptr().cast(), target.len());
-    }
+    read_block(&block, target);
     context.staging.release(block);
     inner.complete(before);
     Ok(())

@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use bytemuck::AnyBitPattern;
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
@@ -52,8 +53,7 @@ pub(super) fn upload(
     let range = offset..offset + source.len();
     let to = allocation.device_ptr() + offset as u64;
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
-        let counted = source.len() as u64;
-        inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
+        inner.context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);
         if source.len() <= SMALL_BYTES {
             return upload_small(inner, to, source, !allocation.is_captured());
         }
@@ -130,12 +130,42 @@ fn copy_from_block(
         std::ptr::copy_nonoverlapping(source.as_ptr(), from, source.len());
         from
     };
-    let (from, bytes, sys) = (from.cast_const().cast(), source.len(), inner.state().sys);
+    // SAFETY: the block stays untouched until its event, recorded later on this stream, is done; the
+    // destination lies in an allocation that the caller holds.
+    unsafe { enqueue_to_device(inner, to, from, source.len()) }
+}
+
+/// Enqueues a copy of `bytes` bytes of pinned memory to the device.
+///
+/// # Safety
+/// The source has that many bytes, which stay untouched until the copy is done; the destination lies in
+/// an allocation that the caller holds.
+pub(super) unsafe fn enqueue_to_device(
+    inner: &StreamInner,
+    to: CUdeviceptr,
+    from: *const u8,
+    bytes: usize,
+) -> Result<()> {
     inner.copying(|| {
-        // SAFETY: the block stays untouched until its event, recorded later on this stream, is
-        // done; the destination lies in an allocation that the caller holds.
-        let result = unsafe { sys.cuMemcpyHtoDAsync_v2(to, from, bytes, inner.raw) };
-        inner.answer("cuMemcpyHtoDAsync", result)
+        // SAFETY: the caller's promise.
+        unsafe { call!(inner, cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, inner.raw)) }
+    })
+}
+
+/// Enqueues a copy of `bytes` bytes from the device to pinned memory.
+///
+/// # Safety
+/// The target has room for that many bytes, and nobody touches it until the copy is done; the source
+/// lies in an allocation that the caller holds.
+pub(super) unsafe fn enqueue_to_host(
+    inner: &StreamInner,
+    to: *mut u8,
+    from: CUdeviceptr,
+    bytes: usize,
+) -> Result<()> {
+    inner.copying(|| {
+        // SAFETY: the caller's promise.
+        unsafe { call!(inner, cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, inner.raw)) }
     })
 }
 
@@ -157,8 +187,7 @@ pub(super) fn download(
     }
     let from = allocation.device_ptr() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
-        let counted = bytes as u64;
-        inner.context.counters.staged_bytes.fetch_add(counted, Ordering::Relaxed);
+        inner.context.counters.staged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         // Everything numbered by now comes before the copy, so it is done when the copy is.
         let before = inner.enqueued();
         let Target { bytes: target, fresh } = target;
@@ -180,6 +209,23 @@ pub(super) struct Target<'a> {
     pub(super) bytes: &'a mut [MaybeUninit<u8>],
     /// Whether it was allocated just now, so that the system may have to provide its pages first.
     pub(super) fresh: bool,
+}
+
+impl<'a> Target<'a> {
+    /// Memory that is not written yet, for elements of which any bytes are one.
+    pub(super) fn fresh<T: AnyBitPattern>(elements: &'a mut [MaybeUninit<T>]) -> Self {
+        let (start, bytes) = (elements.as_mut_ptr().cast(), size_of_val(elements));
+        // SAFETY: the same memory as `elements`, as bytes; uninitialised bytes are allowed.
+        Self { bytes: unsafe { std::slice::from_raw_parts_mut(start, bytes) }, fresh: true }
+    }
+
+    /// Elements that are overwritten.
+    pub(super) fn of<T: AnyBitPattern>(elements: &'a mut [T]) -> Self {
+        let (start, bytes) = (elements.as_mut_ptr().cast(), size_of_val(elements));
+        // SAFETY: the same memory as `elements`, as bytes; a download writes nothing to it but bytes from
+        // the device, of which any are a `T`.
+        Self { bytes: unsafe { std::slice::from_raw_parts_mut(start, bytes) }, fresh: false }
+    }
 }
 
 /// A download by the calling thread.
@@ -213,13 +259,9 @@ fn copy_to_block(
     bytes: usize,
 ) -> Result<()> {
     debug_assert!(bytes <= BLOCK_BYTES);
-    let to = block.start().as_ptr().cast();
-    inner.copying(|| {
-        // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until
-        // its event, recorded next, is done; the source lies in an allocation that the caller holds.
-        let result = unsafe { inner.state().sys.cuMemcpyDtoHAsync_v2(to, from, bytes, inner.raw) };
-        inner.answer("cuMemcpyDtoHAsync", result)
-    })
+    // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until its event,
+    // recorded next, is done; the source lies in an allocation that the caller holds.
+    unsafe { enqueue_to_host(inner, block.start().as_ptr(), from, bytes) }
 }
 
 /// Copies the start of a block, which a copy that is done has written, to `target`.
@@ -339,7 +381,6 @@ unsafe fn enqueue_on_device(
 ) -> Result<()> {
     inner.copying(|| {
         // SAFETY: the caller's promise.
-        let result = unsafe { inner.state().sys.cuMemcpyDtoDAsync_v2(to, from, bytes, inner.raw) };
-        inner.answer("cuMemcpyDtoDAsync", result)
+        unsafe { call!(inner, cuMemcpyDtoDAsync_v2(to, from, bytes, inner.raw)) }
     })
 }

@@ -62,15 +62,9 @@ pub(super) fn upload(
     let to = allocation.device_ptr() + offset as u64;
     let range = offset..offset + source.len();
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
-        let from = start.as_ptr().cast_const().cast();
-        inner.copying(|| {
-            // SAFETY: the graph keeps the source, and goes before it; the target lies in an
-            // allocation that the caller holds and the graph keeps.
-            let result = unsafe {
-                inner.state().sys.cuMemcpyHtoDAsync_v2(to, from, source.len(), inner.raw)
-            };
-            inner.answer("cuMemcpyHtoDAsync", result)
-        })
+        // SAFETY: the graph keeps the source, and goes before it; the target lies in an allocation that
+        // the caller holds and the graph keeps.
+        unsafe { super::enqueue_to_device(inner, to, start.as_ptr(), source.len()) }
     })
 }
 

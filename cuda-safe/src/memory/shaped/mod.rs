@@ -132,8 +132,7 @@ unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> R
     };
     inner.copying(|| {
         // SAFETY: the caller's promise; the description is read before the call returns.
-        let result = unsafe { inner.state().sys.cuMemcpy3DAsync_v2(&raw const what, inner.raw) };
-        inner.answer("cuMemcpy3DAsync", result)
+        unsafe { call!(inner, cuMemcpy3DAsync_v2(&raw const what, inner.raw)) }
     })
 }
 
@@ -318,15 +317,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
         let read = in_bytes(&from.span("device", extent, self.len())?, size);
         let written = in_bytes(&to.span("host", extent, target.len())?, size);
         let (from, to) = (from.to_bytes(extent, size), to.to_bytes(extent, size));
-        // SAFETY: the same memory as `target`, as bytes; only bytes from the device are written to
-        // it, and any bytes are a `T`.
-        let target = unsafe {
-            std::slice::from_raw_parts_mut(
-                target.as_mut_ptr().cast::<MaybeUninit<u8>>(),
-                size_of_val(target),
-            )
-        };
-        let target = &mut target[written];
+        let target = &mut copy::Target::of(target).bytes[written];
         let whole = Part::whole(extent, size);
         let start = self.byte_range().start;
         let range = start + read.start..start + read.end;
