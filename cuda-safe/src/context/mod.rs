@@ -312,41 +312,31 @@ impl Context {
     /// what the driver returned.
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
+        self.release().map_err(|error| ConsumeError::new(self, error))
+    }
+
+    fn release(&self) -> Result<()> {
         let state = self.inner.state;
-        if let Err(error) = outside_subscribers() {
-            return Err(ConsumeError::new(self, error));
-        }
+        outside_subscribers()?;
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the lock is taken for good: what others have lent may come back here when it is
         // dropped.
         let in_use = self.inner.is_alone(&lock()).err();
-        let ready = match in_use {
+        match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
-            Some(error) if !self.inner.deferred.holds_tokens() => Err(error),
-            _ => self.inner.free_deferred(),
-        };
-        if let Err(error) = ready {
-            return Err(ConsumeError::new(self, error));
+            Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
+            _ => self.inner.free_deferred()?,
         }
         let mut primary = lock();
-        if let Err(error) = self.inner.is_alone(&primary) {
-            drop(primary);
-            return Err(ConsumeError::new(self, error));
-        }
+        self.inner.is_alone(&primary)?;
         let registered = self.inner.is_kept_in(&primary);
-        if let Err(error) = self.inner.free_everything() {
-            drop(primary);
-            return Err(ConsumeError::new(self, error));
-        }
+        self.inner.free_everything()?;
         if registered {
             let result = state.watch.end_by(|| {
                 // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
                 unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) }
             });
-            if let Err(error) = state.answer("cuDevicePrimaryCtxRelease", result) {
-                drop(primary);
-                return Err(ConsumeError::new(self, error));
-            }
+            state.answer("cuDevicePrimaryCtxRelease", result)?;
             *primary = None;
         }
         Ok(())

@@ -124,9 +124,7 @@ impl<'env, S> GraphExec<'env, S> {
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         let inner = stream.inner();
         let context = &self.template.context;
-        if !Arc::ptr_eq(&inner.context, context) {
-            return Err(Error::invalid("the graph belongs to another context than the stream"));
-        }
+        self.template.of_context(&inner.context)?;
         let mut enqueuing = Enqueuing::on(stream)?;
         if enqueuing.recording().is_some() {
             return self.launch_as_child(stream, enqueuing);
@@ -346,9 +344,7 @@ impl<'env, S> GraphExec<'env, S> {
         let context = &self.template.context;
         context.state.usable()?;
         inner.not_capturing("GraphExec::upload")?;
-        if !Arc::ptr_eq(&inner.context, context) {
-            return Err(Error::invalid("the graph belongs to another context than the stream"));
-        }
+        self.template.of_context(&inner.context)?;
         // SAFETY: both are live and of one context.
         unsafe { call!(inner, cuGraphUpload(self.exec, inner.raw)) }?;
         inner.number();

@@ -34,6 +34,14 @@ impl Template {
         }
     }
 
+    /// Fails for a stream of another context.
+    pub(super) fn of_context(&self, context: &Arc<ContextInner>) -> Result<()> {
+        if Arc::ptr_eq(&self.context, context) {
+            return Ok(());
+        }
+        Err(Error::invalid("the graph belongs to another context than the stream"))
+    }
+
     /// The same as a second shape of a graph, which is counted already.
     pub(super) fn into_second_shape(mut self) -> Self {
         self.context.census.add(Counted::Shape);

@@ -304,25 +304,29 @@ impl Allocation {
             event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
             self.join_home()?;
         }
-        match self.kind {
-            Kind::Pooled => {
-                // SAFETY: as in the drop.
-                unsafe { call!(home, cuMemFreeAsync(self.start, home.raw)) }?;
-            }
-            Kind::Blocking => home.context.deferred.put(Deferred::Device {
+        self.free_in_order()
+    }
+
+    /// Frees the memory, of which all uses are ordered before later work of the home stream.
+    fn free_in_order(&mut self) -> Result<()> {
+        let home = self.home.inner();
+        if matches!(self.kind, Kind::Pooled) {
+            // Not numbered: nobody ever waits for it.
+            // SAFETY: this owns the memory, and every use of it is ordered before this free: those on
+            // the home stream by the stream, the others by `join_home`.
+            unsafe { call!(home, cuMemFreeAsync(self.start, home.raw)) }?;
+        }
+        match self.replace_kind(Kind::Released) {
+            Kind::Blocking => self.home.inner().context.deferred.put(Deferred::Device {
                 start: self.start,
                 bytes: self.bytes,
                 stream: self.home_id,
             }),
-            Kind::Visible(_) => {
-                if let Kind::Visible(visible) = self.replace_kind(Kind::Released) {
-                    self.discard_visible(visible);
-                }
-            }
-            // The token goes with the kind.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
+            Kind::Visible(visible) => self.discard_visible(visible),
+            // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
+            Kind::Borrowed { .. } => {}
+            Kind::Pooled | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
         }
-        self.kind = Kind::Released;
         Ok(())
     }
 }
@@ -347,12 +351,11 @@ impl Drop for Allocation {
             return;
         }
         event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
-        let joined = self.join_home();
-        let kind = std::mem::replace(&mut self.kind, Kind::Released);
-        let home = self.home.inner();
-        if let Err(error) = joined {
+        if let Err(error) = self.join_home() {
+            let kind = self.replace_kind(Kind::Released);
+            let context = &self.home.inner().context;
             // Freeing now could pull the memory away from work on another stream.
-            home.context.keep_drop_error(error);
+            context.keep_drop_error(error);
             if self.is_used_elsewhere() {
                 // The deferred-free list waits for one device: better lost than pulled away from another.
                 std::mem::forget(kind);
@@ -366,27 +369,11 @@ impl Drop for Allocation {
                 }
                 _ => Deferred::Unordered { start: self.start },
             };
-            home.context.deferred.put(item);
+            context.deferred.put(item);
             return;
         }
-        match kind {
-            Kind::Pooled => {
-                // SAFETY: this owns the memory, and every use of it is ordered before this free:
-                // those on the home stream by the stream, the others by `join_home`.
-                let result = unsafe { home.state().sys.cuMemFreeAsync(self.start, home.raw) };
-                // Not numbered: nobody ever waits for it.
-                if let Err(error) = home.answer("cuMemFreeAsync", result) {
-                    home.context.keep_drop_error(error);
-                }
-            }
-            Kind::Blocking => home.context.deferred.put(Deferred::Device {
-                start: self.start,
-                bytes: self.bytes,
-                stream: self.home_id,
-            }),
-            Kind::Visible(visible) => self.discard_visible(visible),
-            // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
-            Kind::Borrowed { .. } | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
+        if let Err(error) = self.free_in_order() {
+            self.home.inner().context.keep_drop_error(error);
         }
     }
 }

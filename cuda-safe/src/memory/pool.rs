@@ -34,14 +34,9 @@ impl Pool {
             return Ok(Self { raw: AtomicPtr::new(std::ptr::null_mut()) });
         }
 
-        let mut location = CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            ..Default::default()
-        };
-        location.__bindgen_anon_1.id = state.raw;
         let properties = CUmemPoolProps {
             allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            location,
+            location: on_device(state.raw),
             ..Default::default()
         };
         let mut raw = std::ptr::null_mut();
@@ -78,20 +73,8 @@ impl Pool {
             }?;
             Ok(start)
         };
-        match attempt() {
-            Ok(start) => Ok((start, Kind::Pooled)),
-            Err(error) if is_out_of_memory(&error) => {
-                self.trim(context, 0)?;
-                match attempt() {
-                    Ok(start) => {
-                        context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);
-                        Ok((start, Kind::Pooled))
-                    }
-                    Err(error) => Err(explain_out_of_memory(context, error, bytes)),
-                }
-            }
-            Err(error) => Err(error.with_asked(format!("{bytes} bytes of device memory"))),
-        }
+        let start = twice(context, bytes, attempt, || self.trim(context, 0))?;
+        Ok((start, Kind::Pooled))
     }
 
     #[inline]
@@ -129,13 +112,8 @@ impl Pool {
     /// Lets kernels of another device use the pool's memory.
     pub(crate) fn share_with(&self, context: &ContextInner, device: CUdevice) -> Result<()> {
         let Some(pool) = self.handle() else { return Ok(()) };
-        let mut location = CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            ..Default::default()
-        };
-        location.__bindgen_anon_1.id = device;
         let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        let access = CUmemAccessDesc { location, flags };
+        let access = CUmemAccessDesc { location: on_device(device), flags };
         // SAFETY: the pool is live as long as its context, and there is one description.
         unsafe { call!(context, cuMemPoolSetAccess(pool, &raw const access, 1)) }
     }
@@ -172,18 +150,39 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
         })?;
         Ok(start)
     };
+    twice(context, bytes, attempt, || {
+        if let Err(error) = context.free_deferred() {
+            // An error of what somebody else dropped: not this caller's.
+            context.keep_drop_error(error);
+        }
+        Ok(())
+    })
+}
+
+/// Allocates `bytes` bytes by `attempt`. If there is no memory it tries once more, after `free`.
+fn twice(
+    context: &ContextInner,
+    bytes: usize,
+    attempt: impl Fn() -> Result<CUdeviceptr>,
+    free: impl FnOnce() -> Result<()>,
+) -> Result<CUdeviceptr> {
     match attempt() {
         Err(error) if is_out_of_memory(&error) => {
-            if let Err(error) = context.free_deferred() {
-                // An error of what somebody else dropped: not this caller's.
-                context.keep_drop_error(error);
-            }
+            free()?;
             let start = attempt().map_err(|error| explain_out_of_memory(context, error, bytes))?;
             context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);
             Ok(start)
         }
-        other => other,
+        Err(error) => Err(error.with_asked(format!("{bytes} bytes of device memory"))),
+        start => start,
     }
+}
+
+fn on_device(device: CUdevice) -> CUmemLocation {
+    let type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    let mut location = CUmemLocation { type_, ..Default::default() };
+    location.__bindgen_anon_1.id = device;
+    location
 }
 
 pub(super) fn is_out_of_memory(error: &Error) -> bool {

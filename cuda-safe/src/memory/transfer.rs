@@ -118,10 +118,7 @@ impl<T: Copy + 'static> Transfer<T> {
     /// The error holds the transfer and the error of the copy, of earlier work on its stream, or of
     /// freeing.
     pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
-        match self.end() {
-            Ok(()) => Ok(()),
-            Err(error) => Err(ConsumeError::new(self, error)),
-        }
+        self.end().map_err(|error| ConsumeError::new(self, error))
     }
 
     fn end(&mut self) -> Result<()> {

@@ -201,18 +201,24 @@ impl StreamInner {
         self.retire();
         // One of the calls above may have met the device's end.
         self.state().usable()?;
-        if self.foreign.is_none() {
-            match &self.capture {
-                Some(capture) => capture.destroy_when_ended(&self.context, self.raw),
-                None => {
-                    // SAFETY: as in the drop.
-                    unsafe { call!(self, cuStreamDestroy_v2(self.raw)) }?;
-                }
-            }
-            // From here on as somebody else's: there is nothing to destroy.
-            self.foreign = Some(Box::new(()));
-        }
+        self.destroy()?;
+        // From here on as somebody else's: there is nothing to destroy.
+        self.foreign.get_or_insert_with(|| Box::new(()));
         Ok(())
+    }
+
+    /// Destroys the driver's stream, or leaves that to its capture, if it is ours. For the last handle.
+    fn destroy(&self) -> Result<()> {
+        match &self.capture {
+            _ if self.foreign.is_some() => Ok(()),
+            Some(capture) => {
+                capture.destroy_when_ended(&self.context, self.raw);
+                Ok(())
+            }
+            // SAFETY: ours to destroy, and this is the last handle. Work that is still running
+            // finishes: cuStreamDestroy neither waits nor cancels.
+            None => unsafe { call!(self, cuStreamDestroy_v2(self.raw)) },
+        }
     }
 }
 
@@ -223,27 +229,17 @@ impl Drop for StreamInner {
             // Whatever locks are needed may be held by a thread that exists in the parent only.
             return;
         }
-        if !self.state().is_usable() {
-            // The driver is not asked any more; host functions will never be called.
-            self.drop_callbacks();
-            return;
-        }
+        // On a lost device host functions will never be called.
         self.drop_callbacks();
+        if !self.state().is_usable() {
+            return;
+        }
         self.retire();
-        if self.foreign.is_some() {
-            return;
-        }
-        if let Some(capture) = &self.capture {
-            capture.destroy_when_ended(&self.context, self.raw);
-            return;
-        }
-        // One of the calls above may have met the device's end.
-        if self.state().is_usable() {
-            // SAFETY: ours to destroy, and this is the last handle. Work that is still running
-            // finishes: cuStreamDestroy neither waits nor cancels.
-            if let Err(error) = unsafe { call!(self, cuStreamDestroy_v2(self.raw)) } {
-                self.context.keep_drop_error(error);
-            }
+        // `retire` may have met the device's end. The capture has to hear of its stream all the same.
+        if (self.capture.is_some() || self.state().is_usable())
+            && let Err(error) = self.destroy()
+        {
+            self.context.keep_drop_error(error);
         }
     }
 }
