@@ -264,11 +264,17 @@ pub(crate) unsafe trait OfSource: DeclaredKernels {
 }
 
 /// Says which source a declaration of [`kernels!`](cuda_safe::kernels) is about:
-/// `of_source!(Evaluate, Source::MeshEvaluate)`, `of_source!(<T: Real> Query<T>, T::SOURCES.query)`.
+/// `of_source!(Evaluate, Source::MeshEvaluate)`, `of_source!(<K: RadixKey> Pairs<K>, K::PAIRS)`.
 macro_rules! of_source {
-    ($(<$T:ident: $bound:path>)? $kernels:ty, $source:expr) => {
+    (<$($T:ident: $bound:path),+> $kernels:ty, $source:expr) => {
         // SAFETY: the declaration is about this source.
-        unsafe impl$(<$T: $bound>)? $crate::geometry::OfSource for $kernels {
+        unsafe impl<$($T: $bound),+> $crate::geometry::OfSource for $kernels {
+            const SOURCE: $crate::geometry::Source = $source;
+        }
+    };
+    ($kernels:ty, $source:expr) => {
+        // SAFETY: the declaration is about this source.
+        unsafe impl $crate::geometry::OfSource for $kernels {
             const SOURCE: $crate::geometry::Source = $source;
         }
     };

@@ -2,7 +2,8 @@
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
-use super::{Buffers, Digits, Kernels, Layout, RadixKey, Wishes};
+use super::{Buffers, Digits, Layout, RadixKey, Wishes};
+use crate::GeometryKernels;
 use crate::part::scratch;
 
 /// The numbers below n in the order of their keys, which are beside them.
@@ -29,7 +30,7 @@ impl<K: Copy + 'static> SortedIndices<K> {
     }
 }
 
-impl Kernels {
+impl GeometryKernels {
     /// Sorts `n` indices, at least one, by the lower `bits` of the keys that `make` writes. Equal keys keep
     /// their indices' order.
     pub(crate) fn sort_indices<K: RadixKey>(

@@ -26,7 +26,6 @@
 //! have been written in part.
 
 mod indices;
-mod kernels;
 mod keys;
 mod radix;
 mod reduce;
@@ -36,9 +35,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use cuda_safe::WriteView;
+use cuda_safe::{Error, LaunchConfig, Result, WriteView};
 
 use crate::geometry::GeometryKernels;
 
@@ -48,8 +45,7 @@ pub use scan::{Offset, Scan};
 pub use select::{SelectFlag, Selectable};
 
 pub(crate) use indices::SortedIndices;
-pub(crate) use kernels::{Kernels, Pass};
-pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
+pub(crate) use radix::{Buffers, Digits, Layout, Pass, RESULT_AT, RadixKey, Wishes};
 
 /// Sorts and what is like them. Made by [`GeometryKernels::algorithms`]; see the [module](self).
 ///
@@ -57,17 +53,16 @@ pub(crate) use radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
 /// driver each time. [`with_scratch`](Self::with_scratch) gives it once and for all.
 #[derive(Debug)]
 pub struct Algorithms<'s> {
-    kernels: Arc<Kernels>,
+    kernels: GeometryKernels,
     scratch: scratch::Source<'s>,
 }
 
 impl GeometryKernels {
-    /// Sorting, prefix sums, reductions and selections. Keep it: it remembers which kernels it has
-    /// loaded. They are when a call first needs them (or compiled, after [`GeometryKernels::compiled`]), which
-    /// then takes longer.
+    /// Sorting, prefix sums, reductions and selections. Kernels are loaded when a call first needs them (or
+    /// compiled, after [`GeometryKernels::compiled`]), which then takes longer.
     #[must_use]
     pub fn algorithms(&self) -> Algorithms<'static> {
-        Algorithms { kernels: Arc::new(Kernels::new(self.clone())), scratch: scratch::Source::Pool }
+        Algorithms { kernels: self.clone(), scratch: scratch::Source::Pool }
     }
 }
 
@@ -91,7 +86,7 @@ impl Algorithms<'_> {
     }
 
     /// The kernels, for enqueueing sorts on buffers of this crate's own.
-    pub(crate) fn kernels(&self) -> &Arc<Kernels> {
+    pub(crate) fn kernels(&self) -> &GeometryKernels {
         &self.kernels
     }
 }
@@ -101,6 +96,30 @@ impl Clone for Algorithms<'static> {
     fn clone(&self) -> Self {
         Self { kernels: self.kernels.clone(), scratch: scratch::Source::Pool }
     }
+}
+
+/// The threads of a block that scans, selects or reduces.
+const THREADS: u32 = 256;
+/// The elements that a block scans, selects or reduces.
+const TILE: usize = 4096;
+/// The numbers of elements that one call can work on are less: indices in 31 bits.
+const LIMIT: usize = 1 << 31;
+
+/// A block for each tile of `n` elements, which are less than [`LIMIT`].
+fn tiles(n: usize) -> LaunchConfig {
+    LaunchConfig::new(n.div_ceil(TILE) as u32, THREADS)
+}
+
+/// A number of elements as kernels are given it.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) from 2^31 on.
+fn count(what: &str, n: usize) -> Result<u32> {
+    if n < LIMIT {
+        return Ok(n as u32);
+    }
+    let message = format!("{what}: {n} elements, but one call works on less than 2^31");
+    Err(Error::invalid(message).with_hint("divide them among several calls"))
 }
 
 mod sealed {

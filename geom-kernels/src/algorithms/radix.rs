@@ -1,12 +1,21 @@
 //! Radix sorts between two sets of buffers: for the public calls, and for kernels of this crate that make
 //! their keys themselves.
 
+use std::sync::Arc;
+
 use bytemuck::Pod;
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result, Stream,
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig, Result, Stream,
+    kernels,
 };
 
-use super::kernels::{COUNT_THREADS, Kernels, Pass, count};
+use super::count;
+use crate::GeometryKernels;
+use crate::geometry::{Source, of_source};
+use crate::part::read_part;
+
+/// The threads of a block that counts digits.
+const COUNT_THREADS: u32 = 512;
 
 /// Digits have at most 8 bits.
 const RADIX: usize = 256;
@@ -28,8 +37,8 @@ const MAP_OUT: u32 = 6;
 
 /// Unsigned keys, as kernels sort them.
 pub(crate) trait RadixKey: Pod {
-    /// Its index in the kernels' tables.
-    const INDEX: usize;
+    /// The source of the passes that sort pairs of such a key and a value.
+    const PAIRS: Source;
     /// The threads of a block that does a pass: `GEOM_SORT_THREADS_*` in device/geom/sort/kernels.cuh.
     const THREADS: u32;
     /// The pairs of a tile.
@@ -37,16 +46,92 @@ pub(crate) trait RadixKey: Pod {
 }
 
 impl RadixKey for u32 {
-    const INDEX: usize = 0;
+    const PAIRS: Source = Source::SortPairs32;
     const THREADS: u32 = 384;
     const TILE: usize = Self::THREADS as usize * 12;
 }
 
 impl RadixKey for u64 {
-    const INDEX: usize = 1;
+    const PAIRS: Source = Source::SortPairs64;
     const THREADS: u32 = 256;
     const TILE: usize = Self::THREADS as usize * 12;
 }
+
+/// The arguments of a pass: `geom::sort::Pass`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass {
+    pub(crate) n: u32,
+    pub(crate) index: u32,
+    pub(crate) shift: u32,
+    pub(crate) width: u32,
+    pub(crate) flags: u32,
+    pub(crate) stride: u32,
+    pub(crate) groups: u32,
+    pub(crate) tiles: u32,
+}
+
+// SAFETY: repr(C), with the fields of `geom::sort::Pass` in radix_sort.cuh, all of 32 bits; no addresses.
+unsafe impl DeviceRepr for Pass {}
+
+const _: () = assert!(size_of::<Pass>() == 32);
+
+kernels! {
+    pub(crate) struct Pairs<K: RadixKey in [u32 = "u32", u64 = "u64"]>;
+    // SAFETY: as that of `Keys`, of pairs.
+    unsafe in K::PAIRS {
+        /// # Safety
+        /// As that of [`Keys::pass`], of keys and values; a null pointer for the values read is not used by this
+        /// pass. A planned pass writes to all of them.
+        #[name = "sort_pairs_{K}"]
+        unsafe fn pass(
+            keys_from: impl KernelArg, keys_to: &mut [K], values_from: impl KernelArg, values_to: &mut [u32],
+            pass: Pass, state: &mut [u32],
+        );
+    }
+}
+of_source!(<K: RadixKey> Pairs<K>, K::PAIRS);
+
+kernels! {
+    struct Plan;
+    // SAFETY: one block reads and writes the words of the state before GROUPS_AT alone.
+    unsafe in Source::SortPairs64 {
+        #[name = "sort_plan"]
+        safe fn plan(n: u32, passes: u32, state: &mut [u32])
+            where 2080 <= state.len(), passes <= 8, block.x == 256, grid.x == 1;
+    }
+}
+of_source!(Plan, Source::SortPairs64);
+
+kernels! {
+    struct Keys;
+    // SAFETY: with as many blocks as there are tiles of n, passes read and write the first n elements (indices
+    // beyond them are never written to), and of the state the words that the layout has.
+    unsafe in Source::SortKeys {
+        /// # Safety
+        /// The launch, the pass and the state are those of one [`Layout`], the state is in use for this sort, and
+        /// there are as many keys as the layout says.
+        #[name = "sort_keys_{K}"]
+        unsafe fn pass<K: RadixKey in [u32 = "u32", u64 = "u64"]>(
+            keys_from: &[K], keys_to: &mut [K], no_values: u64, none_written: u64, pass: Pass, state: &mut [u32],
+        );
+    }
+}
+of_source!(Keys, Source::SortKeys);
+
+kernels! {
+    pub(super) struct Counts;
+    // SAFETY: it reads n keys and adds to the counts of the state's words before GROUPS_AT by atomic operations.
+    unsafe in Source::SortCount {
+        /// # Safety
+        /// `digits` are those of bits that the keys have.
+        #[name = "sort_count_{K}"]
+        unsafe fn count<K: RadixKey in [u32 = "u32", u64 = "u64"]>(
+            keys: &[K], n: u32, digits: Digits, map: u32, state: &mut [u32],
+        ) where n <= keys.len(), 2080 <= state.len();
+    }
+}
+of_source!(Counts, Source::SortCount);
 
 /// Which bits of a key count, and how they are divided among passes, lowest first: `geom::sort::Digits`.
 #[repr(C)]
@@ -134,6 +219,11 @@ impl Layout {
         }
     }
 
+    /// A block for each tile.
+    fn launch(&self) -> LaunchConfig {
+        LaunchConfig::new(self.tiles as u32, self.threads)
+    }
+
     fn checked<'a>(
         &self,
         state: &'a mut DeviceSliceMut<'_, u32>,
@@ -153,7 +243,7 @@ impl Layout {
 pub(crate) struct Wishes {
     /// The values are the indices of the keys: the first values are not read.
     pub(crate) indices: bool,
-    /// The state is cleared ([`Kernels::clear`]) and the digits are counted already: by a kernel that has
+    /// The state is cleared ([`GeometryKernels::clear`]) and the digits are counted already: by a kernel that has
     /// added every key to `geom::sort::DigitCounts` and flushed them.
     pub(crate) counted: bool,
 }
@@ -179,18 +269,15 @@ impl<K: RadixKey> Buffers<'_, K> {
 /// Where keys go, and their values if they have any.
 pub(super) type Target<'a, K> = (DeviceSliceMut<'a, K>, Option<DeviceSliceMut<'a, u32>>);
 
-/// Keys or values that a pass reads or writes; `None` is a null pointer.
-struct Ends<A, B, C, D> {
-    keys_from: A,
-    keys_to: B,
-    values_from: C,
-    values_to: D,
-}
-
 /// The null pointer, for what a kernel does not use.
 const NULL: u64 = 0;
 
-impl Kernels {
+impl GeometryKernels {
+    /// Returns the passes that sort pairs, loaded now if they were not before.
+    pub(crate) fn pairs<K: RadixKey>(&self) -> Result<Arc<Pairs<K>>> {
+        self.kernels()
+    }
+
     /// Clears the state of a sort, which may have any contents.
     pub(crate) fn clear(
         &self,
@@ -211,11 +298,29 @@ impl Kernels {
         state: &mut DeviceSliceMut<'_, u32>,
         wishes: Wishes,
     ) -> Result<usize> {
-        buffers.check(layout.n as usize)?;
-        self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
+        self.prepare(stream, layout, buffers, state, wishes)?;
+        let ([first, second], [first_values, second_values]) =
+            (&mut buffers.keys, &mut buffers.values);
+        let (mut from, mut to) = ((first, first_values), (second, second_values));
+        let kernels = self.pairs::<K>()?;
         for index in 0..layout.digits.passes {
-            let indices = wishes.indices && index == 0;
-            self.pass_between(stream, layout, buffers, state, (index, indices, index % 2 == 1))?;
+            let flags = if wishes.indices && index == 0 { PLACES } else { 0 };
+            let (pass, state) = (layout.pass(index, flags), layout.checked(state)?);
+            let (keys, values) = (from.0.as_slice(), from.1.as_slice());
+            // SAFETY: `prepare` has seen that all four buffers have n elements.
+            unsafe {
+                kernels.pass(
+                    stream,
+                    layout.launch(),
+                    keys,
+                    &mut *to.0,
+                    values,
+                    &mut *to.1,
+                    pass,
+                    state,
+                )?;
+            }
+            std::mem::swap(&mut from, &mut to);
         }
         Ok(layout.digits.passes() % 2)
     }
@@ -231,26 +336,21 @@ impl Kernels {
         state: &mut DeviceSliceMut<'_, u32>,
         wishes: Wishes,
     ) -> Result<()> {
-        buffers.check(layout.n as usize)?;
-        self.prepare(stream, layout, buffers.keys[0].as_slice(), state, wishes)?;
+        self.prepare(stream, layout, buffers, state, wishes)?;
         let passes = layout.digits.passes;
-        let launch = LaunchConfig::new(1, RADIX as u32);
-        // SAFETY: the parameters of `sort_plan`, which reads and writes words before GROUPS_AT alone, of
-        // which the state has more.
-        unsafe { self.plan()?.launch(stream, launch, (layout.n, passes, state.reborrow()))? };
+        self.kernels::<Plan>()?.plan(stream, (1, RADIX as u32), layout.n, passes, &mut *state)?;
+        let flags = PLANNED | if wishes.indices { PLACES } else { 0 };
+        let ([first, second], [first_values, second_values]) =
+            (&mut buffers.keys, &mut buffers.values);
+        let kernels = self.pairs::<K>()?;
         for index in 0..passes {
-            let flags = PLANNED | if wishes.indices { PLACES } else { 0 };
-            let [first, second] = &mut buffers.keys;
-            let [first_values, second_values] = &mut buffers.values;
-            let ends = Ends {
-                keys_from: first.reborrow(),
-                keys_to: second.reborrow(),
-                values_from: first_values.reborrow(),
-                values_to: second_values.reborrow(),
-            };
-            let kernel = self.pairs::<K>()?;
-            // SAFETY: `check` has seen that all four buffers have n elements, and all are for writing.
-            unsafe { launch_pass(kernel, stream, layout, state, ends, (index, flags))? };
+            let (pass, state) = (layout.pass(index, flags), layout.checked(state)?);
+            let (keys, values) = (first.reborrow(), first_values.reborrow());
+            let (to, values_to) = (&mut *second, &mut *second_values);
+            // SAFETY: `prepare` has seen that all four buffers have n elements, and all are for writing.
+            unsafe {
+                kernels.pass(stream, layout.launch(), keys, to, values, values_to, pass, state)?;
+            }
         }
         Ok(())
     }
@@ -262,12 +362,11 @@ impl Kernels {
         stream: &Stream,
         layout: &Layout,
         from: (DeviceSlice<'_, K>, Option<DeviceSlice<'_, u32>>),
-        [to, through]: [Target<'_, K>; 2],
+        [mut to, mut through]: [Target<'_, K>; 2],
         (state, map): (&mut DeviceSliceMut<'_, u32>, u32),
     ) -> Result<()> {
         self.count_digits(stream, layout, from.0, state, map)?;
         let passes = layout.digits.passes;
-        let (mut to, mut through) = (to, through);
         for index in 0..passes {
             let (first, last) = (index == 0, index + 1 == passes);
             let indices = first && from.1.is_none();
@@ -277,28 +376,22 @@ impl Kernels {
             // The last pass ends in `to`, so each second one before it, too.
             let (target, other) =
                 if (passes - index) % 2 == 1 { (&mut to, &through) } else { (&mut through, &to) };
-            let keys_from = if first { from.0 } else { other.0.as_slice() };
-            let values_from =
+            let keys = if first { from.0 } else { other.0.as_slice() };
+            let values =
                 if first { from.1 } else { other.1.as_ref().map(DeviceSliceMut::as_slice) };
-            let keys_to = target.0.reborrow();
-            let what = (index, flags);
+            let (pass, state) = (layout.pass(index, flags), layout.checked(state)?);
+            let (launch, to) = (layout.launch(), &mut target.0);
             // SAFETY: the callers have seen that all of these have n elements, where they are used; a pass
-            // reads and writes different ones.
+            // reads and writes different ones. Keys alone have no values, and indices are not read.
             unsafe {
-                match (target.1.as_mut(), values_from) {
-                    (None, _) => {
-                        let ends = Ends { keys_from, keys_to, values_from: NULL, values_to: NULL };
-                        launch_pass(self.keys::<K>()?, stream, layout, state, ends, what)?;
+                match &mut target.1 {
+                    None => {
+                        let kernels = self.kernels::<Keys>()?;
+                        kernels.pass(stream, launch, keys, to, NULL, NULL, pass, state)?;
                     }
-                    (Some(values), None) => {
-                        let values_to = values.reborrow();
-                        let ends = Ends { keys_from, keys_to, values_from: NULL, values_to };
-                        launch_pass(self.pairs::<K>()?, stream, layout, state, ends, what)?;
-                    }
-                    (Some(values), Some(values_from)) => {
-                        let values_to = values.reborrow();
-                        let ends = Ends { keys_from, keys_to, values_from, values_to };
-                        launch_pass(self.pairs::<K>()?, stream, layout, state, ends, what)?;
+                    Some(values_to) => {
+                        let (kernels, values) = (self.pairs::<K>()?, read_part(values));
+                        kernels.pass(stream, launch, keys, to, values, values_to, pass, state)?;
                     }
                 }
             }
@@ -306,19 +399,20 @@ impl Kernels {
         Ok(())
     }
 
-    /// Clears the state and counts the digits, unless that is done.
+    /// Checks the buffers, clears the state and counts the digits, unless that is done.
     fn prepare<K: RadixKey>(
         &self,
         stream: &Stream,
         layout: &Layout,
-        keys: DeviceSlice<'_, K>,
+        buffers: &Buffers<'_, K>,
         state: &mut DeviceSliceMut<'_, u32>,
         wishes: Wishes,
     ) -> Result<()> {
+        buffers.check(layout.n as usize)?;
         if wishes.counted {
             return layout.checked(state).map(drop);
         }
-        self.count_digits(stream, layout, keys, state, 0)
+        self.count_digits(stream, layout, buffers.keys[0].as_slice(), state, 0)
     }
 
     fn count_digits<K: RadixKey>(
@@ -333,74 +427,19 @@ impl Kernels {
         // As many blocks as there is work for, but not more than any device has room for: each of them
         // adds to the same words at its end.
         let blocks = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512) as u32;
-        let launch = LaunchConfig::new(blocks, COUNT_THREADS);
-        let arguments = (keys, layout.n, layout.digits, map, state.reborrow());
-        // SAFETY: the parameters of `sort_count_*`, which reads n keys (the callers have seen that there
-        // are as many) and adds to words of the state before GROUPS_AT, of which it has more.
-        unsafe { self.count::<K>()?.launch(stream, launch, arguments) }
-    }
-
-    /// One pass of [`sort_buffers`](Self::sort_buffers): its index, whether the values are indices, and
-    /// whether it goes back.
-    fn pass_between<K: RadixKey>(
-        &self,
-        stream: &Stream,
-        layout: &Layout,
-        buffers: &mut Buffers<'_, K>,
-        state: &mut DeviceSliceMut<'_, u32>,
-        (index, indices, back): (u32, bool, bool),
-    ) -> Result<()> {
-        let [first, second] = &mut buffers.keys;
-        let [first_values, second_values] = &mut buffers.values;
-        let (keys_from, keys_to, values_from, values_to) = match back {
-            false => (
-                first.as_slice(),
-                second.reborrow(),
-                first_values.as_slice(),
-                second_values.reborrow(),
-            ),
-            true => (
-                second.as_slice(),
-                first.reborrow(),
-                second_values.as_slice(),
-                first_values.reborrow(),
-            ),
-        };
-        let ends = Ends { keys_from, keys_to, values_from, values_to };
-        let flags = if indices { PLACES } else { 0 };
-        // SAFETY: the caller has checked that all four buffers have n elements.
-        unsafe { launch_pass(self.pairs::<K>()?, stream, layout, state, ends, (index, flags)) }
-    }
-}
-
-/// Enqueues a pass: its index and flags.
-///
-/// # Safety
-/// `kernel` sorts the keys that `ends` has, of which each is of n elements or, if it is null, not used by
-/// this kernel with these flags; with `PLANNED` all are for writing. The state is in use for this sort.
-unsafe fn launch_pass<A, B, C, D>(
-    kernel: &Kernel,
-    stream: &Stream,
-    layout: &Layout,
-    state: &mut DeviceSliceMut<'_, u32>,
-    ends: Ends<A, B, C, D>,
-    (index, flags): (u32, u32),
-) -> Result<()>
-where
-    A: KernelArg,
-    B: KernelArg,
-    C: KernelArg,
-    D: KernelArg,
-{
-    let state = layout.checked(state)?;
-    let launch = LaunchConfig::new(layout.tiles as u32, layout.threads);
-    let Ends { keys_from, keys_to, values_from, values_to } = ends;
-    let pass = layout.pass(index, flags);
-    // SAFETY: the parameters of `sort_keys_*` and `sort_pairs_*`. With as many blocks as there are tiles of
-    // n, they read and write the first n elements (indices beyond them are never written to), and of the
-    // state the words that `layout` has, as was just checked; of the rest the caller has taken care.
-    unsafe {
-        kernel.launch(stream, launch, (keys_from, keys_to, values_from, values_to, pass, state))
+        let kernels = self.kernels::<Counts>()?;
+        // SAFETY: the digits are those of the layout, which was made for such keys.
+        unsafe {
+            kernels.count(
+                stream,
+                (blocks, COUNT_THREADS),
+                keys,
+                layout.n,
+                layout.digits,
+                map,
+                state,
+            )
+        }
     }
 }
 

@@ -1,20 +1,40 @@
 //! Sums, minima and maxima of all elements.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, ReadView, Result, Stream, WriteView, kernels};
 
-use super::Algorithms;
-use super::kernels::{THREADS, TILE, count};
 use super::scratch::{self, Pieces};
 use super::sealed::Sealed;
+use super::{Algorithms, TILE, count, tiles};
+use crate::geometry::{Source, of_source};
 use crate::lengths::has_length;
+
+kernels! {
+    #[name = "reduce_{}_{T}"]
+    struct Reductions;
+    // SAFETY: block b joins the elements of tile b that are below n, of which there is one at least, and writes
+    // one number, at b. Every thread meets every barrier.
+    unsafe in Source::Reduce {
+        // Sums of signed integers are those of unsigned ones, bit for bit.
+        safe fn add<T: Number in [
+            u32 = "u32", i32 = "u32", u64 = "u64", i64 = "u64", f32 = "f32", f64 = "f64",
+        ]>(elements: &[T], sums: &mut [T], n: u32)
+            where n <= elements.len(), block.x == 256, 4096 * grid.x < n + 4096, grid.x <= sums.len();
+        safe fn min<T: Number in [
+            u32 = "u32", i32 = "i32", u64 = "u64", i64 = "i64", f32 = "f32", f64 = "f64",
+        ]>(elements: &[T], least: &mut [T], n: u32)
+            where n <= elements.len(), block.x == 256, 4096 * grid.x < n + 4096, grid.x <= least.len();
+        safe fn max<T: Number in [
+            u32 = "u32", i32 = "i32", u64 = "u64", i64 = "i64", f32 = "f32", f64 = "f64",
+        ]>(elements: &[T], greatest: &mut [T], n: u32)
+            where n <= elements.len(), block.x == 256, 4096 * grid.x < n + 4096, grid.x <= greatest.len();
+    }
+}
+of_source!(Reductions, Source::Reduce);
 
 /// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.
 pub trait Number: Pod + Sealed {
-    /// The column in the table of kernels.
-    #[doc(hidden)]
-    const INDEX: usize;
     /// What is larger than all others, or as large.
     #[doc(hidden)]
     const LARGEST: Self;
@@ -24,9 +44,8 @@ pub trait Number: Pod + Sealed {
 }
 
 macro_rules! numbers {
-    ($($number:ty, $index:literal, $largest:ident, $smallest:ident;)+) => {$(
+    ($($number:ty, $largest:ident, $smallest:ident;)+) => {$(
         impl Number for $number {
-            const INDEX: usize = $index;
             const LARGEST: Self = <$number>::$largest;
             const SMALLEST: Self = <$number>::$smallest;
         }
@@ -34,15 +53,15 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u32, 0, MAX, MIN;
-    u64, 1, MAX, MIN;
-    f32, 2, INFINITY, NEG_INFINITY;
-    f64, 3, INFINITY, NEG_INFINITY;
-    i32, 4, MAX, MIN;
-    i64, 5, MAX, MIN;
+    u32, MAX, MIN;
+    u64, MAX, MIN;
+    f32, INFINITY, NEG_INFINITY;
+    f64, INFINITY, NEG_INFINITY;
+    i32, MAX, MIN;
+    i64, MAX, MIN;
 }
 
-/// The rows in the table of kernels.
+/// What numbers are joined by.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Sum,
@@ -139,18 +158,19 @@ impl Algorithms<'_> {
         operation: Operation,
         scratch: &mut Pieces<'_>,
     ) -> Result<()> {
-        let kernel = self.kernels.reduce(operation as usize, T::INDEX)?;
         let n = count("a reduction", elements.len())?;
-        let chunks = elements.len().div_ceil(TILE);
-        let launch = LaunchConfig::new(chunks as u32, THREADS);
+        let (chunks, launch) = (elements.len().div_ceil(TILE), tiles(elements.len()));
+        let kernels = self.kernels.kernels::<Reductions>()?;
+        let join = |to: DeviceSliceMut<'_, T>| match operation {
+            Operation::Sum => kernels.add(stream, launch, elements, to, n),
+            Operation::Min => kernels.min(stream, launch, elements, to, n),
+            Operation::Max => kernels.max(stream, launch, elements, to, n),
+        };
         if chunks == 1 {
-            // SAFETY: the parameters of `reduce_*`: one block reads n elements and writes one, which the
-            // result has.
-            return unsafe { kernel.launch(stream, launch, (elements, result, n)) };
+            return join(result);
         }
         let mut parts = scratch.take::<T>(chunks)?;
-        // SAFETY: as above; each of the blocks, of which there are as many as chunks, writes one of `parts`.
-        unsafe { kernel.launch(stream, launch, (elements, parts.reborrow(), n))? };
+        join(parts.reborrow())?;
         self.reduce_chunks(stream, parts.as_slice(), result, operation, scratch)
     }
 }

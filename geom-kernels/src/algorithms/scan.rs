@@ -1,15 +1,41 @@
 //! Prefix sums.
 
 use bytemuck::Pod;
-use cuda_safe::{
-    DeviceSlice, DeviceSliceMut, Kernel, LaunchConfig, ReadView, Result, Stream, WriteView,
-};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, ReadView, Result, Stream, WriteView, kernels};
 
-use super::Algorithms;
-use super::kernels::{THREADS, TILE, count};
-use super::scratch;
 use super::sealed::Sealed;
+use super::{Algorithms, TILE, count, scratch, tiles};
+use crate::geometry::{Source, of_source};
 use crate::lengths::has_length;
+
+kernels! {
+    struct Scans;
+    // SAFETY: as that of `scan_offsets`, the scan in the same template.
+    unsafe in Source::Scan {
+        /// # Safety
+        /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, `from` has `n` and `to`
+        /// as many, and one more if `total`. `state` is zero and has a word and two for each tile.
+        #[name = "scan_{W}"]
+        unsafe fn scan<W: Pod in [u32 = "u32", u64 = "u64"]>(
+            from: &[W], to: &mut [W], n: u32, inclusive: u32, total: u32, state: &mut [u64],
+        );
+    }
+}
+of_source!(Scans, Source::Scan);
+
+kernels! {
+    struct ScanOffsets;
+    // SAFETY: it reads n elements, writes as many sums, and one more if `total`, and uses of the state a word and
+    // two for each tile. The callers check the lengths.
+    unsafe in Source::ScanOffsets {
+        /// # Safety
+        /// As that of [`Scans::scan`].
+        unsafe fn scan_offsets(
+            from: &[u32], to: &mut [u64], n: u32, inclusive: u32, total: u32, state: &mut [u64],
+        );
+    }
+}
+of_source!(ScanOffsets, Source::ScanOffsets);
 
 /// Integers that can be summed by [`Algorithms::exclusive_scan`] and [`Algorithms::inclusive_scan`]: `u32`, `i32`,
 /// `u64`, `i64`.
@@ -17,28 +43,24 @@ pub trait Scan: Pod + Sealed {
     /// The unsigned type with as many bits, whose sums have the same bits.
     #[doc(hidden)]
     type Word: Pod;
-    /// The index in the tables of kernels.
-    #[doc(hidden)]
-    const INDEX: usize;
 }
 
 /// What [`Algorithms::offsets`] can give: `u32` and `u64`.
 pub trait Offset: Scan {}
 
 macro_rules! scans {
-    ($($scanned:ty, $word:ty, $index:literal;)+) => {$(
+    ($($scanned:ty, $word:ty;)+) => {$(
         impl Scan for $scanned {
             type Word = $word;
-            const INDEX: usize = $index;
         }
     )+};
 }
 
 scans! {
-    u32, u32, 0;
-    i32, u32, 0;
-    u64, u64, 1;
-    i64, u64, 1;
+    u32, u32;
+    i32, u32;
+    u64, u64;
+    i64, u64;
 }
 
 impl Offset for u32 {}
@@ -110,9 +132,8 @@ impl Algorithms<'_> {
         inclusive: bool,
     ) -> Result<()> {
         has_length("the output of a scan", sums.len(), elements.len())?;
-        let kernel = self.kernels.scan(T::INDEX)?;
         let (from, to) = (elements.cast::<T::Word>()?, sums.cast_mut::<T::Word>()?);
-        self.launch_scan(stream, kernel, from, to, (inclusive, false))
+        self.scan_words(stream, from, to, (inclusive, false))
     }
 
     /// Where lists begin that are stored one after the other: `offsets[i]` becomes the sum of the counts
@@ -132,30 +153,43 @@ impl Algorithms<'_> {
         if counts.is_empty() {
             return offsets.fill(stream, O::zeroed());
         }
-        let kernel = self.kernels.offsets(O::INDEX)?;
-        self.launch_scan(stream, kernel, counts, offsets, (false, true))
+        if size_of::<O>() == size_of::<u32>() {
+            return self.scan_words(stream, counts, offsets.cast_mut::<u32>()?, (false, true));
+        }
+        let (kernels, to) = (self.kernels.kernels::<ScanOffsets>()?, offsets.cast_mut::<u64>()?);
+        self.chained(stream, counts.len(), |n, state| {
+            // SAFETY: there is one offset more than counts, as was compared above; `chained` makes the state.
+            unsafe { kernels.scan_offsets(stream, tiles(counts.len()), counts, to, n, 0, 1, state) }
+        })
     }
 
-    fn launch_scan<I: Pod, O: Pod>(
+    /// `to` has as many elements as `from`, and one more for the `total`.
+    fn scan_words<W: Pod>(
         &self,
         stream: &Stream,
-        kernel: &Kernel,
-        from: DeviceSlice<'_, I>,
-        to: DeviceSliceMut<'_, O>,
+        from: DeviceSlice<'_, W>,
+        to: DeviceSliceMut<'_, W>,
         (inclusive, total): (bool, bool),
     ) -> Result<()> {
-        let n = count("a scan", from.len())?;
-        self.scratch.with(stream, &[], chain_bytes(from.len()), |pieces| {
-            if n == 0 {
-                return Ok(());
-            }
-            let state = chain_state(stream, pieces, from.len())?;
-            let launch = LaunchConfig::new(from.len().div_ceil(TILE) as u32, THREADS);
-            let arguments = (from, to, n, u32::from(inclusive), u32::from(total), state);
-            // SAFETY: the parameters of `scan_*`. With as many blocks as there are tiles of n, it reads n
-            // elements and writes as many, and one more if `total`: the callers have checked the lengths.
-            // Of the state it uses a word and two for each tile.
-            unsafe { kernel.launch(stream, launch, arguments) }
+        let kernels = self.kernels.kernels::<Scans>()?;
+        let (inclusive, total) = (inclusive.into(), total.into());
+        self.chained(stream, from.len(), |n, state| {
+            // SAFETY: the caller has checked the lengths; `chained` makes the state.
+            unsafe { kernels.scan(stream, tiles(from.len()), from, to, n, inclusive, total, state) }
+        })
+    }
+
+    /// Calls `run` with a number of elements and the cleared state of a scan of as many, if there are any.
+    fn chained(
+        &self,
+        stream: &Stream,
+        len: usize,
+        run: impl FnOnce(u32, DeviceSliceMut<'_, u64>) -> Result<()>,
+    ) -> Result<()> {
+        let n = count("a scan", len)?;
+        self.scratch.with(stream, &[], chain_bytes(len), |pieces| match n {
+            0 => Ok(()),
+            _ => run(n, chain_state(stream, pieces, len)?),
         })
     }
 }

@@ -1,51 +1,61 @@
 //! Elements that are marked, one after the other.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceSlice, DeviceSliceMut, LaunchConfig, ReadView, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, ReadView, Result, Stream, WriteView, kernels};
 
-use super::Algorithms;
-use super::kernels::{LIMIT, THREADS, TILE, count};
 use super::scan::{chain_bytes, chain_state};
 use super::sealed::Sealed;
+use super::{Algorithms, LIMIT, count, tiles};
+use crate::geometry::{Source, of_source};
 use crate::lengths::has_length;
 
+kernels! {
+    #[name = "select_{F}_{}"]
+    struct Selects;
+    // SAFETY: they read n flags and elements, write at most `capacity` elements and one number, and use of the
+    // state a word and two for each tile. The callers check the lengths.
+    unsafe in Source::Select {
+        /// # Safety
+        /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, of which there are as
+        /// many as flags; `to` has `capacity` elements and `number` one. `state` is zero and has a word and two
+        /// for each tile.
+        #[name = "select_{F}_of_{W}"]
+        unsafe fn elements<F: SelectFlag in [u8 = "u8", u32 = "u32"], W: Pod in [u32 = "4", u64 = "8"]>(
+            flags: &[F], from: &[W], to: &mut [W], capacity: u32, number: &mut [u32], n: u32, state: &mut [u64],
+        );
+        /// # Safety
+        /// As that of `elements`.
+        unsafe fn places<F: SelectFlag in [u8 = "u8", u32 = "u32"]>(
+            flags: &[F], to: &mut [u32], capacity: u32, number: &mut [u32], n: u32, state: &mut [u64],
+        );
+    }
+}
+of_source!(Selects, Source::Select);
+
 /// What marks an element for [`Algorithms::select`] if it is not 0: `u8` and `u32`.
-pub trait SelectFlag: Pod + Sealed {
-    /// The row in the table of kernels.
-    #[doc(hidden)]
-    const INDEX: usize;
-}
+pub trait SelectFlag: Pod + Sealed {}
 
-impl SelectFlag for u8 {
-    const INDEX: usize = 0;
-}
-
-impl SelectFlag for u32 {
-    const INDEX: usize = 1;
-}
+impl SelectFlag for u8 {}
+impl SelectFlag for u32 {}
 
 /// Elements that [`Algorithms::select`] can move: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
 pub trait Selectable: Pod + Sealed {
     /// The unsigned type with as many bits.
     #[doc(hidden)]
     type Word: Pod;
-    /// The column in the table of kernels.
-    #[doc(hidden)]
-    const INDEX: usize;
 }
 
 macro_rules! elements {
-    ($($word:ty, $index:literal: $($element:ty),+;)+) => {$($(
+    ($($word:ty: $($element:ty),+;)+) => {$($(
         impl Selectable for $element {
             type Word = $word;
-            const INDEX: usize = $index;
         }
     )+)+};
 }
 
 elements! {
-    u32, 1: u32, i32, f32;
-    u64, 2: u64, i64, f64;
+    u32: u32, i32, f32;
+    u64: u64, i64, f64;
 }
 
 impl Algorithms<'_> {
@@ -78,7 +88,7 @@ impl Algorithms<'_> {
         has_length("the flags of a selection", flags.len(), elements.len())?;
         let to = selected.write_view().cast_mut::<T::Word>()?;
         let from = Some(elements.cast::<T::Word>()?);
-        self.launch_select(stream, T::INDEX, flags, from, to, number.write_view())
+        self.select_words(stream, flags, from, to, number.write_view())
     }
 
     /// Writes the indices of the flags that are not 0 to the beginning of `indices`, in their order, and their
@@ -94,13 +104,13 @@ impl Algorithms<'_> {
         number: impl WriteView<'a, u32>,
     ) -> Result<()> {
         let (flags, to) = (flags.read_view(), indices.write_view());
-        self.launch_select(stream, 0, flags, None::<DeviceSlice<'_, u32>>, to, number.write_view())
+        self.select_words(stream, flags, None, to, number.write_view())
     }
 
-    fn launch_select<F: SelectFlag, W: Pod>(
+    /// Selects from elements, of which there are as many as flags, or without them indices.
+    fn select_words<F: SelectFlag, W: Pod>(
         &self,
         stream: &Stream,
-        column: usize,
         flags: DeviceSlice<'_, F>,
         from: Option<DeviceSlice<'_, W>>,
         to: DeviceSliceMut<'_, W>,
@@ -113,21 +123,19 @@ impl Algorithms<'_> {
                 return number.fill(stream, 0);
             }
             let state = chain_state(stream, pieces, flags.len())?;
-            let launch = LaunchConfig::new(flags.len().div_ceil(TILE) as u32, THREADS);
-            let kernel = self.kernels.select(F::INDEX, column)?;
+            let (kernels, launch) = (self.kernels.kernels::<Selects>()?, tiles(flags.len()));
             // No more than n are written.
             let capacity = to.len().min(LIMIT) as u32;
-            // SAFETY: the parameters of `select_*`, with the elements or, for indices, without. With as many
-            // blocks as there are tiles of n, it reads n flags and elements (of which there are as many, as
-            // the caller has checked), writes at most `capacity` and one number; of the state it uses a word
-            // and one for each tile.
+            // SAFETY: the callers have checked that there are as many elements as flags; the number is one, and
+            // the state is as it has to be, as was just seen to.
             unsafe {
                 match from {
-                    Some(from) => {
-                        let arguments = (flags, from, to, capacity, number, n, state);
-                        kernel.launch(stream, launch, arguments)
+                    Some(from) => kernels
+                        .elements(stream, launch, flags, from, to, capacity, number, n, state),
+                    None => {
+                        let to = to.cast_mut::<u32>()?;
+                        kernels.places(stream, launch, flags, to, capacity, number, n, state)
                     }
-                    None => kernel.launch(stream, launch, (flags, to, capacity, number, n, state)),
                 }
             }
         })

@@ -1,9 +1,8 @@
 //! Sorts between two sets of buffers, which have no public calls, on the software device.
 
-use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Result, Stream};
+use cuda_safe::{Context, DeviceBuffer, Driver, Result, Stream};
 
-use super::kernels::Kernels;
-use super::radix::{Buffers, Digits, Layout, RESULT_AT, RadixKey, Wishes};
+use super::radix::{Buffers, Counts, Digits, Layout, RESULT_AT, RadixKey, Wishes};
 use crate::GeometryKernels;
 
 type Answer = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -45,7 +44,7 @@ impl<K: RadixKey> Sorted<K> {
 
 /// Checks both kinds of sorts, with values and with indices, with digits counted before and not.
 fn check<K: RadixKey + Ord + std::fmt::Debug>(
-    (kernels, stream): (&Kernels, &Stream),
+    (kernels, stream): (&GeometryKernels, &Stream),
     keys: &[K],
     (begin, end): (u32, u32),
     of: impl Fn(&K) -> u64,
@@ -61,10 +60,19 @@ fn check<K: RadixKey + Ord + std::fmt::Debug>(
         let (mut buffers, state) = sorted.buffers();
         if counted {
             kernels.clear(stream, &layout, &mut state.as_slice_mut())?;
-            let arguments =
-                (buffers.keys[0].as_slice(), keys.len() as u32, digits, 0u32, state.as_slice_mut());
-            // SAFETY: the parameters of `sort_count_*`; there are as many keys, and words for the counts.
-            unsafe { kernels.count::<K>()?.launch(stream, LaunchConfig::new(2, 512), arguments)? };
+            let (n, first) = (keys.len() as u32, buffers.keys[0].as_slice());
+            // SAFETY: the digits are those of bits that the keys have.
+            unsafe {
+                kernels.kernels::<Counts>()?.count(
+                    stream,
+                    (2, 512),
+                    first,
+                    n,
+                    digits,
+                    0,
+                    &mut *state,
+                )?
+            };
         }
         let wishes = Wishes { indices, counted };
         let mut view = state.as_slice_mut();
@@ -89,7 +97,7 @@ fn sorts_between_buffers_are_stable_however_they_are_made() -> Answer {
     let context: Context = driver.device(0)?.context()?;
     let stream = context.stream()?;
     let sort = GeometryKernels::new(&context).algorithms();
-    let on = (&**sort.kernels(), &stream);
+    let on = (sort.kernels(), &stream);
     for n in [1, 33, 5000, 60_000] {
         let random = random(n);
         let short: Vec<u32> = random.iter().map(|key| *key as u32).collect();
@@ -114,7 +122,7 @@ fn sorts_of_nothing_leave_everything_alone() -> Answer {
     let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
     let stream = context.stream()?;
     let sort = GeometryKernels::new(&context).algorithms();
-    check((&**sort.kernels(), &stream), &[] as &[u64], (0, 64), |key| *key)
+    check((sort.kernels(), &stream), &[] as &[u64], (0, 64), |key| *key)
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::layout::{BuildState, RawBuild, RawNodes, RawWorld};
 use super::scratch::{Basics, Entries, Nodes, Shape, node_tiles, order, scan_tiles};
 use super::tiles::VoxelList;
 use crate::GeometryKernels;
-use crate::algorithms::{Kernels as SortKernels, RESULT_AT, Wishes};
+use crate::algorithms::{RESULT_AT, Wishes};
 use crate::part::{read, read_part};
 use crate::volume::VolumeValue;
 
@@ -96,7 +96,7 @@ unsafe impl KernelArg for &IndexArg<'_> {
 #[derive(Debug)]
 pub(super) struct Work {
     kernels: Kernels,
-    sort: Arc<SortKernels>,
+    sort: GeometryKernels,
     pub(super) layout: RawNodes,
     basics: Basics,
     entries: Entries,
@@ -185,7 +185,7 @@ impl Work {
         }
         Ok(Self {
             kernels: Kernels::new(geometry),
-            sort: geometry.algorithms().kernels().clone(),
+            sort: geometry.clone(),
             layout: RawNodes::of(T::TYPE),
             basics: Basics::new(stream, &constants(options.background), &head(options)?)?,
             entries: Entries::new(stream, room, asks)?,
