@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use cuda_safe::vector::{Double3, Float3, Float4};
 use cuda_safe::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, Error, KernelArg, Result,
+    Access, Allocation, DeviceBuffer, DeviceRepr, DeviceSlice, Error, KernelArg, Result,
     arg::{ArgType, UseVisitor},
 };
 
-use crate::hash_grid::layout::RawPoints;
 use crate::part::read;
 use crate::real::Real;
 
@@ -159,6 +158,21 @@ from_elements! {
     Float4: f32, 4;
     Double3: f64, 3;
 }
+
+/// `geom::grid::Points<T>`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawPoints {
+    pub(crate) data: u64,
+    pub(crate) stride: u64,
+    pub(crate) component: u64,
+    pub(crate) groups: u64,
+    pub(crate) length: u32,
+    pub(crate) unused: u32,
+}
+
+// SAFETY: repr(C), and the fields of geom::grid::Points in the same order.
+unsafe impl DeviceRepr for RawPoints {}
 
 /// `geom::grid::Points`, with the group of each point.
 #[derive(Debug, Clone, Copy)]

@@ -74,8 +74,6 @@ pub(crate) struct Pass {
 // SAFETY: repr(C), with the fields of `geom::sort::Pass` in radix_sort.cuh, all of 32 bits; no addresses.
 unsafe impl DeviceRepr for Pass {}
 
-const _: () = assert!(size_of::<Pass>() == 32);
-
 kernels! {
     pub(crate) struct Pairs<K: RadixKey in [u32 = "u32", u64 = "u64"]>;
     // SAFETY: as that of `Keys`, of pairs.

@@ -1,11 +1,52 @@
 //! Batch calls: every query of an array at once.
 
-use cuda_safe::{DeviceSliceMut, Error, Result, Stream, WriteView};
+use cuda_safe::{DeviceSliceMut, Error, Result, Stream, WriteView, kernels};
 
 use super::queries::Prepared;
-use super::{HashGrid, Queries};
+use super::{GridView, HashGrid, Queries};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
-use crate::real::Real;
+use crate::real::{Real, source_of};
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    pub(super) struct Query<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: each query below their number reads the grid, and writes what belongs to its own index.
+    unsafe in source_of::<T>(Source::GridQuery32, Source::GridQuery64) {
+        /// # Safety
+        /// `counts` has an element for each query.
+        unsafe fn count(grid: GridView<'_, T>, queries: &Prepared<'_, T>, pairs: u32, counts: &mut [u32]);
+        /// # Safety
+        /// `offsets` has an element for each query and one more, none less than the one before it: the query
+        /// writes from the one to the other, as far as `capacity`.
+        unsafe fn list(
+            grid: GridView<'_, T>, queries: &Prepared<'_, T>, pairs: u32, offsets: &[u64], indices: &mut [u32],
+            capacity: u64,
+        ) where capacity <= indices.len();
+    }
+}
+of_source!(<T: Real> Query<T>, source_of::<T>(Source::GridQuery32, Source::GridQuery64));
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    struct Nearest<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: each query below their number reads the grid, and writes the k elements of its own index.
+    unsafe in source_of::<T>(Source::GridNearest32, Source::GridNearest64) {
+        /// # Safety
+        /// `k` is from 1 to 16, and both outputs have `k` elements for each query.
+        unsafe fn nearest_16(
+            grid: GridView<'_, T>, queries: &Prepared<'_, T>, pairs: u32, k: u32, indices: &mut [u32],
+            distances_squared: &mut [T],
+        ) where 1 <= k <= 16;
+        /// # Safety
+        /// `k` is from 1 to 128, and both outputs have `k` elements for each query.
+        unsafe fn nearest_128(
+            grid: GridView<'_, T>, queries: &Prepared<'_, T>, pairs: u32, k: u32, indices: &mut [u32],
+            distances_squared: &mut [T],
+        ) where 1 <= k <= 128;
+    }
+}
+of_source!(<T: Real> Nearest<T>, source_of::<T>(Source::GridNearest32, Source::GridNearest64));
 
 impl<T: Real> HashGrid<T> {
     /// The number of neighbours of each query.
@@ -44,11 +85,11 @@ impl<T: Real> HashGrid<T> {
         indices: impl WriteView<'b, u32>,
         distances_squared: impl WriteView<'b, T>,
     ) -> Result<()> {
-        let (mut indices, mut distances) = (indices.write_view(), distances_squared.write_view());
+        let (indices, distances) = (indices.write_view(), distances_squared.write_view());
         let n = queries.check(self)?;
-        let Some(kernel) = self.kernels.nearest(k)? else {
+        if !(1..=128).contains(&k) {
             return Err(Error::invalid(format!("the {k} nearest; from 1 to 128 are possible")));
-        };
+        }
         if queries.pairs == super::Pairs::Half {
             return Err(Error::invalid("half of the pairs has no nearest ones of each point"));
         }
@@ -56,9 +97,16 @@ impl<T: Real> HashGrid<T> {
         same_length("distances", distances.len(), n.saturating_mul(k))?;
         let prepared = self.prepare(stream, queries, n)?;
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
-        let args = (self.view(), &prepared, pairs, k as u32, &mut indices, &mut distances);
-        // SAFETY: each query writes the k elements of its own index, if that is below n.
-        unsafe { kernel.launch(stream, launch, args) }
+        let (kernels, view, most) = (self.geometry.kernels::<Nearest<T>>()?, self.view(), k as u32);
+        // SAFETY: there are k elements for each of the n queries, as was compared above.
+        unsafe {
+            match k {
+                ..=16 => kernels
+                    .nearest_16(stream, launch, view, &prepared, pairs, most, indices, distances),
+                _ => kernels
+                    .nearest_128(stream, launch, view, &prepared, pairs, most, indices, distances),
+            }
+        }
     }
 
     /// `counts` has an element for each query.
@@ -69,8 +117,8 @@ impl<T: Real> HashGrid<T> {
         counts: &mut DeviceSliceMut<'_, u32>,
     ) -> Result<()> {
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
-        let kernel = self.kernels.count()?;
-        // SAFETY: each query writes the count of its own index, if that is below their number.
-        unsafe { kernel.launch(stream, launch, (self.view(), prepared, pairs, counts)) }
+        let kernels = self.geometry.kernels::<Query<T>>()?;
+        // SAFETY: the caller's promise.
+        unsafe { kernels.count(stream, launch, self.view(), prepared, pairs, counts) }
     }
 }

@@ -1,16 +1,73 @@
 //! Building: keys, sort, and what follows from the order.
 
-use cuda_safe::{DeviceSlice, Error, Result, Stream};
+use cuda_safe::{DeviceSlice, Error, KernelArg, Result, Stream, kernels};
 
 use super::HashGrid;
 use super::frame::{X_SPLIT, bits_below, bounded};
 use super::layout::{FrameRequest, Header};
 use super::memory::{Capacity, Memory};
 use crate::algorithms::{Digits, Layout, RESULT_AT, Wishes};
+use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
-use crate::part::enqueues;
+use crate::part::{Part, enqueues};
 use crate::points::{Points, PointsArg};
-use crate::real::Real;
+use crate::real::{Real, source_of};
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    pub(super) struct Bounded<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: they read the points, and write the header and what belongs to the index of each point.
+    unsafe in source_of::<T>(Source::GridBuild32, Source::GridBuild64) {
+        /// # Safety
+        /// `header` has room for one, `keys` for a key for each point; digits are counted in `state`, which is
+        /// that of a sort of them.
+        unsafe fn bounded_keys(
+            frame: Header<T>, header: Part<'_>, points: PointsArg<'_, T>, keys: Part<'_>, digits: Digits,
+            state: Part<'_>,
+        );
+        /// # Safety
+        /// There is a key and the index of a point for each point; room for a point, and a group if the part is
+        /// there, for each, and in `starts` for an entry for each cell and one more.
+        unsafe fn bounded_finish(
+            header: Part<'_>, points: PointsArg<'_, T>, keys: Part<'_>, indices: Part<'_>, kept: Part<'_>,
+            groups: Part<'_>, starts: Part<'_>,
+        );
+    }
+}
+of_source!(<T: Real> Bounded<T>, source_of::<T>(Source::GridBuild32, Source::GridBuild64));
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    pub(super) struct Unbounded<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: they read the points, and write the bounds, the header, the table and what belongs to the index of
+    // each point.
+    unsafe in source_of::<T>(Source::GridUnbounded32, Source::GridUnbounded64) {
+        /// # Safety
+        /// `bounds` has six words, which are lowered by atomic operations.
+        unsafe fn bounds(points: PointsArg<'_, T>, groups: u32, bounds: Part<'_>);
+        /// # Safety
+        /// `bounds` has six words, and `header` room for one, which is made of them.
+        unsafe fn frame(bounds: Part<'_>, radius: T, request: FrameRequest, header: Part<'_>);
+        /// # Safety
+        /// `table` has `mask` + 1 slots.
+        unsafe fn clear(header: Part<'_>, table: Part<'_>, mask: u32);
+        /// # Safety
+        /// `keys` has room for a key for each point; digits are counted in `state`, which is that of a sort of
+        /// them.
+        unsafe fn long_keys(
+            header: Part<'_>, points: PointsArg<'_, T>, keys: impl KernelArg, digits: Digits, state: impl KernelArg,
+        );
+        /// # Safety
+        /// As that of [`Bounded::bounded_finish`], of the keys and indices that `which` names; and rows, at most
+        /// as many as points, are entered into a table of `mask` + 1 slots, twice as many.
+        unsafe fn finish(
+            header: Part<'_>, points: PointsArg<'_, T>, which: Part<'_>, first_keys: Part<'_>,
+            second_keys: Part<'_>, first_indices: Part<'_>, second_indices: Part<'_>, kept: Part<'_>,
+            groups: Part<'_>, starts: Part<'_>, table: Part<'_>, mask: u32,
+        );
+    }
+}
+of_source!(<T: Real> Unbounded<T>, source_of::<T>(Source::GridUnbounded32, Source::GridUnbounded64));
 
 /// Values are the places of keys, whose digits are counted.
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };
@@ -156,17 +213,16 @@ impl<T: Real> HashGrid<T> {
         frame: Header<T>,
     ) -> Result<()> {
         let (memory, n) = (&mut self.memory, points.points.len());
-        let kernels = self.kernels.build()?;
+        let (sort, kernels) = (&self.geometry, self.geometry.kernels::<Bounded<T>>()?);
         // Keys up to `no_key`, that of points which are left out.
         let digits = Digits::new(0, bits_below(frame.no_key + 1));
         let layout = Layout::new::<u32>(n, digits)?;
-        let sort = self.sort.kernels();
         memory.with_pairs::<u32, _>(n, |_, state| sort.clear(stream, &layout, state))?;
         // SAFETY: writes the header and a key for each point, and counts their digits in the state.
         unsafe {
             let (header, keys) = (memory.write(&memory.header), memory.write(&memory.keys[0]));
-            let args = (frame, header, points, keys, digits, memory.write(&memory.sort));
-            kernels.keys.launch(stream, cover_many(n), args)?;
+            let (launch, state) = (cover_many(n), memory.write(&memory.sort));
+            kernels.bounded_keys(stream, launch, frame, header, points, keys, digits, state)?;
         }
         if n == 0 {
             return Ok(());
@@ -181,9 +237,9 @@ impl<T: Real> HashGrid<T> {
             let indices = memory.read(&memory.indices[sorted]);
             let kept = memory.write(&memory.points);
             let (groups, starts) = (memory.write(&memory.groups), memory.write(&memory.starts));
-            let header = memory.write(&memory.header);
-            let args = (header, points, keys, indices, kept, groups, starts);
-            kernels.finish.launch(stream, cover(n), args)
+            let (launch, header) = (cover(n), memory.write(&memory.header));
+            kernels
+                .bounded_finish(stream, launch, header, points, keys, indices, kept, groups, starts)
         }
     }
 
@@ -195,7 +251,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<()> {
         self.memory.clear_bounds(stream)?;
         let (memory, n) = (&self.memory, points.points.len());
-        let kernels = self.kernels.unbounded()?;
+        let (sort, kernels) = (&self.geometry, self.geometry.kernels::<Unbounded<T>>()?);
         let groups = self.options.groups;
         let (slots, header) = (memory.capacity.slots(), memory.write(&memory.header));
         let request = FrameRequest {
@@ -207,8 +263,8 @@ impl<T: Real> HashGrid<T> {
         // SAFETY: each lowers six words by atomic operations, or makes a header of them.
         unsafe {
             let bounds = memory.write(&memory.bounds);
-            kernels.bounds.launch(stream, cover_many(n), (points, groups, bounds.clone()))?;
-            kernels.frame.launch(stream, (1, 32), (bounds, radius, request, header.clone()))?;
+            kernels.bounds(stream, cover_many(n), points, groups, bounds.clone())?;
+            kernels.frame(stream, (1, 32), bounds, radius, request, header.clone())?;
         }
         if n == 0 {
             return Ok(());
@@ -217,18 +273,17 @@ impl<T: Real> HashGrid<T> {
         // SAFETY: clears the table of `slots`.
         unsafe {
             let table = memory.write(&memory.table);
-            kernels.clear.launch(stream, cover(slots), (header, table, mask))?;
+            kernels.clear(stream, cover(slots), header, table, mask)?;
         }
         let digits = Digits::new(0, u64::BITS);
         let layout = Layout::new::<u64>(n, digits)?;
-        let sort = self.sort.kernels();
         self.memory.with_pairs::<u64, _>(n, |_, state| sort.clear(stream, &layout, state))?;
         let memory = &self.memory;
         // SAFETY: writes a key for each point, and counts their digits in the state.
         unsafe {
             let (header, keys) = (memory.read(&memory.header), memory.write(&memory.keys[0]));
-            let args = (header, points, keys, digits, memory.write(&memory.sort));
-            kernels.keys.launch(stream, cover_many(n), args)?;
+            let (launch, state) = (cover_many(n), memory.write(&memory.sort));
+            kernels.long_keys(stream, launch, header, points, keys, digits, state)?;
         }
         self.memory.with_pairs(n, |pairs, state| {
             sort.sort_buffers_planned::<u64>(stream, &layout, pairs, state, COUNTED)
@@ -236,29 +291,23 @@ impl<T: Real> HashGrid<T> {
         let memory = &self.memory;
         // SAFETY: as with bounds; enters rows, at most as many as points, into a table of twice as many.
         unsafe {
-            let keys = [memory.write(&memory.keys[0]), memory.read(&memory.keys[1])];
-            let indices = [memory.read(&memory.indices[0]), memory.read(&memory.indices[1])];
-            let kept = memory.write(&memory.points);
-            let (groups, starts) = (memory.write(&memory.groups), memory.write(&memory.starts));
-            let [first_keys, second_keys] = keys;
-            let [first_indices, second_indices] = indices;
-            let (header, table) = (memory.write(&memory.header), memory.write(&memory.table));
             let result = memory.sort.start + 4 * RESULT_AT;
-            let args = (
-                header,
+            kernels.finish(
+                stream,
+                cover(n),
+                memory.write(&memory.header),
                 points,
                 memory.read(&(result..result + 4)),
-                first_keys,
-                second_keys,
-                first_indices,
-                second_indices,
-                kept,
-                groups,
-                starts,
-                table,
+                memory.write(&memory.keys[0]),
+                memory.read(&memory.keys[1]),
+                memory.read(&memory.indices[0]),
+                memory.read(&memory.indices[1]),
+                memory.write(&memory.points),
+                memory.write(&memory.groups),
+                memory.write(&memory.starts),
+                memory.write(&memory.table),
                 mask,
-            );
-            kernels.finish.launch(stream, cover(n), args)
+            )
         }
     }
 }

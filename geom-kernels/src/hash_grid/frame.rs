@@ -13,6 +13,12 @@ pub(crate) const X_SPLIT: u32 = 6;
 /// The most cells in one direction: their numbers, and those of the next period, are an `int`'s.
 const MOST_CELLS: f64 = 268_435_456.0;
 
+/// By how much of the extent of a box a point may lie outside its cell by rounding: 8 units in the last place,
+/// twice. See `Gap::squared` in device/geom/hash_grid/dense_runs.cuh.
+fn margin<T: Real>() -> f64 {
+    8.0 * if size_of::<T>() == size_of::<f32>() { f32::EPSILON.into() } else { f64::EPSILON }
+}
+
 /// The frame for `radius` with at most `capacity` cells in all.
 pub(crate) fn bounded<T: Real>(
     options: &GridOptions<T>,
@@ -35,7 +41,7 @@ pub(crate) fn bounded<T: Real>(
         header.origin[axis] = lower[axis];
         header.inverse[axis] = T::narrow(inverse);
         header.size[axis] = T::narrow(size);
-        header.margin[axis] = T::narrow((extent[axis] + size) * T::MARGIN);
+        header.margin[axis] = T::narrow((extent[axis] + size) * margin::<T>());
         header.cells[axis] = cells[axis] as u32;
         if options.periodic[axis] {
             header.period[axis] = T::narrow(extent[axis]);

@@ -56,17 +56,6 @@ pub struct RawHashGrid {
     pub(crate) length: u32,
 }
 
-/// `geom::grid::Points<T>`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct RawPoints {
-    pub(crate) data: u64,
-    pub(crate) stride: u64,
-    pub(crate) component: u64,
-    pub(crate) groups: u64,
-    pub(crate) length: u32,
-    pub(crate) unused: u32,
-}
 
 /// `geom::grid::Queries<T>`.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +85,14 @@ pub(crate) struct FrameRequest {
     pub(crate) unused: u32,
 }
 
+/// The size of a `geom::GridPoint<T>`.
+pub(crate) const fn point_size<T: Real>() -> usize {
+    4 * size_of::<T>()
+}
+
+const _: () = assert!(point_size::<f32>() == size_of::<GridPoint32>());
+const _: () = assert!(point_size::<f64>() == size_of::<GridPoint64>());
+
 /// A point as the grid keeps it, in cell order: `geom::GridPoint<float>`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16))]
@@ -118,4 +115,4 @@ pub struct GridPoint64 {
     pub unused: u32,
 }
 
-device_repr!(RawHashGrid, RawPoints, FrameRequest, GridPoint32, GridPoint64);
+device_repr!(RawHashGrid, FrameRequest, GridPoint32, GridPoint64);

@@ -2,6 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView};
 
+use super::batch::Query;
 use super::queries::Prepared;
 use super::{HashGrid, Queries};
 use crate::lengths::same_length;
@@ -83,7 +84,7 @@ impl<T: Real> HashGrid<T> {
         // Queries that the grid does not have count nothing: see `OneQuery` in batch.cuh.
         let mut counts = DeviceBuffer::<u32>::zeroed(stream, n)?;
         self.count(stream, prepared, &mut counts.as_slice_mut())?;
-        self.sort.offsets(stream, &counts, offsets)
+        self.geometry.algorithms().offsets(stream, &counts, offsets)
     }
 
     fn write_indices(
@@ -91,16 +92,18 @@ impl<T: Real> HashGrid<T> {
         stream: &Stream,
         prepared: &Prepared<'_, T>,
         offsets: DeviceSlice<'_, u64>,
-        mut indices: DeviceSliceMut<'_, u32>,
+        indices: DeviceSliceMut<'_, u32>,
     ) -> Result<()> {
         let capacity = indices.len() as u64;
         if capacity == 0 {
             return Ok(());
         }
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
-        let args = (self.view(), prepared, pairs, offsets, &mut indices, capacity);
-        // SAFETY: the kernel reads the offset of each query's index and the one after it, and writes from
-        // the one to the other, as far as `capacity`: so lists don't overlap.
-        unsafe { self.kernels.list()?.launch(stream, launch, args) }
+        let kernels = self.geometry.kernels::<Query<T>>()?;
+        // SAFETY: the offsets are sums of counts: the kernel reads that of each query's index and the one after
+        // it, and writes from the one to the other, so lists don't overlap.
+        unsafe {
+            kernels.list(stream, launch, self.view(), prepared, pairs, offsets, indices, capacity)
+        }
     }
 }

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 
 use super::GridOptions;
-use super::layout::Header;
+use super::layout::{Header, point_size};
 use crate::algorithms::{Buffers, Digits, Layout, RadixKey};
 use crate::part::{Part, scratch};
 use crate::points::MAX_POINTS;
@@ -93,7 +93,7 @@ impl Memory {
         };
         let key = capacity.key_size();
         let header = part(size_of::<Header<T>>());
-        let points = part(n * T::POINT_SIZE);
+        let points = part(n * point_size::<T>());
         let groups = part(if capacity.groups > 1 { n * 4 } else { 0 });
         let starts = part((capacity.cells() as usize + 1) * 4);
         let keys = [part(n * key), part(n * key)];

@@ -47,7 +47,6 @@
 mod batch;
 mod build;
 mod frame;
-mod kernels;
 pub(crate) mod layout;
 mod lists;
 mod memory;
@@ -64,9 +63,8 @@ pub use queries::{Pairs, Queries};
 pub use sum::NeighborSum;
 pub use view::GridView;
 
-use crate::algorithms::Algorithms;
 use crate::{GeometryKernels, Real};
-use kernels::Kernels;
+use build::{Bounded, Unbounded};
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};
 
@@ -177,8 +175,7 @@ pub enum Lookup {
 /// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::size_bytes`]).
 #[derive(Debug)]
 pub struct HashGrid<T: Real> {
-    sort: Algorithms<'static>,
-    kernels: Kernels<T>,
+    geometry: GeometryKernels,
     options: GridOptions<T>,
     memory: Memory,
     /// How many points it was built from; 0 before it is built.
@@ -198,16 +195,16 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<Self> {
         options.check()?;
         let capacity = Capacity::new(&options, 0);
-        let (sort, kernels) = (geometry.algorithms(), Kernels::new(geometry));
         // What builds need is loaded now: they may be recorded. What queries need can wait.
         if capacity.bounded {
-            kernels.build()?;
-            sort.kernels().pairs::<u32>()?;
+            geometry.kernels::<Bounded<T>>()?;
+            geometry.pairs::<u32>()?;
         } else {
-            kernels.unbounded()?;
-            sort.kernels().pairs::<u64>()?;
+            geometry.kernels::<Unbounded<T>>()?;
+            geometry.pairs::<u64>()?;
         }
-        Ok(Self { sort, kernels, options, memory: Memory::new::<T>(stream, capacity)?, length: 0 })
+        let (geometry, memory) = (geometry.clone(), Memory::new::<T>(stream, capacity)?);
+        Ok(Self { geometry, options, memory, length: 0 })
     }
 
     /// What the grid was made for.

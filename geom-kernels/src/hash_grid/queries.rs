@@ -6,7 +6,6 @@ use cuda_safe::{
 };
 
 use super::HashGrid;
-use super::kernels::QUERY_BLOCK;
 use super::layout::RawQueries;
 use crate::order::QueryOrder;
 use crate::part::read;
@@ -25,6 +24,9 @@ pub enum Pairs {
     /// Each pair once: those neighbours whose index is greater than the point's.
     Half = 2,
 }
+
+/// Threads in a block of queries: measured, bench/NOTES.md.
+const QUERY_BLOCK: u32 = 128;
 
 /// From how many queries on sorting them pays.
 const SORTED_FROM: usize = 32_768;

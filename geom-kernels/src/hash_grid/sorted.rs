@@ -1,16 +1,38 @@
 //! Queries, sorted by the cells of a grid: threads that work side by side then look at the same points.
 
 use bytemuck::Pod;
-use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream};
+use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream, kernels};
 
 use super::HashGrid;
-use super::build::COUNTED;
+use super::build::{COUNTED, Unbounded};
 use super::frame::bits_below;
+use super::layout::point_size;
 use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
+use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
-use crate::part::{Part, read_part, scratch};
+use crate::part::{Maybe, Part, read_part, scratch};
 use crate::points::{Points, PointsArg};
-use crate::real::Real;
+use crate::real::{Real, source_of};
+
+kernels! {
+    #[name = "hash_grid_{}_{T}"]
+    struct Order<T: Real in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: they read the header and the points, and write what belongs to the index of each.
+    unsafe in source_of::<T>(Source::GridOrder32, Source::GridOrder64) {
+        /// # Safety
+        /// `keys` has an element for each point; digits are counted in `state`, which is that of a sort of them.
+        unsafe fn short_keys(
+            header: Part<'_>, points: PointsArg<'_, T>, keys: &mut [u32], digits: Digits, state: &mut [u32],
+        );
+        /// # Safety
+        /// `first`, or `second` if `which` is there and not 0, has an index of a point for each, and `out` room
+        /// for a `geom::GridPoint` for each.
+        unsafe fn order(
+            points: PointsArg<'_, T>, which: Maybe<'_, u32>, first: &[u32], second: &[u32], out: Part<'_>,
+        );
+    }
+}
+of_source!(<T: Real> Order<T>, source_of::<T>(Source::GridOrder32, Source::GridOrder64));
 
 impl<T: Real> HashGrid<T> {
     /// The points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.
@@ -22,11 +44,12 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<DeviceBuffer<u8>> {
         let n = points.len();
         let arg = PointsArg::new(points, groups)?;
-        let sorted = uninit::<u8>(stream, n * T::POINT_SIZE)?;
+        let sorted = uninit::<u8>(stream, n * point_size::<T>())?;
         let mut first = uninit::<u32>(stream, n)?;
         let mut second = uninit::<u32>(stream, n)?;
         let places = [first.as_slice_mut(), second.as_slice_mut()];
-        let sort = self.sort.kernels();
+        let sort = &self.geometry;
+        let order = sort.kernels::<Order<T>>()?;
         let header = || self.memory.read(&self.memory.header);
         // Where the places are after the sort, and, if only the device knows, the sort's state.
         let (at, state) = if self.memory.capacity.bounded {
@@ -39,8 +62,15 @@ impl<T: Real> HashGrid<T> {
             sort.clear(stream, &layout, &mut state.as_slice_mut())?;
             // SAFETY: reads the header, writes a key for each point, and counts digits in the state.
             unsafe {
-                let args = (header(), arg, &mut keys, digits, &mut state);
-                self.kernels.short_keys()?.launch(stream, cover_many(n), args)?;
+                order.short_keys(
+                    stream,
+                    cover_many(n),
+                    header(),
+                    arg,
+                    &mut keys,
+                    digits,
+                    &mut state,
+                )?;
             }
             let keys = [keys.as_slice_mut(), others.as_slice_mut()];
             let mut pairs = Buffers { keys, values: places };
@@ -54,8 +84,16 @@ impl<T: Real> HashGrid<T> {
             sort.clear(stream, &layout, &mut state.as_slice_mut())?;
             // SAFETY: as above.
             unsafe {
-                let args = (header(), arg, &mut keys, digits, &mut state);
-                self.kernels.unbounded()?.keys.launch(stream, cover_many(n), args)?;
+                let (kernels, keys) = (sort.kernels::<Unbounded<T>>()?, &mut keys);
+                kernels.long_keys(
+                    stream,
+                    cover_many(n),
+                    header(),
+                    arg,
+                    keys,
+                    digits,
+                    &mut state,
+                )?;
             }
             let keys = [keys.as_slice_mut(), others.as_slice_mut()];
             let mut pairs = Buffers { keys, values: places };
@@ -69,8 +107,7 @@ impl<T: Real> HashGrid<T> {
         // points. Writes a point for each.
         unsafe {
             let out = Part::of(&sorted, 0..sorted.len(), Access::Write);
-            let args = (arg, read_part(which), from, other, out);
-            self.kernels.order()?.launch(stream, cover(n), args)?;
+            order.order(stream, cover(n), arg, read_part(which), from, other, out)?;
         }
         Ok(sorted)
     }

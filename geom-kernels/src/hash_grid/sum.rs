@@ -116,6 +116,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         let prepared = grid.prepare(stream, queries, n)?;
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
         let args = (grid.view(), &prepared, pairs, &mut sums, data);
+        // Not declared by `kernels!`: the text, and so the types of sums and data, are known at run time.
         // SAFETY: each query writes the sum of its own index, if that is below n; the rest was promised
         // when the snippet was compiled, and by the caller.
         unsafe { self.kernel.launch(stream, launch, args) }

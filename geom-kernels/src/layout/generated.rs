@@ -78,13 +78,13 @@ pub(super) const LAYOUTS: &[Layout] = &[
             fields: &[("ordered", offset_of!(T, ordered)), ("data", offset_of!(T, data)), ("stride", offset_of!(T, stride)), ("component", offset_of!(T, component)), ("radii", offset_of!(T, radii)), ("groups", offset_of!(T, groups)), ("radius", offset_of!(T, radius)), ("length", offset_of!(T, length)), ("groups_in_order", offset_of!(T, groups_in_order))] }
     },
     {
-        type T = crate::hash_grid::layout::RawPoints;
+        type T = crate::points::RawPoints;
         const _: fn(T) = |T { data: _, stride: _, component: _, groups: _, length: _, unused: _ }| ();
         Layout { name: "geom::grid::Points<float>", header: "geom/hash_grid/build.cuh", size: size_of::<T>(), align: align_of::<T>(),
             fields: &[("data", offset_of!(T, data)), ("stride", offset_of!(T, stride)), ("component", offset_of!(T, component)), ("groups", offset_of!(T, groups)), ("length", offset_of!(T, length)), ("unused", offset_of!(T, unused))] }
     },
     {
-        type T = crate::hash_grid::layout::RawPoints;
+        type T = crate::points::RawPoints;
         const _: fn(T) = |T { data: _, stride: _, component: _, groups: _, length: _, unused: _ }| ();
         Layout { name: "geom::grid::Points<double>", header: "geom/hash_grid/build.cuh", size: size_of::<T>(), align: align_of::<T>(),
             fields: &[("data", offset_of!(T, data)), ("stride", offset_of!(T, stride)), ("component", offset_of!(T, component)), ("groups", offset_of!(T, groups)), ("length", offset_of!(T, length)), ("unused", offset_of!(T, unused))] }
