@@ -1,9 +1,10 @@
 //! The tape's own kernels, from PTX that is part of this crate.
 
-use std::sync::OnceLock;
-
 use cuda_safe::nvrtc::Program;
-use cuda_safe::{Context, Kernel, Module, Result};
+use cuda_safe::{Context, KernelArg, KernelSource, Module, Result, kernels};
+
+use crate::backward::{FrameArg, PlaceArg};
+use crate::frame::{Frame, Members};
 
 const PTX: &str = include_str!("../ptx/tape.ptx");
 
@@ -32,51 +33,64 @@ pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
 }
 
-/// The kernels of `device/kernels/tape.cu`.
-pub(crate) struct Kernels {
-    pub(crate) add_f32: Kernel,
-    pub(crate) add_f64: Kernel,
-    pub(crate) zero: Kernel,
-    pub(crate) copy: Kernel,
-    pub(crate) sum_partials: Kernel,
-    pub(crate) note: Kernel,
-    pub(crate) take: Kernel,
-    pub(crate) log_insert: Kernel,
-    pub(crate) log_add: Kernel,
-    pub(crate) log_apply: Kernel,
+/// The embedded PTX as the source of the declaration below.
+struct Embedded;
+
+impl KernelSource for Embedded {
+    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        Module::from_ptx(context, PTX)
+    }
+}
+
+kernels! {
+    #[name = "tape_{}"]
+    pub(crate) struct Kernels;
+    // SAFETY: threads go on to further elements until all are done, so a launch in x of any size is right, where
+    // `# Safety` does not name one. The status is read, and so is what `from` and `other` point to.
+    unsafe in Embedded {
+        /// # Safety
+        /// Both places have `n` numbers, and overlap in none.
+        unsafe fn add_f32(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
+        /// # Safety
+        /// Both places have `n` numbers, and overlap in none.
+        unsafe fn add_f64(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
+        /// # Safety
+        /// The place has `n` words of 32 bits.
+        unsafe fn zero(to: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
+        /// # Safety
+        /// Both places have `n` words of 32 bits, and overlap in none.
+        unsafe fn copy(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
+        /// Launched with a block of [`BLOCK`] threads for each member.
+        ///
+        /// # Safety
+        /// There are 2^`log2` partial sums, 128 bytes apart; the members lie in each of them and in `to`.
+        unsafe fn sum_partials(
+            partials: PlaceArg<'_>,
+            log2: u32,
+            members: Members,
+            to: PlaceArg<'_>,
+            assign: u32,
+            status: PlaceArg<'_>,
+        );
+        /// # Safety
+        /// `noted` is a [`Status`](crate::frame::Status), and the launch has one thread.
+        unsafe fn note(noted: PlaceArg<'_>, step: u32);
+        /// # Safety
+        /// Both are a [`Status`](crate::frame::Status), and the launch has one thread.
+        unsafe fn take(other: PlaceArg<'_>, status: PlaceArg<'_>);
+        /// # Safety
+        /// The frame's log has as many entries as the frame says. `sums` has `mask` + 1 places, a power of two and at
+        /// least twice as many as there are entries, and they are zero.
+        unsafe fn log_insert(frame: FrameArg<'_>, sums: PlaceArg<'_>, mask: u64);
+        /// # Safety
+        /// The log and `sums` are as [`log_insert`](Self::log_insert) has left them.
+        unsafe fn log_add(frame: FrameArg<'_>, sums: PlaceArg<'_>);
+        /// # Safety
+        /// The log and `sums` are as [`log_add`](Self::log_add) has left them. The entries lead into memory that
+        /// `frame` reports as written.
+        unsafe fn log_apply(frame: impl KernelArg<Abi = Frame>, sums: PlaceArg<'_>);
+    }
 }
 
 /// Threads in a block of each of them.
 pub(crate) const BLOCK: u32 = 256;
-
-/// Loaded when they are first needed.
-pub(crate) struct Lazy {
-    context: Context,
-    kernels: OnceLock<Kernels>,
-}
-
-impl Lazy {
-    pub(crate) fn new(context: Context) -> Self {
-        Self { context, kernels: OnceLock::new() }
-    }
-
-    pub(crate) fn get(&self) -> Result<&Kernels> {
-        if let Some(kernels) = self.kernels.get() {
-            return Ok(kernels);
-        }
-        let module = Module::from_ptx(&self.context, PTX)?;
-        let kernels = Kernels {
-            add_f32: module.kernel("tape_add_f32")?,
-            add_f64: module.kernel("tape_add_f64")?,
-            zero: module.kernel("tape_zero")?,
-            copy: module.kernel("tape_copy")?,
-            sum_partials: module.kernel("tape_sum_partials")?,
-            note: module.kernel("tape_note")?,
-            take: module.kernel("tape_take")?,
-            log_insert: module.kernel("tape_log_insert")?,
-            log_add: module.kernel("tape_log_add")?,
-            log_apply: module.kernel("tape_log_apply")?,
-        };
-        Ok(self.kernels.get_or_init(|| kernels))
-    }
-}

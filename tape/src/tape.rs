@@ -10,7 +10,7 @@ use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
 use crate::backward::{Pass, Plan, Workplace, failed};
 use crate::element::{Differentiable, FloatType};
 use crate::frame::{FINE, Status, TAPE_OVERFLOW};
-use crate::kernels::Lazy;
+use crate::kernels::Kernels;
 use crate::marker::Marker;
 use crate::record::{NONE, Recorder, Recording};
 use crate::seeds::{Given, Seed, Seeds};
@@ -24,7 +24,8 @@ pub struct Tape {
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     pub(crate) store: Store,
-    kernels: Lazy,
+    /// Loaded by the first pass.
+    kernels: Option<Kernels>,
     work: Workplace,
     deterministic: bool,
     scratch_bytes: Option<usize>,
@@ -54,7 +55,7 @@ impl Tape {
             recording: Recording::default(),
             plan: Plan::default(),
             store: Store::new(stream),
-            kernels: Lazy::new(stream.context()),
+            kernels: None,
             work: Workplace::default(),
             deterministic: false,
             scratch_bytes: None,
@@ -307,11 +308,15 @@ impl Tape {
     }
 
     fn enqueue(&mut self, stream: &Stream, given: &Given<'_>) -> Result<()> {
+        let kernels = match &mut self.kernels {
+            Some(kernels) => kernels,
+            slot => slot.insert(Kernels::load(&self.store.home().context())?),
+        };
         let mut pass = Pass {
             recording: &mut self.recording,
             plan: &mut self.plan,
             store: &mut self.store,
-            kernels: self.kernels.get()?,
+            kernels,
             stream,
             work: &mut self.work,
             scratch_bytes: self.scratch_bytes,

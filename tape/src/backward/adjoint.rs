@@ -232,12 +232,22 @@ impl Pass<'_> {
             place: Place { buffer: 0, offset: scalar * bytes, bytes },
             access: Access::Write,
         };
-        let to = self.arg(*place, Access::Write);
-        let args =
-            (partials, frame.partials_log2, known.members, to, u32::from(stores), self.status()?);
+        let (to, log2) = (self.arg(*place, Access::Write), frame.partials_log2);
         let launch = LaunchConfig::new(known.members.count, crate::kernels::BLOCK);
+        let (members, assign, status) = (known.members, u32::from(stores), self.status()?);
         // SAFETY: 2^partials_log2 sums lie in the working memory; the members lie in the gradient.
-        unsafe { self.kernels.sum_partials.launch(self.stream, launch, args) }
+        unsafe {
+            self.kernels.sum_partials(
+                self.stream,
+                launch,
+                partials,
+                log2,
+                members,
+                to,
+                assign,
+                status,
+            )
+        }
     }
 }
 

@@ -45,14 +45,14 @@ impl Pass<'_> {
         let launch = cover(entries);
         let frame = FrameArg { frame: *frame, log: whole(log), status: self.status()? };
         let Self { kernels, stream, plan, .. } = &*self;
+        let (sums, partials) = (whole(sums), self.store.known_work(Work::Partials));
+        let gradients = Gradients { frame, buffers: &plan.buffers, partials };
         // SAFETY: the log has as many entries as the frame says; the table has at least twice as many
         // places, a power of two; entries lead into gradients, which are uses here.
         unsafe {
-            kernels.log_insert.launch(stream, launch, (frame, whole(sums), places as u64 - 1))?;
-            kernels.log_add.launch(stream, launch, (frame, whole(sums)))?;
-            let partials = self.store.known_work(Work::Partials);
-            let gradients = Gradients { frame, buffers: &plan.buffers, partials };
-            kernels.log_apply.launch(stream, launch, (gradients, whole(sums)))?;
+            kernels.log_insert(stream, launch, frame, sums, places as u64 - 1)?;
+            kernels.log_add(stream, launch, frame, sums)?;
+            kernels.log_apply(stream, launch, gradients, sums)?;
         }
         self.clear(Work::Log, HEADER)
     }

@@ -8,5 +8,5 @@ mod scratch;
 
 pub(crate) use log::FrameArg;
 pub(crate) use plan::{Place, Plan};
-pub(crate) use run::{NO_ARG, Pass, Workplace, whole};
+pub(crate) use run::{NO_ARG, Pass, PlaceArg, Workplace, whole};
 pub(crate) use scratch::failed;

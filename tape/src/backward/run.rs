@@ -97,9 +97,9 @@ impl Pass<'_> {
         for other in [asked, direct].into_iter().flatten() {
             let place = Place { buffer: 0, offset: 0, bytes: other.size_bytes() };
             let from = PlaceArg { buffer: Some(other), place, access: Access::Read };
-            let args = (from, whole(self.store.known_status()?));
+            let to = whole(self.store.known_status()?);
             // SAFETY: one thread reads one status and writes another.
-            unsafe { self.kernels.take.launch(self.stream, LaunchConfig::new(1, 1), args) }?;
+            unsafe { self.kernels.take(self.stream, (1, 1), from, to) }?;
         }
         self.takes = takes;
         Ok(())
@@ -107,35 +107,34 @@ impl Pass<'_> {
 
     pub(crate) fn zero(&mut self, place: Place) -> Result<()> {
         if self.guarded() {
-            let kernel = &self.kernels.zero;
-            let words = (place.bytes / 4) as u64;
-            let args = (self.arg(place, Access::Write), words, self.status()?);
+            let (to, words) = (self.arg(place, Access::Write), place.bytes / 4);
             // SAFETY: writes the words of the place, which lies in its buffer.
-            return unsafe { kernel.launch(self.stream, cover(place.bytes / 4), args) };
+            return unsafe {
+                self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?)
+            };
         }
         let Some(buffer) = self.plan.buffers.get_mut(place.buffer as usize) else { return Ok(()) };
         buffer.slice_mut(place.offset..place.offset + place.bytes)?.fill(self.stream, 0)
     }
 
     fn copy(&mut self, from: Place, to: Place) -> Result<()> {
-        let words = to.bytes / 4;
-        let from = self.arg(from, Access::Read);
-        let to = self.arg(to, Access::Write);
-        let args = (to, from, words as u64, self.status()?);
+        let (words, status) = (to.bytes / 4, self.status()?);
+        let (to, from) = (self.arg(to, Access::Write), self.arg(from, Access::Read));
         // SAFETY: as many words as both places have; they are of two buffers.
-        unsafe { self.kernels.copy.launch(self.stream, cover(words), args) }
+        unsafe { self.kernels.copy(self.stream, cover(words), to, from, words as u64, status) }
     }
 
     fn add(&mut self, from: Place, to: Place, double: bool) -> Result<()> {
-        let (kernel, size) = match double {
-            true => (&self.kernels.add_f64, 8),
-            false => (&self.kernels.add_f32, 4),
-        };
-        let n = to.bytes / size;
-        let from = self.arg(from, Access::Read);
-        let to = self.arg(to, Access::Write);
+        let n = to.bytes / if double { 8 } else { 4 };
+        let (launch, status) = (cover(n), self.status()?);
+        let (to, from) = (self.arg(to, Access::Write), self.arg(from, Access::Read));
         // SAFETY: as many numbers as both places have, which overlap in none.
-        unsafe { kernel.launch(self.stream, cover(n), (to, from, n as u64, self.status()?)) }
+        unsafe {
+            match double {
+                true => self.kernels.add_f64(self.stream, launch, to, from, n as u64, status),
+                false => self.kernels.add_f32(self.stream, launch, to, from, n as u64, status),
+            }
+        }
     }
 
     /// A place as a pointer; null for none.
@@ -168,7 +167,8 @@ impl Pass<'_> {
         done
     }
 
-    /// Launches one of the tape's own kernels whose parameters are known by their addresses.
+    /// Launches an adjoint, whose parameters are known by their addresses alone. The kernel is the user's, which
+    /// `OpSpec` describes when the program runs, so no declaration of `kernels!` has it.
     ///
     /// # Safety
     /// As [`cuda_safe::Kernel::launch`], and [`Untyped::new`].

@@ -100,18 +100,14 @@ impl Pass<'_> {
         let to = PlaceArg { buffer: Some(work), place, access: Access::Write };
         let words = bytes / 4;
         // SAFETY: the first words of memory that has at least as many.
-        unsafe {
-            self.kernels.zero.launch(self.stream, cover(words), (to, words as u64, self.status()?))
-        }
+        unsafe { self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?) }
     }
 
     /// Behind an adjoint that may have raised the status: which one it was.
     pub(super) fn note(&mut self, action: usize) -> Result<()> {
         let step = u32::try_from(action).unwrap_or(u32::MAX).saturating_add(1);
         // SAFETY: one thread writes the status.
-        unsafe {
-            self.kernels.note.launch(self.stream, LaunchConfig::new(1, 1), (self.status()?, step))
-        }
+        unsafe { self.kernels.note(self.stream, (1, 1), self.status()?, step) }
     }
 
     /// Waits, and repeats what had too little memory, until all is done.

@@ -122,6 +122,7 @@ impl Recording {
             self.raises = true;
             primal = self.run_primal(stream, store, op, &launch, &args)?;
         } else {
+            // Not by `kernels!`: the kernel is the user's, and known when the program runs.
             // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks.
             unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
         }

@@ -84,6 +84,7 @@ impl Recording {
         let kept = self.copies.last().filter(|_| frame.tape != 0).map(|kept| &kept.buffer);
         // Not from the bytes that are kept for the adjoint, which may lead to copies by now.
         let args = WithFrame { args, frame, memory: [Some(status), kept] };
+        // Not by `kernels!`: the kernel is the user's, and known when the program runs.
         // SAFETY: the promise of `OpSpec::register`. The primal takes what the kernel takes, and a frame, as
         // `register` has seen; the arguments were compared with the kernel in `Op::check`.
         unsafe { primal.launch(stream, *launch, args) }
