@@ -25,8 +25,6 @@ struct Inner {
     modules: [OnceLock<Module>; TEXTS.len()],
     /// What [`GeometryKernels::kernels`] has made, by type.
     kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    #[cfg(feature = "tape")]
-    tape: crate::tape::Kernels,
 }
 
 /// What kernels are made from: CUDA C++, the name of its file, and what NVRTC made of it.
@@ -186,16 +184,8 @@ impl GeometryKernels {
                 exact_arch,
                 modules,
                 kernels: RwLock::default(),
-                #[cfg(feature = "tape")]
-                tape: crate::tape::Kernels::default(),
             }),
         }
-    }
-
-    /// The kernels of operations with gradients, which remember what they have loaded.
-    #[cfg(feature = "tape")]
-    pub(crate) fn tape_kernels(&self) -> &crate::tape::Kernels {
-        &self.inner.tape
     }
 
     /// The context that the kernels are loaded in.

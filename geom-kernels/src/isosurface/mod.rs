@@ -87,7 +87,7 @@ pub use field::{DenseField, Field, IndexToWorld};
 pub(crate) use layout::RawIndexMap;
 pub use output::{Counts, Output, TriangleBuffers};
 #[cfg(feature = "tape")]
-pub(crate) use passes::{Found, Search};
+pub(crate) use passes::Search;
 pub use volume::VolumeField;
 #[cfg(feature = "tape")]
 pub(crate) use volume::{MOST_LAUNCHED, is_wide};

@@ -1,24 +1,74 @@
 //! Surfaces in fields, with gradients.
 
-use cuda_safe::{DeviceBuffer, Error, Kernel, LaunchConfig, Result};
-use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
+use cuda_safe::{DeviceBuffer, Error, KernelArg, LaunchConfig, Result, kernels};
+use tape::{Frame, Gradient, Handle, Primal, Recorder, Saved};
 
-use super::{value, volume::Kept};
+use super::volume::{DifferentiableValue, Kept};
+use super::{Recorded, value};
+use crate::geometry::{Source, of_source};
 use crate::isosurface::{
-    BlockField, Counts, DenseField, Field, Found, IndexToWorld, MOST_LAUNCHED, MarchingCubes,
-    Output, Parts, RawIndexMap, TriangleBuffers, VolumeField, is_wide,
+    BlockField, Counts, DenseField, Field, IndexToWorld, MOST_LAUNCHED, MarchingCubes, Output,
+    Parts, RawIndexMap, Search, TriangleBuffers, VolumeField, is_wide,
 };
-use crate::part::scratch;
+use crate::lengths::cover;
+use crate::part::{Part, scratch};
 use crate::volume::Volume;
-
-/// Threads in a block of adjoints.
-const BLOCK: u32 = 256;
 
 /// Corners of a word.
 const WORD: usize = 32;
 
 /// How often the adjoint adds for each vertex.
 const ADDS: usize = 2;
+
+kernels! {
+    #[name = "tape_{}"]
+    struct FieldAdjoints;
+    // SAFETY: of the first two a thread for each corner of the field's words reads what the forward has left of
+    // its word, values of the field, and the gradients of vertices below the capacity, which it clears; and adds
+    // to those of values. `fill_blocks` reads the origins and 512 gradients of each block, and adds to those of
+    // values that the volume's memory has.
+    unsafe in Source::TapeIsosurface {
+        /// # Safety
+        /// `edges` and `tiles` are what a search for the surface of this field has left, or what another field with
+        /// as many words has; there are gradients of `capacity` vertices and of all values of the field.
+        unsafe fn isosurface_dense(
+            field: DenseField<'_>,
+            map: RawIndexMap,
+            iso: f32,
+            edges: Part<'_>,
+            tiles: Part<'_>,
+            g: Gradient<'_, [f32; 3]>,
+            capacity: u32,
+            of_values: Gradient<'_, f32>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// As [`isosurface_dense`](Self::isosurface_dense).
+        unsafe fn isosurface_blocks(
+            field: BlockField<'_>,
+            map: RawIndexMap,
+            iso: f32,
+            edges: Part<'_>,
+            tiles: Part<'_>,
+            g: Gradient<'_, [f32; 3]>,
+            capacity: u32,
+            of_values: Gradient<'_, f32>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `n` origins, and 512 gradients `g` for each; and gradients of the volume's memory as a whole.
+        #[name = "tape_fill_blocks_{T}"]
+        unsafe fn fill_blocks<T: DifferentiableValue in [f32 = "f32", f64 = "f64"]>(
+            volume: &Kept<'_, T::Number>,
+            origins: Saved<'_, [i32; 3]>,
+            n: u32,
+            g: Gradient<'_, f32>,
+            of_grid: Gradient<'_, T::Number>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+    }
+}
+of_source!(FieldAdjoints, Source::TapeIsosurface);
 
 impl MarchingCubes {
     /// [`extract`](Self::extract), recorded: gradients of vertices with respect to the field's
@@ -70,10 +120,10 @@ impl MarchingCubes {
                 "those of the mesh that comes out have: `Topology::record_vertex_normals`",
             ));
         }
-        let [dense, blocks, ..] = self.geometry().tape_kernels().isosurface(self.geometry())?;
+        let kernels = self.geometry().kernels::<FieldAdjoints>()?;
         let mut custom = t.custom();
-        let (kind, values, kernel) = match field.parts() {
-            Parts::Dense(field) => (Kind::Dense(field.dims(), field.map()), field.values(), dense),
+        let (kind, values) = match field.parts() {
+            Parts::Dense(field) => (Kind::Dense(field.dims(), field.map()), field.values()),
             Parts::Blocks(field) => {
                 let kind = Kind::Blocks {
                     stride: field.stride as usize,
@@ -81,7 +131,7 @@ impl MarchingCubes {
                     neighbors: custom.keeps(field.neighbors)?,
                     map: field.map,
                 };
-                (kind, field.values, blocks)
+                (kind, field.values)
             }
         };
         let values = custom.reads(values, Primal::Entry)?;
@@ -89,16 +139,52 @@ impl MarchingCubes {
         let vertices = custom.updates(&output.vertices, Primal::None)?;
         custom.writes(output.faces.as_slice())?;
         custom.writes(output.counts.as_slice())?;
-        let [capacity, _] = output.capacities();
-        let (map, words) = (field.map(), field.words());
+        let ([capacity, _], map) = (output.capacities(), field.map());
+        let corners = field.words().saturating_mul(WORD);
         let home = output.vertices.allocation().home_stream().clone();
         custom.run_with(|stream, through| {
             // Where it outlives the graph, if one is captured: passes back may be another one.
             let home = if through { &home } else { stream };
             let search = self.search_into(stream, home, field, iso, &mut output)?;
-            let found = search.map(crate::isosurface::Search::into_found);
-            let kernel = kernel.clone();
-            Ok(ExtractOp { kernel, kind, map, iso, values, vertices, capacity, words, found })
+            // None of a field without cells.
+            let found = search.map(Search::into_found);
+            // A corner has three edges.
+            let most = field.words().saturating_mul(3 * WORD).min(capacity as usize);
+            let op = Recorded {
+                name: "marching cubes",
+                out: vertices,
+                count: capacity as usize,
+                adds: most.saturating_mul(ADDS),
+            };
+            Ok(op.adjoint(move |pass, g| {
+                let Some(found) = &found else { return Ok(()) };
+                let ([edges, tiles], of_values) = (found.parts(), pass.gradient(values)?);
+                let (stream, launch, frame) = (pass.stream(), cover(corners), pass.frame());
+                let values = value(pass, values)?;
+                match kind {
+                    Kind::Dense(dims, to_world) => {
+                        let field = DenseField::new(values, dims, to_world)?;
+                        // SAFETY: what the forward has found in this field; its vertices and values.
+                        unsafe {
+                            kernels.isosurface_dense(
+                                stream, launch, field, map, iso, edges, tiles, g, capacity,
+                                of_values, frame,
+                            )
+                        }
+                    }
+                    Kind::Blocks { stride, origins, neighbors, map: to_world } => {
+                        let (origins, neighbors) = (value(pass, origins)?, value(pass, neighbors)?);
+                        let field = BlockField::new(values, stride, origins, neighbors, to_world)?;
+                        // SAFETY: as above.
+                        unsafe {
+                            kernels.isosurface_blocks(
+                                stream, launch, field, map, iso, edges, tiles, g, capacity,
+                                of_values, frame,
+                            )
+                        }
+                    }
+                }
+            }))
         })
     }
 }
@@ -111,23 +197,38 @@ impl VolumeField {
     /// # Errors
     /// As [`update`](Self::update).
     pub fn record_update(&mut self, t: &mut Recorder<'_>, volume: &Volume) -> Result<()> {
-        let [.., of_f32, of_f64] =
-            volume.geometry().tape_kernels().isosurface(volume.geometry())?;
-        let wide = is_wide(volume)?;
-        let (kernel, blocks) = (if wide { of_f64 } else { of_f32 }.clone(), self.blocks());
+        match is_wide(volume)? {
+            true => self.record_update_from::<f64>(t, volume),
+            false => self.record_update_from::<f32>(t, volume),
+        }
+    }
+
+    fn record_update_from<T: DifferentiableValue>(
+        &mut self,
+        t: &mut Recorder<'_>,
+        volume: &Volume,
+    ) -> Result<()> {
+        let kernels = volume.geometry().kernels::<FieldAdjoints>()?;
+        let (count, raw) = (self.blocks(), volume.raw_at(0));
         let mut custom = t.custom();
         let out = custom.overwrites(self.values())?;
         let origins = custom.keeps(&self.origins)?;
-        let raw = volume.raw_at(0);
-        if wide {
-            let variables = custom.reads(volume.variables::<f64>()?, Primal::Entry)?;
-            let op = UpdateOp { kernel, raw, variables, origins, out, blocks };
-            custom.run(op, |stream| self.update(stream, volume))
-        } else {
-            let variables = custom.reads(volume.variables::<f32>()?, Primal::Entry)?;
-            let op = UpdateOp { kernel, raw, variables, origins, out, blocks };
-            custom.run(op, |stream| self.update(stream, volume))
-        }
+        let variables = custom.reads(volume.variables::<T>()?, Primal::Entry)?;
+        let op = Recorded { name: "blocks of a volume", out, count, adds: 0 };
+        let op = op.adjoint(move |pass, g| {
+            let volume = Kept { memory: pass.value(variables)?, raw };
+            let (origins, of_grid) = (pass.value(origins)?, pass.gradient(variables)?);
+            if of_grid.is_null() {
+                return Ok(());
+            }
+            let launch = LaunchConfig::new(count.min(MOST_LAUNCHED) as u32, 128);
+            let (stream, n, frame) = (pass.stream(), count as u32, pass.frame());
+            // SAFETY: origins and values of all blocks, and gradients of the volume's memory.
+            unsafe {
+                kernels.fill_blocks::<T>(stream, launch, &volume, origins, n, g, of_grid, frame)
+            }
+        });
+        custom.run(op, |stream| self.update(stream, volume))
     }
 }
 
@@ -141,92 +242,4 @@ enum Kind {
         neighbors: Handle<[u32; 27]>,
         map: IndexToWorld,
     },
-}
-
-struct ExtractOp {
-    kernel: Kernel,
-    kind: Kind,
-    map: RawIndexMap,
-    iso: f32,
-    values: Handle<f32>,
-    vertices: Handle<[f32; 3]>,
-    /// How many vertices there was room for.
-    capacity: u32,
-    /// Of corners, 32 each.
-    words: usize,
-    /// None of a field without cells.
-    found: Option<Found>,
-}
-
-impl CustomOp for ExtractOp {
-    fn name(&self) -> &str {
-        "marching cubes"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let (values, g) = (value(pass, self.values)?, pass.gradient(self.vertices)?);
-        let Some(found) = self.found.as_ref().filter(|_| !g.is_null() && self.capacity != 0) else {
-            return Ok(());
-        };
-        let ([edges, tiles], of_values) = (found.parts(), pass.gradient(self.values)?);
-        let launch = LaunchConfig::cover(self.words.saturating_mul(WORD), BLOCK);
-        let (map, iso, capacity, frame) = (self.map, self.iso, self.capacity, pass.frame());
-        // SAFETY (of both): a thread for each corner of the field's words, which reads what the forward has left
-        // of its word, values of the field, and the gradients of vertices below the capacity, which it clears;
-        // adds to those of values.
-        match self.kind {
-            Kind::Dense(dims, to_world) => {
-                let field = DenseField::new(values, dims, to_world)?;
-                let args = (field, map, iso, edges, tiles, g, capacity, of_values, frame);
-                // SAFETY: see above.
-                unsafe { self.kernel.launch(pass.stream(), launch, args) }
-            }
-            Kind::Blocks { stride, origins, neighbors, map: to_world } => {
-                let (origins, neighbors) = (value(pass, origins)?, value(pass, neighbors)?);
-                let field = BlockField::new(values, stride, origins, neighbors, to_world)?;
-                let args = (field, map, iso, edges, tiles, g, capacity, of_values, frame);
-                // SAFETY: see above.
-                unsafe { self.kernel.launch(pass.stream(), launch, args) }
-            }
-        }
-    }
-
-    fn log(&self) -> Option<usize> {
-        // A corner has three edges.
-        let vertices = self.words.saturating_mul(3 * WORD).min(self.capacity as usize);
-        Some(vertices.saturating_mul(ADDS))
-    }
-}
-
-struct UpdateOp<T> {
-    kernel: Kernel,
-    raw: crate::volume::RawVolume,
-    variables: Handle<T>,
-    origins: Handle<[i32; 3]>,
-    out: Handle<f32>,
-    blocks: usize,
-}
-
-impl<T: tape::Differentiable + bytemuck::Pod> CustomOp for UpdateOp<T> {
-    fn name(&self) -> &str {
-        "blocks of a volume"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let volume = Kept { memory: pass.value(self.variables)?, raw: self.raw };
-        let (g, of_grid) = (pass.gradient(self.out)?, pass.gradient(self.variables)?);
-        if g.is_null() || of_grid.is_null() || self.blocks == 0 {
-            return Ok(());
-        }
-        let launch = LaunchConfig::new(self.blocks.min(MOST_LAUNCHED) as u32, 128);
-        let args =
-            (&volume, pass.value(self.origins)?, self.blocks as u32, g, of_grid, pass.frame());
-        // SAFETY: reads the origins and 512 gradients of each block, and adds to those of values that the volume's
-        // memory has.
-        unsafe { self.kernel.launch(pass.stream(), launch, args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(0)
-    }
 }

@@ -1,22 +1,67 @@
 //! What a mesh has at points of its faces, with gradients.
 
-use cuda_safe::{DeviceSlice, Kernel, LaunchConfig, Result, WriteView};
-use tape::{
-    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder,
-};
+use cuda_safe::{DeviceSlice, KernelArg, LaunchConfig, Result, WriteView, kernels};
+use tape::{Differentiable, Element, FloatType, Frame, Gradient, Primal, Recorder, Saved};
 
-use super::{share_memory, value};
+use super::{Corners, Recorded, share_memory};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
 use crate::mesh::{FacePoint, Mesh, Surface};
-
-/// Threads in a block of adjoints.
-const BLOCK: u32 = 128;
 
 // SAFETY: two f32 behind the index of a face, whose place stays zero in a gradient.
 unsafe impl Differentiable for FacePoint {
     type Gradient = Self;
     const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::F32);
 }
+
+kernels! {
+    #[name = "tape_{}_adjoint"]
+    struct EvaluateAdjoints;
+    // SAFETY: thread i reads point and gradient i, if i < n, and adds to the gradients of that point and of the
+    // vertices of a face that there is, or of their attributes.
+    unsafe in Source::TapeMeshEvaluate {
+        /// # Safety
+        /// There are `n` points, and gradients of each; and gradients of all points of the surface.
+        unsafe fn positions(
+            surface: Surface<'_>,
+            points: Saved<'_, FacePoint>,
+            n: u64,
+            g: Gradient<'_, [f32; 3]>,
+            of_points: Gradient<'_, FacePoint>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `n` points and gradients; and gradients of all points of the surface.
+        unsafe fn normals(
+            surface: Surface<'_>,
+            points: Saved<'_, FacePoint>,
+            n: u64,
+            g: Gradient<'_, [f32; 3]>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `face_count` faces; `n` points, and gradients of each; and of each of the `vertices` vertices,
+        /// as of each point in `g`, `width` numbers and gradients.
+        unsafe fn attributes(
+            faces: Saved<'_, [u32; 3]>,
+            face_count: u32,
+            vertices: u32,
+            points: Saved<'_, FacePoint>,
+            n: u64,
+            attributes: impl KernelArg,
+            width: u32,
+            g: impl KernelArg,
+            of_points: Gradient<'_, FacePoint>,
+            of_attributes: impl KernelArg,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+    }
+}
+of_source!(EvaluateAdjoints, Source::TapeMeshEvaluate);
 
 impl Mesh<'_> {
     /// [`positions_at`](Self::positions_at), recorded: gradients with respect to u and v of the points, and to
@@ -34,13 +79,23 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
-        let [kernel, ..] = self.geometry().tape_kernels().mesh_evaluate(self.geometry())?;
+        let kernels = self.geometry().kernels::<EvaluateAdjoints>()?;
+        let (count, shared) = (points.len(), share_memory(&points, &self.points()));
         let mut custom = t.custom();
-        let shared = share_memory(&points, &self.points());
-        let asked = Asked::declare(self, points, shared, &mut custom)?;
-        let vertices = custom.reads(self.points(), Primal::Entry)?;
+        let at = custom.reads(points, Primal::Entry)?;
+        let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
         let out = custom.overwrites(&positions)?;
-        let op = PositionsOp { kernel: kernel.clone(), asked, vertices, out };
+        let op = Recorded { name: "mesh positions", out, count, adds: adds(count, 3, shared) };
+        let op = op.adjoint(move |pass, g| {
+            let (launch, surface) = (LaunchConfig::cover(count, BLOCK), mesh.surface(pass)?);
+            let (points, n) = (pass.value(at)?, count as u64);
+            let of = (pass.gradient(at)?, pass.gradient(mesh.points)?);
+            let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+            // SAFETY: `count` points and gradients; the others are of all vertices.
+            unsafe {
+                kernels.positions(stream, launch, surface, points, n, g, of.0, of.1, shared, frame)
+            }
+        });
         custom.run(op, |stream| self.positions_at(stream, points, positions.reborrow()))
     }
 
@@ -57,12 +112,22 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
-        let [_, kernel, _] = self.geometry().tape_kernels().mesh_evaluate(self.geometry())?;
+        let kernels = self.geometry().kernels::<EvaluateAdjoints>()?;
+        let count = points.len();
         let mut custom = t.custom();
-        let asked = Asked::declare(self, points, false, &mut custom)?;
-        let vertices = custom.reads(self.points(), Primal::Entry)?;
+        let at = custom.reads(points, Primal::Entry)?;
+        let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
         let out = custom.overwrites(&normals)?;
-        let op = NormalsOp { kernel: kernel.clone(), asked, vertices, out };
+        let op = Recorded { name: "mesh normals", out, count, adds: adds(count, 3, false) };
+        let op = op.adjoint(move |pass, g| {
+            let (launch, surface) = (LaunchConfig::cover(count, BLOCK), mesh.surface(pass)?);
+            let (points, n) = (pass.value(at)?, count as u64);
+            let (of_vertices, frame) = (pass.gradient(mesh.points)?, pass.frame());
+            // SAFETY: `count` points and gradients; the others are of all vertices.
+            unsafe {
+                kernels.normals(pass.stream(), launch, surface, points, n, g, of_vertices, frame)
+            }
+        });
         custom.run(op, |stream| self.normals_at(stream, points, normals.reborrow()))
     }
 
@@ -83,168 +148,44 @@ impl Mesh<'_> {
     {
         let (points, attributes): (DeviceSlice<'_, _>, DeviceSlice<'_, [f32; N]>) =
             (points.into(), attributes.into());
-        let mut out = out.write_view();
-        same_length("attributes", out.len(), points.len())?;
-        let [.., kernel] = self.geometry().tape_kernels().mesh_evaluate(self.geometry())?;
+        let mut written = out.write_view();
+        same_length("attributes", written.len(), points.len())?;
+        let kernels = self.geometry().kernels::<EvaluateAdjoints>()?;
+        let (count, shared) = (points.len(), share_memory(&points, &attributes));
         let mut custom = t.custom();
-        let shared = share_memory(&points, &attributes);
-        let op = AttributesOp {
-            kernel: kernel.clone(),
-            asked: Asked::declare(self, points, shared, &mut custom)?,
-            attributes: custom.reads(attributes, Primal::Entry)?,
-            out: custom.overwrites(&out)?,
-            vertices: attributes.len(),
-        };
-        custom.run(op, |stream| self.attributes_at(stream, points, attributes, out.reborrow()))
+        let at = custom.reads(points, Primal::Entry)?;
+        let faces = custom.keeps(self.faces())?;
+        let known = custom.reads(attributes, Primal::Entry)?;
+        let out = custom.overwrites(&written)?;
+        // They are numbers of 32 bits in the forward.
+        let (vertices, width) = (attributes.len() as u32, N as u32);
+        let op = Recorded { name: "mesh attributes", out, count, adds: adds(count, N, shared) };
+        let op = op.adjoint(move |pass, g| {
+            let (faces, launch) = (pass.value(faces)?, LaunchConfig::cover(count, BLOCK));
+            let (face_count, n) = (faces.len() as u32, count as u64);
+            let (points, attributes) = (pass.value(at)?, pass.value(known)?);
+            let of = (pass.gradient(at)?, pass.gradient(known)?);
+            let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+            // SAFETY: `count` points, and gradients of the N numbers of each; all vertices had N attributes.
+            unsafe {
+                kernels.attributes(
+                    stream, launch, faces, face_count, vertices, points, n, attributes, width, g,
+                    of.0, of.1, shared, frame,
+                )
+            }
+        });
+        let forward =
+            |stream: &_| self.attributes_at(stream, points, attributes, written.reborrow());
+        custom.run(op, forward)
     }
 }
 
-/// Points of faces, and the faces as they then were.
-struct Asked {
-    points: Handle<FacePoint>,
-    faces: Handle<[u32; 3]>,
-    count: usize,
-    /// Whether the points lie in memory that others add to as well.
-    shared: bool,
-}
+/// Threads in a block of adjoints.
+const BLOCK: u32 = 128;
 
-impl Asked {
-    fn declare(
-        mesh: &Mesh<'_>,
-        points: DeviceSlice<'_, FacePoint>,
-        shared: bool,
-        custom: &mut CustomBuilder<'_>,
-    ) -> Result<Self> {
-        Ok(Self {
-            points: custom.reads(points, Primal::Entry)?,
-            faces: custom.keeps(mesh.faces())?,
-            count: points.len(),
-            shared,
-        })
-    }
-
-    /// How often the adjoint adds, if to the corners of a face so often each.
-    fn adds(&self, to_corner: usize) -> usize {
-        let own = if self.shared { 2 } else { 0 };
-        self.count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))
-    }
-
-    fn launch(&self) -> LaunchConfig {
-        LaunchConfig::cover(self.count, BLOCK)
-    }
-}
-
-struct PositionsOp {
-    kernel: Kernel,
-    asked: Asked,
-    vertices: Handle<[f32; 3]>,
-    out: Handle<[f32; 3]>,
-}
-
-impl CustomOp for PositionsOp {
-    fn name(&self) -> &str {
-        "mesh positions"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let asked = &self.asked;
-        let surface = Surface::new(value(pass, self.vertices)?, value(pass, asked.faces)?)?;
-        let (points, g) = (pass.value(asked.points)?, pass.gradient(self.out)?);
-        if asked.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of = (pass.gradient(asked.points)?, pass.gradient(self.vertices)?);
-        let (n, shared) = (asked.count as u64, u32::from(asked.shared));
-        let args = (surface, points, n, g, of.0, of.1, shared, pass.frame());
-        // SAFETY: thread i reads point and gradient i, of which there are n, and adds to the gradients of that
-        // point and of the vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), asked.launch(), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.asked.adds(3))
-    }
-}
-
-struct NormalsOp {
-    kernel: Kernel,
-    asked: Asked,
-    vertices: Handle<[f32; 3]>,
-    out: Handle<[f32; 3]>,
-}
-
-impl CustomOp for NormalsOp {
-    fn name(&self) -> &str {
-        "mesh normals"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let asked = &self.asked;
-        let surface = Surface::new(value(pass, self.vertices)?, value(pass, asked.faces)?)?;
-        let (points, g) = (pass.value(asked.points)?, pass.gradient(self.out)?);
-        if asked.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of_vertices = pass.gradient(self.vertices)?;
-        let args = (surface, points, asked.count as u64, g, of_vertices, pass.frame());
-        // SAFETY: thread i reads point and gradient i, of which there are n, and adds to the gradients of the
-        // vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), asked.launch(), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.asked.adds(3))
-    }
-}
-
-struct AttributesOp<const N: usize> {
-    kernel: Kernel,
-    asked: Asked,
-    attributes: Handle<[f32; N]>,
-    out: Handle<[f32; N]>,
-    /// How many vertices have attributes.
-    vertices: usize,
-}
-
-impl<const N: usize> CustomOp for AttributesOp<N>
-where
-    [f32; N]: Differentiable,
-{
-    fn name(&self) -> &str {
-        "mesh attributes"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let asked = &self.asked;
-        let (faces, attributes) = (pass.value(asked.faces)?, pass.value(self.attributes)?);
-        let (points, g) = (pass.value(asked.points)?, pass.gradient(self.out)?);
-        if asked.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of = (pass.gradient(asked.points)?, pass.gradient(self.attributes)?);
-        // They were numbers of 32 bits in the forward.
-        let counts = (faces.len() as u32, self.vertices as u32, N as u32);
-        let (n, shared) = (asked.count as u64, u32::from(asked.shared));
-        let args = (
-            faces,
-            counts.0,
-            counts.1,
-            points,
-            n,
-            attributes,
-            counts.2,
-            g,
-            of.0,
-            of.1,
-            shared,
-            pass.frame(),
-        );
-        // SAFETY: thread i reads point i and the gradients of its numbers, of which n points have as many as
-        // `counts.2`, and adds to the gradients of that point and of attributes that there are.
-        unsafe { self.kernel.launch(pass.stream(), asked.launch(), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.asked.adds(N))
-    }
+/// How often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the points
+/// themselves, if their gradients are `shared` with others.
+fn adds(count: usize, to_corner: usize, shared: bool) -> usize {
+    let own = if shared { 2 } else { 0 };
+    count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))
 }

@@ -1,16 +1,46 @@
 //! The normals of vertices, with gradients.
 
-use cuda_safe::{DeviceBuffer, Kernel, LaunchConfig, Result, WriteView};
-use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
+use cuda_safe::{KernelArg, LaunchConfig, Result, WriteView, kernels};
+use tape::{Frame, Gradient, Recorder};
 
-use super::value;
-
+use super::{Corners, Recorded};
+use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, same_length};
 use crate::mesh::{Surface, Topology};
 use crate::part::kept_scratch;
 
 /// Numbers that an adjoint adds for each face.
 const ADDS: usize = 9;
+
+kernels! {
+    #[name = "tape_{}"]
+    struct VertexNormals;
+    // SAFETY: both read, of the faces, points that there are. `vertex_normals` writes to the keys that are less
+    // than there are points, each by one thread. `vertex_normals_adjoint` has a thread for each face, which reads
+    // sums and gradients of its vertices, if there are such, and adds to theirs.
+    unsafe in Source::TapeMeshNormals {
+        /// # Safety
+        /// There are as many `vertices` (the keys, sorted) and `places` as the surface has corners, and normals and
+        /// sums of all its points.
+        unsafe fn vertex_normals(
+            surface: Surface<'_>,
+            vertices: &[u32],
+            places: &[u32],
+            normals: &mut [[f32; 3]],
+            sums: &mut [[f64; 4]],
+        );
+        /// # Safety
+        /// There are sums and gradients of all points of the surface.
+        unsafe fn vertex_normals_adjoint(
+            surface: Surface<'_>,
+            sums: &[[f64; 4]],
+            g: Gradient<'_, [f32; 3]>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+    }
+}
+of_source!(VertexNormals, Source::TapeMeshNormals);
 
 impl Topology {
     /// [`vertex_normals`](Self::vertex_normals), recorded: gradients with respect to the points, through the
@@ -31,15 +61,15 @@ impl Topology {
         let mut normals = normals.write_view();
         let (points, corners) = (surface.points(), surface.corners());
         same_length("normals", normals.len(), points.len())?;
-        let [forward, adjoint] = self.geometry().tape_kernels().mesh_normals(self.geometry())?;
+        let kernels = self.geometry().kernels::<VertexNormals>()?;
         let mut custom = t.custom();
-        let known_points = custom.reads(points, Primal::Entry)?;
-        let faces = custom.keeps(surface.faces())?;
+        let mesh = Corners::read(&mut custom, surface)?;
         let out = custom.overwrites(&normals)?;
         custom.run_with(|stream, through| {
             // Where they outlive the graph, if one is captured: passes back may be another one.
             let home = points.allocation().home_stream().clone();
             let n = if through { points.len() } else { 0 };
+            // For each vertex the sum of normals, and that of angles.
             // SAFETY: they are filled below.
             let mut sums = unsafe { kept_scratch::<[f64; 4]>(stream, &home, n)? };
             if through && corners != 0 && n != 0 {
@@ -49,50 +79,30 @@ impl Topology {
                     sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
                     let sorted = self.sorted_corners(stream, surface)?;
                     let (keys, places) = (sorted.keys(), sorted.indices());
-                    let args = (surface, keys, places, normals.reborrow(), &mut sums);
-                    // SAFETY: reads as many keys and places as there are corners; of the faces, points that
-                    // there are; and writes to the keys that are less than there are points, each by one
-                    // thread.
-                    unsafe { forward.launch(stream, cover(corners), args) }
+                    let (launch, normals) = (cover(corners), normals.reborrow());
+                    // SAFETY: as many keys and places as there are corners, sorted; and normals and sums of all
+                    // points.
+                    unsafe {
+                        kernels.vertex_normals(
+                            stream, launch, surface, keys, places, normals, &mut sums,
+                        )
+                    }
                 })?;
             } else {
                 self.vertex_normals(stream, surface, normals)?;
             }
-            let (kernel, count) = (adjoint.clone(), surface.faces().len());
-            Ok(NormalsOp { kernel, points: known_points, faces, out, sums, count })
+            let count = surface.faces().len();
+            let op =
+                Recorded { name: "vertex normals", out, count, adds: count.saturating_mul(ADDS) };
+            Ok(op.adjoint(move |pass, g| {
+                let (launch, surface) = (LaunchConfig::cover(count, 128), mesh.surface(pass)?);
+                let (of, stream, frame) =
+                    (pass.gradient(mesh.points)?, pass.stream(), pass.frame());
+                // SAFETY: sums of all points were kept, and the gradients are of all.
+                unsafe {
+                    kernels.vertex_normals_adjoint(stream, launch, surface, &sums, g, of, frame)
+                }
+            }))
         })
-    }
-}
-
-struct NormalsOp {
-    kernel: Kernel,
-    points: Handle<[f32; 3]>,
-    faces: Handle<[u32; 3]>,
-    out: Handle<[f32; 3]>,
-    /// For each vertex the sum of normals, and that of angles.
-    sums: DeviceBuffer<[f64; 4]>,
-    /// Of faces.
-    count: usize,
-}
-
-impl CustomOp for NormalsOp {
-    fn name(&self) -> &str {
-        "vertex normals"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let surface = Surface::new(value(pass, self.points)?, value(pass, self.faces)?)?;
-        let g = pass.gradient(self.out)?;
-        if self.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let args = (surface, &self.sums, g, pass.gradient(self.points)?, pass.frame());
-        // SAFETY: a thread for each face, which reads sums and gradients of its vertices, if there are such, and
-        // adds to theirs.
-        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(self.count, 128), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.count.saturating_mul(ADDS))
     }
 }

@@ -1,17 +1,20 @@
 //! Closest points and distances of a mesh, with gradients.
 
-use cuda_safe::{DeviceBuffer, DeviceSliceMut, Kernel, LaunchConfig, Result, Stream, WriteView};
+use std::sync::Arc;
+
+use cuda_safe::{
+    DeviceBuffer, DeviceSliceMut, KernelArg, LaunchConfig, Result, Stream, WriteView, kernels,
+};
 use tape::{
-    Adjoint, CustomBuilder, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder,
+    CustomBuilder, Differentiable, Element, FloatType, Frame, Gradient, Handle, Primal, Recorder,
+    Saved,
 };
 
-use super::{share_memory, value};
-use crate::lengths::same_length;
+use super::{Corners, Recorded, share_memory};
+use crate::geometry::{Source, of_source};
+use crate::lengths::{cover, same_length};
 use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface};
 use crate::part::{kept_scratch, read_part, scratch};
-
-/// Threads in a block of adjoints.
-const BLOCK: u32 = 128;
 
 /// How often the adjoint adds to vertices, and to a point where others add to it, too.
 const ADDS_TO_VERTICES: usize = 9;
@@ -21,6 +24,69 @@ const ADDS_TO_POINT: usize = 3;
 unsafe impl Differentiable for ClosestPoint {
     type Gradient = Self;
     const ELEMENT: Element = Element::structure(size_of::<Self>(), FloatType::F32);
+}
+
+kernels! {
+    #[name = "tape_{}"]
+    struct PointAdjoints;
+    // SAFETY: thread i of `keep_answers` reads answer i and writes what is kept of it, and its distance. Thread i
+    // of the others reads query, answer, distance and gradient i, and adds to the gradients of that query and of
+    // the vertices of a face that there is. All of this if i < n.
+    unsafe in Source::TapeMeshPoints {
+        /// # Safety
+        /// There are `n` distances to be written, or they are a null pointer.
+        unsafe fn keep_answers(
+            closest: &[ClosestPoint],
+            n: u64,
+            answers: &mut [u32],
+            distances: impl KernelArg<Abi = u64>,
+        ) where n <= closest.len(), n <= answers.len();
+        /// # Safety
+        /// There are `n` queries, and gradients of each; and gradients of all points of the surface.
+        unsafe fn closest_points_adjoint(
+            surface: Surface<'_>,
+            points: Saved<'_, [f32; 3]>,
+            answers: &[u32],
+            n: u64,
+            g: Gradient<'_, ClosestPoint>,
+            of_queries: Gradient<'_, [f32; 3]>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        ) where n <= answers.len();
+        /// # Safety
+        /// There are `n` queries and distances, and gradients of each; and gradients of all points of the surface.
+        #[name = "tape_{Of}_adjoint"]
+        unsafe fn distances_adjoint<Of: Distance in [Unsigned = "distances", Signed = "signed_distances"]>(
+            surface: Surface<'_>,
+            points: Saved<'_, [f32; 3]>,
+            answers: &[u32],
+            n: u64,
+            distances: Saved<'_, f32>,
+            g: Gradient<'_, f32>,
+            of_queries: Gradient<'_, [f32; 3]>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        ) where n <= answers.len();
+    }
+}
+of_source!(PointAdjoints, Source::TapeMeshPoints);
+
+/// A distance that has a gradient.
+trait Distance: 'static {
+    const NAME: &'static str;
+}
+
+struct Unsigned;
+struct Signed;
+
+impl Distance for Unsigned {
+    const NAME: &'static str = "mesh distances";
+}
+
+impl Distance for Signed {
+    const NAME: &'static str = "mesh signed distances";
 }
 
 impl Mesh<'_> {
@@ -43,12 +109,23 @@ impl Mesh<'_> {
         let mut custom = t.custom();
         let asked = Asked::declare(self, queries, &mut custom)?;
         let out = custom.overwrites(&closest)?;
-        let kernel = self.tape_kernels()?.closest_points.clone();
         custom.run_with(|stream, through| {
             self.closest_points(stream, queries, closest.reborrow())?;
-            let found = through.then_some(closest);
-            let answers = self.keep_answers(stream, queries, found, None)?;
-            Ok(ClosestOp { kernel, asked, answers, out })
+            let answers = asked.keep(stream, queries, through.then_some(closest), None)?;
+            let Asked { count, shared, .. } = asked;
+            let op = Recorded { name: "mesh closest points", out, count, adds: asked.adds() };
+            Ok(op.adjoint(move |pass, g| {
+                let (launch, surface) = (asked.launch(), asked.mesh.surface(pass)?);
+                let (queries, n) = (pass.value(asked.queries)?, count as u64);
+                let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
+                let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+                // SAFETY: `count` queries, answers and gradients; the others are of all vertices.
+                unsafe {
+                    asked.kernels.closest_points_adjoint(
+                        stream, launch, surface, queries, &answers, n, g, of.0, of.1, shared, frame,
+                    )
+                }
+            }))
         })
     }
 
@@ -63,14 +140,18 @@ impl Mesh<'_> {
         queries: &PointQueries<'_>,
         distances: impl WriteView<'b, f32>,
     ) -> Result<()> {
-        let kernel = self.tape_kernels()?.distances.clone();
-        let op = Distances { name: "mesh distances", kernel };
-        self.record_each_distance(t, queries, distances.write_view(), op, |stream, distances, _| {
-            // SAFETY: the query writes all of them.
-            let mut closest = unsafe { scratch::<ClosestPoint>(stream, queries.len())? };
-            self.closest_points(stream, queries, &mut closest)?;
-            self.keep_answers(stream, queries, Some(closest.as_slice_mut()), Some(distances))
-        })
+        let distances = distances.write_view();
+        self.record_each_distance::<Unsigned>(
+            t,
+            queries,
+            distances,
+            |stream, asked, distances, _| {
+                // SAFETY: the query writes all of them.
+                let mut closest = unsafe { scratch::<ClosestPoint>(stream, queries.len())? };
+                self.closest_points(stream, queries, &mut closest)?;
+                asked.keep(stream, queries, Some(closest.as_slice_mut()), Some(distances))
+            },
+        )
     }
 
     /// [`signed_distances`](Self::signed_distances), recorded: gradients with respect to the points and the
@@ -86,83 +167,67 @@ impl Mesh<'_> {
         sign: Sign,
         distances: impl WriteView<'b, f32>,
     ) -> Result<()> {
-        let kernel = self.tape_kernels()?.signed_distances.clone();
-        let op = Distances { name: "mesh signed distances", kernel };
         let distances = distances.write_view();
-        self.record_each_distance(t, queries, distances, op, |stream, distances, through| {
-            if !through {
-                self.signed_distances(stream, queries, sign, distances)?;
-                return self.keep_answers(stream, queries, None, None);
-            }
-            // SAFETY: the query writes all of them.
-            let mut closest = unsafe { scratch::<ClosestPoint>(stream, queries.len())? };
-            self.signed_closest_points(stream, queries, sign, distances, &mut closest)?;
-            self.keep_answers(stream, queries, Some(closest.as_slice_mut()), None)
-        })
+        self.record_each_distance::<Signed>(
+            t,
+            queries,
+            distances,
+            |stream, asked, distances, through| {
+                if !through {
+                    self.signed_distances(stream, queries, sign, distances)?;
+                    return asked.keep(stream, queries, None, None);
+                }
+                // SAFETY: the query writes all of them.
+                let mut closest = unsafe { scratch::<ClosestPoint>(stream, queries.len())? };
+                self.signed_closest_points(stream, queries, sign, distances, &mut closest)?;
+                asked.keep(stream, queries, Some(closest.as_slice_mut()), None)
+            },
+        )
     }
 
-    fn record_each_distance(
+    fn record_each_distance<Of: Distance>(
         &self,
         t: &mut Recorder<'_>,
         queries: &PointQueries<'_>,
         distances: DeviceSliceMut<'_, f32>,
-        op: Distances,
-        forward: impl FnOnce(&Stream, DeviceSliceMut<'_, f32>, bool) -> Result<DeviceBuffer<u32>>,
+        forward: impl FnOnce(
+            &Stream,
+            &Asked,
+            DeviceSliceMut<'_, f32>,
+            bool,
+        ) -> Result<DeviceBuffer<u32>>,
     ) -> Result<()> {
         same_length("distances", distances.len(), queries.len())?;
         let mut custom = t.custom();
         let asked = Asked::declare(self, queries, &mut custom)?;
         let out = custom.overwrites_and_keeps(&distances)?;
         custom.run_with(|stream, through| {
-            let answers = forward(stream, distances, through)?;
-            Ok(DistanceOp { name: op.name, kernel: op.kernel, asked, answers, out })
+            let answers = forward(stream, &asked, distances, through)?;
+            let Asked { count, shared, .. } = asked;
+            let op = Recorded { name: Of::NAME, out, count, adds: asked.adds() };
+            Ok(op.adjoint(move |pass, g| {
+                let (launch, surface) = (asked.launch(), asked.mesh.surface(pass)?);
+                let (queries, n) = (pass.value(asked.queries)?, count as u64);
+                let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
+                let (stream, distances) = (pass.stream(), pass.value(out)?);
+                let (shared, frame) = (shared.into(), pass.frame());
+                // SAFETY: `count` queries, answers, distances and gradients; the others are of all vertices.
+                unsafe {
+                    asked.kernels.distances_adjoint::<Of>(
+                        stream, launch, surface, queries, &answers, n, distances, g, of.0, of.1,
+                        shared, frame,
+                    )
+                }
+            }))
         })
-    }
-
-    fn tape_kernels(&self) -> Result<super::kernels::MeshPoints<'_>> {
-        self.geometry().tape_kernels().mesh_points(self.geometry())
-    }
-
-    /// What the adjoint is to find of the answers; and their distances, if asked for. Without answers there is
-    /// nothing to keep.
-    fn keep_answers(
-        &self,
-        stream: &Stream,
-        queries: &PointQueries<'_>,
-        closest: Option<DeviceSliceMut<'_, ClosestPoint>>,
-        distances: Option<DeviceSliceMut<'_, f32>>,
-    ) -> Result<DeviceBuffer<u32>> {
-        // Where it outlives the graph, if one is captured: passes back may be another one.
-        let home = queries.points().allocation().home_stream().clone();
-        let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
-        // SAFETY: the kernel writes all of them.
-        let mut answers = unsafe { kept_scratch::<u32>(stream, &home, n)? };
-        let Some(closest) = closest.filter(|closest| !closest.is_empty()) else {
-            return Ok(answers);
-        };
-        let (kernel, launch) = (self.tape_kernels()?.keep_answers, LaunchConfig::cover(n, 256));
-        let n = n as u64;
-        match distances {
-            Some(distances) => {
-                let args = (closest.as_slice(), n, &mut answers, distances);
-                // SAFETY: thread i reads answer i and writes what is kept of it, and its distance.
-                unsafe { kernel.launch(stream, launch, args) }?;
-            }
-            None => {
-                let args = (closest.as_slice(), n, &mut answers, read_part::<f32>(None));
-                // SAFETY: as above, and nothing through the null pointer.
-                unsafe { kernel.launch(stream, launch, args) }?;
-            }
-        }
-        Ok(answers)
     }
 }
 
 /// Points that a mesh was asked about, and what it was then.
 struct Asked {
+    kernels: Arc<PointAdjoints>,
     queries: Handle<[f32; 3]>,
-    points: Handle<[f32; 3]>,
-    faces: Handle<[u32; 3]>,
+    mesh: Corners,
     count: usize,
     /// Whether the queries lie in the memory of the mesh's points.
     shared: bool,
@@ -179,12 +244,43 @@ impl Asked {
             custom.reads_constant(distances)?;
         }
         Ok(Self {
+            kernels: mesh.geometry().kernels()?,
             queries: custom.reads(queries.points(), Primal::Entry)?,
-            points: custom.reads(mesh.points(), Primal::Entry)?,
-            faces: custom.keeps(mesh.faces())?,
+            mesh: Corners::read(custom, Surface::new(mesh.points(), mesh.faces())?)?,
             count: queries.len(),
             shared: share_memory(&queries.points(), &mesh.points()),
         })
+    }
+
+    /// What the adjoint is to find of the answers; and their distances, if asked for. Without answers there is
+    /// nothing to keep.
+    fn keep(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        closest: Option<DeviceSliceMut<'_, ClosestPoint>>,
+        distances: Option<DeviceSliceMut<'_, f32>>,
+    ) -> Result<DeviceBuffer<u32>> {
+        // Where it outlives the graph, if one is captured: passes back may be another one.
+        let home = queries.points().allocation().home_stream().clone();
+        let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
+        // SAFETY: the kernel writes all of them.
+        let mut answers = unsafe { kept_scratch::<u32>(stream, &home, n)? };
+        let Some(closest) = closest.filter(|closest| !closest.is_empty()) else {
+            return Ok(answers);
+        };
+        let (kernels, launch, n) = (&self.kernels, cover(n), n as u64);
+        let (closest, none) = (closest.as_slice(), read_part::<f32>(None));
+        // SAFETY: as many distances as answers, or a null pointer.
+        unsafe {
+            match distances {
+                Some(distances) => {
+                    kernels.keep_answers(stream, launch, closest, n, &mut answers, distances)
+                }
+                None => kernels.keep_answers(stream, launch, closest, n, &mut answers, none),
+            }
+        }?;
+        Ok(answers)
     }
 
     fn adds(&self) -> usize {
@@ -193,81 +289,6 @@ impl Asked {
     }
 
     fn launch(&self) -> LaunchConfig {
-        LaunchConfig::cover(self.count, BLOCK)
-    }
-}
-
-/// What is recorded of distances.
-struct Distances {
-    name: &'static str,
-    kernel: Kernel,
-}
-
-struct ClosestOp {
-    kernel: Kernel,
-    asked: Asked,
-    answers: DeviceBuffer<u32>,
-    out: Handle<ClosestPoint>,
-}
-
-impl CustomOp for ClosestOp {
-    fn name(&self) -> &str {
-        "mesh closest points"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let asked = &self.asked;
-        let surface = Surface::new(value(pass, asked.points)?, value(pass, asked.faces)?)?;
-        let (queries, g) = (pass.value(asked.queries)?, pass.gradient(self.out)?);
-        if asked.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of = (pass.gradient(asked.queries)?, pass.gradient(asked.points)?);
-        let n = asked.count as u64;
-        let shared = u32::from(asked.shared);
-        let args = (surface, queries, &self.answers, n, g, of.0, of.1, shared, pass.frame());
-        // SAFETY: thread i reads query, answer and gradient i, of which there are n, and adds to the gradients
-        // of that query and of the vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), asked.launch(), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.asked.adds())
-    }
-}
-
-struct DistanceOp {
-    name: &'static str,
-    kernel: Kernel,
-    asked: Asked,
-    answers: DeviceBuffer<u32>,
-    out: Handle<f32>,
-}
-
-impl CustomOp for DistanceOp {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let asked = &self.asked;
-        let surface = Surface::new(value(pass, asked.points)?, value(pass, asked.faces)?)?;
-        let (queries, distances) = (pass.value(asked.queries)?, pass.value(self.out)?);
-        let g = pass.gradient(self.out)?;
-        if asked.count == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of = (pass.gradient(asked.queries)?, pass.gradient(asked.points)?);
-        let n = asked.count as u64;
-        let shared = u32::from(asked.shared);
-        let args =
-            (surface, queries, &self.answers, n, distances, g, of.0, of.1, shared, pass.frame());
-        // SAFETY: thread i reads query, answer, distance and gradient i, of which there are n, and adds to the
-        // gradients of that query and of the vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), asked.launch(), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.asked.adds())
+        LaunchConfig::cover(self.count, 128)
     }
 }

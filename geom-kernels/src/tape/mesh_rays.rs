@@ -1,13 +1,41 @@
 //! Hits of rays, with gradients.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, Kernel, LaunchConfig, Result, WriteView};
-use tape::{Adjoint, CustomOp, Differentiable, Element, FloatType, Handle, Primal, Recorder};
+use cuda_safe::{DeviceSlice, KernelArg, LaunchConfig, Result, WriteView, kernels};
+use tape::{Differentiable, Element, FloatType, Frame, Gradient, Primal, Recorder, Saved};
 
-use super::{share_memory, value};
+use super::{Corners, Recorded, share_memory};
 use crate::Ray;
-use crate::lengths::same_length;
+use crate::geometry::{Source, of_source};
+use crate::lengths::{cover, same_length};
 use crate::mesh::{Mesh, RayHit, Surface};
 use crate::part::kept_scratch;
+
+kernels! {
+    #[name = "tape_{}"]
+    struct Hits;
+    // SAFETY: thread i of `keep_hits` reads hit i and writes its face, if i < n; i has 64 bits.
+    unsafe in Source::TapeMeshRays {
+        safe fn keep_hits(hits: &[RayHit], n: u64, faces: &mut [u32])
+            where n <= hits.len(), n <= faces.len();
+        /// Thread i reads ray, face and gradient i, and adds to the gradients of that ray and of the vertices of a
+        /// face that there is.
+        ///
+        /// # Safety
+        /// There are `n` of each. Gradients are of these rays and of the surface's points.
+        unsafe fn hits_adjoint(
+            surface: Surface<'_>,
+            rays: Saved<'_, Ray>,
+            faces: &[u32],
+            n: u64,
+            g: Gradient<'_, RayHit>,
+            of_rays: Gradient<'_, Ray>,
+            of_vertices: Gradient<'_, [f32; 3]>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        ) where n <= faces.len();
+    }
+}
+of_source!(Hits, Source::TapeMeshRays);
 
 // SAFETY: eight f32.
 unsafe impl Differentiable for Ray {
@@ -39,65 +67,37 @@ impl Mesh<'_> {
         let (rays, mut hits) = (rays.into(), hits.write_view());
         same_length("answers", hits.len(), rays.len())?;
         self.check_current(t.stream())?;
-        let [keep, adjoint] = self.geometry().tape_kernels().mesh_rays(self.geometry())?;
+        let kernels = self.geometry().kernels::<Hits>()?;
         let mut custom = t.custom();
         let known_rays = custom.reads(rays, Primal::Entry)?;
-        let points = custom.reads(self.points(), Primal::Entry)?;
-        let faces = custom.keeps(self.faces())?;
+        let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
         let out = custom.overwrites(&hits)?;
         let shared = share_memory(&rays, &self.points());
         custom.run_with(|stream, through| {
             self.closest_hits(stream, rays, hits.reborrow())?;
-            let n = if through { rays.len() } else { 0 };
+            let count = if through { rays.len() } else { 0 };
             // Where it outlives the graph, if one is captured: passes back may be another one.
             let home = rays.allocation().home_stream().clone();
             // SAFETY: the kernel writes all of them.
-            let mut found = unsafe { kept_scratch::<u32>(stream, &home, n)? };
+            let mut found = unsafe { kept_scratch::<u32>(stream, &home, count)? };
+            let n = count as u64;
             if n > 0 {
-                let args = (hits.as_slice(), n as u64, &mut found);
-                // SAFETY: thread i reads hit i and writes its face.
-                unsafe { keep.launch(stream, LaunchConfig::cover(n, 256), args) }?;
+                kernels.keep_hits(stream, cover(count), hits.as_slice(), n, &mut found)?;
             }
-            let kernel = adjoint.clone();
-            Ok(HitsOp { kernel, rays: known_rays, points, faces, out, found, shared })
+            let adds = count.saturating_mul(if shared { 9 + 6 } else { 9 });
+            let op = Recorded { name: "mesh nearest hits", out, count, adds };
+            Ok(op.adjoint(move |pass, g| {
+                let (launch, surface) = (LaunchConfig::cover(count, 128), mesh.surface(pass)?);
+                let rays = pass.value(known_rays)?;
+                let of = (pass.gradient(known_rays)?, pass.gradient(mesh.points)?);
+                let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+                // SAFETY: there are as many rays and gradients as faces were kept.
+                unsafe {
+                    kernels.hits_adjoint(
+                        stream, launch, surface, rays, &found, n, g, of.0, of.1, shared, frame,
+                    )
+                }
+            }))
         })
-    }
-}
-
-struct HitsOp {
-    kernel: Kernel,
-    rays: Handle<Ray>,
-    points: Handle<[f32; 3]>,
-    faces: Handle<[u32; 3]>,
-    out: Handle<RayHit>,
-    /// The face of each hit.
-    found: DeviceBuffer<u32>,
-    /// Whether the rays lie in the memory of the mesh's points.
-    shared: bool,
-}
-
-impl CustomOp for HitsOp {
-    fn name(&self) -> &str {
-        "mesh nearest hits"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let surface = Surface::new(value(pass, self.points)?, value(pass, self.faces)?)?;
-        let (rays, g) = (pass.value(self.rays)?, pass.gradient(self.out)?);
-        let n = self.found.len();
-        if n == 0 || g.is_null() {
-            return Ok(());
-        }
-        let of = (pass.gradient(self.rays)?, pass.gradient(self.points)?);
-        let shared = u32::from(self.shared);
-        let args = (surface, rays, &self.found, n as u64, g, of.0, of.1, shared, pass.frame());
-        // SAFETY: thread i reads ray, face and gradient i, of which there are n, and adds to the gradients of
-        // that ray and of the vertices of a face that there is.
-        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(n, 128), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        let adds = if self.shared { 9 + 6 } else { 9 };
-        Some(self.found.len().saturating_mul(adds))
     }
 }

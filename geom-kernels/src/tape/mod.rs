@@ -188,7 +188,6 @@
 //! [`Mesh::record_signed_distances`]: crate::mesh::Mesh::record_signed_distances
 
 mod isosurface;
-mod kernels;
 mod mesh_evaluate;
 mod mesh_normals;
 mod mesh_points;
@@ -200,10 +199,60 @@ mod volume;
 pub use reductions::Summed;
 pub use volume::DifferentiableValue;
 
-pub(crate) use kernels::Kernels;
-
 use cuda_safe::{DeviceSlice, Result};
-use tape::{Adjoint, Handle};
+use tape::{Adjoint, CustomBuilder, CustomOp, Differentiable, Gradient, Handle, Primal};
+
+use crate::mesh::Surface;
+
+/// An operation but for its adjoint.
+struct Recorded<T> {
+    /// Its name in messages.
+    name: &'static str,
+    /// What it writes, whose gradient the adjoint reads.
+    out: Handle<T>,
+    /// How many elements it has; of 0 there is no adjoint to run.
+    count: usize,
+    /// How often the adjoint calls `grad_add` at most.
+    adds: usize,
+}
+
+impl<T: Differentiable> Recorded<T> {
+    /// The operation whose adjoint is `adjoint`. It is called with the gradient of `out`, if that is not zero.
+    fn adjoint<F>(self, adjoint: F) -> WithAdjoint<T, F>
+    where
+        F: FnMut(&Adjoint<'_>, Gradient<'_, T>) -> Result<()> + Send + 'static,
+    {
+        WithAdjoint { op: self, adjoint }
+    }
+}
+
+/// An operation; made by [`Recorded::adjoint`].
+struct WithAdjoint<T, F> {
+    op: Recorded<T>,
+    adjoint: F,
+}
+
+impl<T, F> CustomOp for WithAdjoint<T, F>
+where
+    T: Differentiable,
+    F: FnMut(&Adjoint<'_>, Gradient<'_, T>) -> Result<()> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        self.op.name
+    }
+
+    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
+        let g = pass.gradient(self.op.out)?;
+        if self.op.count == 0 || g.is_null() {
+            return Ok(());
+        }
+        (self.adjoint)(pass, g)
+    }
+
+    fn log(&self) -> Option<usize> {
+        Some(self.op.adds)
+    }
+}
 
 /// A value as a view, for arguments that are made of views.
 fn value<'a, T: Copy + 'static>(
@@ -212,6 +261,25 @@ fn value<'a, T: Copy + 'static>(
 ) -> Result<DeviceSlice<'a, T>> {
     // SAFETY: adjoints of this crate give it to kernels alone that write gradients and memory of their own.
     unsafe { pass.value(what)?.as_slice() }
+}
+
+/// The points and faces of a mesh, as an operation has seen them.
+#[derive(Clone, Copy)]
+struct Corners {
+    points: Handle<[f32; 3]>,
+    faces: Handle<[u32; 3]>,
+}
+
+impl Corners {
+    /// Those that the forward reads, and the adjoint too.
+    fn read(custom: &mut CustomBuilder<'_>, surface: Surface<'_>) -> Result<Self> {
+        let points = custom.reads(surface.points(), Primal::Entry)?;
+        Ok(Self { points, faces: custom.keeps(surface.faces())? })
+    }
+
+    fn surface<'a>(self, pass: &'a Adjoint<'_>) -> Result<Surface<'a>> {
+        Surface::new(value(pass, self.points)?, value(pass, self.faces)?)
+    }
 }
 
 /// Whether two views are of the same memory, where gradients of both may come from several threads.

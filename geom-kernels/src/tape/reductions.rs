@@ -1,18 +1,19 @@
 //! Sums with gradients: the losses that most things end in.
 
 use cuda_safe::{
-    DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, ReadView,
-    Result, Stream, WriteView,
+    DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig,
+    ReadView, Result, Stream, WriteView, kernels,
 };
-use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder};
+use tape::{Differentiable, Frame, Gradient, Primal, Recorder, Saved};
 
-use super::DifferentiableValue;
-use super::share_memory;
+use super::{DifferentiableValue, Recorded, share_memory};
 use crate::GeometryKernels;
+use crate::geometry::{Source, of_source};
+use crate::lengths::cover;
 use crate::part::scratch;
 
 /// Threads in a block, and the elements that a block of a sum adds up: `device/geom/sort/reduce.cuh`.
-pub(super) const THREADS: u32 = 256;
+const THREADS: u32 = 256;
 const CHUNK: usize = 4096;
 
 /// There are less elements than this.
@@ -35,6 +36,107 @@ impl Summed for f64 {
     fn of(value: f64) -> Self {
         value
     }
+}
+
+kernels! {
+    #[name = "tape_{}_{T}"]
+    pub(super) struct Reduce<T: Summed in [f32 = "f32", f64 = "f64"]>;
+    // SAFETY: of what is summed, block b reads chunk b of 4096 of the n elements, which there is, and writes
+    // out[b], by 256 threads, as its shared memory has room for. `root` replaces one number, by one thread. Thread i
+    // of the adjoints, and of `first_greatest`, reads elements i and adds to gradients i, if i < n.
+    unsafe in Source::TapeReduce {
+        safe fn sum(x: &[T], n: u32, divisor: T, out: &mut [T])
+            where n <= x.len(), 4096 * (grid.x - 1) < n, grid.x <= out.len(), block.x == 256;
+        safe fn dot(x: &[T], y: &[T], n: u32, divisor: T, out: &mut [T])
+            where n <= x.len(), n <= y.len(), 4096 * (grid.x - 1) < n, grid.x <= out.len(), block.x == 256;
+        #[name = "tape_{Of}_{T}"]
+        safe fn terms<Of: Term in [Squares = "squares", Sizes = "sizes"]>(
+            x: &[T],
+            n: u32,
+            divisor: T,
+            out: &mut [T],
+        ) where n <= x.len(), 4096 * (grid.x - 1) < n, grid.x <= out.len(), block.x == 256;
+        safe fn greatest(x: &[T], n: u32, out: &mut [T])
+            where n <= x.len(), 4096 * (grid.x - 1) < n, grid.x <= out.len(), block.x == 256;
+        safe fn root(out: &mut [T]) where 1 <= out.len(), grid.x == 1, block.x == 1;
+        /// # Safety
+        /// There are `n` gradients `of_x`; `g` is one.
+        unsafe fn sum_adjoint(
+            n: u32,
+            divisor: T,
+            g: Gradient<'_, T>,
+            of_x: Gradient<'_, T>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `n` elements and gradients of each factor; `g` is one. `shared` is not 0 if elements of one
+        /// factor may be other elements of the other one.
+        unsafe fn dot_adjoint(
+            x: Saved<'_, T>,
+            y: Saved<'_, T>,
+            n: u32,
+            g: Gradient<'_, T>,
+            of_x: Gradient<'_, T>,
+            of_y: Gradient<'_, T>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `n` elements and gradients `of_x`; `g` is one.
+        #[name = "tape_{Of}_adjoint_{T}"]
+        unsafe fn terms_adjoint<Of: Term in [Squares = "squares", Sizes = "sizes"]>(
+            x: Saved<'_, T>,
+            n: u32,
+            g: Gradient<'_, T>,
+            of_x: Gradient<'_, T>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// There are `n` elements and gradients `of_x`; `norm` and `g` are one each.
+        unsafe fn norm_adjoint(
+            x: Saved<'_, T>,
+            n: u32,
+            norm: Saved<'_, T>,
+            g: Gradient<'_, T>,
+            of_x: Gradient<'_, T>,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// Lowers `first` to the least index of an element as large as `norm`.
+        ///
+        /// # Safety
+        /// There are `n` elements, and one `norm`.
+        unsafe fn first_greatest(x: &Saved<'_, T>, n: u32, norm: Saved<'_, T>, first: &mut [u32])
+            where 1 <= first.len();
+        /// One thread reads element `first`, if that is below `n`, and adds to its gradient.
+        ///
+        /// # Safety
+        /// There are `n` elements and gradients `of_x`; `g` is one. The launch has one thread.
+        unsafe fn greatest_adjoint(
+            x: &Saved<'_, T>,
+            n: u32,
+            first: &[u32],
+            g: Gradient<'_, T>,
+            of_x: Gradient<'_, T>,
+            frame: impl KernelArg<Abi = Frame>,
+        ) where 1 <= first.len();
+    }
+}
+of_source!(<T: Summed> Reduce<T>, Source::TapeReduce);
+
+/// What is summed of each number, and the name of its sum.
+pub(super) trait Term: 'static {
+    const SUM: &'static str;
+}
+
+pub(super) struct Squares;
+pub(super) struct Sizes;
+
+impl Term for Squares {
+    const SUM: &'static str = "squared norm";
+}
+
+impl Term for Sizes {
+    const SUM: &'static str = "1-norm";
 }
 
 /// Sums are of all the numbers that vectors consist of; in their precision and always in the same order, as of
@@ -86,21 +188,24 @@ impl GeometryKernels {
         }
         let (x, y) = (x.cast::<V::Number>()?, y.cast::<V::Number>()?);
         let n = checked(x.len(), &product)?;
-        let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
+        let kernels = self.kernels::<Reduce<V::Number>>()?;
+        let shared = share_memory(&x, &y) && x.byte_range() != y.byte_range();
         let mut custom = t.custom();
-        let op = DotOp::<V::Number> {
-            kernel: kernels.dot_adjoint.clone(),
-            x: custom.reads(x, Primal::Entry)?,
-            y: custom.reads(y, Primal::Entry)?,
-            out: custom.overwrites(&product)?,
-            n,
-            shared: share_memory(&x, &y) && x.byte_range() != y.byte_range(),
-        };
+        let factors = (custom.reads(x, Primal::Entry)?, custom.reads(y, Primal::Entry)?);
+        let out = custom.overwrites(&product)?;
+        let (count, by) = (x.len(), kernels.clone());
+        let adds = if shared { 2 * count } else { 0 };
+        let op = Recorded { name: "dot", out, count, adds }.adjoint(move |pass, g| {
+            let (x, y) = (pass.value(factors.0)?, pass.value(factors.1)?);
+            let (of_x, of_y) = (pass.gradient(factors.0)?, pass.gradient(factors.1)?);
+            let (launch, shared, frame) = (cover(count), shared.into(), pass.frame());
+            // SAFETY: both factors had n elements.
+            unsafe { by.dot_adjoint(pass.stream(), launch, x, y, n, g, of_x, of_y, shared, frame) }
+        });
         let one = V::Number::of(1.0);
         custom.run(op, |stream| {
-            sum_up(stream, kernels.sum, n, one, product.reborrow(), |launch, divisor, out| {
-                // SAFETY: each block reads its chunk of n elements and writes one sum.
-                unsafe { kernels.dot.launch(stream, launch, (x, y, n, divisor, out)) }
+            sum_up(stream, &kernels, n, one, product.reborrow(), |launch, out| {
+                kernels.dot(stream, launch, x, y, n, one, out)
             })
         })
     }
@@ -109,38 +214,33 @@ impl GeometryKernels {
         &self,
         t: &mut Recorder<'_>,
         elements: DeviceSlice<'_, V>,
-        mut out: DeviceSliceMut<'_, V::Number>,
+        mut sum: DeviceSliceMut<'_, V::Number>,
         name: &'static str,
         divisor: usize,
     ) -> Result<()> {
         let x = elements.cast::<V::Number>()?;
-        let n = checked(x.len(), &out)?;
+        let n = checked(x.len(), &sum)?;
         let by_none = divisor == 0;
         let divisor = V::Number::of(divisor as f64);
-        let kernels = self.tape_kernels().reduce(self, is_wide::<V>())?;
+        let kernels = self.kernels::<Reduce<V::Number>>()?;
         let mut custom = t.custom();
-        let op = SumOp::<V::Number> {
-            name,
-            kernel: kernels.sum_adjoint.clone(),
-            x: custom.reads(x, Primal::None)?,
-            out: custom.overwrites(&out)?,
-            n,
-            divisor,
-        };
+        let known_x = custom.reads(x, Primal::None)?;
+        let out = custom.overwrites(&sum)?;
+        let (count, by) = (x.len(), kernels.clone());
+        let op = Recorded { name, out, count, adds: 0 }.adjoint(move |pass, g| {
+            let (of_x, frame) = (pass.gradient(known_x)?, pass.frame());
+            // SAFETY: there were n elements.
+            unsafe { by.sum_adjoint(pass.stream(), cover(count), n, divisor, g, of_x, frame) }
+        });
         custom.run(op, |stream| {
             if by_none {
-                return out.fill(stream, V::Number::of(f64::NAN));
+                return sum.fill(stream, V::Number::of(f64::NAN));
             }
-            sum_up(stream, kernels.sum, n, divisor, out.reborrow(), |launch, divisor, out| {
-                // SAFETY: each block reads its chunk of n elements and writes one sum.
-                unsafe { kernels.sum.launch(stream, launch, (x, n, divisor, out)) }
+            sum_up(stream, &kernels, n, divisor, sum.reborrow(), |launch, out| {
+                kernels.sum(stream, launch, x, n, divisor, out)
             })
         })
     }
-}
-
-pub(super) fn is_wide<V: DifferentiableValue>() -> bool {
-    size_of::<V::Number>() == 8
 }
 
 pub(super) fn checked<T: Copy + 'static>(n: usize, out: &DeviceSliceMut<'_, T>) -> Result<u32> {
@@ -151,25 +251,19 @@ pub(super) fn checked<T: Copy + 'static>(n: usize, out: &DeviceSliceMut<'_, T>) 
     n.ok_or_else(|| Error::invalid("a sum of 2^31 numbers or more"))
 }
 
-/// Runs `first`, a block of which adds up each chunk, and adds up what they give until one sum is left.
+/// Runs `first`, a block of which adds up each chunk, and adds up what they give until one sum is left. The last
+/// launch divides.
 pub(super) fn sum_up<T: Summed>(
     stream: &Stream,
-    sum: &Kernel,
+    kernels: &Reduce<T>,
     n: u32,
     divisor: T,
     out: DeviceSliceMut<'_, T>,
-    first: impl FnOnce(LaunchConfig, T, DeviceSliceMut<'_, T>) -> Result<()>,
+    first: impl FnOnce(LaunchConfig, DeviceSliceMut<'_, T>) -> Result<()>,
 ) -> Result<()> {
-    join(
-        stream,
-        n,
-        out,
-        |launch, out| first(launch, divisor, out),
-        |launch, parts, n, out| {
-            // SAFETY: each block reads its chunk of n elements and writes one sum.
-            unsafe { sum.launch(stream, launch, (parts, n, divisor, out)) }
-        },
-    )
+    join(stream, n, out, first, |launch, parts, n, out| {
+        kernels.sum(stream, launch, parts, n, divisor, out)
+    })
 }
 
 /// Runs `first`, a block of which joins each chunk, and `next` on what they give, until one is left. Nothing gives
@@ -201,67 +295,5 @@ pub(super) fn join<T: Summed>(
         let mut fewer = unsafe { scratch::<T>(stream, chunks)? };
         next(launch(chunks), &parts, n, fewer.as_slice_mut())?;
         parts = fewer;
-    }
-}
-
-struct SumOp<T> {
-    name: &'static str,
-    kernel: Kernel,
-    x: Handle<T>,
-    out: Handle<T>,
-    n: u32,
-    divisor: T,
-}
-
-impl<T: Summed> CustomOp for SumOp<T> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let (g, of_x) = (pass.gradient(self.out)?, pass.gradient(self.x)?);
-        if self.n == 0 || g.is_null() {
-            return Ok(());
-        }
-        let launch = LaunchConfig::cover(self.n as usize, THREADS);
-        let args = (self.n, self.divisor, g, of_x, pass.frame());
-        // SAFETY: thread i adds to gradient i, of which there are n.
-        unsafe { self.kernel.launch(pass.stream(), launch, args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(0)
-    }
-}
-
-struct DotOp<T> {
-    kernel: Kernel,
-    x: Handle<T>,
-    y: Handle<T>,
-    out: Handle<T>,
-    n: u32,
-    /// Whether elements of one factor may be other elements of the other one.
-    shared: bool,
-}
-
-impl<T: Summed> CustomOp for DotOp<T> {
-    fn name(&self) -> &str {
-        "dot"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let (g, n) = (pass.gradient(self.out)?, self.n);
-        if n == 0 || g.is_null() {
-            return Ok(());
-        }
-        let (x, y) = (pass.value(self.x)?, pass.value(self.y)?);
-        let (of_x, of_y) = (pass.gradient(self.x)?, pass.gradient(self.y)?);
-        let args = (x, y, n, g, of_x, of_y, u32::from(self.shared), pass.frame());
-        // SAFETY: thread i reads elements i and adds to gradients i, of which there are n.
-        unsafe { self.kernel.launch(pass.stream(), LaunchConfig::cover(n as usize, THREADS), args) }
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(if self.shared { 2 * self.n as usize } else { 0 })
     }
 }

@@ -1,45 +1,137 @@
 //! Samples of volumes, with gradients.
 
 use cuda_safe::{
-    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, WriteView,
+    DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream, WriteView,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
-use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder, Saved};
+use tape::{Differentiable, Frame, Gradient, Primal, Recorder, Saved};
 
-use super::{share_memory, value};
+use super::{Recorded, share_memory, value};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
 use crate::real::Real;
 use crate::volume::nanovdb::ValueType;
 use crate::volume::{
-    IndexedValues, Interpolated, Interpolation, RawVolume, Samples, Volume, in_parts, no_gradient,
+    Index, IndexedValues, Interpolated, Interpolation, OnIndex, RawVolume, SamplePart, Samples,
+    Volume, VolumeValue, VolumeView, in_parts, no_gradient,
 };
 
 /// A value of a volume that gradients can be taken with respect to: all that are [`Interpolated`].
 pub trait DifferentiableValue: Interpolated + Differentiable + Send {
     /// The numbers that it consists of.
     type Number: Differentiable + bytemuck::Pod;
-    /// Its place among the types.
+    /// Where its kernels are.
     #[doc(hidden)]
-    const PLACE: usize;
+    const SOURCE: ValueSource;
 }
 
+/// The source of the kernels for a type of values.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct ValueSource(Source);
+
 macro_rules! values {
-    ($($value:ty: $number:ty, $place:literal;)+) => {
+    ($($value:ty: $number:ty, $source:ident;)+) => {
         $(impl DifferentiableValue for $value {
             type Number = $number;
-            const PLACE: usize = $place;
+            const SOURCE: ValueSource = ValueSource(Source::$source);
         })+
     };
 }
 
 values! {
-    f32: f32, 0;
-    f64: f64, 1;
-    [f32; 3]: f32, 2;
-    [f64; 3]: f64, 3;
-    [f32; 4]: f32, 4;
-    [f64; 4]: f64, 5;
+    f32: f32, TapeVolumeF32;
+    f64: f64, TapeVolumeF64;
+    [f32; 3]: f32, TapeVolumeVec3F;
+    [f64; 3]: f64, TapeVolumeVec3D;
+    [f32; 4]: f32, TapeVolumeVec4F;
+    [f64; 4]: f64, TapeVolumeVec4D;
 }
+
+/// How values are interpolated.
+trait Weights: 'static {
+    /// Of how many voxels.
+    const VOXELS: usize;
+}
+
+struct Trilinear;
+struct Tricubic;
+
+impl Weights for Trilinear {
+    const VOXELS: usize = 8;
+}
+
+impl Weights for Tricubic {
+    const VOXELS: usize = 64;
+}
+
+/// What has gradients: positions alone, or voxels too.
+struct Points;
+struct Voxels;
+
+kernels! {
+    struct SampleAdjoints<V: DifferentiableValue in [
+        f32 = "f32", f64 = "f64",
+        [f32; 3] = "vec3f", [f64; 3] = "vec3d", [f32; 4] = "vec4f", [f64; 4] = "vec4d",
+    ]>;
+    // SAFETY: thread i reads position i of the part, and gradient i from `first` on, and adds to the gradients of
+    // that position and of values that the volume's memory, or the array, has; if there is such a position.
+    // `voxel_gradients` reads n voxels and writes n results.
+    unsafe in V::SOURCE.0 {
+        /// Gradients of positions, and of voxels too or not.
+        ///
+        /// # Safety
+        /// There are gradients of all samples before the part and in it, and of the volume's memory as a whole.
+        #[name = "tape_{How}_{Of}_{V}_{P}"]
+        unsafe fn sampled<
+            How: Weights in [Trilinear = "trilinear", Tricubic = "tricubic"],
+            Of: 'static in [Points = "points", Voxels = "voxels"],
+            P: Real in [f32 = "f32", f64 = "f64"],
+        >(
+            volume: &Kept<'_, V::Number>,
+            samples: SamplePart<'_, P>,
+            first: u64,
+            g: &[<V as Differentiable>::Gradient],
+            of_points: Gradient<'_, [P; 3]>,
+            of_grid: Gradient<'_, V::Number>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// Gradients of positions and of an array.
+        ///
+        /// # Safety
+        /// There are gradients of all samples before the part and in it, and of the array as a whole; the volume's
+        /// values are `I`.
+        #[name = "tape_{How}_{I}_{V}_{P}"]
+        unsafe fn indexed<
+            How: Weights in [Trilinear = "trilinear", Tricubic = "tricubic"],
+            I: VolumeValue in [Index = "index", OnIndex = "on_index"],
+            P: Real in [f32 = "f32", f64 = "f64"],
+        >(
+            volume: &Kept<'_, u32>,
+            samples: SamplePart<'_, P>,
+            values: IndexedValues<'_, V>,
+            first: u64,
+            g: &[<V as Differentiable>::Gradient],
+            of_points: Gradient<'_, [P; 3]>,
+            of_values: Gradient<'_, V>,
+            shared: u32,
+            frame: impl KernelArg<Abi = Frame>,
+        );
+        /// # Safety
+        /// `of_grid` has as many numbers as the volume's memory.
+        #[name = "tape_voxel_gradients_{V}"]
+        unsafe fn voxel_gradients(
+            volume: VolumeView<'_, V>,
+            voxels: &[[i32; 3]],
+            n: u32,
+            of_grid: &[V::Number],
+            out: &mut [V],
+        ) where n <= voxels.len(), n <= out.len();
+    }
+}
+of_source!(<V: DifferentiableValue> SampleAdjoints<V>, V::SOURCE.0);
 
 impl Volume {
     /// The memory of the values of voxels, as numbers, to be watched. (It is that of the whole grid, so its
@@ -77,13 +169,12 @@ impl Volume {
             return Err(Error::invalid(format!("a gradient of {there} numbers for {wanted}"))
                 .with_hint("it is that by `Volume::variables`, as a whole"));
         }
-        let [.., kernel] = self.tape_kernels::<V>()?;
+        let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
         in_parts(voxels.len(), |range, launch| {
+            let (voxels, out) = (voxels.slice(range.clone())?, out.slice_mut(range.clone())?);
             let n = range.len() as u32;
-            let args = (view, voxels.slice(range.clone())?, n, gradient, out.slice_mut(range)?);
-            // SAFETY: reads n voxels, and of the gradient what lies as the voxels' values do in a volume that is
-            // as large; writes n answers.
-            unsafe { kernel.launch(stream, launch, args) }
+            // SAFETY: the gradient is as long as the volume's memory, as was just compared.
+            unsafe { kernels.voxel_gradients(stream, launch, view, voxels, n, gradient, out) }
         })
     }
 
@@ -106,23 +197,59 @@ impl Volume {
         P: Real,
         [P; 3]: Differentiable,
     {
-        let (variables, mut values) = (self.variables::<V>()?, values.write_view());
+        let values = values.write_view();
         same_length("values", values.len(), samples.len())?;
-        let (points, in_world) = samples.points();
-        let way = Way::of::<P>(interpolation)?;
-        let kernels = self.tape_kernels::<V>()?;
-        let [of_points, of_voxels] = [way.kernel(kernels, 0)?, way.kernel(kernels, 1)?];
+        match interpolation {
+            Interpolation::Nearest => Err(no_gradient()),
+            Interpolation::Trilinear => {
+                self.record_by::<Trilinear, P, V>(t, samples, interpolation, values)
+            }
+            Interpolation::Tricubic => {
+                self.record_by::<Tricubic, P, V>(t, samples, interpolation, values)
+            }
+        }
+    }
+
+    fn record_by<How: Weights, P: Real, V: DifferentiableValue>(
+        &self,
+        t: &mut Recorder<'_>,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        mut values: DeviceSliceMut<'_, V>,
+    ) -> Result<()>
+    where
+        [P; 3]: Differentiable,
+    {
+        let (variables, (points, in_world)) = (self.variables::<V>()?, samples.points());
+        let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
+        let (raw, shared) = (self.raw_at(0), share_memory(&points, &variables));
         let mut custom = t.custom();
-        let op = SampleOp {
-            kernels: [of_points, of_voxels],
-            raw: self.raw_at(0),
-            variables: custom.reads(variables, Primal::Entry)?,
-            points: custom.reads(points, Primal::Entry)?,
-            out: custom.overwrites(&values)?,
-            in_world,
-            shared: share_memory(&points, &variables),
-            adds: adds::<V>(samples.len(), way, share_memory(&points, &variables)),
-        };
+        let known = custom.reads(variables, Primal::Entry)?;
+        let at = custom.reads(points, Primal::Entry)?;
+        let out = custom.overwrites(&values)?;
+        let (count, adds) = (samples.len(), adds::<How, V>(samples.len(), shared));
+        let op = Recorded { name: "volume samples", out, count, adds }.adjoint(move |pass, g| {
+            let volume = Kept { memory: pass.value(known)?, raw };
+            let Some(g) = g.as_slice()? else { return Ok(()) };
+            let (of_points, of_grid) = (pass.gradient(at)?, pass.gradient(known)?);
+            let (stream, shared) = (pass.stream(), shared.into());
+            again(value(pass, at)?, in_world).in_parts(|part, launch, range| {
+                let (first, frame) = (range.start as u64, pass.frame());
+                // SAFETY: gradients of all samples and of the volume's memory.
+                unsafe {
+                    match of_grid.is_null() {
+                        true => kernels.sampled::<How, Points, P>(
+                            stream, launch, &volume, part, first, g, of_points, of_grid, shared,
+                            frame,
+                        ),
+                        false => kernels.sampled::<How, Voxels, P>(
+                            stream, launch, &volume, part, first, g, of_points, of_grid, shared,
+                            frame,
+                        ),
+                    }
+                }
+            })
+        });
         custom.run(op, |stream| self.sample(stream, samples, interpolation, values.reborrow()))
     }
 
@@ -143,66 +270,87 @@ impl Volume {
         P: Real,
         [P; 3]: Differentiable,
     {
-        let mut out = out.write_view();
+        let out = out.write_view();
         same_length("values", out.len(), samples.len())?;
-        let (points, in_world) = samples.points();
-        let (array, background) = values.parts();
-        let way = Way::of::<P>(interpolation)?;
-        let which = if self.value_type() == ValueType::Index { 2 } else { 3 };
-        let kernel = way.kernel(self.tape_kernels::<V>()?, which)?;
-        let grid = self.memory()?.as_slice().cast::<u32>()?;
+        let to = Indexed { samples, interpolation, values: *values, out };
+        match (interpolation, self.value_type()) {
+            (Interpolation::Nearest, _) => Err(no_gradient()),
+            (Interpolation::Trilinear, ValueType::Index) => {
+                self.record_indexed_by::<Trilinear, Index, P, V>(t, to)
+            }
+            (Interpolation::Trilinear, _) => {
+                self.record_indexed_by::<Trilinear, OnIndex, P, V>(t, to)
+            }
+            (Interpolation::Tricubic, ValueType::Index) => {
+                self.record_indexed_by::<Tricubic, Index, P, V>(t, to)
+            }
+            (Interpolation::Tricubic, _) => {
+                self.record_indexed_by::<Tricubic, OnIndex, P, V>(t, to)
+            }
+        }
+    }
+
+    fn record_indexed_by<How: Weights, I: VolumeValue, P: Real, V: DifferentiableValue>(
+        &self,
+        t: &mut Recorder<'_>,
+        Indexed { samples, interpolation, values, mut out }: Indexed<'_, P, V>,
+    ) -> Result<()>
+    where
+        [P; 3]: Differentiable,
+    {
+        let ((points, in_world), (array, background)) = (samples.points(), values.parts());
+        let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
+        let (raw, shared) = (self.raw_at(0), share_memory(&points, &array));
         let mut custom = t.custom();
-        let op = IndexedOp {
-            kernel,
-            raw: self.raw_at(0),
-            background,
-            grid: custom.keeps(grid)?,
-            values: custom.reads(array, Primal::Entry)?,
-            points: custom.reads(points, Primal::Entry)?,
+        let grid = custom.keeps(self.memory()?.as_slice().cast::<u32>()?)?;
+        let known = custom.reads(array, Primal::Entry)?;
+        let at = custom.reads(points, Primal::Entry)?;
+        let op = Recorded {
+            name: "volume samples of an array",
             out: custom.overwrites(&out)?,
-            in_world,
-            shared: share_memory(&points, &array),
-            adds: adds::<V>(samples.len(), way, share_memory(&points, &array)),
+            count: samples.len(),
+            adds: adds::<How, V>(samples.len(), shared),
         };
+        let op = op.adjoint(move |pass, g| {
+            let volume = Kept { memory: pass.value(grid)?, raw };
+            let values = IndexedValues::new(value(pass, known)?, background);
+            let Some(g) = g.as_slice()? else { return Ok(()) };
+            let (of_points, of_values) = (pass.gradient(at)?, pass.gradient(known)?);
+            again(value(pass, at)?, in_world).in_parts(|part, launch, range| {
+                let (stream, first) = (pass.stream(), range.start as u64);
+                let (shared, frame) = (shared.into(), pass.frame());
+                // SAFETY: gradients of all samples and of the array; the forward has taken the volume for one of `I`.
+                unsafe {
+                    kernels.indexed::<How, I, P>(
+                        stream, launch, &volume, part, values, first, g, of_points, of_values,
+                        shared, frame,
+                    )
+                }
+            })
+        });
         custom.run(op, |stream| {
-            self.sample_indexed(stream, samples, interpolation, values, out.reborrow())
+            self.sample_indexed(stream, samples, interpolation, &values, out.reborrow())
         })
     }
-
-    fn tape_kernels<V: DifferentiableValue>(&self) -> Result<&[Kernel; 17]> {
-        self.geometry().tape_kernels().volume(self.geometry(), V::PLACE, V::SUFFIX)
-    }
 }
 
-/// How values are interpolated.
-#[derive(Debug, Clone, Copy)]
-struct Way {
-    tricubic: bool,
-    wide: bool,
-}
-
-impl Way {
-    fn of<P: Real>(interpolation: Interpolation) -> Result<Self> {
-        let tricubic = match interpolation {
-            Interpolation::Nearest => return Err(no_gradient()),
-            Interpolation::Trilinear => false,
-            Interpolation::Tricubic => true,
-        };
-        Ok(Self { tricubic, wide: Samples::<P>::WIDE })
-    }
-
-    /// `of`: positions alone, voxels too, arrays of indices, those of active ones.
-    fn kernel(self, kernels: &[Kernel; 17], of: usize) -> Result<Kernel> {
-        let number = 8 * usize::from(self.tricubic) + 2 * of + usize::from(self.wide);
-        kernels.get(number).cloned().ok_or_else(|| Error::invalid("a kernel is missing"))
-    }
+/// What is sampled of an array, and where it goes.
+struct Indexed<'a, P: Real, V: Interpolated> {
+    samples: &'a Samples<'a, P>,
+    interpolation: Interpolation,
+    values: IndexedValues<'a, V>,
+    out: DeviceSliceMut<'a, V>,
 }
 
 /// How often the adjoint of so many samples adds.
-fn adds<V: DifferentiableValue>(samples: usize, way: Way, shared: bool) -> usize {
-    let voxels = if way.tricubic { 64 } else { 8 };
+fn adds<How: Weights, V: DifferentiableValue>(samples: usize, shared: bool) -> usize {
     let numbers = size_of::<V>() / size_of::<V::Number>();
-    samples.saturating_mul(voxels * numbers + if shared { 3 } else { 0 })
+    samples.saturating_mul(How::VOXELS * numbers + if shared { 3 } else { 0 })
+}
+
+/// The positions of recorded samples.
+fn again<P: Real>(points: DeviceSlice<'_, [P; 3]>, in_world: bool) -> Samples<'_, P> {
+    if in_world { Samples::world(points) } else { Samples::index(points) }
 }
 
 /// A volume as it was, in its memory or a copy.
@@ -231,94 +379,5 @@ unsafe impl<N: Copy + 'static> KernelArg for &Kept<'_, N> {
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.memory.uses(visitor)
-    }
-}
-
-fn samples<P: Real>(points: DeviceSlice<'_, [P; 3]>, in_world: bool) -> Samples<'_, P> {
-    if in_world { Samples::world(points) } else { Samples::index(points) }
-}
-
-struct SampleOp<P, V: DifferentiableValue> {
-    /// For gradients of positions alone, and of voxels too.
-    kernels: [Kernel; 2],
-    raw: RawVolume,
-    variables: Handle<V::Number>,
-    points: Handle<[P; 3]>,
-    out: Handle<V>,
-    in_world: bool,
-    shared: bool,
-    adds: usize,
-}
-
-impl<P, V: DifferentiableValue> CustomOp for SampleOp<P, V>
-where
-    P: Real,
-    [P; 3]: Differentiable,
-{
-    fn name(&self) -> &str {
-        "volume samples"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let volume = Kept { memory: pass.value(self.variables)?, raw: self.raw };
-        let samples = samples(value(pass, self.points)?, self.in_world);
-        let Some(g) = pass.gradient(self.out)?.as_slice()? else { return Ok(()) };
-        let of = (pass.gradient(self.points)?, pass.gradient(self.variables)?);
-        let [of_points, of_voxels] = &self.kernels;
-        let kernel = if of.1.is_null() { of_points } else { of_voxels };
-        let shared = u32::from(self.shared);
-        samples.in_parts(|part, launch, range| {
-            let args = (&volume, part, range.start as u64, g, of.0, of.1, shared, pass.frame());
-            // SAFETY: thread i reads position and gradient i of the part, and adds to the gradients of that
-            // position and of values that the volume's memory has.
-            unsafe { kernel.launch(pass.stream(), launch, args) }
-        })
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.adds)
-    }
-}
-
-struct IndexedOp<P, V: DifferentiableValue> {
-    kernel: Kernel,
-    raw: RawVolume,
-    background: V,
-    grid: Handle<u32>,
-    values: Handle<V>,
-    points: Handle<[P; 3]>,
-    out: Handle<V>,
-    in_world: bool,
-    shared: bool,
-    adds: usize,
-}
-
-impl<P, V: DifferentiableValue> CustomOp for IndexedOp<P, V>
-where
-    P: Real,
-    [P; 3]: Differentiable,
-{
-    fn name(&self) -> &str {
-        "volume samples of an array"
-    }
-
-    fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {
-        let volume = Kept { memory: pass.value(self.grid)?, raw: self.raw };
-        let values = IndexedValues::new(value(pass, self.values)?, self.background);
-        let samples = samples(value(pass, self.points)?, self.in_world);
-        let Some(g) = pass.gradient(self.out)?.as_slice()? else { return Ok(()) };
-        let of = (pass.gradient(self.points)?, pass.gradient(self.values)?);
-        let shared = u32::from(self.shared);
-        samples.in_parts(|part, launch, range| {
-            let first = range.start as u64;
-            let args = (&volume, part, values, first, g, of.0, of.1, shared, pass.frame());
-            // SAFETY: thread i reads position and gradient i of the part, and adds to the gradients of that
-            // position and of elements that the array has.
-            unsafe { self.kernel.launch(pass.stream(), launch, args) }
-        })
-    }
-
-    fn log(&self) -> Option<usize> {
-        Some(self.adds)
     }
 }
