@@ -9,8 +9,8 @@ use cuda_safe::{
     arg::{ArgVisitor, UseVisitor},
 };
 
-use super::{Chunk, NONE, Recording, Target, Use};
-use crate::spec::{Effect, Op, OpPointer, Primal};
+use super::{Chunk, Recording, Target, Use};
+use crate::spec::{Effect, Op, OpPointer};
 
 /// Memory that an argument reaches.
 #[derive(Debug, Clone, Copy)]
@@ -129,34 +129,25 @@ impl Collect<'_> {
         }
         let start = memories.get(found.memory).map_or(0, |memory| memory.allocation.device_ptr());
         let detached = self.op.inner.detached.pointers >> place & 1 == 1;
+        // Not beyond the end of what was found.
+        let range = (address - start) as usize..found.end;
+        let target = Target::Pointer(place as u16);
         recording.uses.push(Use {
-            target: Target::Pointer(place as u16),
-            memory: found.memory,
-            // Not beyond the end of what was found.
-            start: (address - start) as usize,
-            end: found.end,
-            element: pointer.element,
-            effect: pointer.effect,
             value: pointer.value,
             covers: pointer.covers,
             active: pointer.slot.is_some() && !detached,
             slot: pointer.slot.unwrap_or(u8::MAX),
             alone: pointer.alone,
-            version: 0,
-            copy: NONE,
             patch,
+            ..Use::new(target, found.memory, range, pointer.element, pointer.effect)
         });
         Ok(())
     }
 
     #[cold]
     fn written(&self, pointer: &OpPointer) -> Error {
-        let inner = &self.op.inner;
-        let name = inner.params.get(pointer.param).map_or("", |param| &param.name);
-        Error::invalid(format!(
-            "`{name}` of `{}` is written, and its argument reports that it is read",
-            inner.name
-        ))
+        let param = self.op.inner.param(pointer.param);
+        Error::invalid(format!("{param} is written, and its argument reports that it is read"))
     }
 
     /// A variable has a gradient, where the memory that it reports stands for it.
@@ -167,21 +158,11 @@ impl Collect<'_> {
             return;
         };
         found.known = true;
+        let target = Target::Scalar(place as u16);
         recording.uses.push(Use {
-            target: Target::Scalar(place as u16),
-            memory: found.memory,
-            start: 0,
-            end: size,
-            element: scalar.element,
-            effect: Effect::Reads,
-            value: Primal::None,
             covers: scalar.covers,
             active: self.op.inner.detached.scalars >> place & 1 == 0,
-            slot: u8::MAX,
-            alone: false,
-            version: 0,
-            copy: NONE,
-            patch: 0,
+            ..Use::new(target, found.memory, 0..size, scalar.element, Effect::Reads)
         });
     }
 }

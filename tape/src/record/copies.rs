@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use cuda_safe::{Allocation, DeviceSlice, DeviceSliceMut, Result, Stream};
 
-use super::{Kind, NONE, Recording, Target, Use, Watch, index};
+use super::{Kind, Recording, Target, Use, Watch, index};
 use crate::element::{Differentiable, Element};
-use crate::spec::{Effect, Primal};
+use crate::spec::Effect;
 use crate::store::Store;
 
 impl Recording {
@@ -19,22 +19,18 @@ impl Recording {
         element: Element,
         effect: Effect,
     ) -> Result<Use> {
-        Ok(Use {
-            target: Target::Own,
-            memory: self.memories.number(allocation)?,
-            start: range.start,
-            end: range.end,
-            element,
-            effect,
-            value: Primal::None,
-            covers: true,
-            active: true,
-            slot: u8::MAX,
-            alone: true,
-            version: 0,
-            copy: NONE,
-            patch: 0,
-        })
+        let memory = self.memories.number(allocation)?;
+        let used = Use::new(Target::Own, memory, range, element, effect);
+        Ok(Use { covers: true, active: true, alone: true, ..used })
+    }
+
+    /// As [`own_use`](Self::own_use), of all elements of a view.
+    fn use_of<T: Differentiable>(
+        &mut self,
+        view: &DeviceSlice<'_, T>,
+        effect: Effect,
+    ) -> Result<Use> {
+        self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, effect)
     }
 
     pub(super) fn copy<T: Differentiable>(
@@ -45,9 +41,8 @@ impl Recording {
         to: &mut DeviceSliceMut<'_, T>,
         scope: u32,
     ) -> Result<()> {
-        let read = self.own_use(from.allocation(), from.byte_range(), T::ELEMENT, Effect::Reads)?;
-        let written =
-            self.own_use(to.allocation(), to.byte_range(), T::ELEMENT, Effect::Overwrites)?;
+        let read = self.use_of(&from, Effect::Reads)?;
+        let written = self.use_of(&to.as_slice(), Effect::Overwrites)?;
         if self.memories.is_stale(read.memory, read.range()) {
             return Err(self.written_elsewhere("what is copied"));
         }
@@ -72,8 +67,7 @@ impl Recording {
         value: T,
         scope: u32,
     ) -> Result<()> {
-        let written =
-            self.own_use(to.allocation(), to.byte_range(), T::ELEMENT, Effect::Overwrites)?;
+        let written = self.use_of(&to.as_slice(), Effect::Overwrites)?;
         self.rescue(stream, store, written.memory, &written.range())?;
         to.fill(stream, value)?;
         self.overwritten(written, Kind::Fill, scope)
@@ -84,8 +78,7 @@ impl Recording {
         view: &DeviceSlice<'_, T>,
         scope: u32,
     ) -> Result<()> {
-        let used =
-            self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, Effect::Overwrites)?;
+        let used = self.use_of(view, Effect::Overwrites)?;
         self.overwritten(used, Kind::Stop, scope)
     }
 
@@ -105,7 +98,7 @@ impl Recording {
         view: &DeviceSlice<'_, T>,
         scope: u32,
     ) -> Result<()> {
-        let used = self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, Effect::Reads)?;
+        let used = self.use_of(view, Effect::Reads)?;
         self.memories.holds(used.memory, T::ELEMENT.real)?;
         if self.memories.is_stale(used.memory, used.range()) {
             // What was written by something else is where paths begin.

@@ -97,8 +97,8 @@ impl Recording {
         }
         let through = self.comes_through(op, before.uses)?;
         if through == Through::Gradients {
-            self.may_be_recorded(op)?;
-            self.reach_opaque(before.uses)?;
+            may_be_recorded(op, self.deterministic)?;
+            self.reach_opaque();
             for number in before.uses..self.uses.len() {
                 let Some(used) = self.uses.get_mut(number) else { break };
                 if used.effect == Effect::Reads {
@@ -149,9 +149,8 @@ impl Recording {
             };
             if let Some((_, other)) = self.found.iter().enumerate().find(shares) {
                 return Err(Error::invalid(format!(
-                    "`{}` of `{}` is written, and shares memory with `{}`",
-                    op.inner.name_of(Target::Opaque(one.param)),
-                    op.name(),
+                    "{} is written, and shares memory with `{}`",
+                    op.inner.param(one.param.into()),
                     op.inner.name_of(Target::Opaque(other.param)),
                 )));
             }
@@ -169,26 +168,22 @@ impl Recording {
             }
             let overwritten = used.effect == Effect::Overwrites && used.covers;
             if !overwritten && self.memories.is_stale(used.memory, used.range()) {
-                return Err(self.written_elsewhere(&format!(
-                    "`{}` of `{}`",
-                    op.inner.name_of(used.target),
-                    op.name()
-                )));
+                return Err(self.written_elsewhere(&op.inner.used(used)));
             }
             match used.effect {
                 Effect::Overwrites if used.covers => hides = true,
                 // The adjoint clears the gradients of those that were overwritten.
                 Effect::Overwrites if used.active => scatters = true,
-                Effect::Overwrites => return Err(self.unknown_part(op, used)),
+                Effect::Overwrites => return Err(unknown_part(op, used)),
                 _ if op.inner.cuts(used) => {
                     hides = true;
-                    self.may_be_cut(op, used, uses)?;
+                    may_be_cut(op, used, uses)?;
                 }
                 Effect::Reads | Effect::Updates if used.active => depends = true,
                 Effect::Accumulates if used.active => {}
                 Effect::Reads if used.element.real.is_none() => {}
                 _ if op.inner.is_detached(used) => {}
-                _ => return Err(self.no_gradient(op, used)),
+                _ => return Err(no_gradient(op, used)),
             }
         }
         if depends {
@@ -199,12 +194,12 @@ impl Recording {
                 real && !op.inner.is_detached(used)
             };
             if let Some(used) = uses.iter().find(lost) {
-                return Err(self.no_gradient(op, used));
+                return Err(no_gradient(op, used));
             }
         }
         for found in self.found.iter().filter(|found| !found.known) {
             if self.memories.is_active(found.memory, found.range()) {
-                return Err(self.unknown_pointer(op, found.param));
+                return Err(unknown_pointer(op, found.param));
             }
         }
         // Else something without a gradient takes the place of something that has one: parts that the adjoint
@@ -216,98 +211,17 @@ impl Recording {
         })
     }
 
-    #[cold]
-    fn no_gradient(&self, op: &Op, used: &Use) -> Error {
-        Error::invalid(format!(
-            "`{}` of `{}` depends on something watched, but the operation has no gradient by it",
-            op.inner.name_of(used.target),
-            op.name()
-        ))
-        .with_hint("if none is meant to come through: `Op::detach`, or `stop_gradient`")
-    }
-
-    #[cold]
-    fn unknown_part(&self, op: &Op, used: &Use) -> Error {
-        Error::invalid(format!(
-            "`{}` of `{}` overwrites some elements of what depends on something watched, and has no gradient to \
-             tell which",
-            op.inner.name_of(used.target),
-            op.name()
-        ))
-        .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
-    }
-
-    /// A gradient that ends at one argument must not be that of another, which goes on.
-    fn may_be_cut(&self, op: &Op, used: &Use, uses: &[Use]) -> Result<()> {
-        let other = |it: &Use| {
-            it.target != used.target && it.active && it.overlaps(used.memory, &used.range())
-        };
-        if !uses.iter().any(other) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "`{}` of `{}` is detached, and another argument leads to the same memory",
-            op.inner.name_of(used.target),
-            op.name()
-        ))
-        .with_hint("`Recorder::stop_gradient` before the launch"))
-    }
-
-    #[cold]
-    fn unknown_pointer(&self, op: &Op, param: u16) -> Error {
-        let name = op.inner.params.get(usize::from(param)).map_or("", |param| &param.name);
-        Error::invalid(format!(
-            "`{name}` of `{}` leads to memory that depends on something watched, by a pointer that the \
-             specification does not tell of",
-            op.name()
-        ))
-    }
-
-    fn may_be_recorded(&self, op: &Op) -> Result<()> {
-        if op.inner.kernels.adjoint.is_none() {
-            return Err(Error::invalid(format!(
-                "`{}` has no adjoint, and its arguments depend on something watched",
-                op.name()
-            ))
-            .with_hint(
-                "if no gradient is meant to come through: `stop_gradient` on what it reads",
-            ));
-        }
-        if self.deterministic && op.inner.settings.log.is_none() {
-            return Err(Error::invalid(format!(
-                "`{}` is not made for deterministic tapes: its adjoint may add by atomics of its own, \
-                 in an order that is left to chance",
-                op.name()
-            ))
-            .with_hint("`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone"));
-        }
-        Ok(())
-    }
-
     /// Memory behind pointers that the specification does not tell of must stay as it is.
-    fn reach_opaque(&mut self, _first: usize) -> Result<()> {
-        for at in 0..self.found.len() {
-            let Some(found) = self.found.get(at).copied().filter(|found| !found.known) else {
-                continue;
+    fn reach_opaque(&mut self) {
+        let opaque = self.found.iter().filter(|found| !found.known).map(|found| {
+            let (effect, value) = match found.writes {
+                true => (Effect::Overwrites, Primal::Exit),
+                false => (Effect::Reads, Primal::Entry),
             };
-            self.uses.push(Use {
-                target: Target::Opaque(found.param),
-                memory: found.memory,
-                start: found.start,
-                end: found.end,
-                element: Element::bytes(1),
-                effect: if found.writes { Effect::Overwrites } else { Effect::Reads },
-                value: if found.writes { Primal::Exit } else { Primal::Entry },
-                covers: false,
-                active: false,
-                slot: u8::MAX,
-                alone: false,
-                version: 0,
-                copy: NONE,
-                patch: 0,
-            });
-        }
-        Ok(())
+            let (target, element) = (Target::Opaque(found.param), Element::bytes(1));
+            Use { value, ..Use::new(target, found.memory, found.range(), element, effect) }
+        });
+        self.uses.extend(opaque);
     }
 
     /// Keeps values that the launch will overwrite.
@@ -411,20 +325,77 @@ impl Recording {
         };
         let hidden: Vec<Use> = uses.into_iter().filter(hides).collect();
         self.inactive += 1;
+        self.hide(&hidden, scope)
+    }
+
+    /// What was overwritten has no gradient before the launch, and depends on nothing watched after it.
+    fn hide(&mut self, hidden: &[Use], scope: u32) -> Result<()> {
         for used in hidden {
-            self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..used }], scope)?;
+            self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..*used }], scope)?;
             self.memories.set_active(used.memory, used.range(), false);
         }
         Ok(())
     }
+}
 
-    /// What was overwritten has no gradient before the launch.
-    fn hide(&mut self, hidden: &[Use], scope: u32) -> Result<()> {
-        for used in hidden {
-            self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..*used }], scope)?;
-        }
-        Ok(())
+#[cold]
+fn no_gradient(op: &Op, used: &Use) -> Error {
+    let what = op.inner.used(used);
+    Error::invalid(format!(
+        "{what} depends on something watched, but the operation has no gradient by it"
+    ))
+    .with_hint("if none is meant to come through: `Op::detach`, or `stop_gradient`")
+}
+
+#[cold]
+fn unknown_part(op: &Op, used: &Use) -> Error {
+    let what = op.inner.used(used);
+    Error::invalid(format!(
+        "{what} overwrites some elements of what depends on something watched, and has no gradient to tell which"
+    ))
+    .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
+}
+
+/// A gradient that ends at one argument must not be that of another, which goes on.
+fn may_be_cut(op: &Op, used: &Use, uses: &[Use]) -> Result<()> {
+    let other =
+        |it: &Use| it.target != used.target && it.active && it.overlaps(used.memory, &used.range());
+    if !uses.iter().any(other) {
+        return Ok(());
     }
+    let what = op.inner.used(used);
+    Err(Error::invalid(format!(
+        "{what} is detached, and another argument leads to the same memory"
+    ))
+    .with_hint("`Recorder::stop_gradient` before the launch"))
+}
+
+#[cold]
+fn unknown_pointer(op: &Op, param: u16) -> Error {
+    let what = op.inner.param(param.into());
+    Error::invalid(format!(
+        "{what} leads to memory that depends on something watched, by a pointer that the specification does \
+         not tell of"
+    ))
+}
+
+fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
+    if op.inner.kernels.adjoint.is_none() {
+        return Err(Error::invalid(format!(
+            "`{}` has no adjoint, and its arguments depend on something watched",
+            op.name()
+        ))
+        .with_hint("if no gradient is meant to come through: `stop_gradient` on what it reads"));
+    }
+    if deterministic && op.inner.settings.log.is_none() {
+        return Err(Error::invalid(format!(
+            "`{}` is not made for deterministic tapes: its adjoint may add by atomics of its own, in an order \
+             that is left to chance",
+            op.name()
+        ))
+        .with_hint("`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone"));
+    }
+    Ok(())
 }
 
 /// What a launch does to gradients.
@@ -442,6 +413,19 @@ impl crate::spec::OpInner {
     /// Whether gradients end at what memory was before the launch, which it does not overwrite.
     pub(crate) fn cuts(&self, used: &Use) -> bool {
         matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
+    }
+
+    /// A parameter, as messages name it.
+    #[cold]
+    pub(crate) fn param(&self, param: usize) -> String {
+        let name = self.params.get(param).map_or("", |param| &param.name);
+        format!("`{name}` of `{}`", self.name)
+    }
+
+    /// The parameter that a use is of, as messages name it.
+    #[cold]
+    fn used(&self, used: &Use) -> String {
+        format!("`{}` of `{}`", self.name_of(used.target), self.name)
     }
 
     /// The name of the parameter that a use is of.

@@ -4,7 +4,7 @@ use cuda_safe::{Error, LaunchConfig, Result};
 
 use super::args::read;
 use super::launch::Before;
-use super::{Recording, Target, Use};
+use super::{Chunk, Recording, Target, Use};
 use crate::spec::{Effect, Op};
 
 impl Recording {
@@ -20,19 +20,16 @@ impl Recording {
             let Target::Pointer(place) = used.target else { continue };
             let Some(pointer) = op.inner.pointers.get(usize::from(place)) else { continue };
             let Some((factor, param, constant)) = pointer.length else { continue };
-            let count = param
-                .and_then(|param| op.inner.params.get(param))
-                .map_or(0, |param| read(&self.bytes, base + param.at, param.size));
+            let count = count(&self.bytes, op, base, param);
             let bytes = u128::from(count)
                 .saturating_mul(factor as u128)
                 .saturating_add(constant as u128)
                 .saturating_mul(used.element.size as u128);
             let room = used.end - used.start;
             if bytes > room as u128 {
-                let name = op.inner.params.get(pointer.param).map_or("", |param| &param.name);
                 return Err(Error::invalid(format!(
-                    "`{name}` of `{}` has {} elements, and {} are used",
-                    op.inner.name,
+                    "{} has {} elements, and {} are used",
+                    op.inner.param(pointer.param),
                     room / used.element.size.max(1),
                     bytes / used.element.size.max(1) as u128,
                 )));
@@ -58,12 +55,9 @@ impl Recording {
                 continue;
             }
             let used = pointer.length.map_or(threads > 0, |(factor, param, constant)| {
-                let param = param.and_then(|param| op.inner.params.get(param));
-                let count = param.map_or(0, |param| read(&self.bytes, base + param.at, param.size));
-                constant > 0 || (factor > 0 && count > 0)
+                constant > 0 || (factor > 0 && count(&self.bytes, op, base, param) > 0)
             });
             if used {
-                let name = op.inner.params.get(pointer.param).map_or("", |param| &param.name);
                 let param = op.inner.params.get(pointer.param).map_or(0, |param| param.at);
                 let address = read(&self.bytes, base + param + pointer.offset, 8);
                 // The argument has reported something, and this pointer does not lead there.
@@ -73,7 +67,8 @@ impl Recording {
                     true => "points to memory that its argument does not report",
                     false => "has no elements, and some are used",
                 };
-                return Err(Error::invalid(format!("`{name}` of `{}` {what}", op.name())));
+                let name = op.inner.param(pointer.param);
+                return Err(Error::invalid(format!("{name} {what}")));
             }
         }
         Ok(())
@@ -108,27 +103,29 @@ impl Recording {
             };
             let needed = if op.inner.settings.grid_stride { 1 } else { elements };
             if there < needed {
-                return Err(self.not_covered(op, pointer.param, elements, there));
+                return Err(not_covered(op, pointer.param, elements, there));
             }
         }
         Ok(())
     }
+}
 
-    #[cold]
-    fn not_covered(&self, op: &Op, param: usize, elements: u64, threads: u64) -> Error {
-        let name = op.inner.params.get(param).map_or("", |param| &param.name);
-        let has = match threads {
-            0 => "no threads".to_owned(),
-            _ => format!("{threads} threads"),
-        };
-        let plural = if elements == 1 { "" } else { "s" };
-        Error::invalid(format!(
-            "`{name}` of `{}` has {elements} element{plural} to be covered, and the launch, or its \
-             adjoint's, has {has}",
-            op.name()
-        ))
-        .with_hint(
-            "each has a thread of its own, unless `OpSpec::grid_stride` says that threads go on to others",
-        )
-    }
+/// The parameter that a length is a multiple of, as the launch whose bytes begin at `base` gives it.
+fn count(bytes: &[Chunk], op: &Op, base: usize, param: Option<usize>) -> u64 {
+    let param = param.and_then(|param| op.inner.params.get(param));
+    param.map_or(0, |param| read(bytes, base + param.at, param.size))
+}
+
+#[cold]
+fn not_covered(op: &Op, param: usize, elements: u64, threads: u64) -> Error {
+    let name = op.inner.param(param);
+    let has = match threads {
+        0 => "no threads".to_owned(),
+        _ => format!("{threads} threads"),
+    };
+    let plural = if elements == 1 { "" } else { "s" };
+    Error::invalid(format!(
+        "{name} has {elements} element{plural} to be covered, and the launch, or its adjoint's, has {has}"
+    ))
+    .with_hint("each has a thread of its own, unless `OpSpec::grid_stride` says that threads go on to others")
 }

@@ -96,6 +96,21 @@ pub(crate) enum Kind {
     Custom(u64, Option<Box<dyn CustomOp>>),
 }
 
+impl Kind {
+    /// What a step is called in messages and drawings.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Launch { op, .. } => op.name(),
+            Self::Copy => "copy",
+            Self::Fill => "overwritten",
+            Self::Stop => "stop_gradient",
+            Self::Watch(_) => "watch",
+            Self::Custom(_, Some(op)) => op.name(),
+            Self::Custom(_, None) => "custom",
+        }
+    }
+}
+
 /// What a use is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -134,6 +149,32 @@ pub(crate) struct Use {
 }
 
 impl Use {
+    /// A use without a value and without a gradient.
+    pub(crate) fn new(
+        target: Target,
+        memory: u32,
+        range: Range<usize>,
+        element: Element,
+        effect: Effect,
+    ) -> Self {
+        Self {
+            target,
+            memory,
+            start: range.start,
+            end: range.end,
+            element,
+            effect,
+            value: Primal::None,
+            covers: false,
+            active: false,
+            slot: u8::MAX,
+            alone: false,
+            version: 0,
+            copy: NONE,
+            patch: 0,
+        }
+    }
+
     pub(crate) fn range(&self) -> Range<usize> {
         self.start..self.end
     }
@@ -218,15 +259,7 @@ impl Recording {
     /// What a step is called in messages.
     pub(crate) fn name_of(&self, index: usize) -> String {
         let Some(step) = self.steps.get(index) else { return format!("step {index}") };
-        let name = match &step.kind {
-            Kind::Launch { op, .. } => op.name(),
-            Kind::Copy => "copy",
-            Kind::Fill => "overwritten",
-            Kind::Stop => "stop_gradient",
-            Kind::Watch(_) => "watch",
-            Kind::Custom(_, Some(op)) => op.name(),
-            Kind::Custom(_, None) => "custom",
-        };
+        let name = step.kind.name();
         match self.scopes.get(step.scope as usize) {
             Some(scope) => format!("step {index} (`{name}` in {})", scope.name),
             None => format!("step {index} (`{name}`)"),

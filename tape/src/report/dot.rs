@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::record::{Kind, NONE};
+use crate::record::NONE;
 use crate::spec::Effect;
 use crate::tape::Tape;
 
@@ -28,14 +28,7 @@ impl Tape {
             );
         }
         for (number, step) in recording.steps.iter().enumerate() {
-            let name = match &step.kind {
-                Kind::Launch { op, .. } => escaped(op.name()),
-                Kind::Copy => "copy".to_owned(),
-                Kind::Fill => "overwritten".to_owned(),
-                Kind::Stop => "stop_gradient".to_owned(),
-                Kind::Watch(_) => "watch".to_owned(),
-                Kind::Custom(_, op) => escaped(op.as_ref().map_or("custom", |op| op.name())),
-            };
+            let name = escaped(step.kind.name());
             let scope = recording.scopes.get(step.scope as usize);
             let scope = scope.map_or_else(String::new, |scope| escaped(&scope.name));
             let _ = match scope.is_empty() {
