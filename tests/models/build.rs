@@ -7,14 +7,14 @@ use std::{env, fs};
 const MUTANTS: &[(&str, &str, &str, &str)] = &[
     (
         "shared_counts_first",
-        "memory/shared.rs",
+        "memory/order/shared.rs",
         "self.state.fetch_or(RAISED, Ordering::SeqCst);\n            Box::new(Mutex::new(first()))",
         "let uses = Box::new(Mutex::new(first()));\n            \
          self.state.fetch_or(RAISED, Ordering::SeqCst);\n            uses",
     ),
     (
         "host_borrow_in_two_steps",
-        "memory/host_borrow.rs",
+        "memory/host/host_borrow.rs",
         "let said = self.0.fetch_update(order, order, |guards| match access {",
         "let said = two_steps(&self.0, order, |guards| match access {",
     ),

@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
-use super::host::Visible;
-use super::ranges::Ranges;
-use super::shared::Shared;
+use super::host::visible::Visible;
+use super::order::ranges::Ranges;
+use super::order::shared::Shared;
+use super::order::uses::Uses;
+use super::order::versions::Versions;
 use super::slice::DeviceSlice;
-use super::uses::Uses;
-use super::versions::Versions;
 use crate::consume::ConsumeError;
 use crate::context::{Deferred, NO_STREAM, list};
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ pub struct Allocation {
     home_id: u64,
     born: u64,
     kind: Kind,
-    /// Raised when a stream other than home uses it; never lowered. See `uses.rs`.
+    /// Raised when a stream other than home uses it; never lowered. See `order/uses.rs`.
     pub(super) shared: Shared<Ranges<Uses>>,
     /// Raised when a graph uses it; never lowered.
     pub(super) captured: AtomicBool,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     /// Allocated on a stream that captures: there while the graph runs, from the node that allocates
     /// it to the one that frees it.
     Graph,
-    /// The host sees it too: to the deferred-free list. See `host.rs`.
+    /// The host sees it too: to the deferred-free list. See `host/visible.rs`.
     Visible(Visible),
     /// The variables of a module, which covers all addresses: goes with the module.
     Module,

@@ -9,12 +9,12 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use cuda_sys::CUdeviceptr;
 
 use super::allocation::Allocation;
+use super::copy::shaped::{Extent, PitchedLayout};
 use super::facade::buffer_facade;
 use super::fit;
-use super::pinned::PinnedBuffer;
-use super::shaped::{Extent, PitchedLayout};
+use super::host::pinned::PinnedBuffer;
+use super::host::transfer::Transfer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::transfer::Transfer;
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::stream::Stream;

@@ -2,7 +2,7 @@
 
 use std::any::type_name;
 
-use super::pages;
+use super::host::pages;
 use crate::error::{Error, Result};
 
 /// The number of `T` in `bytes` bytes at `address`.

@@ -1,43 +1,38 @@
 //! Device memory, pinned host memory, and the copies between them.
+//!
+//! - `allocation.rs`: one piece of memory, however it came to be; `pool.rs`: where the device's comes from.
+//! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: what buffers have in common;
+//!   `fit.rs`: whether elements of a type fit.
+//! - `order/`: who waits for whom. `copy/`: copies and fills. `host/`: memory that the host sees.
 
 mod allocation;
 mod buffer;
 mod copy;
-mod enqueue;
 mod facade;
 pub(crate) mod fit;
 mod host;
-mod host_borrow;
-mod kept;
-pub(crate) mod pages;
-mod pinned;
+mod order;
 mod pool;
-mod ranges;
-mod reactor;
-mod shaped;
-mod shared;
 mod slice;
-mod staging;
-mod transfer;
-mod unified;
-mod uses;
-mod versions;
 
 pub use allocation::Allocation;
 pub use buffer::DeviceBuffer;
-pub use kept::KeptMemory;
-pub use pinned::PinnedBuffer;
-pub use shaped::{Extent, PitchedLayout};
+pub use copy::shaped::{Extent, PitchedLayout};
+pub use host::pinned::PinnedBuffer;
+pub use host::transfer::Transfer;
+pub use host::unified::{HostMut, HostRef, UnifiedBuffer};
+pub use order::kept::KeptMemory;
+pub use order::uses::Access;
 pub use slice::{DeviceSlice, DeviceSliceMut};
-pub use transfer::Transfer;
-pub use unified::{HostMut, HostRef, UnifiedBuffer};
-pub use uses::Access;
 
 pub(crate) use copy::{Helpers, Packing};
-pub(crate) use enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
-pub(crate) use host::HostVec;
+pub(crate) use host::pages;
+pub(crate) use host::staging::Staging;
+pub(crate) use host::visible::HostVec;
+pub(crate) use order::enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
+pub(crate) use order::ranges::Ranges;
+pub(crate) use order::versions::number_writes;
 pub(crate) use pool::Pool;
-pub(crate) use ranges::Ranges;
 pub(crate) use slice::same_length;
-pub(crate) use staging::Staging;
-pub(crate) use versions::number_writes;
+
+use order::enqueue::enqueue;

@@ -40,7 +40,7 @@ impl StreamInner {
     /// The number of the newest enqueue whose driver call has returned.
     #[inline]
     pub(crate) fn enqueued(&self) -> u64 {
-        // SeqCst: pairs with the `shared` flag of allocations; see `memory/uses.rs`.
+        // SeqCst: pairs with the `shared` flag of allocations; see `memory/order/uses.rs`.
         self.sequence.load(Ordering::SeqCst)
     }
 

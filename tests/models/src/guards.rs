@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::explore;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, PoisonError, thread};
-use crate::uses::Access;
+use crate::memory::Access;
 
 macro_rules! model {
     ($core:ident, $host_takes_turn:expr) => {{

@@ -28,9 +28,9 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 mod deferred_list;
 #[path = "../../../cuda-safe/src/memory/copy/helpers.rs"]
 mod helpers;
-#[path = "../../../cuda-safe/src/memory/host_borrow.rs"]
+#[path = "../../../cuda-safe/src/memory/host/host_borrow.rs"]
 mod host_borrow;
-#[path = "../../../cuda-safe/src/memory/shared.rs"]
+#[path = "../../../cuda-safe/src/memory/order/shared.rs"]
 mod shared;
 #[path = "../../../cuda-safe/src/stream/slab.rs"]
 mod slab;
@@ -68,7 +68,7 @@ mod host_borrow_in_two_steps {
 }
 
 /// As `cuda_safe::Access`, which `host_borrow.rs` asks for.
-mod uses {
+mod memory {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Access {
         Read,

@@ -6,9 +6,7 @@ use cuda_sys::CUdeviceptr;
 
 use super::{SMALL_BYTES, enqueue_on_device, upload_small};
 use crate::error::Result;
-use crate::memory::allocation::Allocation;
-use crate::memory::enqueue::enqueue;
-use crate::memory::uses::Access;
+use crate::memory::{Access, Allocation, enqueue};
 use crate::stream::{Stream, StreamInner};
 
 /// Fills a range with a repeated pattern of `pattern.len()` bytes, in `stream`'s order.

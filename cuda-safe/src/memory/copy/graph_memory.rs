@@ -11,10 +11,8 @@ use std::sync::atomic::Ordering;
 
 use super::{BLOCK_BYTES, Target, copy_to_block, read_block};
 use crate::error::Result;
-use crate::memory::allocation::Allocation;
-use crate::memory::enqueue::enqueue;
 use crate::memory::pool::is_out_of_memory;
-use crate::memory::uses::Access;
+use crate::memory::{Access, Allocation, enqueue};
 use crate::stream::Stream;
 
 /// Device memory of `bytes` bytes that no graph uses; `None` if there is not that much.

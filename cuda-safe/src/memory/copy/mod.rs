@@ -5,6 +5,7 @@ mod fresh;
 pub(super) mod graph_memory;
 mod helpers;
 mod recorded;
+pub(super) mod shaped;
 mod threads;
 
 pub(super) use fill::fill;
@@ -18,11 +19,9 @@ use std::sync::{Arc, PoisonError};
 use bytemuck::AnyBitPattern;
 use cuda_sys::CUdeviceptr;
 
-use super::allocation::Allocation;
-use super::enqueue::enqueue;
-use super::staging::{BLOCK_BYTES, StagingBlock};
-use super::uses::Access;
 use crate::error::Result;
+use crate::memory::host::staging::{BLOCK_BYTES, StagingBlock};
+use crate::memory::{Access, Allocation, enqueue};
 use crate::stream::{Stream, StreamInner};
 
 /// Uploads up to this size are packed into a block that the stream keeps, several to a block.
@@ -344,7 +343,7 @@ impl<T> Drop for InFlight<'_, T> {
     }
 }
 
-/// Copies within the device, in `stream`'s order.
+/// Copies within the device, or from or to memory that the host sees, in `stream`'s order.
 pub(super) fn copy_on_device(
     stream: &Stream,
     (to, to_offset): (&Arc<Allocation>, usize),
@@ -354,18 +353,22 @@ pub(super) fn copy_on_device(
     if bytes == 0 {
         return Ok(());
     }
-    if to.is_visible() || from.is_visible() {
-        return super::host::copy(stream, (to, to_offset), (from, from_offset), bytes);
-    }
+    let host_sees = to.is_visible() || from.is_visible();
     let uses = [
         (from, from_offset..from_offset + bytes, Access::Read),
         (to, to_offset..to_offset + bytes, Access::Write),
     ];
     let to = to.device_ptr() + to_offset as u64;
     let from = from.device_ptr() + from_offset as u64;
-    enqueue(stream, uses, |inner| {
+    enqueue(stream, uses, |inner| match host_sees {
         // SAFETY: both ranges lie in allocations that the caller holds.
-        unsafe { enqueue_on_device(inner, to, from, bytes) }
+        false => unsafe { enqueue_on_device(inner, to, from, bytes) },
+        // The driver can't be told that both lie on the device.
+        true => inner.context.with_current(|| {
+            // SAFETY: as above, by addresses that the driver knows, so it finds out itself where they
+            // are.
+            unsafe { call!(inner, cuMemcpyAsync(to, from, bytes, inner.raw)) }
+        }),
     })
 }
 

@@ -8,10 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::Result;
 use crate::graph::Capture;
-use crate::memory::allocation::Allocation;
-use crate::memory::enqueue::enqueue;
-use crate::memory::pages;
-use crate::memory::uses::Access;
+use crate::memory::{Access, Allocation, enqueue, pages};
 use crate::stream::Stream;
 
 /// Pinned memory that a graph reads.

@@ -13,7 +13,7 @@ use cuda_sys::CUdeviceptr;
 use super::helpers::{Claim, MOST_THREADS};
 use super::{InFlight, copy_from_block, copy_to_block, fresh, read_block};
 use crate::error::{Error, Result};
-use crate::memory::staging::{BLOCK_BYTES, StagingBlock};
+use crate::memory::host::staging::{BLOCK_BYTES, StagingBlock};
 use crate::stream::StreamInner;
 
 /// Copies from this size on are spread over threads. It takes a few chunks for each of several

@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use super::allocation::Allocation;
 use super::ranges::Ranges;
 use crate::error::Result;
+use crate::memory::Allocation;
 use crate::stream::Stream;
 
 /// How a kernel or a copy uses a range of an allocation.
@@ -31,13 +31,13 @@ const MOST_READERS: usize = 16;
 
 /// The newest use of some bytes by a stream.
 #[derive(Clone, PartialEq)]
-pub(super) struct Mark {
+pub(in crate::memory) struct Mark {
     stream: Stream,
     sequence: u64,
 }
 
 #[derive(Clone, PartialEq, Default)]
-pub(super) struct Uses {
+pub(in crate::memory) struct Uses {
     write: Option<Mark>,
     /// At most one for each stream, all newer than `write`.
     reads: Vec<Mark>,
@@ -47,14 +47,14 @@ impl Allocation {
     /// Whether `stream` is home and no other stream has ever used the memory: then the stream alone
     /// keeps order.
     #[inline]
-    pub(super) fn is_alone_on(&self, stream: &Stream) -> bool {
+    pub(in crate::memory) fn is_alone_on(&self, stream: &Stream) -> bool {
         self.is_home(stream) && !self.shared.is_raised()
     }
 
     /// Returns whether, besides, nobody uses the memory without a borrow: then a use need not be ordered,
     /// nor take the graph lock.
     #[inline]
-    pub(super) fn is_quiet_on(&self, stream: &Stream) -> bool {
+    pub(in crate::memory) fn is_quiet_on(&self, stream: &Stream) -> bool {
         self.is_home(stream) && self.shared.is_quiet()
     }
 
@@ -96,7 +96,7 @@ impl Allocation {
     }
 
     #[cold]
-    pub(super) fn begin_shared_use(
+    pub(in crate::memory) fn begin_shared_use(
         &self,
         stream: &Stream,
         range: Range<usize>,
@@ -246,7 +246,7 @@ impl Allocation {
 
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
     /// comes last.
-    pub(super) fn join_home(&self) -> Result<()> {
+    pub(in crate::memory) fn join_home(&self) -> Result<()> {
         let Some(uses) = self.shared.known() else { return Ok(()) };
         let home = self.home_stream().inner();
         uses.for_each(0..self.size_bytes(), |uses| {

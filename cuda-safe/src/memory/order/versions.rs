@@ -26,7 +26,7 @@ pub(crate) fn number_writes(writes: u64) -> u64 {
 /// A whole write and another one are never concurrent: both borrow the same bytes exclusively, or take
 /// the context's graph lock.
 #[derive(Debug, Default)]
-pub(super) struct Versions {
+pub(in crate::memory) struct Versions {
     newest: AtomicU64,
     ranges: OnceLock<Box<Mutex<Ranges<u64>>>>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Versions {
 impl Versions {
     /// Numbers a write of `range`, of an allocation of `bytes` bytes.
     #[inline]
-    pub(super) fn bump(&self, range: Range<usize>, bytes: usize) {
+    pub(in crate::memory) fn bump(&self, range: Range<usize>, bytes: usize) {
         if !range.is_empty() {
             self.raise(range, bytes, number_writes(1));
         }
@@ -42,7 +42,7 @@ impl Versions {
 
     /// Notes a write that has a number.
     #[inline]
-    pub(super) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {
+    pub(in crate::memory) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {
         if range.start == 0 && range.end == bytes && self.ranges.get().is_none() {
             self.newest.store(version, Ordering::Release);
         } else {
@@ -61,7 +61,7 @@ impl Versions {
     }
 
     /// The number of the newest write of any byte in `range`; 0 before the first.
-    pub(super) fn of(&self, range: Range<usize>) -> u64 {
+    pub(in crate::memory) fn of(&self, range: Range<usize>) -> u64 {
         let Some(ranges) = self.ranges.get() else { return self.newest.load(Ordering::Acquire) };
         let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = 0;

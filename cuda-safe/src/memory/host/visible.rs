@@ -16,19 +16,18 @@ use cuda_sys::{
     CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUdeviceptr, CUmemAttach_flags,
 };
 
-use super::allocation::{Allocation, Kind};
-use super::enqueue::enqueue;
 use super::host_borrow::{HostBorrow, HostBorrows};
 use super::pages;
-use super::ranges::Ranges;
-use super::uses::{Access, Uses};
 use crate::consume::ConsumeError;
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
+use crate::memory::allocation::{Allocation, Kind};
+use crate::memory::order::ranges::Ranges;
+use crate::memory::order::uses::{Access, Uses};
 use crate::stream::Stream;
 
 /// The host's side of an allocation.
-pub(super) struct Visible {
+pub(in crate::memory) struct Visible {
     memory: Memory,
     /// The host's address; dangling if there are no bytes.
     start: NonNull<u8>,
@@ -42,7 +41,7 @@ unsafe impl Send for Visible {}
 unsafe impl Sync for Visible {}
 
 /// Where memory that the host sees comes from, which is how it goes.
-pub(super) enum Memory {
+pub(in crate::memory) enum Memory {
     /// `cuMemAllocManaged`: pages that move to whoever touches them.
     Managed,
     /// Pages of the host's, registered, which the device reaches over the bus.
@@ -64,7 +63,7 @@ unsafe impl Send for HostVec {}
 
 impl HostVec {
     /// Takes the memory over. `Copy` elements have nothing that must be dropped.
-    pub(super) fn new<T: Copy>(vector: Vec<T>) -> Self {
+    pub(in crate::memory) fn new<T: Copy>(vector: Vec<T>) -> Self {
         /// # Safety
         /// `start` and `capacity` are those of a `Vec<T>`, and nobody else frees it.
         unsafe fn free<T>(start: NonNull<u8>, capacity: usize) {
@@ -103,16 +102,16 @@ impl Visible {
         Self { memory, start, host_borrows: HostBorrows::default() }
     }
 
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(in crate::memory) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    pub(super) fn is_managed(&self) -> bool {
+    pub(in crate::memory) fn is_managed(&self) -> bool {
         matches!(self.memory, Memory::Managed)
     }
 
     /// Fails if a guard is alive that doesn't go with such a use by the device.
-    pub(super) fn allows(&self, access: Access) -> Result<()> {
+    pub(in crate::memory) fn allows(&self, access: Access) -> Result<()> {
         self.host_borrows.allows(access).map_err(|guard| {
             Error::invalid(match guard {
                 Access::Write => {
@@ -138,7 +137,7 @@ impl Visible {
 
 impl Allocation {
     /// The host's side, if the host sees the memory.
-    pub(super) fn host_side(&self) -> Option<&Visible> {
+    pub(in crate::memory) fn host_side(&self) -> Option<&Visible> {
         match self.kind() {
             Kind::Visible(visible) => Some(visible),
             _ => None,
@@ -146,7 +145,7 @@ impl Allocation {
     }
 
     /// Managed memory. Not written yet.
-    pub(super) fn managed(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
+    pub(in crate::memory) fn managed(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let mut start = 0;
         if bytes > 0 {
             let context = &home.inner().context;
@@ -164,7 +163,7 @@ impl Allocation {
     }
 
     /// Pinned memory that is mapped for the device. All bytes are zero.
-    pub(super) fn pinned(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
+    pub(in crate::memory) fn pinned(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let context = &home.inner().context;
         if bytes == 0 {
             let nothing = Visible::new(Memory::Pinned, NonNull::dangling());
@@ -185,7 +184,11 @@ impl Allocation {
     }
 
     /// The memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
-    pub(super) fn registered(home: &Stream, vector: HostVec, bytes: usize) -> Result<Arc<Self>> {
+    pub(in crate::memory) fn registered(
+        home: &Stream,
+        vector: HostVec,
+        bytes: usize,
+    ) -> Result<Arc<Self>> {
         let (context, host) = (&home.inner().context, vector.start());
         if bytes == 0 {
             let visible = Visible::new(Memory::Registered(vector), host);
@@ -237,7 +240,7 @@ impl Allocation {
 
     /// Borrows the memory for the host, after waiting for the uses that conflict: for reading the
     /// writes, for writing the reads too.
-    pub(super) fn wait_for_host<'a>(
+    pub(in crate::memory) fn wait_for_host<'a>(
         &self,
         visible: &'a Visible,
         access: Access,
@@ -274,7 +277,7 @@ impl Allocation {
     ///
     /// # Safety
     /// The memory was registered as a `Vec<T>` with `len` elements, and any bytes are a `T`.
-    pub(super) unsafe fn into_vec<T: Copy>(
+    pub(in crate::memory) unsafe fn into_vec<T: Copy>(
         mut self: Arc<Self>,
         len: usize,
     ) -> Result<Vec<T>, ConsumeError<Arc<Self>>> {
@@ -320,7 +323,7 @@ impl Allocation {
     }
 
     /// For drop: leaves what must wait for the device to the deferred-free list.
-    pub(super) fn discard_visible(&self, visible: Visible) {
+    pub(in crate::memory) fn discard_visible(&self, visible: Visible) {
         let deferred = &self.home_stream().inner().context.deferred;
         match visible.memory {
             Memory::Registered(vector) if self.size_bytes() == 0 => vector.free(),
@@ -347,30 +350,4 @@ fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdevicep
         unsafe { call!(context, cuMemHostGetDevicePointer_v2(&raw mut address, start, 0)) }
     })?;
     Ok(address)
-}
-
-/// Copies where at least one side is memory that the host sees: what the driver is told is no
-/// longer that both lie on the device.
-pub(super) fn copy(
-    stream: &Stream,
-    (to, to_offset): (&Arc<Allocation>, usize),
-    (from, from_offset): (&Arc<Allocation>, usize),
-    bytes: usize,
-) -> Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    let uses = [
-        (from, from_offset..from_offset + bytes, Access::Read),
-        (to, to_offset..to_offset + bytes, Access::Write),
-    ];
-    let to = to.device_ptr() + to_offset as u64;
-    let from = from.device_ptr() + from_offset as u64;
-    enqueue(stream, uses, |inner| {
-        inner.context.with_current(|| {
-            // SAFETY: both ranges lie in allocations that the caller holds, by addresses that the
-            // driver knows, so it finds out itself where they are.
-            unsafe { call!(inner, cuMemcpyAsync(to, from, bytes, inner.raw)) }
-        })
-    })
 }

@@ -15,13 +15,10 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_sys::{CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
 
 use self::parts::{Part, Pitches};
-use super::allocation::Allocation;
-use super::copy::{self, DOWNLOAD_BLOCKS, InFlight};
-use super::enqueue::enqueue;
-use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::staging::{BLOCK_BYTES, StagingBlock};
-use super::uses::Access;
+use super::{self as copy, DOWNLOAD_BLOCKS, InFlight};
 use crate::error::{Error, Result};
+use crate::memory::host::staging::{BLOCK_BYTES, StagingBlock};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, enqueue};
 use crate::stream::{Stream, StreamInner};
 
 /// The widest pitch that drivers take in copies of boxes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`).

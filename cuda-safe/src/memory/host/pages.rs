@@ -12,7 +12,7 @@ use crate::context::ContextInner;
 use crate::error::{Error, Result};
 
 /// The alignment of all pinned memory.
-pub(super) const ALIGN: usize = 4096;
+pub(in crate::memory) const ALIGN: usize = 4096;
 
 /// From this size on huge pages are asked for.
 const HUGE: usize = 2 << 20;
@@ -25,7 +25,7 @@ fn layout(bytes: usize) -> Option<Layout> {
 }
 
 /// Allocates pinned host memory that every context may use, not written yet. `bytes` must not be 0.
-pub(super) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
+pub(in crate::memory) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
     context.state.usable()?;
     let none = || Error::invalid(format!("the host has no {bytes} bytes of memory to be pinned"));
     let layout = layout(bytes).ok_or_else(none)?;

@@ -1,18 +1,18 @@
 //! Host borrows: guards through which the host reads or writes memory that the device uses too.
 
-use super::uses::Access;
+use crate::memory::Access;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many guards for reading there are; [`WRITING`] if there is one for writing. A guard that is
 /// leaked counts for ever: then later uses are refused, and nothing is unsound.
 #[derive(Default)]
-pub(super) struct HostBorrows(AtomicUsize);
+pub(crate) struct HostBorrows(AtomicUsize);
 
 const WRITING: usize = usize::MAX;
 
 impl HostBorrows {
     /// Fails with the kind of a guard that is alive and doesn't go with such a use by the device.
-    pub(super) fn allows(&self, access: Access) -> Result<(), Access> {
+    pub(crate) fn allows(&self, access: Access) -> Result<(), Access> {
         match (self.0.load(Ordering::SeqCst), access) {
             (0, _) => Ok(()),
             (WRITING, _) => Err(Access::Write),
@@ -23,7 +23,7 @@ impl HostBorrows {
 
     /// Marks the memory as borrowed by the host until the result is dropped. Returns `None` if another guard
     /// forbids it.
-    pub(super) fn borrow(&self, access: Access) -> Option<HostBorrow<'_>> {
+    pub(crate) fn borrow(&self, access: Access) -> Option<HostBorrow<'_>> {
         let order = Ordering::SeqCst;
         let said = self.0.fetch_update(order, order, |guards| match access {
             // Never reaches WRITING, which is no number of readers.
@@ -35,7 +35,7 @@ impl HostBorrows {
 }
 
 /// Marks the memory as borrowed by the host.
-pub(super) struct HostBorrow<'a> {
+pub(crate) struct HostBorrow<'a> {
     guards: &'a AtomicUsize,
     access: Access,
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::allocation::Allocation;
 use crate::error::{Error, Result};
+use crate::memory::Allocation;
 use crate::stream::Stream;
 
 /// Keeps an allocation for uses without a borrow; made by [`Allocation::keep`].

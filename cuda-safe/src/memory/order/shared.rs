@@ -15,44 +15,44 @@ const KEEPER: usize = 2;
 
 /// A flag, raised once, and what is recorded from then on. And how many users without a borrow there are,
 /// in the same word: a use on the home stream reads both by one load.
-pub(super) struct Shared<U> {
+pub(crate) struct Shared<U> {
     state: AtomicUsize,
     /// Made when the flag is raised. Most allocations' never is, so it is kept out of line.
     uses: OnceLock<Box<Mutex<U>>>,
 }
 
 impl<U> Shared<U> {
-    pub(super) const fn new(raised: bool) -> Self {
+    pub(crate) const fn new(raised: bool) -> Self {
         let state = if raised { RAISED } else { 0 };
         Self { state: AtomicUsize::new(state), uses: OnceLock::new() }
     }
 
     /// Returns whether uses are not recorded and every user has a borrow.
     #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.state.load(Ordering::SeqCst) == 0
     }
 
     /// Returns whether there is a user without a borrow.
     #[inline]
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.state.load(Ordering::SeqCst) >= KEEPER
     }
 
     /// Counts a user without a borrow.
-    pub(super) fn keep(&self) {
+    pub(crate) fn keep(&self) {
         self.state.fetch_add(KEEPER, Ordering::SeqCst);
     }
 
     /// Takes back one call of [`keep`](Self::keep).
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.state.fetch_sub(KEEPER, Ordering::SeqCst);
     }
 
     /// Whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
     /// else can raise the flag meanwhile.
     #[inline]
-    pub(super) fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.state.load(Ordering::SeqCst) & RAISED != 0
     }
 
@@ -61,7 +61,7 @@ impl<U> Shared<U> {
     ///
     /// Whoever has seen the flag raised has to ask here, not at [`known`](Self::known): `first` may
     /// have counted already, without the asker's use, and not have answered yet.
-    pub(super) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
+    pub(crate) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
         let uses = self.uses.get_or_init(|| {
             self.state.fetch_or(RAISED, Ordering::SeqCst);
             Box::new(Mutex::new(first()))
@@ -70,7 +70,7 @@ impl<U> Shared<U> {
     }
 
     /// What is recorded, for whoever nobody uses the allocation beside.
-    pub(super) fn known(&self) -> Option<MutexGuard<'_, U>> {
+    pub(crate) fn known(&self) -> Option<MutexGuard<'_, U>> {
         Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

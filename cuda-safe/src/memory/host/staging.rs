@@ -32,23 +32,23 @@ unsafe impl Send for StagingBlock {}
 
 impl StagingBlock {
     #[inline]
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(in crate::memory) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// Records the block's event on `stream`: it is done when the copies enqueued so far are.
-    pub(super) fn record(&self, stream: &StreamInner) -> Result<()> {
+    pub(in crate::memory) fn record(&self, stream: &StreamInner) -> Result<()> {
         // SAFETY: both handles are live: the block owns the event.
         unsafe { call!(stream, cuEventRecord(self.event, stream.raw)) }
     }
 
     /// Waits until the copies before the last record are done.
-    pub(super) fn wait(&self, context: &ContextInner) -> Result<()> {
+    pub(in crate::memory) fn wait(&self, context: &ContextInner) -> Result<()> {
         // SAFETY: the block owns the event.
         unsafe { call!(context, cuEventSynchronize(self.event)) }
     }
 
-    pub(super) fn is_done(&self, context: &ContextInner) -> Result<bool> {
+    pub(in crate::memory) fn is_done(&self, context: &ContextInner) -> Result<bool> {
         // SAFETY: the block owns the event.
         match unsafe { context.state.sys.cuEventQuery(self.event) } {
             Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
@@ -98,7 +98,7 @@ impl Ring {
 impl Staging {
     /// A block that the device is done with: one that can be had at once, or else the oldest busy
     /// one after a wait.
-    pub(super) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
+    pub(in crate::memory) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
         let waited_for = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
             let oldest = match ring.find(context)? {
@@ -125,7 +125,10 @@ impl Staging {
     }
 
     /// A block that the device is done with, if one can be had without waiting for the device.
-    pub(super) fn try_acquire(&self, context: &ContextInner) -> Result<Option<StagingBlock>> {
+    pub(in crate::memory) fn try_acquire(
+        &self,
+        context: &ContextInner,
+    ) -> Result<Option<StagingBlock>> {
         {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
             match ring.find(context)? {
@@ -145,7 +148,7 @@ impl Staging {
     }
 
     /// A block that the device is done with, or a new one, also beyond the limit: without a wait.
-    pub(super) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
+    pub(in crate::memory) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
         {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
             match ring.find(context)? {
@@ -157,7 +160,7 @@ impl Staging {
     }
 
     /// Takes back a block that the device is done with.
-    pub(super) fn release(&self, block: StagingBlock) {
+    pub(in crate::memory) fn release(&self, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).free.push(block);
     }
 
@@ -177,14 +180,14 @@ impl Staging {
     }
 
     /// Takes back a block whose event is recorded behind the last copy that uses it.
-    pub(super) fn park(&self, context: &ContextInner, block: StagingBlock) {
+    pub(in crate::memory) fn park(&self, context: &ContextInner, block: StagingBlock) {
         if context.state.is_usable() {
             self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);
         }
     }
 
     /// Gives a block up to the deferred-free list, when nobody can say any more whether the device uses it.
-    pub(super) fn discard(&self, context: &ContextInner, block: StagingBlock) {
+    pub(in crate::memory) fn discard(&self, context: &ContextInner, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
         if !context.state.is_usable() {
             return;

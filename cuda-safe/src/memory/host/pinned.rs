@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use bytemuck::{NoUninit, Zeroable};
 
-use super::{fit, pages};
+use super::pages;
 use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, Counted, Deferred};
 use crate::error::Result;
+use crate::memory::fit;
 
 /// `len` elements of pinned (page-locked) host memory: a slice that the device copies to and from
 /// directly, at the bus's full speed.
@@ -88,16 +89,16 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         Self { context, start, len, capacity, marker: PhantomData }
     }
 
-    pub(super) fn context(&self) -> &Arc<ContextInner> {
+    pub(in crate::memory) fn context(&self) -> &Arc<ContextInner> {
         &self.context
     }
 
-    pub(super) fn start(&self) -> NonNull<T> {
+    pub(in crate::memory) fn start(&self) -> NonNull<T> {
         self.start
     }
 
     /// Gives the memory up to the deferred-free list as possibly still in use by work of `user`.
-    pub(super) fn abandon(mut self, user: &ContextInner) {
+    pub(in crate::memory) fn abandon(mut self, user: &ContextInner) {
         let capacity = std::mem::take(&mut self.capacity);
         if capacity == 0 || !user.state.is_usable() {
             return;

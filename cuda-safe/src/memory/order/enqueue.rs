@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
-use super::allocation::Allocation;
 use super::uses::Access;
 use crate::context::HeldGraphLock;
 use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::launch::{KernelArgs, UseVisitor};
+use crate::memory::Allocation;
 use crate::stream::{Stream, StreamInner};
 
 /// One enqueue on a stream, from the ordering of its uses to their recording.

@@ -9,16 +9,12 @@ use std::sync::Arc;
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemLocation, CUmemLocationType};
 
-use super::allocation::Allocation;
-use super::enqueue::enqueue;
-use super::facade::buffer_facade;
-use super::fit;
-use super::host::HostVec;
 use super::host_borrow::HostBorrow;
-use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::uses::Access;
+use super::visible::HostVec;
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
+use crate::memory::facade::buffer_facade;
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, enqueue, fit};
 use crate::stream::Stream;
 
 /// `len` elements of memory that host and device both see.
@@ -120,7 +116,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             .with_hint("use UnifiedBuffer::pinned, or a DeviceBuffer and copies"));
         }
         let allocation = Allocation::managed(stream, byte_count::<T>(len)?)?;
-        super::copy::fill(stream, &allocation, 0, &[0], allocation.size_bytes())?;
+        crate::memory::copy::fill(stream, &allocation, 0, &[0], allocation.size_bytes())?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
 

@@ -67,7 +67,7 @@ impl Waiting {
 }
 
 /// A task's place in the reactor; given up when dropped.
-pub(super) struct Registration {
+pub(in crate::memory) struct Registration {
     number: u64,
 }
 
@@ -76,7 +76,11 @@ impl Registration {
     ///
     /// # Safety
     /// `event` must be an event of `state`'s driver, and stay alive until this is dropped.
-    pub(super) unsafe fn new(state: &'static DeviceState, event: CUevent, waker: &Waker) -> Self {
+    pub(in crate::memory) unsafe fn new(
+        state: &'static DeviceState,
+        event: CUevent,
+        waker: &Waker,
+    ) -> Self {
         let waker = waker.clone();
         let now = Instant::now();
         let (number, running) = {
@@ -99,7 +103,7 @@ impl Registration {
 
     /// Wakes another waker instead. `false` if the wake has been spent and a new registration is
     /// needed.
-    pub(super) fn replace(&self, waker: &Waker) -> bool {
+    pub(in crate::memory) fn replace(&self, waker: &Waker) -> bool {
         let new = waker.clone();
         let mut registry = REACTOR.lock();
         let Some(waiting) = registry.waiting.get_mut(&self.number) else { return false };

@@ -6,15 +6,12 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::copy;
-use super::enqueue::enqueue;
 use super::pinned::PinnedBuffer;
 use super::reactor::Registration;
-use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::uses::Access;
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::memory::{Access, DeviceSlice, DeviceSliceMut, copy, enqueue};
 use crate::stream::Stream;
 use crate::trace::event;
 

@@ -1,0 +1,14 @@
+//! Order: who waits for whom.
+//!
+//! - `enqueue.rs`: one enqueue, from the ordering of its uses to their recording.
+//! - `uses.rs`: the newest uses of an allocation, recorded once a second stream or a graph uses it;
+//!   `shared.rs`: the moment from which they are; `ranges.rs`: what is known for each byte.
+//! - `versions.rs`: the number of the newest write, for results that were computed from memory.
+//! - `kept.rs`: memory that is used later without a borrow.
+
+pub(super) mod enqueue;
+pub(super) mod kept;
+pub(super) mod ranges;
+pub(super) mod shared;
+pub(super) mod uses;
+pub(super) mod versions;
