@@ -240,9 +240,8 @@ impl Drop for Event {
         if !self.context.state.is_usable() {
             return;
         }
-        if let Err(error) = self.destroy() {
-            self.context.keep_drop_error(error);
-        }
+        let destroyed = self.destroy();
+        self.context.keep_drop_result(destroyed);
     }
 }
 

@@ -100,12 +100,7 @@ impl Kernel {
             variables: module.variables_of(name)?,
             name,
             number,
-            limits: KernelLimits {
-                threads: 0,
-                static_shared: 0,
-                cluster: None,
-                needs_cluster: false,
-            },
+            limits: KernelLimits::default(),
             max_dynamic_shared: AtomicU32::new(0),
             non_portable_cluster: AtomicBool::new(false),
             parameters: None,

@@ -456,6 +456,14 @@ impl ContextInner {
         streams.push(Arc::downgrade(stream));
     }
 
+    /// Keeps the error of what a drop has done, if it is one.
+    #[inline]
+    pub(crate) fn keep_drop_result(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.keep_drop_error(error);
+        }
+    }
+
     /// Keeps an error that a drop met.
     #[cold]
     pub(crate) fn keep_drop_error(&self, error: Error) {

@@ -293,9 +293,7 @@ impl<'env, S> GraphExec<'env, S> {
         }
         let exec = driver::instantiate(context, new.graph)?;
         let old = std::mem::replace(&mut self.exec, exec);
-        if let Err(error) = driver::destroy_exec(context, old) {
-            context.keep_drop_error(error);
-        }
+        context.keep_drop_result(driver::destroy_exec(context, old));
         self.template = new;
         self.newest = None;
         self.changed = false;
@@ -416,9 +414,7 @@ impl Drop for Change<'_> {
 impl<S> Drop for GraphExec<'_, S> {
     fn drop(&mut self) {
         let context = &self.template.context;
-        if let Err(error) = driver::destroy_exec(context, self.exec) {
-            context.keep_drop_error(error);
-        }
+        context.keep_drop_result(driver::destroy_exec(context, self.exec));
     }
 }
 

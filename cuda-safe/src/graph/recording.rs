@@ -220,9 +220,7 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
         return;
     }
     // SAFETY: no handle to the stream is left, and nothing is captured on it any more.
-    if let Err(error) = unsafe { call!(context, cuStreamDestroy_v2(raw)) } {
-        context.keep_drop_error(error);
-    }
+    context.keep_drop_result(unsafe { call!(context, cuStreamDestroy_v2(raw)) });
 }
 
 impl Recording {

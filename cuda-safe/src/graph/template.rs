@@ -105,8 +105,6 @@ impl Template {
 impl Drop for Template {
     fn drop(&mut self) {
         self.context.census.remove(self.counted);
-        if let Err(error) = driver::destroy_graph(&self.context, self.graph) {
-            self.context.keep_drop_error(error);
-        }
+        self.context.keep_drop_result(driver::destroy_graph(&self.context, self.graph));
     }
 }

@@ -44,7 +44,7 @@ impl Limits {
 }
 
 /// What a kernel allows, beyond its device.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct KernelLimits {
     /// Fewer than the device's where the kernel uses many registers or was compiled so.
     pub(crate) threads: u32,

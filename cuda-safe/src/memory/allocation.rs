@@ -372,9 +372,8 @@ impl Drop for Allocation {
             context.deferred.put(item);
             return;
         }
-        if let Err(error) = self.free_in_order() {
-            self.home.inner().context.keep_drop_error(error);
-        }
+        let freed = self.free_in_order();
+        self.home.inner().context.keep_drop_result(freed);
     }
 }
 

@@ -151,10 +151,8 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
         Ok(start)
     };
     twice(context, bytes, attempt, || {
-        if let Err(error) = context.free_deferred() {
-            // An error of what somebody else dropped: not this caller's.
-            context.keep_drop_error(error);
-        }
+        // An error of what somebody else dropped: not this caller's.
+        context.keep_drop_result(context.free_deferred());
         Ok(())
     })
 }

@@ -55,9 +55,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     };
     recording.captures()?;
     recording.not_in_body("a host function can't be called")?;
-    let data = std::ptr::without_provenance_mut(registered.0 as usize);
-    // SAFETY: the stream is live, and `run` takes any number.
-    unsafe { call!(inner, cuLaunchHostFunc(inner.raw, Some(run), data)) }?;
+    inner.launch_callback(registered.0)?;
     recording.keep(Arc::new(registered));
     enqueuing.number();
     Ok(())
@@ -77,14 +75,15 @@ impl StreamInner {
             PENDING.retain_known(&mut mine);
             mine.push(number);
         }
-        let data = std::ptr::without_provenance_mut(number as usize);
-        // SAFETY: the stream is live, and `run` takes any number.
-        if let Err(error) = unsafe { call!(self, cuLaunchHostFunc(self.raw, Some(run), data)) } {
-            unregister(number);
-            return Err(error);
-        }
+        self.launch_callback(number).inspect_err(|_| unregister(number))?;
         self.number();
         Ok(())
+    }
+
+    fn launch_callback(&self, number: u64) -> Result<()> {
+        let data = std::ptr::without_provenance_mut(number as usize);
+        // SAFETY: the stream is live, and `run` takes any number.
+        unsafe { call!(self, cuLaunchHostFunc(self.raw, Some(run), data)) }
     }
 
     /// Drops the functions that have not run. One that is running finishes.

@@ -236,10 +236,8 @@ impl Drop for StreamInner {
         }
         self.retire();
         // `retire` may have met the device's end. The capture has to hear of its stream all the same.
-        if (self.capture.is_some() || self.state().is_usable())
-            && let Err(error) = self.destroy()
-        {
-            self.context.keep_drop_error(error);
+        if self.capture.is_some() || self.state().is_usable() {
+            self.context.keep_drop_result(self.destroy());
         }
     }
 }

@@ -30,9 +30,7 @@ impl Marker {
     pub(super) fn destroy(self, context: &ContextInner) {
         // SAFETY: the marker owns the event; waits that refer to it have been enqueued and keep
         // what they need.
-        if let Err(error) = unsafe { call!(context, cuEventDestroy_v2(self.event)) } {
-            context.keep_drop_error(error);
-        }
+        context.keep_drop_result(unsafe { call!(context, cuEventDestroy_v2(self.event)) });
     }
 }
 

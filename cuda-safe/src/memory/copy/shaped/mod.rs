@@ -133,8 +133,15 @@ unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> R
     })
 }
 
-fn in_bytes(elements: &Range<usize>, size: usize) -> Range<usize> {
-    elements.start * size..elements.end * size
+/// The bytes from the first to the last of a box in `len` elements of `size` bytes, and its pitches.
+fn side(
+    layout: PitchedLayout,
+    what: &str,
+    extent: Extent,
+    (len, size): (usize, usize),
+) -> Result<(Range<usize>, Pitches)> {
+    let elements = layout.span(what, extent, len)?;
+    Ok((elements.start * size..elements.end * size, layout.to_bytes(extent, size)))
 }
 
 /// Device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is
@@ -194,9 +201,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             whole.upload_3d(stream, compact, source, from, extent)?;
             return self.copy_3d_from(stream, to, whole.as_slice(), compact, extent);
         }
-        let written = in_bytes(&to.span("device", extent, self.len())?, size);
-        let read = in_bytes(&from.span("host", extent, source.len())?, size);
-        let (to, from) = (to.to_bytes(extent, size), from.to_bytes(extent, size));
+        let (written, to) = side(to, "device", extent, (self.len(), size))?;
+        let (read, from) = side(from, "host", extent, (source.len(), size))?;
         let source = &bytemuck::cast_slice::<T, u8>(source)[read];
         let whole = Part::whole(extent, size);
         let view = self.as_slice();
@@ -247,9 +253,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         if extent.is_empty() || size == 0 {
             return Ok(());
         }
-        let written = in_bytes(&to.span("destination", extent, view.len())?, size);
-        let read = in_bytes(&from.span("source", extent, source.len())?, size);
-        let (to, from) = (to.to_bytes(extent, size), from.to_bytes(extent, size));
+        let (written, to) = side(to, "destination", extent, (view.len(), size))?;
+        let (read, from) = side(from, "source", extent, (source.len(), size))?;
         let whole = Part::whole(extent, size);
         let (to_address, to_bytes) = (view.device_ptr() + written.start as u64, written.len());
         let (from_address, from_bytes) = (source.device_ptr() + read.start as u64, read.len());
@@ -311,9 +316,8 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             whole.copy_3d_from(stream, compact, *self, from, extent)?;
             return whole.as_slice().download_3d(stream, compact, target, to, extent);
         }
-        let read = in_bytes(&from.span("device", extent, self.len())?, size);
-        let written = in_bytes(&to.span("host", extent, target.len())?, size);
-        let (from, to) = (from.to_bytes(extent, size), to.to_bytes(extent, size));
+        let (read, from) = side(from, "device", extent, (self.len(), size))?;
+        let (written, to) = side(to, "host", extent, (target.len(), size))?;
         let target = &mut copy::Target::of(target).bytes[written];
         let whole = Part::whole(extent, size);
         let start = self.byte_range().start;
@@ -358,16 +362,14 @@ fn count_staged(inner: &StreamInner, whole: &Part) {
 
 /// Copies the runs of `source`, one behind the other, into a block.
 fn gather(block: &StagingBlock, source: &[u8], runs: impl Iterator<Item = Range<usize>>) {
-    let mut at = 0;
-    for run in runs {
-        let (from, bytes) = (&source[run.clone()], run.len());
-        debug_assert!(at + bytes <= BLOCK_BYTES);
-        // SAFETY: a piece has at most `BLOCK_BYTES` bytes in all its runs, so this ends within the
-        // block, which is ours alone and overlaps no slice of a caller's.
+    for (at, run) in in_block(runs) {
+        let from = &source[run];
+        // SAFETY: this ends within the block, as `in_block` says, which is ours alone and overlaps no
+        // slice of a caller's.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), block.start().as_ptr().add(at), bytes);
+            let to = block.start().as_ptr().add(at);
+            std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
         }
-        at += bytes;
     }
 }
 
@@ -377,15 +379,25 @@ fn scatter(
     target: &mut [MaybeUninit<u8>],
     runs: impl Iterator<Item = Range<usize>>,
 ) {
-    let mut at = 0;
-    for run in runs {
-        let (bytes, to) = (run.len(), &mut target[run]);
-        debug_assert!(at + bytes <= BLOCK_BYTES);
+    for (at, run) in in_block(runs) {
+        let to = &mut target[run];
         // SAFETY: as in `gather`; the device has written these bytes of the block.
         unsafe {
             let from = block.start().as_ptr().add(at).cast_const();
-            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast(), bytes);
+            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast(), to.len());
         }
-        at += bytes;
     }
+}
+
+/// Each run of a piece, and where it lies in a block. A piece has at most `BLOCK_BYTES` bytes in all its
+/// runs.
+fn in_block(
+    runs: impl Iterator<Item = Range<usize>>,
+) -> impl Iterator<Item = (usize, Range<usize>)> {
+    runs.scan(0, |end, run| {
+        let at = *end;
+        *end += run.len();
+        debug_assert!(*end <= BLOCK_BYTES);
+        Some((at, run))
+    })
 }
