@@ -5,28 +5,23 @@ using namespace geom;
 
 namespace {
 
-__device__ __forceinline__ MeshRay load(const MeshRay* rays, unsigned i) {
-    const float4* from = reinterpret_cast<const float4*>(rays + i);
-    const float4 a = from[0], b = from[1];
-    return {{a.x, a.y, a.z}, a.w, {b.x, b.y, b.z}, b.w};
-}
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 9)
     mesh_nearest_hits(Mesh mesh, const MeshRay* rays, unsigned n, RayHit* hits) {
-    if (thread() < n) hits[thread()] = nearest_hit(mesh, load(rays, thread()));
+    if (thread() < n) hits[thread()] = nearest_hit(mesh, load_ray(rays, thread()));
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     mesh_any_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned char* hits) {
-    if (thread() < n) hits[thread()] = any_hit(mesh, load(rays, thread()));
+    if (thread() < n) hits[thread()] = any_hit(mesh, load_ray(rays, thread()));
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     mesh_count_hits(Mesh mesh, const MeshRay* rays, unsigned n, unsigned* counts) {
-    if (thread() < n) counts[thread()] = count_hits(mesh, load(rays, thread()));
+    if (thread() < n) counts[thread()] = count_hits(mesh, load_ray(rays, thread()));
 }
 
 // The hits of each ray, from the nearest, as far as there is room.
@@ -38,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(128) mesh_list_hits(
     const unsigned long long first = offsets[thread()], last = offsets[thread() + 1];
     const unsigned long long end = last < capacity ? last : capacity;
     unsigned long long count = 0;
-    for_each_hit(mesh, load(rays, thread()), [&](const RayHit& hit) {
+    for_each_hit(mesh, load_ray(rays, thread()), [&](const RayHit& hit) {
         // Sorted in: what does not fit is the farthest.
         if (first >= end) return true;
         unsigned long long at = first + count;

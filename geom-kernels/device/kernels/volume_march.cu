@@ -5,11 +5,6 @@ using namespace geom;
 
 namespace {
 
-__device__ __forceinline__ MeshRay load(const MeshRay* rays, unsigned i) {
-    const float4* from = reinterpret_cast<const float4*>(rays + i);
-    const float4 a = from[0], b = from[1];
-    return {{a.x, a.y, a.z}, a.w, {b.x, b.y, b.z}, b.w};
-}
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 } // namespace
@@ -17,11 +12,11 @@ __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + 
 #define VOLUME_MARCH(T, suffix)                                                                      \
     extern "C" __global__ void __launch_bounds__(128) volume_first_crossings_##suffix(               \
         Volume<T> volume, const MeshRay* rays, unsigned n, double iso, VolumeHit* hits) {            \
-        if (thread() < n) first_crossing(volume, load(rays, thread()), iso, hits + thread());        \
+        if (thread() < n) first_crossing(volume, load_ray(rays, thread()), iso, hits + thread());        \
     }                                                                                                \
     extern "C" __global__ void __launch_bounds__(128) volume_integrals_##suffix(                     \
         Volume<T> volume, const MeshRay* rays, unsigned n, float* integrals) {                       \
-        if (thread() < n) integrals[thread()] = exact::narrow(integrate(volume, load(rays, thread()))); \
+        if (thread() < n) integrals[thread()] = exact::narrow(integrate(volume, load_ray(rays, thread()))); \
     }
 
 VOLUME_MARCH(float, f32)

@@ -25,6 +25,13 @@ struct alignas(16) MeshRay {
     float t_max;
 };
 
+// Ray i of an array, in two loads.
+__device__ __forceinline__ MeshRay load_ray(const MeshRay* rays, unsigned i) {
+    const float4* from = reinterpret_cast<const float4*>(rays + i);
+    const float4 a = from[0], b = from[1];
+    return {{a.x, a.y, a.z}, a.w, {b.x, b.y, b.z}, b.w};
+}
+
 // A ray of queries, without an end unless one is given.
 __device__ __forceinline__ MeshRay make_ray(vec3<float> origin, vec3<float> direction,
                                             float t_min = 0.0f, float t_max = exact::infinity()) {
