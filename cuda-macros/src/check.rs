@@ -9,12 +9,7 @@ use crate::token::{Span, Token};
 /// Returns from the method unless the clause holds. It reads the parameters, and `launch`.
 pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Vec<Token> {
     let params = &function.params;
-    let mut values = Vec::new();
-    for leaf in clause.leaves() {
-        let text = Token::string(&leaf.display(params), Span::Macro);
-        let value = plain(leaf, params, krate).unwrap_or_default();
-        values.extend(quote("($text, $value),", &[("text", &[text]), ("value", &value)]));
-    }
+    let values = values(&clause.leaves(), params, krate);
     let failure = quote(
         "return ::core::result::Result::Err(
             $cuda::__private::precondition($kernel, $clause, &[$values]));",
@@ -32,6 +27,17 @@ pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Ve
         left = right;
     }
     out
+}
+
+/// The texts of `leaves`, each with its value: what an error shows.
+pub(crate) fn values(leaves: &[&Expr], params: &[Param], krate: &[Token]) -> Vec<Token> {
+    let mut values = Vec::new();
+    for leaf in leaves {
+        let text = Token::string(&leaf.display(params), Span::Macro);
+        let value = plain(leaf, params, krate).unwrap_or_default();
+        values.extend(quote("($text, $value),", &[("text", &[text]), ("value", &value)]));
+    }
+    values
 }
 
 fn compare(
@@ -99,7 +105,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
 }
 
 /// An `Option<i128>`, of any expression.
-fn checked(expr: &Expr, params: &[Param], krate: &[Token]) -> Vec<Token> {
+pub(crate) fn checked(expr: &Expr, params: &[Param], krate: &[Token]) -> Vec<Token> {
     match expr {
         Expr::Neg(inner) => quote(
             "::core::option::Option::and_then($inner, ::core::primitive::i128::checked_neg)",

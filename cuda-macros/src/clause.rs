@@ -119,7 +119,16 @@ impl Clause {
 }
 
 impl Expr {
-    fn collect_leaves<'e>(&'e self, out: &mut Vec<&'e Expr>) {
+    /// The expression without parentheses around it.
+    pub(crate) fn bare(&self) -> &Expr {
+        match self {
+            Expr::Paren(inner) => inner.bare(),
+            expr => expr,
+        }
+    }
+
+    /// The parameters, lengths and numbers of the launch that it reads, each once.
+    pub(crate) fn collect_leaves<'e>(&'e self, out: &mut Vec<&'e Expr>) {
         match self {
             Expr::Int(_) => {}
             Expr::Param(_) | Expr::Len(_) | Expr::Launch(_) => {

@@ -1,4 +1,4 @@
-//! The parser of clauses.
+//! The parser of clauses, and of the expressions that fill in a parameter or give a launch's extents.
 //!
 //! ```text
 //! clause     = expression (comparison expression)+
@@ -19,7 +19,7 @@ impl Clause {
     /// Parses the tokens of one clause, without its comma; `end` is where to report that it stops
     /// too early.
     pub(crate) fn parse(tokens: &[Token], params: &[Param], end: Span) -> Result<Self, Error> {
-        let mut parser = Parser { tokens, params, end };
+        let mut parser = Parser { tokens, params, end, place: Place::Clause };
         let first = parser.expression()?;
         let mut rest: Vec<(Comparison, Expr)> = Vec::new();
         while let Some(token) = parser.tokens.first() {
@@ -47,9 +47,50 @@ impl Clause {
     }
 }
 
+impl Expr {
+    /// Parses `tokens`, all of which are one expression; `end` is where to report that it stops too
+    /// early.
+    pub(crate) fn parse(
+        tokens: &[Token],
+        params: &[Param],
+        place: Place,
+        end: Span,
+    ) -> Result<Self, Error> {
+        let mut parser = Parser { tokens, params, end, place };
+        let expr = parser.expression()?;
+        match parser.tokens.first() {
+            None => Ok(expr),
+            Some(extra) => Err(parser.unexpected(extra)),
+        }
+    }
+}
+
+/// Where an expression stands, which decides what it may read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// In a `where`.
+    Clause,
+    /// What fills in the parameter of this index.
+    Default(usize),
+    /// An extent after `over`.
+    Extent,
+}
+
+impl Place {
+    /// What stands there, as errors call it.
+    fn noun(self) -> &'static str {
+        match self {
+            Place::Clause => "a clause",
+            Place::Default(_) => "a default",
+            Place::Extent => "an extent of `over`",
+        }
+    }
+}
+
 struct Parser<'t> {
     tokens: &'t [Token],
     params: &'t [Param],
+    place: Place,
     /// Where to report that something is missing at the end.
     end: Span,
 }
@@ -84,23 +125,27 @@ impl<'t> Parser<'t> {
 
     fn operand(&mut self) -> Result<Expr, Error> {
         let Some((token, rest)) = self.tokens.split_first() else {
-            return Err(Error::new(self.end, "this clause ends where a value is expected"));
+            let noun = self.place.noun().trim_start_matches("a ").trim_start_matches("an ");
+            return Err(Error::new(
+                self.end,
+                format!("this {noun} ends where a value is expected"),
+            ));
         };
         self.tokens = rest;
         match token {
             Token::Punct('-', _, _) => Ok(Expr::Neg(Box::new(self.operand()?))),
-            Token::Literal(text, span) => integer(text, *span).map(Expr::Int),
+            Token::Literal(text, span) => self.integer(text, *span).map(Expr::Int),
             // A group without brackets is what a macro_rules variable leaves: it binds like one.
             Token::Group(Delimiter::Parenthesis | Delimiter::None, tokens, span) => {
-                let mut inner = Parser { tokens, params: self.params, end: *span };
+                let mut inner = Parser { tokens, end: *span, ..*self };
                 let expr = inner.expression()?;
                 match inner.tokens.first() {
                     None => Ok(Expr::Paren(Box::new(expr))),
-                    Some(extra) => Err(unexpected(extra)),
+                    Some(extra) => Err(self.unexpected(extra)),
                 }
             }
             Token::Ident(name, span) => self.name(name, *span),
-            _ => Err(unexpected(token)),
+            _ => Err(self.unexpected(token)),
         }
     }
 
@@ -108,11 +153,21 @@ impl<'t> Parser<'t> {
     /// hides the outer: a parameter called `shared` is what `shared` means.
     fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
-            return Err(Error::new(span, "a clause calls nothing but `.len()` of a slice"));
+            let noun = self.place.noun();
+            return Err(Error::new(span, format!("{noun} calls nothing but `.len()` of a slice")));
         }
         let Some(index) = self.params.iter().position(|param| param.text == name) else {
             return self.launch(name, span);
         };
+        if let Place::Default(filled) = self.place
+            && index >= filled
+            && (index == filled || self.params[index].default.is_some())
+        {
+            return Err(Error::new(
+                span,
+                format!("`{name}` has no value yet: a default reads those before it"),
+            ));
+        }
         if let ("block" | "grid", Some(axis)) = (name, self.axis()) {
             return Err(Error::new(
                 span,
@@ -127,7 +182,12 @@ impl<'t> Parser<'t> {
         match (&self.params[index].kind, dotted) {
             (Kind::Slice { .. }, false) => Err(Error::new(
                 span,
-                format!("`{name}` is a slice: a clause compares its length, `{name}.len()`"),
+                match self.place {
+                    Place::Clause => {
+                        format!("`{name}` is a slice: a clause compares its length, `{name}.len()`")
+                    }
+                    _ => format!("`{name}` is a slice: write its length, `{name}.len()`"),
+                },
             )),
             (Kind::Slice { .. }, true) => self.len_call().map(|()| Expr::Len(index)),
             (Kind::Value { integer: true, .. }, false) => Ok(Expr::Param(index)),
@@ -137,9 +197,14 @@ impl<'t> Parser<'t> {
             (Kind::Value { integer: false, ty }, _) => Err(Error::new(
                 span,
                 format!(
-                    "`{name}: {}` is not an integer: clauses compare parameters of the types i8 to \
-                     i128, u8 to u64, isize and usize",
-                    to_text(ty)
+                    "`{name}: {}` is not an integer: {} parameters of the types i8 to i128, u8 to \
+                     u64, isize and usize",
+                    to_text(ty),
+                    if self.place == Place::Clause {
+                        "clauses compare"
+                    } else {
+                        "expressions take"
+                    },
                 ),
             )),
         }
@@ -147,6 +212,13 @@ impl<'t> Parser<'t> {
 
     /// A number of the launch.
     fn launch(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
+        if self.place != Place::Clause {
+            let noun = self.place.noun();
+            let message = format!(
+                "`{name}` is not a parameter: {noun} is made of parameters, lengths and integers"
+            );
+            return Err(Error::new(span, message));
+        }
         match (name, self.axis()) {
             ("shared", _) => Ok(Expr::Launch(Shape::Shared)),
             ("block" | "grid", Some(axis)) => {
@@ -186,7 +258,7 @@ impl<'t> Parser<'t> {
             }
             [dot, rest @ ..] => Err(Error::new(
                 rest.first().map_or(dot.span(), Token::span),
-                "of a slice, a clause uses `.len()` alone",
+                format!("of a slice, {} uses `.len()` alone", self.place.noun()),
             )),
             [] => Err(Error::new(self.end, "`.len()` is missing")),
         }
@@ -207,46 +279,64 @@ impl<'t> Parser<'t> {
             }
             (Token::Punct('<', _, _), _) => (Comparison::Less, 1),
             (Token::Punct('>', _, _), _) => (Comparison::Greater, 1),
-            _ => return Err(unexpected(token)),
+            _ => return Err(self.unexpected(token)),
         };
         self.tokens = &self.tokens[length..];
         Ok(comparison)
+    }
+
+    /// An integer literal as a value.
+    fn integer(&self, text: &str, span: Span) -> Result<i128, Error> {
+        let digits = text.replace('_', "");
+        let value = match digits.get(..2) {
+            Some("0x") => i128::from_str_radix(&digits[2..], 16),
+            Some("0o") => i128::from_str_radix(&digits[2..], 8),
+            Some("0b") => i128::from_str_radix(&digits[2..], 2),
+            _ => digits.parse(),
+        };
+        let noun = self.place.noun();
+        value.map_err(|_| {
+            let message =
+                format!("{noun} takes integers up to 2^127 - 1, without a type at their end");
+            Error::new(span, message)
+        })
+    }
+
+    /// The error for a token that does not belong where it stands.
+    fn unexpected(&self, token: &Token) -> Error {
+        let noun = self.place.noun();
+        let is_clause = self.place == Place::Clause;
+        let message = match token {
+            Token::Ident(text, _) if text == "as" => {
+                format!("{noun} has no casts: all its values are i128, which holds every integer parameter")
+            }
+            Token::Ident(text, _) if is_clause && text == "over" => {
+                "`over` stands before `where`".to_owned()
+            }
+            Token::Punct(',', _, _) if self.place == Place::Extent => {
+                "several extents are a list, as in `over [width, height]`".to_owned()
+            }
+            Token::Punct('&', _, _) if is_clause => {
+                "write two clauses, separated by a comma, instead of `&&`".to_owned()
+            }
+            Token::Punct('|', _, _) if is_clause => {
+                "a clause has no `||`: every clause must hold".to_owned()
+            }
+            Token::Punct('=', _, _) if is_clause => "a comparison is `==`".to_owned(),
+            Token::Punct('!', _, _) if is_clause => {
+                "a clause has no `!` or `!=`: say what must hold".to_owned()
+            }
+            _ if is_clause => "expected `<`, `<=`, `>`, `>=`, `==` or + - * / % between integers, \
+                               parameters, `.len()` of slices and the launch's `block.x`, `grid.x`, …, \
+                               `shared`"
+                .to_owned(),
+            _ => "expected + - * / % between integers, parameters and `.len()` of slices".to_owned(),
+        };
+        Error::new(token.span(), message)
     }
 }
 
 /// An extent of the launch, of one of the names that extents have.
 fn extent(name: &str, axis: Axis) -> Shape {
     if name == "block" { Shape::Block(axis) } else { Shape::Grid(axis) }
-}
-
-/// An integer literal as a value.
-fn integer(text: &str, span: Span) -> Result<i128, Error> {
-    let digits = text.replace('_', "");
-    let value = match digits.get(..2) {
-        Some("0x") => i128::from_str_radix(&digits[2..], 16),
-        Some("0o") => i128::from_str_radix(&digits[2..], 8),
-        Some("0b") => i128::from_str_radix(&digits[2..], 2),
-        _ => digits.parse(),
-    };
-    value.map_err(|_| {
-        Error::new(span, "a clause takes integers up to 2^127 - 1, without a type at their end")
-    })
-}
-
-/// The message for a token that no clause has at this place.
-fn unexpected(token: &Token) -> Error {
-    let message = match token {
-        Token::Ident(text, _) if text == "as" => {
-            "a clause has no casts: all its values are i128, which holds every integer parameter"
-        }
-        Token::Punct('&', _, _) => "write two clauses, separated by a comma, instead of `&&`",
-        Token::Punct('|', _, _) => "a clause has no `||`: every clause must hold",
-        Token::Punct('=', _, _) => "a comparison is `==`",
-        Token::Punct('!', _, _) => "a clause has no `!` or `!=`: say what must hold",
-        _ => {
-            "expected `<`, `<=`, `>`, `>=`, `==` or + - * / % between integers, parameters, \
-             `.len()` of slices and the launch's `block.x`, `grid.x`, …, `shared`"
-        }
-    };
-    Error::new(token.span(), message)
 }

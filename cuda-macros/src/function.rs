@@ -1,8 +1,9 @@
 //! One kernel's declaration: attributes, name, parameters, `where`.
 
-use crate::clause::Clause;
+use crate::clause::{Clause, Expr};
 use crate::cursor::Cursor;
 use crate::generics::{TypeParam, generics};
+use crate::over::Over;
 use crate::param::{Kind, Param, params};
 use crate::parse::Attribute;
 use crate::shape::{Axis, is_named};
@@ -25,14 +26,17 @@ pub(crate) struct Function {
     pub(crate) symbol: Symbol,
     pub(crate) generics: Vec<TypeParam>,
     pub(crate) params: Vec<Param>,
+    /// The launch, where the caller does not give it.
+    pub(crate) over: Option<Over>,
     pub(crate) clauses: Vec<Clause>,
 }
 
 impl Function {
     /// Whether its safe method's launches keep to 1 in y and in z: where no clause says anything of
-    /// the dimension.
+    /// the dimension, and the caller gives the launch.
     pub(crate) fn locked(&self) -> [bool; 2] {
-        [Axis::Y, Axis::Z].map(|axis| self.safe && !is_named(axis, &self.clauses))
+        [Axis::Y, Axis::Z]
+            .map(|axis| self.safe && self.over.is_none() && !is_named(axis, &self.clauses))
     }
 
     /// The symbols of its kernels: one for each list of instances, the last parameter's varying
@@ -102,14 +106,30 @@ pub(crate) fn function(
             "the kernel's body is in its source: end the declaration with `;`",
         ));
     }
+    let over = Over::parse(cursor, &params)?;
     let known = errors.len();
     let clauses = clauses(cursor, &params, errors)?;
     // A clause that did not parse may have been the one that checks a length.
     if safe && errors.len() == known {
         lengths_are_checked(&params, &clauses, errors);
     }
-    let symbol = symbol(own, shared, &name, &text, &generics, &params)?;
-    Ok(Function { attributes, visibility, safe, name, text, symbol, generics, params, clauses })
+    // The declaration is read to its end: its symbol's error ends nothing but the emission.
+    let symbol = symbol(own, shared, &name, &text, &generics, &params).unwrap_or_else(|error| {
+        errors.push(error);
+        Symbol::of_template(&name, &text, &[])
+    });
+    Ok(Function {
+        attributes,
+        visibility,
+        safe,
+        name,
+        text,
+        symbol,
+        generics,
+        params,
+        over,
+        clauses,
+    })
 }
 
 /// The symbol of a kernel, which differs between instances whose parameters differ.
@@ -165,14 +185,17 @@ fn clauses(
             }
         }
     }
-    cursor.mark(';', "`;` or `where` with comparisons")?;
+    cursor.mark(';', "`;`, or `over` with the launch's extents, or `where` with comparisons")?;
     Ok(clauses)
 }
 
 fn lengths_are_checked(params: &[Param], clauses: &[Clause], errors: &mut Vec<Error>) {
     for (i, param) in params.iter().enumerate() {
         let slice = matches!(param.kind, Kind::Slice { .. });
-        if slice && !clauses.iter().any(|clause| clause.bounds_from_below(i)) {
+        let is_filled_in = params.iter().any(|param| {
+            param.default.as_ref().is_some_and(|default| *default.bare() == Expr::Len(i))
+        });
+        if slice && !is_filled_in && !clauses.iter().any(|clause| clause.bounds_from_below(i)) {
             let x = &param.text;
             errors.push(Error::new(
                 param.name.span(),

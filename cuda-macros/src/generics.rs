@@ -4,7 +4,7 @@ use crate::cursor::{Cursor, split_at_commas};
 use crate::lex::quote;
 use crate::primitive::{PRIMITIVES, primitives};
 use crate::symbol::unquoted;
-use crate::token::{Error, Span, Token, bare, to_text};
+use crate::token::{Error, Span, Token, bare, to_text, type_text};
 use proc_macro::Delimiter;
 
 /// A type parameter of a struct or of a kernel.
@@ -107,7 +107,7 @@ fn type_param(cursor: &mut Cursor<'_>) -> Result<TypeParam, Error> {
         let instance = instance(tokens, *span)?;
         let twin = instances.iter().find(|other| to_text(&other.ty) == to_text(&instance.ty));
         if let (Some(_), Some(first)) = (twin, tokens.first()) {
-            let message = format!("`{}` is listed twice", to_text(&instance.ty));
+            let message = format!("`{}` is listed twice", type_text(&instance.ty));
             return Err(Error::new(first.span(), message));
         }
         instances.push(instance);
@@ -137,8 +137,9 @@ fn instance(tokens: &[Token], list: Span) -> Result<Instance, Error> {
             let name = to_text(bare(ty));
             let known = CPP_NAMES.iter().find(|(rust, _)| *rust == name);
             let (_, cpp) = known.ok_or_else(|| {
+                let ty = type_text(ty);
                 let message =
-                    format!("say what `{name}` is called in symbols, as in `{name} = \"name\"`");
+                    format!("say what `{ty}` is called in symbols, as in `{ty} = \"name\"`");
                 Error::new(first.span(), message)
             })?;
             (*cpp).to_owned()

@@ -12,6 +12,7 @@ mod function;
 mod generics;
 mod lex;
 mod method;
+mod over;
 mod param;
 mod parse;
 mod primitive;
@@ -24,7 +25,7 @@ mod token;
 
 use proc_macro::TokenStream;
 
-/// Declares the kernels of one CUDA source, and makes a struct with one method for each.
+/// Declares the kernels of one CUDA source and generates a struct with one method for each.
 ///
 /// ```ignore
 /// kernels! {
@@ -32,47 +33,63 @@ use proc_macro::TokenStream;
 ///     pub struct Saxpy;
 ///     // SAFETY: saxpy.cu returns where i >= n; each thread writes out[i] alone.
 ///     unsafe in SAXPY_CU {
-///         /// Computes the first `n` elements of `out`.
-///         safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u64)
-///             where n <= x.len(), n <= y.len(), n <= out.len();
-///         #[name = "transpose<double>"]
-///         unsafe fn transpose(m: &mut [f64]);
+///         /// Computes all elements of `out`.
+///         safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize = x.len()) over n
+///             where y.len() == n, out.len() == n;
 ///     }
 /// }
 ///
 /// let kernels = Saxpy::load(&context)?;
-/// kernels.saxpy(&stream, launch, 2.0, &x, &y, &mut out, n)?;
+/// kernels.saxpy(&stream, 2.0, &x, &y, &mut out)?;
+/// ```
+///
+/// `n: usize = x.len()` is filled in by the method. `over n` launches one thread for each of `n`
+/// elements. Without `over` the caller chooses the launch, for example to tune it:
+///
+/// ```ignore
+/// safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize = x.len())
+///     where y.len() == n, out.len() == n;
+///
+/// kernels.saxpy(&stream, LaunchConfig::cover(x.len(), 512), 2.0, &x, &y, &mut out)?;
 /// ```
 ///
 /// # The promise
-/// Whoever writes `unsafe in SOURCE` promises: for every launch that the `where` of a `safe fn` allows
-/// (in x alone unless it names y or z), the kernel stays inside what it was given and the variables of
-/// its module, writes only these and what it has as `&mut`, and does not race with itself. So it holds for any number of blocks and threads in
-/// x that the `where` does not exclude, and for any amount of dynamic shared memory. (In large grids
-/// `blockIdx.x * blockDim.x` wraps, being 32 bits wide: then two threads have one index.)
+/// Whoever writes `unsafe in SOURCE` promises the following for every launch of a `safe fn` that its
+/// declaration allows: the kernel accesses only the memory that its arguments give it and the variables
+/// of its module, it writes only `&mut` arguments and these variables, and it does not race with itself.
 ///
-/// The kernel also has the parameters that are declared here, which is checked as far as possible when
-/// it is first launched. The promise also covers that `::cuda_safe`, or the path after `#![crate = …]`,
-/// is this crate, and `::core` the language's. Kernels without `extern "C"` have mangled names, which tell what each
-/// parameter points to and whether that is const; of one with `extern "C"` only the number, the size
-/// and the class (integer or float) of its parameters are known.
+/// - Without `over`, the declaration allows every launch that satisfies the `where`, in x alone unless the
+///   `where` names y or z. So the promise holds for any number of blocks and threads in x that the `where`
+///   does not exclude, and for any amount of dynamic shared memory. (In large grids
+///   `blockIdx.x * blockDim.x` wraps, because it has 32 bits: then two threads have one index.)
+/// - With `over`, the declaration allows the launches that the `over` makes, without dynamic shared
+///   memory, if they satisfy the `where`.
+/// - With type parameters, the promise holds for each of their instances.
 ///
-/// An `unsafe fn` promises nothing: its method is an `unsafe fn`, too, and takes every launch that its
+/// The kernel also has the parameters that are declared here. The first launch checks that as far as
+/// possible. Kernels without `extern "C"` have mangled names, which tell what each parameter points to and
+/// whether that is const; of a kernel with `extern "C"` only the number, the size and the class (integer or
+/// float) of its parameters are known. The promise also covers that `::cuda_safe`, or the path after
+/// `#![crate = …]`, is this crate, and `::core` the language's.
+///
+/// An `unsafe fn` promises nothing: its method is an `unsafe fn` too, and takes every launch that its
 /// `where` allows. `SOURCE` is any expression whose type is a `cuda_safe::KernelSource`; struct
-/// literals in it need parentheses. Of `include_str!("dir/file.cu")`, the compiler's messages say
-/// `file.cu`.
+/// literals in it need parentheses. For `include_str!("dir/file.cu")`, messages of the CUDA compiler name
+/// the file `file.cu`.
 ///
 /// # What is generated
 /// A struct (without `struct Name;`: a private `Kernels`) that holds one `cuda_safe::Kernel` for each
 /// function, with
 /// - `load(&Context) -> Result<Self>`, which compiles and loads the source;
 /// - `unsafe from_module(&Module) -> Result<Self>`, for a module that is loaded already;
-/// - for each function a method `name(&self, &Stream, impl IntoLaunchConfig, arguments…) -> Result<()>`,
-///   and `name_kernel(&self) -> &Kernel` for attributes and occupancy;
+/// - for each function a method `name(&self, &Stream, impl IntoLaunchConfig, arguments…) -> Result<()>`
+///   (without the launch if the function has an `over`), and `name_kernel(&self) -> &Kernel` for attributes
+///   and occupancy;
 /// - `module(&self) -> Module`, for the source's globals;
-/// - `Debug`, unless it is derived.
+/// - `Clone` and `Debug`, unless they are derived;
+/// - `cuda_safe::DeclaredKernels`, for generic code that loads any such struct.
 ///
-/// The fields are private to the macro: safe code cannot put another kernel in the place of one.
+/// The fields are private to the macro: safe code cannot replace one kernel by another.
 ///
 /// Methods are `pub` unless a visibility is written before `safe` or `unsafe`. Documentation and
 /// other attributes are passed on; `#[cfg]` removes a kernel altogether, or the struct with all of
@@ -85,11 +102,27 @@ use proc_macro::TokenStream;
 /// `&mut [T]` takes every `cuda_safe::WriteView`: `&mut DeviceBuffer<T>`, and views for writing by
 /// `&mut` or by value. Every other type is passed by value and is a `cuda_safe::KernelArg`. The name of
 /// a primitive type (`f32`, `u64`, `bool`…) always means that type, also where another type of the same
-/// name is in scope. At most 24; no generics: `#[name = "f<float>"]` names one instance of a template. That attribute holds the
-/// symbol or the NVRTC name expression; without it, it is the function's name.
+/// name is in scope. A kernel has at most 24 parameters.
+///
+/// A parameter of an `unsafe fn` may also be a reference to a type of yours, as in `&Prepared<'_>`, or
+/// `impl KernelArg`, where the type that is passed is a `cuda_safe::KernelArg`.
 ///
 /// The methods are generic in what they take, so Rust does not reborrow by itself: a variable `x:
 /// &mut DeviceBuffer<T>` is moved into the call. Pass `&mut *x` to go on using it.
+///
+/// # Parameters that are filled in
+/// `n: u32 = 2 * x.len()` fills in `n` at each launch; the caller does not pass it. The expression has the
+/// language of clauses (below) without the numbers of the launch. It reads parameters that the caller
+/// passes, and filled-in ones that stand before it. The value is computed in `i128` and converted to the
+/// parameter's type, which is an integer. A value out of its range is an error of the launch, as a clause
+/// that does not hold is.
+///
+/// # The launch
+/// `over n`, `over [width, height]` and `over [nx, ny, nz]` launch one thread for each element, rounded up
+/// to whole blocks: the kernel must check its index. The extents are expressions, as those of filled-in
+/// parameters. Blocks have 256, 32 × 8 and 8 × 8 × 4 threads unless `by` follows, as in `over n by 128` or
+/// `over [width, height] by [16, 16]`. If an extent is 0, nothing is launched. A grid that is too large
+/// for the device is an error, as is a negative extent.
 ///
 /// # Clauses
 /// A `where` holds comparisons (`<`, `<=`, `>`, `>=`, `==`, chains such as `0 <= i < x.len()`),
@@ -97,15 +130,16 @@ use proc_macro::TokenStream;
 /// with `+ - * / %` and parentheses. They are evaluated on the host before the launch, in `i128`: a
 /// negative `i32` is less than every length, nothing wraps, and a result out of range or a division
 /// by 0 counts as a clause that does not hold. The length of each slice of a `safe fn` must stand on
-/// the greater side of a comparison or in an equality.
+/// the greater side of a comparison or in an equality, or fill in a parameter, alone, as in
+/// `n: usize = x.len()`.
 ///
 /// The numbers of the launch are `block.x`, `block.y`, `block.z` (threads in a block), `grid.x`,
 /// `grid.y`, `grid.z` (blocks) and `shared` (dynamic shared memory of a block, in bytes). A parameter
 /// called `block`, `grid` or `shared` hides the launch's.
 ///
-/// A `safe fn` is launched in x alone: both `block.y` and `grid.y` must be 1 unless a clause names one
-/// of them, and likewise in z. Most kernels compute their index from x, and would do all work once
-/// more for each y: naming the dimension says that this one does not.
+/// A `safe fn` without `over` is launched in x alone: both `block.y` and `grid.y` must be 1 unless a clause
+/// names one of them, and likewise in z. Most kernels compute their index from x, and would do all work
+/// again for each y: naming the dimension says that this one does not.
 ///
 /// A sum in each block of 256 threads, in shared memory:
 ///
@@ -125,18 +159,62 @@ use proc_macro::TokenStream;
 ///             if (threadIdx.x == 0) sums[blockIdx.x] = part[0];
 ///         }
 ///     "# {
-///         safe fn sum(x: &[f32], sums: &mut [f32], n: u64)
-///             where n <= x.len(), block.x == 256, grid.x <= sums.len();
+///         safe fn sum(x: &[f32], sums: &mut [f32], n: u64 = x.len()) over n
+///             where block.x == 256, grid.x <= sums.len();
 ///     }
 /// }
 /// ```
 ///
-/// With `extern __shared__ float part[]`, the clause would be `shared >= 4 * block.x`; and a kernel
-/// that has no loop over its elements computes all of them only if `block.x * grid.x >= n`.
+/// With `extern __shared__ float part[]` and a launch of the caller's, the clause would be
+/// `shared >= 4 * block.x`; and a kernel that has no loop over its elements computes all of them only if
+/// `block.x * grid.x >= n`.
+///
+/// # Symbols
+/// A kernel's symbol in the image is the name of its function. `#[name = "…"]` on the function gives
+/// another symbol, or an NVRTC name expression such as `transpose<double>`. On the struct,
+/// `#[name = "mesh_{}"]` gives the symbols of all functions that have no `#[name]`: `{}` stands for the
+/// function's name. A brace in a symbol is written twice.
+///
+/// # Templates
+/// Type parameters declare several instances of a kernel at once. Each parameter lists the types that the
+/// source has kernels for:
+///
+/// ```ignore
+/// kernels! {
+///     pub struct Scale;
+///     // SAFETY: thread i touches element i alone, and only if i < n.
+///     unsafe in r#"
+///         template <class T> __global__ void scale(T a, T* x, size_t n) {
+///             size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
+///             if (i < n) x[i] *= a;
+///         }
+///     "# {
+///         safe fn scale<T in [f32, f64]>(a: T, x: &mut [T], n: usize = x.len()) over n;
+///     }
+/// }
+///
+/// kernels.scale(&stream, 0.5, &mut x)?; // x: DeviceBuffer<f32>, or DeviceBuffer<f64>
+/// ```
+///
+/// The method is generic; it launches the kernel of its instance. A type that is not in the list is an
+/// error, and nothing is enqueued. `scale_kernel::<T>()` returns a `Result<&Kernel>`. `load` compiles all
+/// instances.
+///
+/// On the struct, `struct Query<T: Real in [f32, f64]>;` makes the struct generic: a `Query<f32>` has the
+/// kernels of `f32`, and `load` compiles these alone. `Query<i32>::load` is an error.
+///
+/// The symbol of an instance is `NAME<T>`, with the parameters of the struct and of the function in order
+/// and the C++ names of the types. In a `#[name = "…"]`, `{T}` stands for the name of the instance. Another
+/// name follows the type: `T in [f32 = "f32", Float4 = "float4"]`, which types other than primitives need.
+/// With `#[name = "grid_{}_{T}"]` on `Query`, its function `count` has the symbols `grid_count_f32` and
+/// `grid_count_f64`.
+///
+/// A bound is optional: `T: Real in […]`. Without one it is `cuda_safe::DeviceRepr`, so that `T` can be an
+/// element and a value. `'static` is always added.
 ///
 /// # Other names for `cuda_safe`
 /// A first line `#![crate = path::to::cuda_safe]` says where the generated code finds the crate: for
-/// those who re-export it.
+/// crates that re-export it.
 #[proc_macro]
 pub fn kernels(input: TokenStream) -> TokenStream {
     let tokens = match parse::parse(&token::from_stream(input)) {

@@ -5,6 +5,7 @@ use crate::emit::{cfg, concat, doc};
 use crate::function::Function;
 use crate::generics::{angled, declared, names};
 use crate::lex::quote;
+use crate::over::{self, fill};
 use crate::param::{Kind, Param};
 use crate::primitive::primitives;
 use crate::token::{Span, Token, to_text};
@@ -17,6 +18,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     for param in &function.params {
         let name = std::slice::from_ref(&param.name);
         match &param.kind {
+            Kind::Value { .. } if param.default.is_some() => {}
             Kind::Value { ty, .. } => {
                 let ty = primitives(ty);
                 params.extend(quote("$name: $ty,", &[("name", name), ("ty", &ty)]));
@@ -60,6 +62,19 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         function.attributes.iter().map(|attribute| attribute.tokens.as_slice()).collect::<Vec<_>>();
     let public = quote("pub", &[]);
     let here = function.name.span();
+    // The launch is the caller's, or follows from the parameters.
+    let (launch_param, given, derived) = match &function.over {
+        None => {
+            let into = at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]));
+            let convert = "let launch = $cuda::IntoLaunchConfig::into_launch_config(launch);";
+            (
+                quote("launch: impl $into,", &[("into", &into)]),
+                quote(convert, &[("cuda", krate)]),
+                Vec::new(),
+            )
+        }
+        Some(over) => (Vec::new(), Vec::new(), over::launch(over, function, krate)),
+    };
     let kernel_holes: &[(&str, &[Token])] = &[
         ("cuda", krate),
         ("name", std::slice::from_ref(&function.name)),
@@ -79,13 +94,15 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         $visibility $unsafety fn $name $generics (
             &self,
             stream: &$cuda::Stream,
-            launch: impl $into_launch_config,
+            $launch_param
             $params
         ) -> $cuda::Result<()> {
             $instance
-            let launch = $cuda::IntoLaunchConfig::into_launch_config(launch);
+            $given
             $conversions
             $shape
+            $filled
+            $derived
             $checks
             // SAFETY: of a `safe fn`, whoever wrote `unsafe in` promised that its kernel stays inside
             // its arguments, and does not race, in the shapes and under the clauses that were just
@@ -105,7 +122,10 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("generics", &generics),
             ("cuda", krate),
             ("params", &params),
-            ("into_launch_config", &at(here, quote("$cuda::IntoLaunchConfig", &[("cuda", krate)]))),
+            ("launch_param", &launch_param),
+            ("given", &given),
+            ("filled", &fill(function, krate)),
+            ("derived", &derived),
             ("conversions", &conversions),
             ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),
@@ -202,6 +222,10 @@ fn method_docs(function: &Function) -> Vec<Token> {
     if user.is_empty() {
         lines.push(format!("Enqueues the kernel `{}` on `stream`.", function.text));
     }
+    if let Some(over) = &function.over {
+        lines.push(String::new());
+        lines.push(over.describe(&function.params));
+    }
     if !function.safe && !to_text(&user).contains("# Safety") {
         lines.push(String::new());
         lines.push("# Safety".to_owned());
@@ -217,7 +241,10 @@ fn method_docs(function: &Function) -> Vec<Token> {
     };
     let clauses =
         function.clauses.iter().map(|clause| format!("`{}`", clause.display(&function.params)));
-    let conditions: Vec<String> = shape.map(str::to_owned).into_iter().chain(clauses).collect();
+    let fits = function.params.iter().filter(|param| param.default.is_some());
+    let fits = fits.map(|param| format!("`{}` fits its type", param.text));
+    let shape = shape.map(str::to_owned);
+    let conditions: Vec<String> = shape.into_iter().chain(fits).chain(clauses).collect();
     if !conditions.is_empty() {
         lines.push(format!("Unless {}; nothing is launched then.", conditions.join(", ")));
     }

@@ -1,8 +1,10 @@
 //! Parameters of kernels: slices and values.
 
+use crate::clause::Expr;
+use crate::clause_parser::Place;
 use crate::cursor::split_at_commas;
 use crate::primitive::PRIMITIVES;
-use crate::token::{Error, Span, Token, to_text};
+use crate::token::{Error, Span, Token, to_text, type_text};
 use proc_macro::Delimiter;
 
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub(crate) struct Param {
     /// The name as text, as it was written.
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// What fills it in, where the caller does not.
+    pub(crate) default: Option<Expr>,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,7 @@ const INTEGERS: [&str; 11] =
 
 pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<Vec<Param>, Error> {
     let mut params: Vec<Param> = Vec::new();
+    let mut defaults: Vec<(usize, &[Token])> = Vec::new();
     for tokens in split_at_commas(tokens) {
         let (name, ty) = match tokens {
             [hash, ..] if hash.is_punct('#') => {
@@ -88,9 +93,51 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
                 format!("a kernel has at most {MAX_PARAMS} parameters: put some in a struct");
             return Err(Error::new(name.span(), message));
         }
-        params.push(Param { name: name.clone(), text, kind: kind(ty, safe)? });
+        let (ty, default) = split_default(ty);
+        if let ([], [equals, ..]) = (ty, default) {
+            return Err(Error::new(equals.span(), "expected a type before the default"));
+        }
+        let param = Param { name: name.clone(), text, kind: kind(ty, safe)?, default: None };
+        if !default.is_empty() {
+            is_filled(&param, default[0].span())?;
+            defaults.push((params.len(), default));
+        }
+        params.push(param);
+    }
+    // Expressions read parameters that are declared later. Those that come later and are filled in
+    // themselves have a default already when one of an earlier parameter is parsed.
+    for (index, tokens) in defaults.into_iter().rev() {
+        let [equals, tokens @ ..] = tokens else { continue };
+        let end = tokens.last().unwrap_or(equals).span();
+        params[index].default = Some(Expr::parse(tokens, &params, Place::Default(index), end)?);
     }
     Ok(params)
+}
+
+/// A type, and the `= expression` after it if there is one.
+fn split_default(tokens: &[Token]) -> (&[Token], &[Token]) {
+    let mut depth = 0_i32;
+    let at = tokens.iter().position(|token| {
+        depth += i32::from(token.is_punct('<')) - i32::from(token.is_punct('>'));
+        depth <= 0 && token.is_punct('=')
+    });
+    tokens.split_at(at.unwrap_or(tokens.len()))
+}
+
+/// Refuses a default of anything but an integer that a kernel takes.
+fn is_filled(param: &Param, place: Span) -> Result<(), Error> {
+    let x = &param.text;
+    let message = match &param.kind {
+        Kind::Value { ty, integer: true } if ty.iter().all(|token| !token.is_ident("i128")) => {
+            return Ok(());
+        }
+        Kind::Value { integer: true, .. } => format!("`{x}`: no kernel takes an i128"),
+        Kind::Value { ty, .. } => {
+            format!("`{x}: {}` has no default: integers are filled in alone", type_text(ty))
+        }
+        Kind::Slice { .. } => format!("`{x}` has no default: a slice is passed by the caller"),
+    };
+    Err(Error::new(place, message))
 }
 
 /// What a parameter's type means; `ty` is not empty.

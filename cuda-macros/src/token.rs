@@ -161,6 +161,13 @@ pub(crate) fn to_stream(tokens: Vec<Token>) -> Result<TokenStream, Error> {
     tokens.into_iter().map(convert).collect()
 }
 
+/// A type as text, as it is usually written.
+pub(crate) fn type_text(ty: &[Token]) -> String {
+    let spaced = to_text(ty);
+    let marks = [(" :: ", "::"), (" < ", "<"), (" >", ">"), (" ;", ";"), (" ,", ",")];
+    marks.iter().fold(spaced, |text, (from, to)| text.replace(from, to))
+}
+
 /// The tokens without the groups that fragments of a `macro_rules` leave around them.
 pub(crate) fn bare(tokens: &[Token]) -> &[Token] {
     match tokens {

@@ -66,7 +66,8 @@ pub enum ErrorKind {
         /// The largest value allowed.
         limit: u64,
     },
-    /// A `where` clause of a kernel declared by [`kernels!`](crate::kernels) did not hold.
+    /// A `where` clause of a kernel declared by [`kernels!`](crate::kernels) did not hold, or a parameter
+    /// or launch that the declaration derives has no valid value.
     Precondition {
         /// The kernel's name.
         kernel: &'static str,

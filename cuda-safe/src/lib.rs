@@ -1,7 +1,7 @@
 //! Safe, thin RAII over the CUDA driver: contexts, streams, events, memory, modules, kernels.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
+//! use cuda_safe::{Context, DeviceBuffer, kernels};
 //!
 //! kernels! {
 //!     struct Kernels;
@@ -12,8 +12,8 @@
 //!             if (i < n) y[i] += a * x[i];
 //!         }
 //!     "# {
-//!         safe fn axpy(a: f32, x: &[f32], y: &mut [f32], n: usize)
-//!             where n <= x.len(), n <= y.len();
+//!         safe fn axpy(a: f32, x: &[f32], y: &mut [f32], n: usize = x.len()) over n
+//!             where y.len() == n;
 //!     }
 //! }
 //!
@@ -23,7 +23,7 @@
 //!     let kernels = Kernels::load(&context)?;
 //!     let x = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0])?;
 //!     let mut y = DeviceBuffer::from_slice(&stream, &[10.0f32, 20.0, 30.0])?;
-//!     kernels.axpy(&stream, LaunchConfig::cover(3, 128), 2.0, &x, &mut y, 3)?;
+//!     kernels.axpy(&stream, 2.0, &x, &mut y)?;
 //!     assert_eq!(y.to_vec(&stream)?, [12.0, 24.0, 36.0]);
 //!     Ok(())
 //! }
@@ -127,7 +127,7 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
-    pub use crate::launch::in_x_alone;
+    pub use crate::launch::{fill, in_x_alone, over};
     pub use crate::module::{Declared, DeclaredIn, DeclaredInstances, Instance, instance, symbol};
 
     /// The error of a `where` clause that does not hold.

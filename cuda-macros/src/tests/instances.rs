@@ -145,6 +145,9 @@ fn mistakes_in_patterns_are_reported_where_they_are() {
         "#[name = \"{}_{T}\"] struct K; unsafe in S { safe fn »f(); }",
         "`{T}` is no type parameter of `f`",
     );
+    // A mistake in one symbol does not hide those of the next declaration.
+    let two = "unsafe in S { #[name = \"{A}\"] safe fn f(); #[name = \"{B}\"] safe fn g(); }";
+    assert_eq!(super::errors(two).len(), 2);
     // Two instances that differ to the host would be one kernel.
     fn_refused("#[name = »\"f\"] safe fn f<T in [u8]>();", "is the same for every `T`");
     refused(
@@ -159,7 +162,7 @@ fn mistakes_in_type_parameters_are_reported_where_they_are() {
     fn_refused("safe fn f<»T: Real>(a: T);", "the instances of `T` are missing");
     fn_refused("safe fn f<T in »f32>(a: T);", "the instances of `T` are missing");
     fn_refused("safe fn f<T in [f32, »f32]>(a: T);", "`f32` is listed twice");
-    fn_refused("safe fn f<T in [»Half]>(a: T);", "say what `Half` is called");
+    fn_refused("safe fn f<T in [»my::Half<u8>]>(a: T);", "say what `my::Half<u8>` is called");
     fn_refused("safe fn f<T in [f32 = »3]>(a: T);", "as in `f32 = \"float\"`");
     fn_refused("safe fn f<T in [f32 »= ]>(a: T);", "as in `f32 = \"float\"`");
     fn_refused("safe fn f<T in [»= \"a\"]>(a: T);", "expected a type");

@@ -1,6 +1,7 @@
 //! Unit tests on text (see `lex.rs`): declarations here, clauses and emission beside.
 
 mod clauses;
+mod derived;
 mod emission;
 mod instances;
 

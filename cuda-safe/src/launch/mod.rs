@@ -1,6 +1,7 @@
 //! What a launch consists of: its shape, its limits, and its arguments.
 
 mod args;
+mod derived;
 mod issue;
 mod limits;
 mod macros;
@@ -14,6 +15,7 @@ use std::fmt;
 pub use args::{
     ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
 };
+pub use derived::{fill, over};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub(crate) use signature::{Parameter, check};
@@ -124,15 +126,52 @@ impl LaunchConfig {
         }
     }
 
-    /// One thread for each of `n` elements, in blocks of `block` threads in x. The last block may
-    /// have threads past the end: the kernel has to check.
+    /// Launches one thread for each of `n` elements, in blocks of `block` threads in x. The last block
+    /// may have threads past the end: the kernel has to check.
     ///
     /// For more elements than the largest grid covers (2³¹ - 1 blocks) the launch is refused; a
     /// block of 0 threads too.
+    #[inline]
     #[must_use]
     pub fn cover(n: usize, block: u32) -> Self {
-        let blocks = n.div_ceil(block.max(1) as usize);
-        Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
+        Self::cover_3d([n, 1, 1], [block, 1, 1])
+    }
+
+    /// Launches one thread for each of `width × height` elements, in blocks of `block` threads in x and
+    /// y. The last blocks in each direction may have threads past the end: the kernel has to check.
+    ///
+    /// Without elements in one direction there are no blocks, and nothing is enqueued. The largest grid
+    /// has 65,535 blocks in y.
+    ///
+    /// ```
+    /// use cuda_safe::{Dim3, LaunchConfig};
+    /// let launch = LaunchConfig::cover_2d([1920, 1080], [32, 8]);
+    /// assert_eq!(launch.grid, Dim3::new(60, 135, 1));
+    /// assert_eq!(launch.block, Dim3::new(32, 8, 1));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn cover_2d([width, height]: [usize; 2], [x, y]: [u32; 2]) -> Self {
+        Self::cover_3d([width, height, 1], [x, y, 1])
+    }
+
+    /// Launches one thread for each element of a box, in blocks of `block` threads in x, y and z; see
+    /// [`LaunchConfig::cover_2d`]. The largest grid has 65,535 blocks in y and in z.
+    ///
+    /// ```
+    /// use cuda_safe::{Dim3, LaunchConfig};
+    /// let launch = LaunchConfig::cover_3d([100, 64, 9], [8, 8, 4]);
+    /// assert_eq!(launch.grid, Dim3::new(13, 8, 3));
+    /// assert_eq!(LaunchConfig::cover_3d([100, 0, 9], [8, 8, 4]).threads(), 0);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn cover_3d(extents: [usize; 3], block: [u32; 3]) -> Self {
+        let blocks = |axis: usize| {
+            let blocks = extents[axis].div_ceil(block[axis].max(1) as usize);
+            u32::try_from(blocks).unwrap_or(u32::MAX)
+        };
+        Self::new([blocks(0), blocks(1), blocks(2)], block)
     }
 
     /// With this much dynamic shared memory for each block, in bytes.

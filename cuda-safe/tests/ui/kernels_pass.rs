@@ -152,6 +152,36 @@ fn generic_loading<K: DeclaredKernels>(module: &Module) -> Result<K> {
     unsafe { K::from_module(module) }
 }
 
+kernels! {
+    /// Parameters that are filled in, and launches that follow from them.
+    struct Derived;
+    // SAFETY: as above.
+    unsafe in SOURCE {
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize = x.len()) over n
+            where y.len() == n, out.len() == n;
+        safe fn image(pixels: &mut [u32], width: u32, height: u32 = pixels.len() / width)
+            over [width, height] by [16, 16]
+            where width * height == pixels.len(), block.x == 16;
+        unsafe fn volume<T in [u8, f32]>(cells: &mut [T], n: [u32; 3], side: i64 = -1 + 2 * cells.len())
+            over [side, side, side / 2 + 1];
+        safe fn tuned(launch: &mut [f32], values: i32 = launch.len(), value: u8 = values % 256);
+    }
+}
+
+fn derived(
+    kernels: &Derived,
+    stream: &Stream,
+    x: &DeviceBuffer<f32>,
+    out: &mut DeviceBuffer<f32>,
+    pixels: DeviceSliceMut<'_, u32>,
+) -> Result<()> {
+    kernels.saxpy(stream, 2.0, x, x, &mut *out)?;
+    kernels.image(stream, pixels, 640)?;
+    // SAFETY: never run.
+    unsafe { kernels.volume(stream, &mut *out, [1, 2, 3])? };
+    kernels.tuned(stream, LaunchConfig::cover(4, 32), out)
+}
+
 mod reexport {
     pub(crate) use cuda_safe as cuda;
 }
@@ -200,7 +230,7 @@ fn every_kind_of_slice(
 }
 
 fn main() {
-    let _ = (every_kind_of_slice, generic::<f32>);
+    let _ = (every_kind_of_slice, generic::<f32>, derived);
     let _ = (generic_loading::<Query<f64>>, generic_loading::<Closest>, Closest::any_kernel);
     let _ = (Everything::load, Everything::raw_one_kernel);
     let _ = (Included::load, Included::nothing_kernel);

@@ -88,8 +88,33 @@ use names::*;
         safe fn up(n: u64, x: &mut [f32], y: &[u32])
             where n <= x.len(), 2 * n + 1 <= y.len(), -1 < n, block.x * grid.x >= n;
         safe fn values(a: f32, b: bool, c: usize, d: [u32; 2]);
+        safe fn derived(value: &mut [f32], values: i32 = value.len(), clause: u64 = 2 * values)
+            over clause where values >= 0;
     }
 }
+
+::cuda_safe::kernels! {
+    #[name = "{}_{T}"]
+    pub(crate) struct Instances<T: Bound in [f32, f64 = "f64"]>;
+    // SAFETY: never loaded, so no kernel ever runs.
+    unsafe in "" {
+        #[name = "{T}_{index}"]
+        safe fn kernel<index in [u32, i32]>(instance: &[T], instance_0: index)
+            where instance.len() == 1;
+    }
+}
+
+/// A bound whose functions have names that the generated code uses.
+trait Bound: ::core::marker::Copy {
+    fn of() -> ! {
+        loop {}
+    }
+    fn kernel() -> ! {
+        loop {}
+    }
+}
+impl Bound for ::core::primitive::f32 {}
+impl Bound for ::core::primitive::f64 {}
 
 /// A container of the user's with lengths of its own.
 struct Liar(::cuda_safe::DeviceBuffer<::core::primitive::f32>);
@@ -113,6 +138,7 @@ fn means_the_primitives(
     y: &::cuda_safe::DeviceBuffer<::core::primitive::u32>,
 ) -> ::cuda_safe::Result<()> {
     let launch = ::cuda_safe::LaunchConfig::cover(16, 32);
+    kernels.derived(stream, &mut *x)?;
     kernels.up(stream, launch, 16_u64, x, y)?;
     kernels.values(stream, launch, 1.0_f32, true, 1_usize, [1_u32, 2])
 }
@@ -134,5 +160,5 @@ fn in_a_function(context: &::cuda_safe::Context) -> ::cuda_safe::Result<()> {
 }
 
 fn main() {
-    let _ = (means_the_primitives, in_a_function);
+    let _ = (means_the_primitives, in_a_function, Instances::<::core::primitive::f64>::load);
 }

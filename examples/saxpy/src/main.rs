@@ -11,10 +11,12 @@ kernels! {
     struct Kernels;
     // SAFETY: thread i touches element i of each array, and only if i < n.
     unsafe in include_str!("saxpy.cu") {
-        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize)
-            where n <= x.len(), n <= y.len(), n <= out.len();
-        safe fn saxpy4(a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: usize)
-            where n <= x.len(), n <= y.len(), n <= out.len();
+        safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize = x.len()) over n
+            where y.len() == n, out.len() == n;
+        // Without `over`, the caller chooses the launch.
+        safe fn saxpy4(
+            a: f32, x: &[Float4], y: &[Float4], out: &mut [Float4], n: usize = x.len(),
+        ) where y.len() == n, out.len() == n;
     }
 }
 
@@ -45,18 +47,15 @@ fn run(context: &Context) -> std::result::Result<(), Box<dyn std::error::Error>>
     println!("device copy of as many bytes: {copy:.4} ms");
 
     out.fill(&stream, f32::NAN)?;
-    let ms = time(&stream, || {
-        let launch = LaunchConfig::cover(N, BLOCK);
-        kernels.saxpy(&stream, launch, a, &dx, &dy, &mut out, N)
-    })?;
+    let ms = time(&stream, || kernels.saxpy(&stream, a, &dx, &dy, &mut out))?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;
     report("one float a thread", ms, copy);
 
     out.fill(&stream, f32::NAN)?;
-    let (dx4, dy4, n4) = (dx.as_slice().cast()?, dy.as_slice().cast()?, N / 4);
+    let (dx4, dy4) = (dx.as_slice().cast()?, dy.as_slice().cast()?);
     let ms = time(&stream, || {
-        let (launch, out4) = (LaunchConfig::cover(n4, BLOCK), out.as_slice_mut().cast_mut()?);
-        kernels.saxpy4(&stream, launch, a, dx4, dy4, out4, n4)
+        let launch = LaunchConfig::cover(N / 4, BLOCK);
+        kernels.saxpy4(&stream, launch, a, dx4, dy4, out.as_slice_mut().cast_mut()?)
     })?;
     verify(a, &x, &y, &out.to_vec(&stream)?)?;
     report("one float4 a thread", ms, copy);

@@ -6,6 +6,7 @@ mod checks;
 mod clusters;
 mod contexts;
 mod copies;
+mod declarations;
 mod events;
 mod foreign;
 pub(crate) mod futures;
@@ -36,6 +37,7 @@ pub(crate) use foreign::RawContext;
 pub(crate) fn cases() -> Vec<Case> {
     [
         saxpy::cases(),
+        declarations::cases(),
         buffers::cases(),
         copies::cases(),
         shaped::cases(),

@@ -10,6 +10,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("kernels::in_x_alone", in_x_alone),
         Case::host("kernels::shapes_in_clauses", shapes_in_clauses),
         Case::host("kernels::arguments_as_they_come", arguments_as_they_come),
+        Case::host("kernels::derived_arguments_and_launches", derived_arguments_and_launches),
+        Case::host("kernels::instances", instances),
         Case::host("kernels::their_module", their_module),
     ]
 }
@@ -36,6 +38,34 @@ kernels! {
                   grid.x * block.x >= n;
         #[name = "two"]
         safe fn copy(n: u64, x: &[f32], out: &mut [f32]) where n <= x.len(), n <= out.len();
+    }
+}
+
+kernels! {
+    struct Derived;
+    // SAFETY: nothing runs on this driver.
+    unsafe in PTX {
+        #[name = "one"]
+        safe fn line(n: u64 = out.len(), out: &mut [f32]) over n;
+        #[name = "one"]
+        safe fn any(n: u64, out: &mut [f32]) over n where out.len() >= 1;
+        #[name = "two"]
+        safe fn plane(m: u64 = out.len() - 8, n: u64 = 4 * m, out: &mut [f32]) over [n, m]
+            where out.len() >= 1;
+        #[name = "two"]
+        safe fn launched(x: &[f32], out: &mut [f32], n: i64 = x.len() * 9223372036854775807)
+            where 0 <= x.len(), 0 <= out.len();
+    }
+}
+
+kernels! {
+    struct Instances<T in [f32 = "one", f64 = "none"]>;
+    // SAFETY: nothing runs on this driver.
+    unsafe in PTX {
+        #[name = "{T}"]
+        safe fn length(n: u64 = x.len(), x: &mut [T]) over n;
+        #[name = "{U}"]
+        safe fn each<U in [u32 = "one", u8 = "one"]>(n: u64 = x.len(), x: &mut [U]) over n;
     }
 }
 
@@ -164,6 +194,78 @@ fn arguments_as_they_come() -> TestResult {
     let parts = kernels.copy(&stream, (1, 32), 6, &x, out.slice_mut(..5)?);
     refused(&lab, parts, "n <= out.len()", ("out.len()", 5))?;
     drop((kernels, x, y, out, stream));
+    lab.close()
+}
+
+/// What is filled in and derived is refused, or launched, as what a caller passes.
+fn derived_arguments_and_launches() -> TestResult {
+    let lab = Lab::new()?;
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    // SAFETY: the module is made of the text that the declaration names.
+    let (kernels, stream) = (unsafe { Derived::from_module(&module) }?, lab.context.stream()?);
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 10)?;
+    let mut none = DeviceBuffer::<f32>::zeroed(&stream, 0)?;
+    let x = DeviceBuffer::<f32>::zeroed(&stream, 5)?;
+    let (calls, ()) = lab.calls(|| {
+        kernels.line(&stream, &mut out)?;
+        kernels.line(&stream, out.slice_mut(..1)?)?;
+        kernels.plane(&stream, &mut out)?;
+        kernels.launched(&stream, (1, 32), x.slice(..1)?, &mut out)
+    })?;
+    ensure_eq!(calls, ["cuLaunchKernel"; 4]);
+    let (calls, ()) = lab.calls(|| {
+        kernels.line(&stream, &mut none)?;
+        kernels.any(&stream, 0, &mut out)?;
+        kernels.plane(&stream, out.slice_mut(..8)?)
+    })?;
+    ensure_eq!(calls, [""; 0], "nothing is enqueued for no elements");
+
+    let at_least_one = kernels.any(&stream, 0, &mut none);
+    refused(&lab, at_least_one, "out.len() >= 1", ("out.len()", 0))?;
+    let negative = kernels.plane(&stream, out.slice_mut(..7)?);
+    refused(&lab, negative, "m: u64 = out.len() - 8", ("out.len()", 7))?;
+    let narrow = kernels.launched(&stream, (1, 32), x.slice(..2)?, &mut out);
+    refused(&lab, narrow, "n: i64 = x.len() * 9223372036854775807", ("x.len()", 2))?;
+    let tall = kernels.launched(&stream, ((1, 2), 32), &x, &mut out);
+    refused(&lab, tall, "grid.y == 1", ("grid.y", 2))?;
+    lab.recorder.take();
+    for n in [256 * ((1 << 31) - 1) + 1, u64::MAX] {
+        let Err(error) = kernels.any(&stream, n, &mut out) else {
+            return Err(Failure::new(format!("a launch over {n} elements")));
+        };
+        ensure!(matches!(error.kind(), ErrorKind::Limit { what: "grid x", .. }), "{error}");
+    }
+    ensure_eq!(lab.recorder.names(), [""; 0]);
+    drop((kernels, module, out, none, x, stream));
+    lab.close()
+}
+
+fn instances() -> TestResult {
+    let lab = Lab::new()?;
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    // SAFETY: the module is made of the text that the declaration names.
+    let (kernels, stream) =
+        (unsafe { Instances::<f32>::from_module(&module) }?, lab.context.stream()?);
+    // SAFETY: likewise.
+    let Err(missing) = (unsafe { Instances::<f64>::from_module(&module) }) else {
+        return Err(Failure::new("there is no kernel `none`"));
+    };
+    ensure!(missing.to_string().contains("no kernel `none`"), "{missing}");
+    let mut words = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
+    let mut bytes = DeviceBuffer::<u8>::zeroed(&stream, 3)?;
+    let mut halves = DeviceBuffer::<u16>::zeroed(&stream, 3)?;
+    let (calls, ()) = lab.calls(|| {
+        kernels.each(&stream, &mut words)?;
+        kernels.each(&stream, &mut bytes)
+    })?;
+    ensure_eq!(calls, ["cuLaunchKernel"; 2]);
+    lab.recorder.take();
+    let Err(error) = kernels.each(&stream, &mut halves) else {
+        return Err(Failure::new("there is no instance for u16"));
+    };
+    ensure_eq!(error.to_string(), "`each` has instances for u32 and u8, not for u16");
+    ensure_eq!(lab.recorder.names(), [""; 0]);
+    drop((kernels, module, words, bytes, halves, stream));
     lab.close()
 }
 

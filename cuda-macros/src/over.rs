@@ -1,0 +1,160 @@
+//! What a declaration leaves the caller nothing to say of: parameters that are filled in, and the launch
+//! of an `over`.
+
+use crate::check::{checked, values};
+use crate::clause::Expr;
+use crate::clause_parser::Place;
+use crate::cursor::{Cursor, split_at_commas};
+use crate::function::Function;
+use crate::lex::quote;
+use crate::param::{Kind, Param};
+use crate::primitive::primitives;
+use crate::token::{Error, Span, Token, bare, type_text};
+use proc_macro::Delimiter;
+
+/// `over [width, height] by [32, 8]`: a thread for each element.
+#[derive(Debug)]
+pub(crate) struct Over {
+    /// The elements in x, y and z: one to three.
+    pub(crate) extents: Vec<Expr>,
+    /// The threads of a block in as many dimensions.
+    pub(crate) block: Vec<u32>,
+}
+
+/// Blocks of launches in one, two and three dimensions: 256 threads, which fill every multiprocessor,
+/// with a full warp in x as long as the block is flat.
+const BLOCKS: [&[u32]; 3] = [&[256], &[32, 8], &[8, 8, 4]];
+
+/// The largest extents of a block on every device, and the most threads that it has.
+const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+const MAX_THREADS: u32 = 1024;
+
+impl Over {
+    /// Reads `over …` if it comes next, up to the `where` or the end of the declaration.
+    pub(crate) fn parse(cursor: &mut Cursor<'_>, params: &[Param]) -> Result<Option<Self>, Error> {
+        let Some(over) = cursor.eat("over") else { return Ok(None) };
+        let stops =
+            |token: &Token| token.is_ident("by") || token.is_ident("where") || token.is_punct(';');
+        let length = cursor.tokens.iter().position(stops).unwrap_or(cursor.tokens.len());
+        let (tokens, rest) = cursor.tokens.split_at(length);
+        cursor.tokens = rest;
+        let (items, end) = match bare(tokens) {
+            [Token::Group(Delimiter::Bracket, list, span)] => (split_at_commas(list), *span),
+            _ => (vec![tokens], tokens.last().unwrap_or(over).span()),
+        };
+        if !(1..=BLOCKS.len()).contains(&items.len()) {
+            let message = format!("a launch has one to three dimensions, not {}", items.len());
+            return Err(Error::new(end, message));
+        }
+        let extents: Vec<Expr> = items
+            .iter()
+            .map(|item| {
+                Expr::parse(item, params, Place::Extent, item.last().map_or(end, Token::span))
+            })
+            .collect::<Result<_, _>>()?;
+        let block = match cursor.eat("by") {
+            Some(by) => block(cursor, by, extents.len())?,
+            None => BLOCKS[extents.len() - 1].to_vec(),
+        };
+        Ok(Some(Over { extents, block }))
+    }
+
+    /// The declaration as text, with the usual spaces and without the block.
+    fn display(&self, params: &[Param]) -> String {
+        let extents: Vec<String> =
+            self.extents.iter().map(|extent| extent.display(params)).collect();
+        match extents.as_slice() {
+            [one] => format!("over {one}"),
+            _ => format!("over [{}]", extents.join(", ")),
+        }
+    }
+
+    /// What the method's documentation says of its launch.
+    pub(crate) fn describe(&self, params: &[Param]) -> String {
+        let join = |items: Vec<String>| items.join(" × ");
+        let extents =
+            join(self.extents.iter().map(|e| format!("`{}`", e.display(params))).collect());
+        let block = join(self.block.iter().map(u32::to_string).collect());
+        format!("Launches one thread for each of {extents} elements, in blocks of {block}.")
+    }
+}
+
+/// The numbers after `by`, one for each dimension.
+fn block(cursor: &mut Cursor<'_>, by: &Token, dimensions: usize) -> Result<Vec<u32>, Error> {
+    let example = match dimensions {
+        1 => "256".to_owned(),
+        _ => format!("{:?}", BLOCKS[dimensions - 1]),
+    };
+    let expected = format!("expected the threads of a block as integers, such as `by {example}`");
+    let (list, span) = match cursor.peek() {
+        Some(Token::Group(Delimiter::Bracket, list, span)) => (split_at_commas(list), *span),
+        Some(one) if !one.is_punct(';') => (vec![std::slice::from_ref(one)], one.span()),
+        _ => return Err(Error::new(by.span(), expected)),
+    };
+    cursor.next();
+    let extent = |item: &&[Token]| match bare(item) {
+        [Token::Literal(text, _)] => text.replace('_', "").parse::<u32>().ok(),
+        _ => None,
+    };
+    let block: Option<Vec<u32>> = list.iter().map(extent).collect();
+    let block = block.filter(|block| block.len() == dimensions);
+    let block = block.ok_or_else(|| Error::new(span, expected))?;
+    let threads = block.iter().fold(1_u32, |threads, extent| threads.saturating_mul(*extent));
+    let fits = block.iter().zip(MAX_BLOCK).all(|(extent, most)| *extent <= most);
+    if threads == 0 || threads > MAX_THREADS || !fits {
+        let message =
+            format!("a block has 1 to {MAX_THREADS} threads, at most {} in z", MAX_BLOCK[2]);
+        return Err(Error::new(span, message));
+    }
+    Ok(block)
+}
+
+/// The statements that fill in parameters.
+pub(crate) fn fill(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let params = &function.params;
+    let mut out = Vec::new();
+    for param in params {
+        let (Some(default), Kind::Value { ty, .. }) = (&param.default, &param.kind) else {
+            continue;
+        };
+        let clause = format!("{}: {} = {}", param.text, type_text(ty), default.display(params));
+        let mut leaves = Vec::new();
+        default.collect_leaves(&mut leaves);
+        out.extend(quote(
+            "let $name: $ty = $cuda::__private::fill($kernel, $clause, $value, &[$values])?;",
+            &[
+                ("name", std::slice::from_ref(&param.name)),
+                ("ty", &primitives(ty)),
+                ("cuda", krate),
+                ("kernel", &[Token::string(&function.text, Span::Macro)]),
+                ("clause", &[Token::string(&clause, Span::Macro)]),
+                ("value", &checked(default, params, krate)),
+                ("values", &values(&leaves, params, krate)),
+            ],
+        ));
+    }
+    out
+}
+
+/// The statement that makes the launch of an `over`.
+pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<Token> {
+    let params = &function.params;
+    let (mut extents, mut block, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
+    for (extent, threads) in over.extents.iter().zip(&over.block) {
+        extent.collect_leaves(&mut leaves);
+        extents.extend(quote("$value,", &[("value", &checked(extent, params, krate))]));
+        let threads = Token::Literal(format!("{threads}u32"), Span::Macro);
+        block.extend(quote("$threads,", &[("threads", &[threads])]));
+    }
+    quote(
+        "let launch = $cuda::__private::over($kernel, $clause, [$extents], [$block], &[$values])?;",
+        &[
+            ("cuda", krate),
+            ("kernel", &[Token::string(&function.text, Span::Macro)]),
+            ("clause", &[Token::string(&over.display(params), Span::Macro)]),
+            ("extents", &extents),
+            ("block", &block),
+            ("values", &values(&leaves, params, krate)),
+        ],
+    )
+}
