@@ -1,5 +1,7 @@
 //! Checks of lengths, and launches over them.
 
+use std::ops::Range;
+
 use cuda_safe::{Error, LaunchConfig, Result};
 
 /// Threads in a block of a kernel that says nothing else.
@@ -33,4 +35,13 @@ pub(crate) fn cover(n: usize) -> LaunchConfig {
 pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
     LaunchConfig::new(blocks as u32, BLOCK)
+}
+
+/// Divides `n` elements into ranges of at most `most`, which are launched one after the other. With each range
+/// comes its length; `most` must be less than 2^32.
+pub(crate) fn parts(n: usize, most: usize) -> impl Iterator<Item = (Range<usize>, u32)> {
+    (0..n).step_by(most).map(move |start| {
+        let end = n.min(start.saturating_add(most));
+        (start..end, (end - start) as u32)
+    })
 }

@@ -45,6 +45,7 @@ mod points;
 pub mod prelude;
 mod ray;
 mod real;
+mod rows;
 #[cfg(feature = "tape")]
 pub mod tape;
 pub mod volume;

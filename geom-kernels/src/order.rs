@@ -9,6 +9,20 @@ pub enum QueryOrder {
     Auto,
     /// As they are given: for queries that are sorted already.
     Given,
-    /// Sorted: by the cells of a hash grid, or along a curve through the bounds of a mesh.
+    /// Sorted: by the cells of a hash grid, or along a curve through the bounds of a mesh or a hierarchy.
     Sorted,
+}
+
+/// From how many queries on sorting them pays.
+const SORTED_FROM: usize = 32_768;
+
+impl QueryOrder {
+    /// Returns whether `n` queries are sorted.
+    pub(crate) fn sorts(self, n: usize) -> bool {
+        match self {
+            Self::Auto => n >= SORTED_FROM,
+            Self::Given => false,
+            Self::Sorted => n > 0,
+        }
+    }
 }

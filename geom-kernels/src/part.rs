@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_safe::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, GraphLock, KernelArg, Result, Stream,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphLock, KernelArg, Result,
+    Stream,
     arg::{ArgType, UseVisitor},
 };
 
@@ -108,6 +109,26 @@ unsafe impl KernelArg for Part<'_> {
         let start = buffer.byte_range().start;
         let range = start + self.range.start..start + self.range.end;
         visitor.visit(buffer.allocation(), range, self.access)
+    }
+}
+
+/// An optional view to be written, as a pointer parameter that is null without it.
+#[derive(Debug)]
+pub(crate) struct MaybeMut<'a, T: Copy + 'static>(pub(crate) Option<DeviceSliceMut<'a, T>>);
+
+// SAFETY: the kernel writes the view; nothing through a null pointer.
+unsafe impl<T: Copy + 'static> KernelArg for MaybeMut<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.0.as_ref().map_or(0, |view| view.device_ptr())
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |view| {
+            visitor.visit(view.allocation(), view.byte_range(), Access::Write)
+        })
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn surface(
     geometry: &GeometryKernels,
     volume: &Volume,
 ) -> cuda_safe::Result<Mesh<'static>> {
-    let field = VolumeField::new(stream, geometry, volume)?;
+    let field = VolumeField::build(stream, geometry, volume)?;
     let found = MarchingCubes::new(geometry).extract(stream, &field, 0.0)?;
     found.into_mesh(stream, geometry, MeshOptions::default().topology())
 }

@@ -25,7 +25,7 @@ pub(crate) fn find(
     runs: usize,
 ) -> Result<Surface> {
     let (iso, cubes) = (field.iso, MarchingCubes::new(geometry));
-    let (copy, blocks) = time(stream, runs, || VolumeField::new(stream, geometry, volume))?;
+    let (copy, blocks) = time(stream, runs, || VolumeField::build(stream, geometry, volume))?;
     if !blocks.is_complete() {
         return Err(Error::invalid("a volume with parts that no surface is found in"));
     }

@@ -1,26 +1,113 @@
 //! Building and refitting, whatever the boxes are made from.
 
-use cuda_safe::{Error, Kernel, KernelArg, Result, Stream};
+use cuda_safe::{Error, LaunchConfig, Result, Stream, kernels};
 
-use super::kernels::{Kernels, cover_nodes, cover_small};
 #[cfg(feature = "internals")]
 use super::layout::BvhNode;
 use super::layout::Header;
-use super::memory::{Memory, Scratch, digits, most_nodes};
+use super::memory::{Memory, RefittedArg, Scratch, digits, most_nodes};
 use super::{BuildMode, BvhReport};
 use crate::GeometryKernels;
-use crate::algorithms::{Algorithms, Layout, Wishes};
+use crate::algorithms::{Algorithms, Digits, Layout, Wishes};
+use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
-use crate::part::enqueues;
+use crate::part::{Part, enqueues};
+
+/// Threads in a block of kernels whose threads wait for others: the sooner a block can end, the better.
+const SMALL_BLOCK: u32 = 128;
+
+/// Blocks that make nodes: those that have none to make only ask whether there will be one.
+const MOST_COLLAPSE_BLOCKS: usize = 528;
 
 /// Values are the places of keys, whose digits are counted.
 const COUNTED: Wishes = Wishes { indices: true, counted: true };
+
+kernels! {
+    #[name = "bvh_{}"]
+    struct Build;
+    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    unsafe in Source::BvhBuild {
+        /// Makes a key of each item, counts their digits in the sort's state, and writes the header.
+        ///
+        /// # Safety
+        /// There are `n` items and room for `n` keys. The build state has bounds, and that of the sort is cleared.
+        unsafe fn keys(
+            items: Part<'_>,
+            n: u32,
+            state: Part<'_>,
+            keys: Part<'_>,
+            digits: Digits,
+            sort_state: Part<'_>,
+            header: Part<'_>,
+        );
+        /// Makes the binary hierarchy of the sorted items.
+        ///
+        /// # Safety
+        /// There are `n` keys, items, and indices, which are those of items; `which` says in which of two buffers
+        /// keys and indices are. There is room for `n` binary nodes, of which fewer are written, and for `n` words
+        /// of arrivals, which are cleared.
+        unsafe fn radix(
+            which: Part<'_>,
+            first_keys: Part<'_>,
+            second_keys: Part<'_>,
+            first: Part<'_>,
+            second: Part<'_>,
+            items: Part<'_>,
+            n: u32,
+            nodes: Part<'_>,
+            arrivals: Part<'_>,
+            state: Part<'_>,
+        );
+        /// Makes the nodes, and writes items in the order of leaves.
+        ///
+        /// # Safety
+        /// The children of binary nodes are nodes or items. There is room for `capacity` nodes, which is as many
+        /// as there may be, for a task for each, which is cleared, and for all items.
+        unsafe fn collapse(
+            binary: Part<'_>,
+            state: Part<'_>,
+            tasks: Part<'_>,
+            capacity: u32,
+            nodes: Part<'_>,
+            items: Part<'_>,
+            header: Part<'_>,
+        );
+    }
+}
+of_source!(Build, Source::BvhBuild);
+
+kernels! {
+    #[name = "bvh_{}"]
+    struct Clustering;
+    // SAFETY: the kernel is unsafe: it names what its launches promise.
+    unsafe in Source::BvhCluster {
+        /// The builder by nearness.
+        ///
+        /// # Safety
+        /// As `Build::radix`, with room for `n` clusters and heads.
+        unsafe fn cluster(
+            which: Part<'_>,
+            first_keys: Part<'_>,
+            second_keys: Part<'_>,
+            first: Part<'_>,
+            second: Part<'_>,
+            items: Part<'_>,
+            n: u32,
+            nodes: Part<'_>,
+            arrivals: Part<'_>,
+            state: Part<'_>,
+            clusters: Part<'_>,
+            heads: Part<'_>,
+        );
+    }
+}
+of_source!(Clustering, Source::BvhCluster);
 
 /// A hierarchy, and what builds it.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) sort: Algorithms<'static>,
-    pub(super) kernels: Kernels,
+    pub(super) geometry: GeometryKernels,
     builder: BuildMode,
     pub(crate) memory: Memory,
     /// How many boxes it was built from; 0 before it is built.
@@ -41,32 +128,31 @@ impl Tree {
         builder: BuildMode,
         keeps_boxes: bool,
     ) -> Result<Self> {
-        let (sort, kernels) = (geometry.algorithms(), Kernels::new(geometry));
-        kernels.build()?;
+        let (sort, geometry) = (geometry.algorithms(), geometry.clone());
+        geometry.kernels::<Build>()?;
         if builder == BuildMode::Quality {
-            kernels.cluster()?;
+            geometry.kernels::<Clustering>()?;
         }
         sort.kernels().pairs::<u64>()?;
         let memory = Memory::new(stream, capacity, keeps_boxes, extra)?;
-        Ok(Self { sort, kernels, builder, memory, length: 0, broken: false })
+        Ok(Self { sort, geometry, builder, memory, length: 0, broken: false })
     }
 
     /// Builds it from `n` boxes.
     ///
-    /// `bound` is a kernel of the parameters (`boxes`, n, `Cluster*`, `BuildState*`) that calls
-    /// `geom::bvh::bound`.
+    /// `bound` launches a kernel that calls `geom::bvh::bound`: it is given the launch, `n`, the items
+    /// (`Cluster*`) and the state of the build (`BuildState*`).
     ///
     /// # Errors
     /// More boxes than there is room for; otherwise what the driver answered.
     ///
     /// # Safety
-    /// `bound` is such a kernel, and stays inside what `boxes` leads to for items below `n`.
+    /// `bound` launches such a kernel, which stays inside what it reads boxes from for items below `n`.
     pub(crate) unsafe fn rebuild(
         &mut self,
         stream: &Stream,
         n: usize,
-        bound: &Kernel,
-        boxes: impl KernelArg,
+        bound: impl FnOnce(LaunchConfig, u32, Part<'_>, Part<'_>) -> Result<()>,
     ) -> Result<()> {
         let capacity = self.memory.capacity;
         if n > capacity {
@@ -74,45 +160,36 @@ impl Tree {
         }
         // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
         // the same hierarchy come in between.
-        self.length = 0;
-        self.broken = true;
-        enqueues(stream, [self.memory.buffer().allocation()]).run(|| {
-            // SAFETY: the caller's promise.
-            unsafe { self.enqueue(stream, n, bound, boxes) }
-        })?;
+        self.break_up();
+        enqueues(stream, [self.memory.buffer().allocation()])
+            .run(|| self.enqueue(stream, n, bound))?;
         self.length = n;
         self.broken = false;
         Ok(())
     }
 
-    /// # Safety
     /// As [`rebuild`](Self::rebuild), with as many boxes as there is room for at most.
-    unsafe fn enqueue(
+    fn enqueue(
         &self,
         stream: &Stream,
         n: usize,
-        bound: &Kernel,
-        boxes: impl KernelArg,
+        bound: impl FnOnce(LaunchConfig, u32, Part<'_>, Part<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (memory, kernels) = (&self.memory, self.kernels.build()?);
+        let (memory, kernels) = (&self.memory, self.geometry.kernels::<Build>()?);
         let (digits, most) = (digits(), most_nodes(n));
         // Below 2^28.
         let length = n as u32;
         let layout = Layout::new::<u64>(n, digits)?;
         let mut scratch = Scratch::new(stream, n, &layout, self.builder)?;
-        // SAFETY: writes a cluster for each item, and bounds; of the boxes the caller has taken care.
-        unsafe {
-            let args =
-                (boxes, length, scratch.write(&scratch.items), scratch.write(&scratch.state));
-            bound.launch(stream, cover_many(n), args)?;
-        }
-        // SAFETY: reads a cluster and writes a key for each item, counts their digits in the sort's state,
-        // which is cleared, and writes the header.
+        // It writes a cluster for each item, and bounds.
+        bound(cover_many(n), length, scratch.write(&scratch.items), scratch.write(&scratch.state))?;
+        // SAFETY: there are as many items and keys, by `Scratch::new`, which clears the sort's state.
         unsafe {
             let (items, state) = (scratch.read(&scratch.items), scratch.read(&scratch.state));
             let (keys, sort) = (scratch.write(&scratch.keys[0]), scratch.write(&scratch.sort));
-            let args = (items, length, state, keys, digits, sort, memory.write(&memory.header));
-            kernels.keys.launch(stream, cover_many(n), args)?;
+            let header = memory.write(&memory.header);
+            let launch = cover_many(n);
+            kernels.keys(stream, launch, items, length, state, keys, digits, sort, header)?;
         }
         if n > 0 {
             let sort = self.sort.kernels();
@@ -120,12 +197,14 @@ impl Tree {
                 sort.sort_buffers_planned(stream, &layout, pairs, state, COUNTED)
             })?;
         }
-        self.link(stream, length, &scratch)?;
-        // SAFETY: reads the binary nodes, whose children are nodes or items; writes at most `most` nodes,
-        // which are as many as there is room for at most, a task for each, and the items in the order of
-        // leaves.
+        self.link(stream, &kernels, length, &scratch)?;
+        let blocks = most.div_ceil(SMALL_BLOCK as usize).clamp(1, MOST_COLLAPSE_BLOCKS);
+        // SAFETY: `link` has made the binary nodes. At most `most` nodes are written, which are as many as there
+        // is room for at most, and as many tasks.
         unsafe {
-            let args = (
+            kernels.collapse(
+                stream,
+                LaunchConfig::new(blocks as u32, SMALL_BLOCK),
                 scratch.read(&scratch.binary),
                 scratch.write(&scratch.state),
                 scratch.write(&scratch.tasks),
@@ -133,81 +212,67 @@ impl Tree {
                 memory.write(&memory.nodes),
                 memory.write(&memory.items),
                 memory.write(&memory.header),
-            );
-            kernels.collapse.launch(stream, cover_nodes(most), args)
+            )
         }
     }
 
     /// Makes the binary hierarchy of the sorted items.
-    fn link(&self, stream: &Stream, length: u32, scratch: &Scratch) -> Result<()> {
-        let [first_keys, second_keys] = scratch.keys.each_ref().map(|keys| scratch.read(keys));
+    fn link(&self, stream: &Stream, build: &Build, n: u32, scratch: &Scratch) -> Result<()> {
+        let [keys0, keys1] = scratch.keys.each_ref().map(|keys| scratch.read(keys));
         let [first, second] = scratch.indices.each_ref().map(|places| scratch.read(places));
         let (which, items) = (scratch.which(), scratch.read(&scratch.items));
-        let (binary, arrivals) = (scratch.write(&scratch.binary), scratch.write(&scratch.arrivals));
-        let (state, n) = (scratch.write(&scratch.state), length as usize);
-        // SAFETY: both read a key, an index and a cluster for each item, the indices being those of items,
-        // and write binary nodes, fewer than items, a word for each item and, by nearness, a cluster and a
-        // head for each.
+        let (nodes, arrivals) = (scratch.write(&scratch.binary), scratch.write(&scratch.arrivals));
+        let state = scratch.write(&scratch.state);
+        let (clusters, heads) = (scratch.write(&scratch.clusters), scratch.write(&scratch.heads));
+        let launch = LaunchConfig::cover((n as usize).max(1), SMALL_BLOCK);
+        // SAFETY: of each there are `n`, by `Scratch::new`, which clears the arrivals; the sort has left the
+        // indices of items.
         unsafe {
             match self.builder {
-                BuildMode::Fast => {
-                    let args = (
-                        which,
-                        first_keys,
-                        second_keys,
-                        first,
-                        second,
-                        items,
-                        length,
-                        binary,
-                        arrivals,
-                        state,
-                    );
-                    self.kernels.build()?.radix.launch(stream, cover(n), args)
-                }
-                BuildMode::Quality => {
-                    let (clusters, heads) =
-                        (scratch.write(&scratch.clusters), scratch.write(&scratch.heads));
-                    let args = (
-                        which,
-                        first_keys,
-                        second_keys,
-                        first,
-                        second,
-                        items,
-                        length,
-                        binary,
-                        arrivals,
-                        state,
-                        clusters,
-                        heads,
-                    );
-                    self.kernels.cluster()?.launch(stream, cover_small(n), args)
-                }
+                BuildMode::Fast => build.radix(
+                    stream,
+                    cover(n as usize),
+                    which,
+                    keys0,
+                    keys1,
+                    first,
+                    second,
+                    items,
+                    n,
+                    nodes,
+                    arrivals,
+                    state,
+                ),
+                BuildMode::Quality => self.geometry.kernels::<Clustering>()?.cluster(
+                    stream, launch, which, keys0, keys1, first, second, items, n, nodes, arrivals,
+                    state, clusters, heads,
+                ),
             }
         }
     }
 
-    /// Gives the hierarchy new boxes for the items that it has.
-    ///
-    /// `refit` is a kernel of the parameters (`Refitted`, `boxes`, n) that calls `geom::bvh::refit`; of n it
-    /// is told how many boxes the hierarchy was built from.
-    ///
-    /// # Errors
-    /// What the driver answered.
-    ///
-    /// # Safety
-    /// `refit` is such a kernel, and stays inside what `boxes` leads to, whatever items the hierarchy has.
-    pub(crate) unsafe fn refit(
-        &mut self,
-        stream: &Stream,
-        refit: &Kernel,
-        boxes: impl KernelArg,
-    ) -> Result<()> {
-        // Four threads for each node that there may be: only the device knows how many there are.
+    /// Checks that it was built in full, from `n` items; `what` are those.
+    pub(crate) fn can_refit(&self, what: &str, n: usize) -> Result<()> {
+        self.usable()?;
+        if n != self.length {
+            let length = self.length;
+            let message = format!("{n} {what} for a hierarchy that was built from {length}");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    /// What a kernel that calls `geom::bvh::refit` is given: a launch of four threads for each node that there
+    /// may be, as only the device knows how many there are; the hierarchy; and how many boxes it was built from.
+    pub(crate) fn refitted(&self) -> (LaunchConfig, RefittedArg<'_>, u32) {
         let launch = cover(4 * most_nodes(self.memory.capacity));
-        // SAFETY: stays below the capacities of nodes and items; of the boxes the caller has taken care.
-        unsafe { refit.launch(stream, launch, (self.memory.refitted(), boxes, self.length as u32)) }
+        (launch, self.memory.refitted(), self.length as u32)
+    }
+
+    /// Refuses queries until a build has succeeded: a part of one could not be enqueued.
+    pub(crate) fn break_up(&mut self) {
+        self.length = 0;
+        self.broken = true;
     }
 
     /// Refuses what was not built in full.

@@ -1,14 +1,64 @@
 //! Batch calls: the items that overlap each of many queries, as numbers and as compressed sparse rows.
 
-use cuda_safe::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, WriteView,
-};
+use cuda_safe::{DeviceBuffer, Result, Stream, WriteView};
 
-use super::build::Tree;
-use super::queries::Ordered;
+use super::queries::{Kind, Ordered};
 use super::{Bvh, BvhQueries, BvhView};
-use crate::lengths::same_length;
-use crate::part::{enqueues, scratch};
+use crate::geometry::Source;
+use crate::part::Part;
+use crate::rows::{Find, Rows};
+
+/// Declares kernels that count and that list what overlaps queries, and more kernels of the same source.
+macro_rules! overlap_kernels {
+    (
+        $visibility:vis struct $name:ident in $source:expr, $prefix:literal, $view:ty;
+        $($count:ident, $list:ident;)+
+        $({ $($more:tt)+ })?
+    ) => {
+        cuda_safe::kernels! {
+            #[name = $prefix]
+            $visibility struct $name;
+            // SAFETY: the kernels are unsafe: each names what its launches promise. Those that count write a count
+            // for each query, at its own index. Those that list read the offset of each query and the one after
+            // it, and read and write from the one to the other, as far as there are elements.
+            unsafe in $source {
+                $(
+                    /// # Safety
+                    /// The queries are of the kind in the name, and there is a count for each.
+                    unsafe fn $count(scene: $view, queries: &$crate::bvh::Ordered<'_>, counts: &mut [u32]);
+                    /// # Safety
+                    /// The queries are of the kind in the name. There is an offset more than queries, and they
+                    /// ascend.
+                    unsafe fn $list(
+                        scene: $view,
+                        queries: &$crate::bvh::Ordered<'_>,
+                        offsets: &[u64],
+                        indices: &mut [u32],
+                        capacity: u64,
+                    ) where capacity <= indices.len();
+                )+
+                $($($more)+)?
+            }
+        }
+        $crate::geometry::of_source!($name, $source);
+    };
+}
+
+pub(crate) use overlap_kernels;
+
+overlap_kernels! {
+    pub(super) struct Query in Source::BvhQuery, "bvh_{}", BvhView<'_>;
+    count_boxes, list_boxes;
+    count_spheres, list_spheres;
+    count_rays, list_rays;
+    {
+        /// Writes where each query lies on a curve through the bounds in the header.
+        ///
+        /// # Safety
+        /// The queries are boxes or, if `boxes` is 0, spheres, and there is a key for each.
+        unsafe fn query_keys(header: Part<'_>, queries: &Ordered<'_>, boxes: u32, keys: &mut [u32]);
+    }
+}
 
 /// The items that overlap each query, one list after the other.
 #[derive(Debug)]
@@ -25,13 +75,13 @@ impl Bvh {
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
     /// radii of another number than queries; otherwise what the driver answered.
-    pub fn count_overlaps<'q, 'b>(
+    pub fn count_overlaps<'a, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
-        self.overlaps(stream, &queries.into())?.counts(stream, counts.write_view())
+        self.overlaps(stream, &queries.into())?.counts(counts.write_view())
     }
 
     /// The items that overlap each query, in memory that is just large enough. Waits for the number of
@@ -62,12 +112,14 @@ impl Bvh {
     ///
     /// # Errors
     /// As [`count_overlaps`](Self::count_overlaps); a stream that records.
-    pub fn overlap_lists<'q>(
+    pub fn overlap_lists<'a>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
     ) -> Result<OverlapLists> {
-        self.overlaps(stream, &queries.into())?.lists(stream)
+        let queries = queries.into();
+        let (offsets, indices) = self.overlaps(stream, &queries)?.lists(stream, &self.tree.sort)?;
+        Ok(OverlapLists { offsets, indices })
     }
 
     /// As [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
@@ -80,122 +132,52 @@ impl Bvh {
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as
     /// [`count_overlaps`](Self::count_overlaps).
-    pub fn overlap_lists_into<'q, 'b>(
+    pub fn overlap_lists_into<'a, 'b, 'c>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
         offsets: impl WriteView<'b, u64>,
-        indices: impl WriteView<'b, u32>,
+        indices: impl WriteView<'c, u32>,
     ) -> Result<()> {
-        self.overlaps(stream, &queries.into())?.lists_into(
-            stream,
-            offsets.write_view(),
-            indices.write_view(),
-        )
+        let (queries, memory) = (queries.into(), self.tree.memory.buffer().allocation());
+        let overlaps = self.overlaps(stream, &queries)?;
+        overlaps.lists_into(stream, &self.tree.sort, memory, offsets, indices)
     }
 
     fn overlaps<'a>(
         &'a self,
-        stream: &Stream,
+        stream: &'a Stream,
         queries: &'a BvhQueries<'a>,
-    ) -> Result<Overlaps<'a, BvhView<'a>>> {
-        let [count, list] = self.tree.kernels.queries(queries.kind())?;
-        // SAFETY: the kernels are those of a hierarchy and of this kind of queries.
-        unsafe { Overlaps::new(stream, &self.tree, self.view(), [count, list], queries) }
-    }
-}
-
-/// What is asked of a hierarchy, or of what has one.
-pub(crate) struct Overlaps<'a, V> {
-    tree: &'a Tree,
-    view: V,
-    count: &'a Kernel,
-    list: &'a Kernel,
-    queries: &'a BvhQueries<'a>,
-    ordered: Ordered<'a>,
-    n: usize,
-}
-
-impl<'a, V: KernelArg + Copy> Overlaps<'a, V> {
-    /// Checks the queries, and sorts them if that pays.
-    ///
-    /// # Safety
-    /// The kernels take the view and queries of that kind. The first one, then `u32*`, writes a count for
-    /// each query; the second one, then the offsets, `u32*` and how many elements that has, reads the offset
-    /// of each query and the one after it, and reads and writes from the one to the other, as far as there
-    /// are elements.
-    pub(crate) unsafe fn new(
-        stream: &Stream,
-        tree: &'a Tree,
-        view: V,
-        [count, list]: [&'a Kernel; 2],
-        queries: &'a BvhQueries<'a>,
-    ) -> Result<Self> {
-        let n = queries.check()?;
-        let ordered = Ordered::new(stream, tree, queries)?;
-        Ok(Self { tree, view, count, list, queries, ordered, n })
-    }
-
-    pub(crate) fn counts(
-        &self,
-        stream: &Stream,
-        mut counts: DeviceSliceMut<'_, u32>,
-    ) -> Result<()> {
-        same_length("counts", counts.len(), self.n)?;
-        let args = (self.view, &self.ordered, &mut counts);
-        // SAFETY: `new`: each query writes the count of its own index, if that is below their number.
-        unsafe { self.count.launch(stream, self.queries.launch(), args) }
-    }
-
-    pub(crate) fn lists(&self, stream: &Stream) -> Result<OverlapLists> {
-        // SAFETY: every offset is written by the scan.
-        let mut offsets = unsafe { scratch::<u64>(stream, self.n + 1)? };
-        self.write_offsets(stream, offsets.as_slice_mut())?;
-        let total = offsets.slice(self.n..)?.to_vec(stream)?;
-        let total = total.first().copied().unwrap_or(0);
-        let total = usize::try_from(total)
-            .map_err(|_| Error::invalid(format!("{total} items are too many to list")))?;
-        // As many are written as the counts said, unless a graph that another thread launches builds the
-        // hierarchy anew in between.
-        let mut indices = DeviceBuffer::<u32>::zeroed(stream, total)?;
-        self.write_indices(stream, offsets.as_slice(), indices.as_slice_mut())?;
-        Ok(OverlapLists { offsets, indices })
-    }
-
-    pub(crate) fn lists_into(
-        &self,
-        stream: &Stream,
-        mut offsets: DeviceSliceMut<'_, u64>,
-        indices: DeviceSliceMut<'_, u32>,
-    ) -> Result<()> {
-        same_length("offsets", offsets.len(), self.n + 1)?;
-        // Counted and listed in the same hierarchy, and as the offsets say, also if graphs write to them.
-        let tree = self.tree.memory.buffer().allocation();
-        enqueues(stream, [tree, offsets.allocation()]).run(|| {
-            self.write_offsets(stream, offsets.reborrow())?;
-            self.write_indices(stream, offsets.as_slice(), indices)
-        })
-    }
-
-    fn write_offsets(&self, stream: &Stream, offsets: DeviceSliceMut<'_, u64>) -> Result<()> {
-        // SAFETY: every count is written by the kernel.
-        let mut counts = unsafe { scratch::<u32>(stream, self.n)? };
-        self.counts(stream, counts.as_slice_mut())?;
-        self.tree.sort.offsets(stream, &counts, offsets)
-    }
-
-    fn write_indices(
-        &self,
-        stream: &Stream,
-        offsets: DeviceSlice<'_, u64>,
-        mut indices: DeviceSliceMut<'_, u32>,
-    ) -> Result<()> {
-        let capacity = indices.len() as u64;
-        if capacity == 0 {
-            return Ok(());
-        }
-        let args = (self.view, &self.ordered, offsets, &mut indices, capacity);
-        // SAFETY: `new`: so lists don't overlap.
-        unsafe { self.list.launch(stream, self.queries.launch(), args) }
+    ) -> Result<Rows<u32, impl Fn(Find<'_, u32>) -> Result<()> + 'a>> {
+        let kernels = self.tree.geometry.kernels::<Query>()?;
+        let (ordered, view) = (Ordered::new(stream, &self.tree, queries)?, self.view());
+        let find = move |find: Find<'_, u32>| {
+            let (launch, queries) = (ordered.launch(), &ordered);
+            // SAFETY: the kernels are those of this kind of queries; there are as many counts and offsets as
+            // `Rows` says.
+            unsafe {
+                match find {
+                    Find::Counts(out) => {
+                        let count = match queries.kind() {
+                            Kind::Boxes => Query::count_boxes,
+                            Kind::Spheres => Query::count_spheres,
+                            Kind::Rays => Query::count_rays,
+                        };
+                        count(&kernels, stream, launch, view, queries, out)
+                    }
+                    Find::Lists(offsets, to) => {
+                        let n = to.len() as u64;
+                        let list = match queries.kind() {
+                            Kind::Boxes => Query::list_boxes,
+                            Kind::Spheres => Query::list_spheres,
+                            Kind::Rays => Query::list_rays,
+                        };
+                        list(&kernels, stream, launch, view, queries, offsets, to, n)
+                    }
+                }
+            }
+        };
+        // SAFETY: the kernels write the count of each query.
+        Ok(unsafe { Rows::new(queries.len(), find) })
     }
 }

@@ -114,7 +114,7 @@ impl Memory {
 
 /// `geom::bvh::Refitted`.
 #[derive(Debug)]
-pub(super) struct RefittedArg<'a> {
+pub(crate) struct RefittedArg<'a> {
     memory: &'a Memory,
 }
 

@@ -34,14 +34,13 @@
 //! Locally-Ordered Clustering for Bounding Volume Hierarchy Construction, 2024 ([`BuildMode::Quality`]).
 
 mod build;
-mod kernels;
 pub(crate) mod layout;
 mod lists;
 mod memory;
 mod queries;
 mod view;
 
-use cuda_safe::{DeviceSlice, Error, Result, Stream};
+use cuda_safe::{DeviceSlice, Result, Stream, kernels};
 
 #[cfg(feature = "internals")]
 pub use layout::BvhNode;
@@ -49,12 +48,14 @@ pub use lists::OverlapLists;
 pub use queries::BvhQueries;
 pub use view::BvhView;
 
+use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
-use crate::part::enqueues;
+use crate::part::{Part, enqueues};
 use crate::{Aabb, GeometryKernels};
 pub(crate) use build::Tree;
-pub(crate) use kernels::Kind;
-pub(crate) use lists::Overlaps;
+pub(crate) use lists::overlap_kernels;
+pub(crate) use memory::RefittedArg;
+pub(crate) use queries::{Kind, Ordered};
 
 /// The most boxes of a hierarchy: 2²⁸ − 1.
 pub const MAX_BOXES: usize = (1 << 28) - 1;
@@ -86,6 +87,40 @@ pub struct BvhReport {
     pub bounds: Option<Aabb<f32>>,
 }
 
+kernels! {
+    #[name = "bvh_{}"]
+    struct Boxes;
+    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    unsafe in Source::BvhBoxes {
+        /// Finds the bounds of the boxes.
+        ///
+        /// # Safety
+        /// There is room for `n` items, and the state is that of a build which has just begun.
+        unsafe fn bound_boxes(boxes: &[Aabb<f32>], n: u32, items: Part<'_>, state: Part<'_>)
+            where n <= boxes.len();
+        /// Reads boxes of items that are less than `n` alone, and stays below the capacities of nodes and items.
+        ///
+        /// # Safety
+        /// `launch` is that of [`Tree::refitted`].
+        unsafe fn refit_boxes(tree: RefittedArg<'_>, boxes: &[Aabb<f32>], n: u32)
+            where n <= boxes.len();
+        /// Writes the box of each item in the order of leaves. Each thread below the number of items and the
+        /// capacity reads the item's index, its box if that is below `n`, and writes one box.
+        ///
+        /// # Safety
+        /// There are `capacity` items, as many as the header says at least, and room for as many boxes.
+        unsafe fn keep_boxes(
+            header: Part<'_>,
+            items: Part<'_>,
+            boxes: &[Aabb<f32>],
+            n: u32,
+            out: Part<'_>,
+            capacity: u32,
+        ) where n <= boxes.len();
+    }
+}
+of_source!(Boxes, Source::BvhBoxes);
+
 /// A hierarchy of boxes of f32.
 ///
 /// It owns its memory, about 72 bytes for each box ([`Bvh::size_bytes`]), in which it can be built again. Builds
@@ -107,16 +142,16 @@ impl Bvh {
         builder: BuildMode,
     ) -> Result<Self> {
         let boxes = boxes.into();
-        let mut bvh = Self::with_capacity(stream, geometry, boxes.len(), builder)?;
+        let mut bvh = Self::new(stream, geometry, boxes.len(), builder)?;
         bvh.rebuild(stream, boxes)?;
         Ok(bvh)
     }
 
-    /// A hierarchy without items, and with room for `capacity` boxes.
+    /// Returns a hierarchy without items, with room for `capacity` boxes.
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn with_capacity(
+    pub fn new(
         stream: &Stream,
         geometry: &GeometryKernels,
         capacity: usize,
@@ -124,7 +159,7 @@ impl Bvh {
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
         // Loaded now: builds and refits may be recorded.
-        tree.kernels.bound_boxes()?;
+        geometry.kernels::<Boxes>()?;
         Ok(Self { tree })
     }
 
@@ -138,15 +173,17 @@ impl Bvh {
         stream: &Stream,
         boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
     ) -> Result<()> {
-        let boxes = boxes.into();
-        let bound = self.tree.kernels.bound_boxes()?.clone();
+        let (boxes, kernels) = (boxes.into(), self.tree.geometry.kernels::<Boxes>()?);
         enqueues(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
-            // SAFETY: it reads a box for each item.
-            unsafe { self.tree.rebuild(stream, boxes.len(), &bound, boxes)? };
-            let kept = self.keep(stream, boxes);
+            // SAFETY: it reads a box for each item, and writes what a build gives it.
+            unsafe {
+                self.tree.rebuild(stream, boxes.len(), |launch, n, items, state| {
+                    kernels.bound_boxes(stream, launch, boxes, n, items, state)
+                })?;
+            }
+            let kept = self.keep(stream, &kernels, boxes);
             if kept.is_err() {
-                self.tree.length = 0;
-                self.tree.broken = true;
+                self.tree.break_up();
             }
             kept
         })
@@ -167,37 +204,30 @@ impl Bvh {
         boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>,
     ) -> Result<()> {
         let boxes = boxes.into();
-        self.tree.usable()?;
-        let (n, length) = (boxes.len(), self.tree.length);
-        if n != length {
-            let message = format!("{n} boxes for a hierarchy that was built from {length}");
-            return Err(Error::invalid(message));
-        }
-        let refit = self.tree.kernels.refit_boxes()?.clone();
+        self.tree.can_refit("boxes", boxes.len())?;
+        let kernels = self.tree.geometry.kernels::<Boxes>()?;
         enqueues(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
-            // SAFETY: it reads boxes of items below their number alone.
-            unsafe { self.tree.refit(stream, &refit, boxes)? };
-            self.keep(stream, boxes)
+            let (launch, tree, n) = self.tree.refitted();
+            // SAFETY: the launch is the hierarchy's.
+            unsafe { kernels.refit_boxes(stream, launch, tree, boxes, n)? };
+            self.keep(stream, &kernels, boxes)
         })
     }
 
     /// Keeps the boxes of single items, so that answers do not depend on which share a leaf.
-    fn keep(&self, stream: &Stream, boxes: DeviceSlice<'_, Aabb<f32>>) -> Result<()> {
-        let (memory, n) = (&self.tree.memory, boxes.len());
+    fn keep(
+        &self,
+        stream: &Stream,
+        kernels: &Boxes,
+        boxes: DeviceSlice<'_, Aabb<f32>>,
+    ) -> Result<()> {
+        let memory = &self.tree.memory;
+        let (header, items) = (memory.read(&memory.header), memory.read(&memory.items));
         // Below 2^28.
-        let (length, capacity) = (n as u32, memory.capacity as u32);
-        let args = (
-            memory.read(&memory.header),
-            memory.read(&memory.items),
-            boxes,
-            length,
-            memory.write(&memory.boxes),
-            capacity,
-        );
-        let keep = self.tree.kernels.keep_boxes()?;
-        // SAFETY: each thread below the number of items and the capacity reads the item's index, its box if
-        // that is below n, and writes one box.
-        unsafe { keep.launch(stream, cover(memory.capacity), args) }
+        let (n, capacity) = (boxes.len() as u32, memory.capacity as u32);
+        let (launch, out) = (cover(memory.capacity), memory.write(&memory.boxes));
+        // SAFETY: the memory has as many items and boxes.
+        unsafe { kernels.keep_boxes(stream, launch, header, items, boxes, n, out, capacity) }
     }
 
     /// How the last build came out. Waits for it.

@@ -1,4 +1,4 @@
-//! BvhQueries: what items may overlap.
+//! Queries: what items may overlap.
 
 use cuda_safe::{
     DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
@@ -6,12 +6,24 @@ use cuda_safe::{
 };
 
 use super::build::Tree;
-use super::kernels::{Kind, QUERY_BLOCK};
 use super::layout::RawQueries;
+use super::lists::Query;
 use crate::lengths::cover;
+use crate::order::QueryOrder;
 use crate::part::read;
 use crate::points::{MAX_POINTS, Points};
 use crate::{Aabb, Ray};
+
+/// Threads in a block of queries.
+const BLOCK: u32 = 128;
+
+/// What queries are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Boxes,
+    Spheres,
+    Rays,
+}
 
 /// What to look for, many at once: boxes, spheres or rays.
 ///
@@ -27,42 +39,58 @@ use crate::{Aabb, Ray};
 #[derive(Debug, Clone, Copy)]
 pub struct BvhQueries<'a> {
     what: What<'a>,
+    /// Of spheres; 0 of others.
+    radius: f32,
+    radii: Option<DeviceSlice<'a, f32>>,
+    order: QueryOrder,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum What<'a> {
     Boxes(DeviceSlice<'a, Aabb<f32>>),
-    Spheres { centers: Points<'a, f32>, radius: f32, radii: Option<DeviceSlice<'a, f32>> },
+    Spheres(Points<'a, f32>),
     Rays(DeviceSlice<'a, Ray>),
 }
 
 impl<'a> BvhQueries<'a> {
+    fn new(what: What<'a>) -> Self {
+        Self { what, radius: 0.0, radii: None, order: QueryOrder::Auto }
+    }
+
     /// These boxes.
     #[must_use]
     pub fn boxes(boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>) -> Self {
-        Self { what: What::Boxes(boxes.into()) }
+        Self::new(What::Boxes(boxes.into()))
     }
 
-    /// Spheres of one radius, which may be infinite.
+    /// Spheres of one radius, which may be infinite; [`within_each`](Self::within_each) gives each its own.
     #[must_use]
     pub fn spheres(centers: impl Into<Points<'a, f32>>, radius: f32) -> Self {
-        Self { what: What::Spheres { centers: centers.into(), radius, radii: None } }
-    }
-
-    /// Spheres of a radius each.
-    #[must_use]
-    pub fn spheres_of(
-        centers: impl Into<Points<'a, f32>>,
-        radii: impl Into<DeviceSlice<'a, f32>>,
-    ) -> Self {
-        let radii = Some(radii.into());
-        Self { what: What::Spheres { centers: centers.into(), radius: 0.0, radii } }
+        Self::new(What::Spheres(centers.into())).within(radius)
     }
 
     /// These rays.
     #[must_use]
     pub fn rays(rays: impl Into<DeviceSlice<'a, Ray>>) -> Self {
-        Self { what: What::Rays(rays.into()) }
+        Self::new(What::Rays(rays.into()))
+    }
+
+    /// Sets the radius of all spheres. Boxes and rays have none: a call refuses them.
+    #[must_use]
+    pub fn within(self, radius: f32) -> Self {
+        Self { radius, radii: None, ..self }
+    }
+
+    /// Sets a radius for each sphere. Boxes and rays have none: a call refuses them.
+    #[must_use]
+    pub fn within_each(self, radii: impl Into<DeviceSlice<'a, f32>>) -> Self {
+        Self { radius: 0.0, radii: Some(radii.into()), ..self }
+    }
+
+    /// Sets the order in which boxes and spheres are worked on. Rays are taken as they are given.
+    #[must_use]
+    pub fn order(self, order: QueryOrder) -> Self {
+        Self { order, ..self }
     }
 
     /// How many there are.
@@ -70,7 +98,7 @@ impl<'a> BvhQueries<'a> {
     pub fn len(&self) -> usize {
         match &self.what {
             What::Boxes(boxes) => boxes.len(),
-            What::Spheres { centers, .. } => centers.len(),
+            What::Spheres(centers) => centers.len(),
             What::Rays(rays) => rays.len(),
         }
     }
@@ -81,36 +109,38 @@ impl<'a> BvhQueries<'a> {
         self.len() == 0
     }
 
-    /// How many there are, once they have been checked.
-    pub(super) fn check(&self) -> Result<usize> {
+    fn check(&self) -> Result<()> {
         let n = self.len();
         if n > MAX_POINTS {
             return Err(Error::invalid(format!("{n} queries; at most 2^30 are possible")));
         }
-        if let What::Spheres { radius, radii, .. } = &self.what {
-            // Written so that a NaN is refused.
-            let is_radius = *radius >= 0.0;
-            if !is_radius {
-                return Err(Error::invalid(format!("{radius:?} is no radius")));
-            }
-            if let Some(radii) = radii.filter(|radii| radii.len() != n) {
-                return Err(Error::invalid(format!("{} radii for {n} queries", radii.len())));
-            }
+        // Written so that a NaN is refused.
+        let is_radius = self.radius >= 0.0;
+        if !is_radius {
+            return Err(Error::invalid(format!("{:?} is no radius", self.radius)));
         }
-        Ok(n)
+        if self.kind() != Kind::Spheres && (self.radius > 0.0 || self.radii.is_some()) {
+            return Err(Error::invalid("boxes and rays have no radius")
+                .with_hint("`BvhQueries::spheres` makes queries that have one"));
+        }
+        if let Some(radii) = self.radii.filter(|radii| radii.len() != n) {
+            return Err(Error::invalid(format!("{} radii for {n} queries", radii.len())));
+        }
+        Ok(())
     }
 
     pub(crate) fn kind(&self) -> Kind {
         match &self.what {
             What::Boxes(_) => Kind::Boxes,
-            What::Spheres { .. } => Kind::Spheres,
+            What::Spheres(_) => Kind::Spheres,
             What::Rays(_) => Kind::Rays,
         }
     }
+}
 
-    /// A launch with a thread for each. (Without any it is none.)
-    pub(super) fn launch(&self) -> LaunchConfig {
-        LaunchConfig::cover(self.len(), QUERY_BLOCK)
+impl<'a> From<&BvhQueries<'a>> for BvhQueries<'a> {
+    fn from(queries: &BvhQueries<'a>) -> Self {
+        *queries
     }
 }
 
@@ -138,36 +168,44 @@ impl<'a> From<&'a DeviceBuffer<Ray>> for BvhQueries<'a> {
     }
 }
 
-/// BvhQueries, and in which order threads take them.
+/// Checked queries, and the order in which threads take them: `geom::bvh::Queries` to a kernel.
 #[derive(Debug)]
 pub(crate) struct Ordered<'a> {
     queries: &'a BvhQueries<'a>,
     order: Option<DeviceBuffer<u32>>,
 }
 
-/// From how many queries on sorting them pays.
-const SORTED_FROM: usize = 32_768;
-
 /// Bits of the keys that queries are sorted by: `bvh::morton` in device/geom/bvh/order.cuh.
 const KEY_BITS: u32 = 30;
 
 impl<'a> Ordered<'a> {
-    /// Checked queries: sorted along a curve through the hierarchy's bounds, if that pays. Rays are
-    /// taken as they are given.
-    pub(super) fn new(stream: &Stream, tree: &Tree, queries: &'a BvhQueries<'a>) -> Result<Self> {
+    /// Checks the queries, and sorts them along a curve through the hierarchy's bounds if that pays. Rays
+    /// are taken as they are given.
+    pub(crate) fn new(stream: &Stream, tree: &Tree, queries: &'a BvhQueries<'a>) -> Result<Self> {
+        queries.check()?;
         let (n, kind) = (queries.len(), queries.kind());
         let plain = Self { queries, order: None };
-        if n < SORTED_FROM || tree.length == 0 || kind == Kind::Rays {
+        if !queries.order.sorts(n) || tree.length == 0 || kind == Kind::Rays {
             return Ok(plain);
         }
         let make = |keys: &mut DeviceBuffer<u32>| {
             let header = tree.memory.read(&tree.memory.header);
-            let args = (header, &plain, u32::from(kind == Kind::Boxes), keys);
-            // SAFETY: writes a key for each query.
-            unsafe { tree.kernels.query_keys()?.launch(stream, cover(n), args) }
+            let (launch, boxes) = (cover(n), u32::from(kind == Kind::Boxes));
+            let kernels = tree.geometry.kernels::<Query>()?;
+            // SAFETY: there are as many keys, and `kind` is that of the queries.
+            unsafe { kernels.query_keys(stream, launch, header, &plain, boxes, keys) }
         };
         let places = tree.sort.kernels().sort_indices::<u32>(stream, n, KEY_BITS, make)?;
         Ok(Self { queries, order: Some(places.into_indices()) })
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.queries.kind()
+    }
+
+    /// A launch with a thread for each. (Without any it is none.)
+    pub(crate) fn launch(&self) -> LaunchConfig {
+        LaunchConfig::cover(self.queries.len(), BLOCK)
     }
 }
 
@@ -179,20 +217,21 @@ unsafe impl KernelArg for &Ordered<'_> {
     const TYPE: ArgType = ArgType::value::<RawQueries>();
 
     fn abi(&self) -> RawQueries {
-        // At most 2^30.
-        let length = self.queries.len() as u32;
-        let order = self.order.as_ref().map_or(0, DeviceBuffer::device_ptr);
-        let (stride, component, radii, radius) = (0, 0, 0, 0.0);
-        let plain = |data| RawQueries { data, stride, component, radii, radius, length, order };
-        match &self.queries.what {
-            What::Boxes(boxes) => plain(boxes.device_ptr()),
-            What::Rays(rays) => plain(rays.device_ptr()),
-            What::Spheres { centers, radius, radii } => {
-                let (stride, component) = centers.strides();
-                let radii = radii.map_or(0, |radii| radii.device_ptr());
-                let data = centers.address();
-                RawQueries { data, stride, component, radii, radius: *radius, length, order }
-            }
+        let BvhQueries { what, radius, radii, .. } = self.queries;
+        let (data, (stride, component)) = match what {
+            What::Boxes(boxes) => (boxes.device_ptr(), (0, 0)),
+            What::Rays(rays) => (rays.device_ptr(), (0, 0)),
+            What::Spheres(centers) => (centers.address(), centers.strides()),
+        };
+        RawQueries {
+            data,
+            stride,
+            component,
+            radii: radii.map_or(0, |radii| radii.device_ptr()),
+            radius: *radius,
+            // At most 2^30.
+            length: self.queries.len() as u32,
+            order: self.order.as_ref().map_or(0, DeviceBuffer::device_ptr),
         }
     }
 
@@ -201,12 +240,10 @@ unsafe impl KernelArg for &Ordered<'_> {
             read(visitor, &order.as_slice())?;
         }
         match &self.queries.what {
-            What::Boxes(boxes) => read(visitor, boxes),
-            What::Rays(rays) => read(visitor, rays),
-            What::Spheres { centers, radii, .. } => {
-                centers.uses(visitor)?;
-                radii.as_ref().map_or(Ok(()), |radii| read(visitor, radii))
-            }
+            What::Boxes(boxes) => read(visitor, boxes)?,
+            What::Rays(rays) => read(visitor, rays)?,
+            What::Spheres(centers) => centers.uses(visitor)?,
         }
+        self.queries.radii.as_ref().map_or(Ok(()), |radii| read(visitor, radii))
     }
 }

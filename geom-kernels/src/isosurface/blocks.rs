@@ -11,7 +11,6 @@ use cuda_safe::{
 use super::field::Parts;
 use super::field::{Field, IndexToWorld, MOST_VALUES, Source};
 use super::layout::{RawBlockField, RawIndexMap};
-use super::passes::{Kernels, Passes};
 use crate::part::read;
 
 /// The numbers of a block.
@@ -100,6 +99,7 @@ impl<'a> BlockField<'a> {
 impl Field for BlockField<'_> {}
 
 impl Source for BlockField<'_> {
+    type Kind = RawBlockField;
     type Arg<'s>
         = Self
     where
@@ -128,10 +128,6 @@ impl Source for BlockField<'_> {
     #[cfg(feature = "tape")]
     fn parts(&self) -> Parts<'_> {
         Parts::Blocks(*self)
-    }
-
-    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
-        kernels.blocks()
     }
 }
 

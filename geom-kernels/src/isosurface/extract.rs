@@ -4,30 +4,30 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::field::Field;
-use super::output::{Counts, Output, TriangleBuffers};
-use super::passes::{Kernels, Search};
+use super::output::{Counts, Output, TriangleBuffers, one_count};
+use super::passes::Search;
 use crate::GeometryKernels;
 use crate::part::{enqueues, scratch};
 
-/// Finds surfaces. Keep it: it remembers which kernels it has loaded. See the [module](super).
+/// Finds surfaces. See the [module](super).
 ///
 /// Scratch memory comes from the pool of the context while a call needs it: of a dense field, 24 bytes for each
 /// 32 numbers.
 #[derive(Debug)]
 pub struct MarchingCubes {
-    kernels: Kernels,
+    geometry: GeometryKernels,
 }
 
 impl MarchingCubes {
     #[cfg(feature = "tape")]
     pub(crate) fn geometry(&self) -> &GeometryKernels {
-        self.kernels.geometry()
+        &self.geometry
     }
 
     /// In the context of `geometry`. Nothing is loaded yet.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
-        Self { kernels: Kernels::new(geometry) }
+        Self { geometry: geometry.clone() }
     }
 
     /// The surface where the field is `iso`, in memory that is just large enough. Waits for its size.
@@ -107,17 +107,15 @@ impl MarchingCubes {
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; otherwise what the driver answered.
-    pub fn count<'b, F: Field>(
+    pub fn count<'a, F: Field>(
         &self,
         stream: &Stream,
         field: &F,
         iso: f32,
-        counts: impl WriteView<'b, Counts>,
+        counts: impl WriteView<'a, Counts>,
     ) -> Result<()> {
         let mut counts = counts.write_view();
-        if counts.len() != 1 {
-            return Err(Error::invalid(format!("counts have {} elements, not 1", counts.len())));
-        }
+        one_count(&counts)?;
         let fields = field.allocations();
         enqueues(stream, fields.iter().chain([counts.allocation()])).run(|| {
             self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut counts).map(drop)
@@ -141,7 +139,7 @@ impl MarchingCubes {
             counts.reborrow().cast_mut::<u32>()?.fill(stream, 0)?;
             return Ok(None);
         }
-        let search = Search::new(stream, home, &self.kernels, field, iso)?;
+        let search = Search::new(stream, home, &self.geometry, field, iso)?;
         search.count(stream, capacities, counts)?;
         Ok(Some(search))
     }

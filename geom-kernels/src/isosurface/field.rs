@@ -8,7 +8,7 @@ use cuda_safe::{
 };
 
 use super::layout::{RawDenseField, RawIndexMap};
-use super::passes::{Kernels, Passes};
+use super::passes::Kind;
 use crate::part::read;
 
 /// The most numbers of a field: their places have 32 bits.
@@ -87,8 +87,10 @@ pub trait Field: Source {}
 /// What the passes need to know of a field.
 #[doc(hidden)]
 pub trait Source {
+    /// Its kind, which says which kernels take it.
+    type Kind: Kind;
     /// What kernels are given.
-    type Arg<'s>: KernelArg
+    type Arg<'s>: KernelArg<Abi = Self::Kind>
     where
         Self: 's;
     fn arg(&self) -> Self::Arg<'_>;
@@ -102,8 +104,6 @@ pub trait Source {
     /// The memory that it is in, to be kept for an adjoint.
     #[cfg(feature = "tape")]
     fn parts(&self) -> Parts<'_>;
-    /// The kernels that take it.
-    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>>;
 }
 
 /// A field of either kind.
@@ -175,6 +175,7 @@ impl<'a> DenseField<'a> {
 impl Field for DenseField<'_> {}
 
 impl Source for DenseField<'_> {
+    type Kind = RawDenseField;
     type Arg<'s>
         = Self
     where
@@ -206,10 +207,6 @@ impl Source for DenseField<'_> {
     #[cfg(feature = "tape")]
     fn parts(&self) -> Parts<'_> {
         Parts::Dense(*self)
-    }
-
-    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
-        kernels.dense()
     }
 }
 

@@ -39,7 +39,7 @@
 //! # let context = Context::new(0)?;
 //! # let (stream, geometry) = (context.stream()?, GeometryKernels::new(&context));
 //! let volumes = Volume::read_file(&stream, &geometry, "bunny.nvdb")?;
-//! let field = VolumeField::new(&stream, &geometry, &volumes[0])?;
+//! let field = VolumeField::build(&stream, &geometry, &volumes[0])?;
 //! let surface = MarchingCubes::new(&geometry).extract(&stream, &field, 0.0)?;
 //! let mesh = surface.into_mesh(&stream, &geometry, MeshOptions::default())?;
 //! # drop(mesh);

@@ -137,10 +137,7 @@ impl<'a> Output<'a> {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        if self.counts.len() != 1 {
-            let message = format!("counts have {} elements, not 1", self.counts.len());
-            return Err(Error::invalid(message));
-        }
+        one_count(&self.counts)?;
         let room = self.vertices.len();
         match &self.normals {
             Some(normals) if normals.len() != room => {
@@ -166,6 +163,14 @@ impl<'a> Output<'a> {
         let vertices = self.vertices.allocation();
         let normals = self.normals.as_ref().map_or(vertices, |normals| normals.allocation());
         [vertices, normals, self.faces.allocation(), self.counts.allocation()]
+    }
+}
+
+/// Checks that there is one element of counts.
+pub(super) fn one_count(counts: &DeviceSliceMut<'_, Counts>) -> Result<()> {
+    match counts.len() {
+        1 => Ok(()),
+        n => Err(Error::invalid(format!("counts have {n} elements, not 1"))),
     }
 }
 

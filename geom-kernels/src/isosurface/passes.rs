@@ -1,15 +1,17 @@
 //! The kernels of a surface, and the memory by which they pass things on: device/geom/isosurface.cuh.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use cuda_safe::{
-    Access, DeviceBuffer, DeviceSliceMut, Error, Kernel, LaunchConfig, Result, Stream,
+    Access, DeviceBuffer, DeviceRepr, DeviceSliceMut, Error, KernelArg, LaunchConfig, Result,
+    Stream, kernels,
 };
 
 use super::field::Source as Field;
-use super::layout::{Edges, Signs, Tile};
+use super::layout::{Edges, RawBlockField, RawDenseField, RawIndexMap, Signs, Tile};
 use super::output::{Counts, Output, OutputArg};
-use crate::geometry::{GeometryKernels, Group, Source};
+use crate::geometry::{GeometryKernels, Source, of_source};
 use crate::part::{Part, kept_scratch};
 
 /// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
@@ -18,48 +20,91 @@ const TILE: usize = 256;
 /// Every part of the scratch begins at a multiple of as many bytes.
 const ALIGNMENT: usize = 256;
 
-/// The kernels of all kinds of fields, each loaded when it is first needed.
-#[derive(Debug)]
-pub struct Kernels {
-    geometry: GeometryKernels,
-    dense: Group<4>,
-    blocks: Group<4>,
+/// A kind of field, by what kernels are given of it.
+#[doc(hidden)]
+pub trait Kind: DeviceRepr + 'static {
+    /// Whether it is that of dense fields.
+    const DENSE: bool;
 }
 
-/// Those of one kind of field.
-#[derive(Debug, Clone, Copy)]
-pub struct Passes<'k> {
-    signs: &'k Kernel,
-    count: &'k Kernel,
-    emit: &'k Kernel,
-    emit_normals: &'k Kernel,
+impl Kind for RawDenseField {
+    const DENSE: bool = true;
 }
 
-impl Kernels {
-    pub(super) fn new(geometry: &GeometryKernels) -> Self {
-        Self { geometry: geometry.clone(), dense: Group::default(), blocks: Group::default() }
-    }
+impl Kind for RawBlockField {
+    const DENSE: bool = false;
+}
 
-    #[cfg(feature = "tape")]
-    pub(super) fn geometry(&self) -> &GeometryKernels {
-        &self.geometry
-    }
+/// Where the kernels of a kind of field are.
+const fn source<K: Kind>() -> Source {
+    if K::DENSE { Source::IsosurfaceDense } else { Source::IsosurfaceBlocks }
+}
 
-    pub(super) fn dense(&self) -> Result<Passes<'_>> {
-        self.get(&self.dense, Source::IsosurfaceDense, "dense")
-    }
-
-    pub(super) fn blocks(&self) -> Result<Passes<'_>> {
-        self.get(&self.blocks, Source::IsosurfaceBlocks, "blocks")
-    }
-
-    fn get<'k>(&self, group: &'k Group<4>, source: Source, kind: &str) -> Result<Passes<'k>> {
-        let name = |pass| format!("isosurface_{pass}_{kind}");
-        let names = || ["signs", "count", "emit", "emit_normals"].map(name);
-        let [signs, count, emit, emit_normals] = group.get(&self.geometry, source, names)?;
-        Ok(Passes { signs, count, emit, emit_normals })
+kernels! {
+    #[name = "isosurface_{}_{K}"]
+    struct Passes<K: Kind in [RawDenseField = "dense", RawBlockField = "blocks"]>;
+    // SAFETY: the kernels are unsafe: each names what its launches promise. All are launched with a block of 32
+    // words for each of its warps.
+    unsafe in source::<K>() {
+        /// Reads the field, and writes the signs of each of its words, all of the state, and the counts.
+        ///
+        /// # Safety
+        /// There is room for the signs of each word, and for `state_words` words of state. The launch has a block
+        /// for each tile.
+        unsafe fn signs(
+            field: impl KernelArg<Abi = K>,
+            iso: f32,
+            signs: Part<'_>,
+            state: Part<'_>,
+            state_words: u32,
+            counts: &mut [Counts],
+        ) where 1 <= counts.len();
+        /// Reads the signs of words that there are; uses of the state two words, and four for each tile; writes
+        /// the tiles, edges of words that there are, and the counts.
+        ///
+        /// # Safety
+        /// `signs` has left the signs, and cleared the state. There is room for the edges of each word and for
+        /// all tiles. The launch has a block for each tile.
+        unsafe fn count(
+            field: impl KernelArg<Abi = K>,
+            signs: Part<'_>,
+            state: Part<'_>,
+            edges: Part<'_>,
+            tiles: Part<'_>,
+            vertex_capacity: u32,
+            face_capacity: u32,
+            counts: &mut [Counts],
+        ) where 1 <= counts.len();
+        /// Reads of the field's values those at the ends of edges and beside them; writes vertices and faces
+        /// below the capacities, and no normals.
+        ///
+        /// # Safety
+        /// `count` has left edges and tiles for the same field. The launch has a block for each tile.
+        unsafe fn emit(
+            field: impl KernelArg<Abi = K>,
+            map: RawIndexMap,
+            iso: f32,
+            signs: Part<'_>,
+            edges: Part<'_>,
+            tiles: Part<'_>,
+            out: OutputArg<'_, '_>,
+        );
+        /// As `emit`, with normals.
+        ///
+        /// # Safety
+        /// As `emit`; there are as many normals as vertices.
+        unsafe fn emit_normals(
+            field: impl KernelArg<Abi = K>,
+            map: RawIndexMap,
+            iso: f32,
+            signs: Part<'_>,
+            edges: Part<'_>,
+            tiles: Part<'_>,
+            out: OutputArg<'_, '_>,
+        );
     }
 }
+of_source!(<K: Kind> Passes<K>, source::<K>());
 
 /// Where vertices are: what `count` has left.
 #[cfg(feature = "tape")]
@@ -80,10 +125,10 @@ impl Found {
 
 /// One search for a surface, with its scratch.
 #[derive(Debug)]
-pub(crate) struct Search<'a, F> {
+pub(crate) struct Search<'a, F: Field> {
     field: &'a F,
     iso: f32,
-    passes: Passes<'a>,
+    passes: Arc<Passes<F::Kind>>,
     scratch: DeviceBuffer<u8>,
     signs: Range<usize>,
     edges: Range<usize>,
@@ -97,11 +142,11 @@ impl<'a, F: Field> Search<'a, F> {
     pub(super) fn new(
         stream: &Stream,
         home: &Stream,
-        kernels: &'a Kernels,
+        geometry: &GeometryKernels,
         field: &'a F,
         iso: f32,
     ) -> Result<Self> {
-        let passes = field.passes(kernels)?;
+        let passes = geometry.kernels::<Passes<F::Kind>>()?;
         let words = field.words();
         let tiles = words.div_ceil(TILE);
         let launch = u32::try_from(tiles).map(|tiles| LaunchConfig::new(tiles, TILE as u32));
@@ -147,32 +192,32 @@ impl<'a, F: Field> Search<'a, F> {
         [vertex_capacity, face_capacity]: [u32; 2],
         counts: &mut DeviceSliceMut<'_, Counts>,
     ) -> Result<()> {
-        let state_words = (self.state.len() / size_of::<u64>()) as u32;
+        let (passes, field, launch) = (&self.passes, || self.field.arg(), self.launch);
+        let words = (self.state.len() / size_of::<u64>()) as u32;
         let (signs, state) = (self.write(&self.signs), self.write(&self.state));
-        let args = (self.field.arg(), self.iso, signs, state, state_words, counts.reborrow());
-        // SAFETY: reads the field, writes the signs of each of its words, all of the state, and the one element
-        // of the counts. A block has 32 words for each of its warps.
-        unsafe { self.passes.signs.launch(stream, self.launch, args)? };
+        let to = counts.reborrow();
+        // SAFETY: the scratch has room for the signs of each word and for the state.
+        unsafe { passes.signs(stream, launch, field(), self.iso, signs, state, words, to)? };
         let (signs, state) = (self.read(&self.signs), self.write(&self.state));
         let (edges, tiles) = (self.write(&self.edges), self.write(&self.tiles));
-        let room = (vertex_capacity, face_capacity);
-        let args =
-            (self.field.arg(), signs, state, edges, tiles, room.0, room.1, counts.reborrow());
-        // SAFETY: reads the signs of words that there are, uses of the state, which is cleared, two words and
-        // four for each tile, writes the tiles, edges of words that there are, and the counts.
-        unsafe { self.passes.count.launch(stream, self.launch, args) }
+        let (v, f, to) = (vertex_capacity, face_capacity, counts.reborrow());
+        // SAFETY: the scratch has room for edges of each word and for all tiles.
+        unsafe { passes.count(stream, launch, field(), signs, state, edges, tiles, v, f, to) }
     }
 
     /// Writes vertices and faces, after `count`.
     pub(super) fn emit(&self, stream: &Stream, output: &mut Output<'_>) -> Result<()> {
-        let kernel = if output.has_normals() { self.passes.emit_normals } else { self.passes.emit };
+        let (passes, field, map) = (&self.passes, self.field.arg(), self.field.map());
+        let (launch, iso, tiles) = (self.launch, self.iso, self.read(&self.tiles));
         let (signs, edges) = (self.read(&self.signs), self.read(&self.edges));
-        let tiles = self.read(&self.tiles);
-        let args =
-            (self.field.arg(), self.field.map(), self.iso, signs, edges, tiles, OutputArg(output));
-        // SAFETY: reads what `count` has written for the same field, of whose numbers it reads those at the
-        // ends of edges and beside them; writes vertices, normals and faces below the capacities. `normals`
-        // is as long as `vertices` (`Output::check`), and not used by the kernel without them.
-        unsafe { kernel.launch(stream, self.launch, args) }
+        let (with_normals, out) = (output.has_normals(), OutputArg(output));
+        // SAFETY: `count` was launched before. `normals` is as long as `vertices` (`Output::check`).
+        unsafe {
+            if with_normals {
+                passes.emit_normals(stream, launch, field, map, iso, signs, edges, tiles, out)
+            } else {
+                passes.emit(stream, launch, field, map, iso, signs, edges, tiles, out)
+            }
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cuda_safe::{
-    Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, Module,
-    Result, Stream,
+    Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, LaunchConfig, Result, Stream,
+    kernels,
 };
 use nanovdb::ValueType;
 
@@ -12,10 +12,63 @@ use super::blocks::BlockField;
 #[cfg(feature = "tape")]
 use super::field::Parts;
 use super::field::{Field, IndexToWorld, Source};
-use super::layout::{Findings, RawIndexMap};
-use super::passes::{Kernels, Passes};
-use crate::geometry::{self, GeometryKernels, Group};
-use crate::volume::{Mask, Volume, VolumeOptions};
+use super::layout::{Findings, RawBlockField, RawIndexMap};
+use crate::geometry::{self, GeometryKernels, of_source};
+use crate::lengths::cover;
+use crate::volume::{Mask, Volume, VolumeOptions, VolumeValue, VolumeView};
+
+kernels! {
+    #[name = "isosurface_{}"]
+    struct Kernels;
+    // SAFETY: the kernels read the volume, in which its view keeps them. They write so many elements as they are told
+    // that there is room for.
+    unsafe in geometry::Source::IsosurfaceVolume {
+        /// # Safety
+        /// `list` has 27 elements for each leaf.
+        unsafe fn beside_leaves(
+            leaves: &[[i32; 3]],
+            n: u32,
+            list: &mut [[i32; 3]],
+            findings: &mut [Findings],
+        ) where n <= leaves.len(), 1 <= findings.len();
+        /// # Safety
+        /// The blocks have 256 threads.
+        #[name = "isosurface_list_root_{T}"]
+        unsafe fn list_root<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
+            volume: VolumeView<'_, T>,
+            uppers: &mut [u32],
+            room: u32,
+            findings: &mut [Findings],
+        ) where room <= uppers.len(), 1 <= findings.len();
+        /// # Safety
+        /// The blocks have 256 threads.
+        #[name = "isosurface_tile_borders_{T}"]
+        unsafe fn tile_borders<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
+            volume: VolumeView<'_, T>,
+            uppers: &[u32],
+            n: u32,
+            list: &mut [[i32; 3]],
+            room: u64,
+            findings: &mut [Findings],
+        ) where n <= uppers.len(), room <= list.len(), 1 <= findings.len();
+        /// # Safety
+        /// The volume has `blocks` leaves.
+        unsafe fn link_blocks(
+            volume: VolumeView<'_, Mask>,
+            blocks: u32,
+            origins: &mut [[i32; 3]],
+            neighbors: &mut [[u32; 27]],
+        ) where blocks <= origins.len(), blocks <= neighbors.len();
+        #[name = "isosurface_fill_blocks_{T}"]
+        safe fn fill_blocks<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
+            volume: VolumeView<'_, T>,
+            origins: &[[i32; 3]],
+            n: u32,
+            values: &mut [f32],
+        ) where n <= origins.len(), 512 * n <= values.len();
+    }
+}
+of_source!(Kernels, geometry::Source::IsosurfaceVolume);
 
 /// The most blocks: their values are at most 2^32.
 const MOST_BLOCKS: usize = 1 << 23;
@@ -41,7 +94,6 @@ const BLOCKS_OF_UPPER: usize = 128;
 #[derive(Debug)]
 pub struct VolumeField {
     geometry: GeometryKernels,
-    fills: Group<2>,
     values: DeviceBuffer<f32>,
     pub(crate) origins: DeviceBuffer<[i32; 3]>,
     neighbors: DeviceBuffer<[u32; 27]>,
@@ -57,17 +109,17 @@ impl VolumeField {
     /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of
     /// which each leaf makes 27; a stream that records; otherwise what loading the kernels, allocating and the
     /// driver answered.
-    pub fn new(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
+    pub fn build(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
         let map = IndexToWorld::affine(volume.index_to_world_rows())?;
-        let (topology, is_complete) = topology(stream, geometry, volume, wide)?;
+        let topology = if wide { topology::<f64> } else { topology::<f32> };
+        let (topology, is_complete) = topology(stream, geometry, volume)?;
         let blocks = topology.counts(stream)?.leaves as usize;
         if blocks > MOST_BLOCKS {
             return Err(Error::invalid(format!("a field of {blocks} blocks of 8^3 numbers")));
         }
         let mut field = Self {
             geometry: geometry.clone(),
-            fills: Group::default(),
             values: DeviceBuffer::zeroed(stream, 512 * blocks)?,
             origins: DeviceBuffer::zeroed(stream, blocks)?,
             neighbors: DeviceBuffer::zeroed(stream, blocks)?,
@@ -75,14 +127,12 @@ impl VolumeField {
             is_complete,
         };
         if blocks != 0 {
-            let kernel = geometry.module(geometry::Source::IsosurfaceVolume)?;
-            let kernel = kernel.kernel("isosurface_link_blocks")?;
+            let (kernels, view) = (geometry.kernels::<Kernels>()?, topology.view::<Mask>()?);
             // 27 times 2^23 at most.
-            let launch = LaunchConfig::cover(27 * blocks, 256);
+            let (launch, n) = (cover(27 * blocks), blocks as u32);
             let (origins, neighbors) = (&mut field.origins, &mut field.neighbors);
-            let args = (topology.view::<Mask>()?, blocks as u32, origins, neighbors);
-            // SAFETY: reads the volume and as many leaves as it has; writes an origin and 27 neighbours for each.
-            unsafe { kernel.launch(stream, launch, args)? };
+            // SAFETY: it has as many leaves.
+            unsafe { kernels.link_blocks(stream, launch, view, n, origins, neighbors)? };
             field.update(stream, volume)?;
         }
         Ok(field)
@@ -98,25 +148,17 @@ impl VolumeField {
     /// A volume of other values than `f32` or `f64`; otherwise what loading the kernels and the driver answered.
     pub fn update(&mut self, stream: &Stream, volume: &Volume) -> Result<()> {
         let wide = is_wide(volume)?;
-        let n = self.blocks();
-        if n == 0 {
+        if self.blocks() == 0 {
             return Ok(());
         }
-        let names = || ["f32", "f64"].map(|end| format!("isosurface_fill_blocks_{end}"));
-        let source = geometry::Source::IsosurfaceVolume;
-        let [narrow_fill, wide_fill] = self.fills.get(&self.geometry, source, names)?;
+        if wide { self.fill::<f64>(stream, volume) } else { self.fill::<f32>(stream, volume) }
+    }
+
+    fn fill<T: VolumeValue>(&mut self, stream: &Stream, volume: &Volume) -> Result<()> {
+        let (kernels, n) = (self.geometry.kernels::<Kernels>()?, self.blocks());
         let launch = LaunchConfig::new(n.min(MOST_LAUNCHED) as u32, 128);
-        let (origins, values) = (&self.origins, &mut self.values);
-        // SAFETY: both read the volume and n origins, and write 512 values for each.
-        unsafe {
-            if wide {
-                let args = (volume.view::<f64>()?, origins, n as u32, values);
-                wide_fill.launch(stream, launch, args)
-            } else {
-                let args = (volume.view::<f32>()?, origins, n as u32, values);
-                narrow_fill.launch(stream, launch, args)
-            }
-        }
+        let (view, n) = (volume.view::<T>()?, n as u32);
+        kernels.fill_blocks(stream, launch, view, &self.origins, n, &mut self.values)
     }
 
     /// Whether all places where the volume's values change are in the field, which so has all of its surfaces.
@@ -165,6 +207,7 @@ impl VolumeField {
 impl Field for VolumeField {}
 
 impl Source for VolumeField {
+    type Kind = RawBlockField;
     type Arg<'a> = BlockField<'a>;
 
     fn arg(&self) -> BlockField<'_> {
@@ -190,10 +233,6 @@ impl Source for VolumeField {
     fn parts(&self) -> Parts<'_> {
         Parts::Blocks(self.as_blocks())
     }
-
-    fn passes<'k>(&self, kernels: &'k Kernels) -> Result<Passes<'k>> {
-        kernels.blocks()
-    }
 }
 
 /// Whether values are f64.
@@ -207,16 +246,15 @@ pub(crate) fn is_wide(volume: &Volume) -> Result<bool> {
 }
 
 /// A volume with a leaf for each block, and whether these are all that are needed.
-fn topology(
+fn topology<T: VolumeValue>(
     stream: &Stream,
     geometry: &GeometryKernels,
     volume: &Volume,
-    wide: bool,
 ) -> Result<(Volume, bool)> {
-    let module = geometry.module(geometry::Source::IsosurfaceVolume)?;
+    let kernels = geometry.kernels::<Kernels>()?;
     let leaves = volume.leaf_origins(stream)?;
     let of_leaves = 27 * leaves.len();
-    let mut tiles = Tiles::new(stream, &module, volume, wide)?;
+    let mut tiles = Tiles::new(stream, &kernels, volume.view::<T>()?, volume)?;
     let of_tiles = tiles.list_borders(stream, None)?.places;
 
     let places = usize::try_from(of_tiles).ok().and_then(|n| n.checked_add(of_leaves));
@@ -228,11 +266,9 @@ fn topology(
         tiles.list_borders(stream, Some(list.slice_mut(of_leaves..)?))?;
     }
     if of_leaves != 0 {
-        let kernel = module.kernel("isosurface_beside_leaves")?;
-        let launch = LaunchConfig::cover(of_leaves, 256);
-        let args = (&leaves, leaves.len() as u32, &mut list, &mut tiles.findings);
-        // SAFETY: reads the places of leaves, and writes 27 for each, for which the list has room, and the findings.
-        unsafe { kernel.launch(stream, launch, args)? };
+        let (launch, n, findings) = (cover(of_leaves), leaves.len() as u32, &mut tiles.findings);
+        // SAFETY: the list has room for 27 times as many.
+        unsafe { kernels.beside_leaves(stream, launch, &leaves, n, &mut list, findings)? };
     }
     let topology = Volume::from_leaves::<Mask>(stream, geometry, &list, &VolumeOptions::default())?;
     let is_complete = tiles.found(stream)?.status == 0;
@@ -240,37 +276,30 @@ fn topology(
 }
 
 /// The tiles of a volume, of its root and of nodes.
-struct Tiles<'a> {
-    volume: &'a Volume,
-    wide: bool,
-    borders: Kernel,
+struct Tiles<'a, T> {
+    volume: VolumeView<'a, T>,
+    kernels: &'a Kernels,
     /// Which entries of the root have nodes.
     uppers: DeviceBuffer<u32>,
     /// One.
     findings: DeviceBuffer<Findings>,
 }
 
-impl<'a> Tiles<'a> {
+impl<'a, T: VolumeValue> Tiles<'a, T> {
     /// Looks at those of the root.
-    fn new(stream: &Stream, module: &Module, volume: &'a Volume, wide: bool) -> Result<Self> {
-        let end = if wide { "f64" } else { "f32" };
-        let root = module.kernel(&format!("isosurface_list_root_{end}"))?;
-        let borders = module.kernel(&format!("isosurface_tile_borders_{end}"))?;
+    fn new(
+        stream: &Stream,
+        kernels: &'a Kernels,
+        view: VolumeView<'a, T>,
+        volume: &Volume,
+    ) -> Result<Self> {
         let n = volume.counts(stream)?.upper;
         let mut uppers = DeviceBuffer::zeroed(stream, n as usize)?;
         let mut findings = DeviceBuffer::zeroed(stream, 1)?;
         let launch = LaunchConfig::new(ROOT_BLOCKS, 256);
-        // SAFETY: reads the volume; writes at most n entries, and the findings.
-        unsafe {
-            if wide {
-                let args = (volume.view::<f64>()?, &mut uppers, n, &mut findings);
-                root.launch(stream, launch, args)?;
-            } else {
-                let args = (volume.view::<f32>()?, &mut uppers, n, &mut findings);
-                root.launch(stream, launch, args)?;
-            }
-        }
-        Ok(Self { volume, wide, borders, uppers, findings })
+        // SAFETY: blocks of 256 threads.
+        unsafe { kernels.list_root(stream, launch, view, &mut uppers, n, &mut findings)? };
+        Ok(Self { volume: view, kernels, uppers, findings })
     }
 
     fn found(&self, stream: &Stream) -> Result<Findings> {
@@ -291,20 +320,14 @@ impl<'a> Tiles<'a> {
         self.findings.upload(stream, &[found])?;
         let n = self.uppers.len();
         let blocks = n.saturating_mul(BLOCKS_OF_UPPER).min(MOST_LAUNCHED);
-        let launch = LaunchConfig::new(blocks as u32, 256);
+        let (launch, n) = (LaunchConfig::new(blocks as u32, 256), n as u32);
         let mut none = DeviceBuffer::zeroed(stream, 0)?;
         let list = list.unwrap_or_else(|| none.as_slice_mut());
-        let room = list.len() as u64;
-        let (uppers, n, findings) = (&self.uppers, n as u32, &mut self.findings);
-        // SAFETY: reads the volume and n entries; writes so many places as the list has room for, and the findings.
+        let (room, volume) = (list.len() as u64, self.volume);
+        let (uppers, findings) = (&self.uppers, &mut self.findings);
+        // SAFETY: blocks of 256 threads; the entries are those that `list_root` has left.
         unsafe {
-            if self.wide {
-                let args = (self.volume.view::<f64>()?, uppers, n, list, room, findings);
-                self.borders.launch(stream, launch, args)?;
-            } else {
-                let args = (self.volume.view::<f32>()?, uppers, n, list, room, findings);
-                self.borders.launch(stream, launch, args)?;
-            }
+            self.kernels.tile_borders(stream, launch, volume, uppers, n, list, room, findings)?;
         }
         self.found(stream)
     }

@@ -4,9 +4,8 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream
 
 use super::arrays::Array;
 use super::face_tree::FaceTree;
-use super::kernels::Kernels;
 use super::topology::{Surface, Topology};
-use super::winding::Winding;
+use super::winding::Moments;
 use super::{MeshReport, TriangleMesh};
 use crate::GeometryKernels;
 use crate::bvh::{BuildMode, BvhReport};
@@ -85,12 +84,11 @@ struct Recorded {
 #[derive(Debug)]
 pub struct Mesh<'a> {
     pub(super) tree: FaceTree,
-    pub(super) kernels: Kernels,
     pub(super) topology_kernels: Topology,
     pub(super) points: Array<'a, [f32; 3]>,
     pub(super) faces: Array<'a, [u32; 3]>,
     pub(super) topology: Option<TopologyMemory>,
-    pub(super) winding: Option<Winding>,
+    pub(super) winding: Option<Moments>,
     options: MeshOptions,
     #[cfg(feature = "tape")]
     recorded: Option<Recorded>,
@@ -139,7 +137,6 @@ impl<'a> Mesh<'a> {
             validation.check_indices(points.as_slice().len())?;
         }
         let capacity = faces.as_slice().len();
-        let kernels = Kernels::new(geometry);
         let tree = FaceTree::new(stream, geometry, capacity, options.builder)?;
         let topology = if options.topology {
             Some(TopologyMemory {
@@ -150,13 +147,9 @@ impl<'a> Mesh<'a> {
         } else {
             None
         };
-        let winding = match options.winding {
-            true => Some(Winding::new(stream, geometry, &tree)?),
-            false => None,
-        };
+        let winding = options.winding.then(|| Moments::new(stream, geometry, &tree)).transpose()?;
         let mut mesh = Self {
             tree,
-            kernels,
             topology_kernels,
             points,
             faces,
@@ -177,15 +170,7 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn rebuild(&mut self, stream: &Stream) -> Result<()> {
-        self.enqueues(stream).run(|| {
-            let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
-            #[cfg(feature = "tape")]
-            let before = self.made();
-            self.tree.rebuild(stream, surface)?;
-            #[cfg(feature = "tape")]
-            self.note_made(stream, before);
-            self.update_parts(stream, true)
-        })
+        self.remake(stream, true, FaceTree::rebuild)
     }
 
     /// Gives the hierarchy the points as they are now; the faces are to be the same, and those that the last
@@ -195,14 +180,28 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// What the driver answered.
     pub fn refit(&mut self, stream: &Stream) -> Result<()> {
+        self.remake(stream, false, FaceTree::refit)
+    }
+
+    /// Makes the hierarchy from the points and faces, and then what belongs to it.
+    fn remake(
+        &mut self,
+        stream: &Stream,
+        faces_changed: bool,
+        make: fn(&mut FaceTree, &Stream, Surface<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.enqueues(stream).run(|| {
             let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
             #[cfg(feature = "tape")]
             let before = self.made();
-            self.tree.refit(stream, surface)?;
+            make(&mut self.tree, stream, surface)?;
             #[cfg(feature = "tape")]
             self.note_made(stream, before);
-            self.update_parts(stream, false)
+            let updated = self.update_parts(stream, faces_changed);
+            if updated.is_err() {
+                self.tree.break_up();
+            }
+            updated
         })
     }
 
@@ -214,12 +213,19 @@ impl<'a> Mesh<'a> {
 
     /// What belongs to the tree follows it.
     fn update_parts(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
-        let updated =
-            self.update_winding(stream).and_then(|()| self.update_topology(stream, faces_changed));
-        if updated.is_err() {
-            self.tree.break_up();
+        if let Some(moments) = &mut self.winding {
+            moments.update(stream, &self.tree)?;
         }
-        updated
+        let Some(topology) = &mut self.topology else {
+            return Ok(());
+        };
+        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
+        let TopologyMemory { neighbors, vertex_normals, closed } = topology;
+        if faces_changed {
+            self.topology_kernels.neighbors(stream, surface, &mut *neighbors)?;
+            self.topology_kernels.closed(stream, surface, &*neighbors, closed)?;
+        }
+        self.topology_kernels.vertex_normals(stream, surface, vertex_normals)
     }
 
     /// The version of the hierarchy, as what is recorded now will find it.
@@ -261,7 +267,6 @@ impl<'a> Mesh<'a> {
         Ok(())
     }
 
-    #[cfg(feature = "tape")]
     pub(crate) fn geometry(&self) -> &GeometryKernels {
         self.topology_kernels.geometry()
     }
@@ -282,25 +287,6 @@ impl<'a> Mesh<'a> {
         }
         self.points = points;
         self.refit(stream)
-    }
-
-    fn update_winding(&mut self, stream: &Stream) -> Result<()> {
-        self.winding.as_mut().map_or(Ok(()), |winding| winding.update(stream, &self.tree))
-    }
-
-    fn update_topology(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
-        let Some(topology) = &mut self.topology else {
-            return Ok(());
-        };
-        let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
-        if faces_changed {
-            let TopologyMemory { neighbors, closed, .. } = topology;
-            self.topology_kernels.neighbors(stream, surface, neighbors.as_slice_mut())?;
-            let (neighbors, closed) = (neighbors.as_slice(), closed.as_slice_mut());
-            self.topology_kernels.closed(stream, surface, neighbors, closed)?;
-        }
-        let normals = topology.vertex_normals.as_slice_mut();
-        self.topology_kernels.vertex_normals(stream, surface, normals)
     }
 
     /// What is wrong with the mesh, and how large it is. Waits.
@@ -373,7 +359,7 @@ impl<'a> Mesh<'a> {
                 + topology.vertex_normals.size_bytes()
                 + topology.closed.size_bytes()
         });
-        let winding = self.winding.as_ref().map_or(0, Winding::bytes);
+        let winding = self.winding.as_ref().map_or(0, Moments::bytes);
         self.tree.tree().memory.buffer().size_bytes() + topology + winding
     }
 }

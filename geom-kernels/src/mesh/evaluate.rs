@@ -1,14 +1,11 @@
 //! What a mesh has at points of its faces.
 
-use cuda_safe::{DeviceSlice, Error, LaunchConfig, Result, Stream, WriteView, kernels};
+use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView, kernels};
 
 use super::layout::FacePoint;
 use super::{Mesh, MeshView};
 use crate::geometry::{Source, of_source};
-use crate::lengths::same_length;
-
-/// Threads in a block.
-const BLOCK: u32 = 256;
+use crate::lengths::{cover, parts, same_length};
 
 /// How many points are evaluated at once.
 const CHUNK: usize = 1 << 28;
@@ -51,10 +48,12 @@ impl Mesh<'_> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        in_parts(points, |part, n, range| {
-            let launch = LaunchConfig::cover(part.len(), BLOCK);
-            kernels.positions(stream, launch, self.view(), part, n, positions.slice_mut(range)?)
-        })
+        for (range, n) in parts(points.len(), CHUNK) {
+            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
+            let out = positions.slice_mut(range)?;
+            kernels.positions(stream, launch, self.view(), part, n, out)?;
+        }
+        Ok(())
     }
 
     /// The unit normal of each face, as the mesh's points are now: zero of one without area, NaN where there
@@ -71,10 +70,12 @@ impl Mesh<'_> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        in_parts(points, |part, n, range| {
-            let launch = LaunchConfig::cover(part.len(), BLOCK);
-            kernels.normals(stream, launch, self.view(), part, n, normals.slice_mut(range)?)
-        })
+        for (range, n) in parts(points.len(), CHUNK) {
+            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
+            let out = normals.slice_mut(range)?;
+            kernels.normals(stream, launch, self.view(), part, n, out)?;
+        }
+        Ok(())
     }
 
     /// What the mesh's points have, such as velocities, colours or texture coordinates, at each point of a
@@ -99,26 +100,14 @@ impl Mesh<'_> {
         let width = u32::try_from(N).map_err(|_| Error::invalid("attributes of 2^32 numbers"))?;
         let (attributes, kernels) =
             (attributes.cast::<f32>()?, self.geometry().kernels::<Evaluate>()?);
-        in_parts(points, |part, n, range| {
-            let launch = LaunchConfig::cover(part.len(), BLOCK);
+        for (range, n) in parts(points.len(), CHUNK) {
+            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
             let out = out.slice_mut(range)?.cast_mut::<f32>()?;
             // SAFETY: there are N numbers for each of the mesh's points, as was just compared.
             unsafe {
-                kernels.attributes(stream, launch, self.view(), part, n, attributes, width, out)
+                kernels.attributes(stream, launch, self.view(), part, n, attributes, width, out)?;
             }
-        })
+        }
+        Ok(())
     }
-}
-
-/// Calls `run` with parts of the points, how many they are, and where they lie.
-fn in_parts(
-    points: DeviceSlice<'_, FacePoint>,
-    mut run: impl FnMut(DeviceSlice<'_, FacePoint>, u32, std::ops::Range<usize>) -> Result<()>,
-) -> Result<()> {
-    for start in (0..points.len()).step_by(CHUNK) {
-        let end = points.len().min(start.saturating_add(CHUNK));
-        // Less than 2^32.
-        run(points.slice(start..end)?, (end - start) as u32, start..end)?;
-    }
-    Ok(())
 }

@@ -2,24 +2,55 @@
 
 use std::ops::Range;
 
-use cuda_safe::{DeviceSlice, Error, Kernel, Result, Stream};
+use cuda_safe::{DeviceSlice, Result, Stream, kernels};
 
 use super::layout::MeshTriangle;
 use super::topology::Surface;
 use crate::GeometryKernels;
 #[cfg(feature = "internals")]
 use crate::bvh::BvhNode;
-use crate::bvh::{BuildMode, BvhReport, Tree};
-use crate::geometry::{Group, Source};
+use crate::bvh::{BuildMode, BvhReport, RefittedArg, Tree};
+use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
 use crate::part::{Enqueues, Part, enqueues};
+
+kernels! {
+    #[name = "mesh_{}"]
+    struct Build;
+    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    unsafe in Source::MeshBuild {
+        /// Finds the bounds of faces below `n`, of which it reads points that there are.
+        ///
+        /// # Safety
+        /// The surface has `n` faces, and there is room for as many items.
+        unsafe fn bound(surface: Surface<'_>, n: u32, items: Part<'_>, state: Part<'_>);
+        /// Reads an item and writes a triangle at places below `capacity`; of the surface it reads faces that
+        /// there are, and of them points that there are.
+        ///
+        /// # Safety
+        /// There are `capacity` items, as many as the header says at least, and room for as many triangles.
+        unsafe fn triangles(
+            header: Part<'_>,
+            items: Part<'_>,
+            surface: Surface<'_>,
+            capacity: u32,
+            triangles: Part<'_>,
+        );
+        /// Reads triangles at places below the capacity of items.
+        ///
+        /// # Safety
+        /// `launch` is that of [`Tree::refitted`]. `triangles` is the address of as many triangles as the
+        /// hierarchy has items, which lie in its memory.
+        unsafe fn refit(tree: RefittedArg<'_>, triangles: u64, n: u32);
+    }
+}
+of_source!(Build, Source::MeshBuild);
 
 /// A hierarchy of the faces of a mesh.
 #[derive(Debug)]
 pub struct FaceTree {
     tree: Tree,
     geometry: GeometryKernels,
-    kernels: Group<3>,
     triangles: Range<usize>,
 }
 
@@ -28,7 +59,7 @@ impl FaceTree {
     /// recorded.
     ///
     /// # Errors
-    /// As [`Bvh::with_capacity`](crate::bvh::Bvh::with_capacity).
+    /// As [`Bvh::new`](crate::bvh::Bvh::new).
     pub fn new(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -38,20 +69,8 @@ impl FaceTree {
         let size = capacity.saturating_mul(size_of::<MeshTriangle>());
         let tree = Tree::new(stream, geometry, capacity, size, builder, false)?;
         let start = tree.memory.extra.start;
-        let faces = Self {
-            geometry: geometry.clone(),
-            kernels: Group::default(),
-            triangles: start..start + size,
-            tree,
-        };
-        faces.kernels()?;
-        Ok(faces)
-    }
-
-    /// What finds the bounds of faces, what writes triangles, and what refits to these.
-    fn kernels(&self) -> Result<&[Kernel; 3]> {
-        let names = || ["mesh_bound", "mesh_triangles", "mesh_refit"].map(String::from);
-        self.kernels.get(&self.geometry, Source::MeshBuild, names)
+        geometry.kernels::<Build>()?;
+        Ok(Self { geometry: geometry.clone(), triangles: start..start + size, tree })
     }
 
     /// Builds it from these faces. It can be recorded.
@@ -59,12 +78,15 @@ impl FaceTree {
     /// # Errors
     /// More faces than there is room for, which leaves it as it was; otherwise what the driver answered.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
-        let bound = self.kernels()?[0].clone();
+        let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
-            let n = surface.faces().len();
-            // SAFETY: it reads faces below n, and of them points that there are.
-            unsafe { self.tree.rebuild(stream, n, &bound, surface)? };
-            let written = self.write_triangles(stream, surface);
+            // SAFETY: it reads faces below their number, and of them points that there are.
+            unsafe {
+                self.tree.rebuild(stream, surface.faces().len(), |launch, n, items, state| {
+                    kernels.bound(stream, launch, surface, n, items, state)
+                })?;
+            }
+            let written = self.write_triangles(stream, &kernels, surface);
             if written.is_err() {
                 // Queries must not look at triangles that are not there.
                 self.break_up();
@@ -79,19 +101,15 @@ impl FaceTree {
     /// # Errors
     /// Another number of faces than it was built from; otherwise what the driver answered.
     pub fn refit(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
-        self.tree.usable()?;
-        let (n, length) = (surface.faces().len(), self.tree.length);
-        if n != length {
-            let message = format!("{n} faces for a hierarchy that was built from {length}");
-            return Err(Error::invalid(message));
-        }
-        let refit = self.kernels()?[2].clone();
+        self.tree.can_refit("faces", surface.faces().len())?;
+        let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
-            self.write_triangles(stream, surface)?;
+            self.write_triangles(stream, &kernels, surface)?;
             // As a number: the memory that they are in is reported with the hierarchy.
-            let triangles = self.tree.memory.read(&self.triangles).address();
-            // SAFETY: it reads triangles at places below the capacity, all of which were written.
-            let refitted = unsafe { self.tree.refit(stream, &refit, triangles) };
+            let triangles = self.triangles().address();
+            let (launch, tree, n) = self.tree.refitted();
+            // SAFETY: the launch is the hierarchy's, and all its triangles were written.
+            let refitted = unsafe { kernels.refit(stream, launch, tree, triangles, n) };
             if refitted.is_err() {
                 // The boxes are of other triangles than those that are there now.
                 self.break_up();
@@ -109,21 +127,22 @@ impl FaceTree {
 
     /// Refuses queries until a build has succeeded: a part of one could not be enqueued.
     pub(crate) fn break_up(&mut self) {
-        self.tree.length = 0;
-        self.tree.broken = true;
+        self.tree.break_up();
     }
 
-    fn write_triangles(&self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
-        let [_, triangles, _] = self.kernels()?;
+    fn write_triangles(
+        &self,
+        stream: &Stream,
+        kernels: &Build,
+        surface: Surface<'_>,
+    ) -> Result<()> {
         let memory = &self.tree.memory;
-        let capacity = memory.capacity;
         let (header, items) = (memory.read(&memory.header), memory.read(&memory.items));
-        let out = memory.write(&self.triangles);
         // Below 2^28.
-        let args = (header, items, surface, capacity as u32, out);
-        // SAFETY: reads an item and writes a triangle at places below the capacity; of the surface it reads
-        // faces that there are, and of them points that there are.
-        unsafe { triangles.launch(stream, cover(capacity), args) }
+        let (capacity, out) = (memory.capacity as u32, memory.write(&self.triangles));
+        let launch = cover(memory.capacity);
+        // SAFETY: the memory has as many items and triangles.
+        unsafe { kernels.triangles(stream, launch, header, items, surface, capacity, out) }
     }
 
     /// The hierarchy.

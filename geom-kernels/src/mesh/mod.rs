@@ -62,7 +62,6 @@ mod face_tree;
 #[cfg(feature = "mesh-files")]
 pub mod files;
 mod host;
-mod kernels;
 pub(crate) mod layout;
 mod overlaps;
 mod points;
@@ -73,7 +72,6 @@ mod topology;
 mod validate;
 mod view;
 pub(crate) mod winding;
-mod winding_queries;
 
 pub use arrays::Array;
 pub use build::{Mesh, MeshOptions};

@@ -1,9 +1,19 @@
 //! The faces that overlap boxes and balls.
 
-use cuda_safe::{Error, Kernel, Result, Stream, WriteView};
+use cuda_safe::{Error, Result, Stream, WriteView};
 
 use super::{Mesh, MeshView};
-use crate::bvh::{BvhQueries, Kind, OverlapLists, Overlaps};
+use crate::bvh::{BvhQueries, Kind, Ordered, OverlapLists, overlap_kernels};
+use crate::geometry::Source;
+use crate::rows::{Find, Rows};
+
+overlap_kernels! {
+    struct Overlaps in Source::MeshOverlap, "mesh_{}", MeshView<'_>;
+    count_faces_in_boxes, list_faces_in_boxes;
+    count_boxes_in_boxes, list_boxes_in_boxes;
+    count_faces_in_balls, list_faces_in_balls;
+    count_boxes_in_balls, list_boxes_in_balls;
+}
 
 /// What of a face is to overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,14 +39,14 @@ impl Mesh<'_> {
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;
     /// radii of another number than queries; otherwise what the driver answered.
-    pub fn count_overlaps<'q, 'b>(
+    pub fn count_overlaps<'a, 'b>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
         overlap: Overlap,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
-        self.overlaps(stream, &queries.into(), overlap)?.counts(stream, counts.write_view())
+        self.overlaps(stream, &queries.into(), overlap)?.counts(counts.write_view())
     }
 
     /// The faces that have a point in common with each box or ball, ascending, in memory that is just large
@@ -44,13 +54,15 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// As [`count_overlaps`](Self::count_overlaps); a stream that records.
-    pub fn overlap_lists<'q>(
+    pub fn overlap_lists<'a>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
         overlap: Overlap,
     ) -> Result<OverlapLists> {
-        self.overlaps(stream, &queries.into(), overlap)?.lists(stream)
+        let (queries, sort) = (queries.into(), &self.topology_kernels.sort);
+        let (offsets, indices) = self.overlaps(stream, &queries, overlap)?.lists(stream, sort)?;
+        Ok(OverlapLists { offsets, indices })
     }
 
     /// As [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
@@ -63,36 +75,65 @@ impl Mesh<'_> {
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as
     /// [`count_overlaps`](Self::count_overlaps).
-    pub fn overlap_lists_into<'q, 'b>(
+    pub fn overlap_lists_into<'a, 'b, 'c>(
         &self,
         stream: &Stream,
-        queries: impl Into<BvhQueries<'q>>,
+        queries: impl Into<BvhQueries<'a>>,
         overlap: Overlap,
         offsets: impl WriteView<'b, u64>,
-        faces: impl WriteView<'b, u32>,
+        faces: impl WriteView<'c, u32>,
     ) -> Result<()> {
-        let (offsets, faces) = (offsets.write_view(), faces.write_view());
-        self.overlaps(stream, &queries.into(), overlap)?.lists_into(stream, offsets, faces)
+        let (queries, sort) = (queries.into(), &self.topology_kernels.sort);
+        let memory = self.tree.tree().memory.buffer().allocation();
+        let overlaps = self.overlaps(stream, &queries, overlap)?;
+        overlaps.lists_into(stream, sort, memory, offsets, faces)
     }
 
     fn overlaps<'a>(
         &'a self,
-        stream: &Stream,
+        stream: &'a Stream,
         queries: &'a BvhQueries<'a>,
         overlap: Overlap,
-    ) -> Result<Overlaps<'a, MeshView<'a>>> {
-        let all = self.kernels.overlap()?;
-        let kernels: [&Kernel; 2] = match (queries.kind(), overlap) {
-            (Kind::Boxes, Overlap::Faces) => [all.count_faces_in_boxes, all.list_faces_in_boxes],
-            (Kind::Boxes, Overlap::Boxes) => [all.count_boxes_in_boxes, all.list_boxes_in_boxes],
-            (Kind::Spheres, Overlap::Faces) => [all.count_faces_in_balls, all.list_faces_in_balls],
-            (Kind::Spheres, Overlap::Boxes) => [all.count_boxes_in_balls, all.list_boxes_in_balls],
-            (Kind::Rays, _) => {
+    ) -> Result<Rows<u32, impl Fn(Find<'_, u32>) -> Result<()> + 'a>> {
+        let balls = match queries.kind() {
+            Kind::Boxes => false,
+            Kind::Spheres => true,
+            Kind::Rays => {
                 return Err(Error::invalid("rays overlap nothing")
                     .with_hint("`count_hits` and `all_hits` are what rays are asked for by"));
             }
         };
-        // SAFETY: the kernels are those of a mesh and of this kind of queries.
-        unsafe { Overlaps::new(stream, self.tree.tree(), self.view(), kernels, queries) }
+        let kernels = self.geometry().kernels::<Overlaps>()?;
+        let ordered = Ordered::new(stream, self.tree.tree(), queries)?;
+        let find = move |find: Find<'_, u32>| {
+            let (launch, mesh, queries) = (ordered.launch(), self.view(), &ordered);
+            // SAFETY: the kernels are those of this kind of queries; there are as many counts and offsets as
+            // `Rows` says.
+            unsafe {
+                match find {
+                    Find::Counts(out) => {
+                        let count = match (overlap, balls) {
+                            (Overlap::Faces, false) => Overlaps::count_faces_in_boxes,
+                            (Overlap::Boxes, false) => Overlaps::count_boxes_in_boxes,
+                            (Overlap::Faces, true) => Overlaps::count_faces_in_balls,
+                            (Overlap::Boxes, true) => Overlaps::count_boxes_in_balls,
+                        };
+                        count(&kernels, stream, launch, mesh, queries, out)
+                    }
+                    Find::Lists(offsets, to) => {
+                        let n = to.len() as u64;
+                        let list = match (overlap, balls) {
+                            (Overlap::Faces, false) => Overlaps::list_faces_in_boxes,
+                            (Overlap::Boxes, false) => Overlaps::list_boxes_in_boxes,
+                            (Overlap::Faces, true) => Overlaps::list_faces_in_balls,
+                            (Overlap::Boxes, true) => Overlaps::list_boxes_in_balls,
+                        };
+                        list(&kernels, stream, launch, mesh, queries, offsets, to, n)
+                    }
+                }
+            }
+        };
+        // SAFETY: the kernels write the count of each query.
+        Ok(unsafe { Rows::new(queries.len(), find) })
     }
 }

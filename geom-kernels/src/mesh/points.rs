@@ -1,29 +1,81 @@
 //! Queries of points: closest points, signed distances, sides.
 
+use std::ops::Range;
+
 use cuda_safe::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, LaunchConfig, Result,
-    Stream, WriteView,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig, Result, Stream,
+    WriteView,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 
 use super::layout::{ClosestPoint, RawPointQueries};
+use super::winding::Winding;
 use super::{Mesh, MeshView};
 use crate::Flag;
-use crate::lengths::same_length;
+use crate::geometry::{Source, of_source};
+use crate::lengths::{cover, parts, same_length};
 use crate::order::QueryOrder;
-use crate::part::{read, read_part};
+use crate::part::{MaybeMut, read};
 
 /// Threads in a block of queries.
 const BLOCK: u32 = 128;
-
-/// From how many queries on sorting them pays.
-const SORTED_FROM: usize = 32_768;
 
 /// How many are sorted at once: what sorting needs, 16 bytes for each, does not grow beyond that.
 const CHUNK: usize = 1 << 24;
 
 /// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
 const KEY_BITS: u32 = 30;
+
+kernels! {
+    #[name = "mesh_{}"]
+    struct Closest;
+    // SAFETY: thread i writes the key of point i, if i < n. Queries: each names what its launches promise.
+    unsafe in Source::MeshClosest {
+        safe fn point_keys(mesh: MeshView<'_>, points: &[[f32; 3]], n: u32, keys: &mut [u32])
+            where n <= points.len(), n <= keys.len();
+        /// # Safety
+        /// There is a closest point for each query: each writes that of its own index.
+        unsafe fn closest(
+            mesh: MeshView<'_>,
+            queries: &Prepared<'_>,
+            closest: &mut [ClosestPoint],
+        );
+        /// # Safety
+        /// There is an answer for each query: each writes that of its own index.
+        unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [Flag]);
+    }
+}
+of_source!(Closest, Source::MeshClosest);
+
+kernels! {
+    #[name = "mesh_{}"]
+    struct Signed;
+    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    unsafe in Source::MeshSigned {
+        /// # Safety
+        /// There is a distance for each query and, if there are any, a closest point: each writes those of its
+        /// own index, and nothing through a null pointer.
+        unsafe fn signed_by_normal(
+            mesh: MeshView<'_>,
+            queries: &Prepared<'_>,
+            distances: &mut [f32],
+            closest: MaybeMut<'_, ClosestPoint>,
+        );
+        /// # Safety
+        /// As `signed_by_normal`.
+        unsafe fn signed_by_parity(
+            mesh: MeshView<'_>,
+            queries: &Prepared<'_>,
+            distances: &mut [f32],
+            closest: MaybeMut<'_, ClosestPoint>,
+        );
+        /// # Safety
+        /// There is a side for each query: each writes that of its own index.
+        unsafe fn sides(mesh: MeshView<'_>, queries: &Prepared<'_>, sides: &mut [i32]);
+    }
+}
+of_source!(Signed, Source::MeshSigned);
 
 /// Points that a mesh is asked about, and how far each looks.
 ///
@@ -105,19 +157,11 @@ impl<'a> PointQueries<'a> {
         Ok(())
     }
 
-    /// Those from `start` to before `end`, which are not more than there are.
-    fn part(&self, start: usize, end: usize) -> Result<Self> {
-        let distances = self.distances.map(|distances| distances.slice(start..end)).transpose()?;
-        Ok(Self { points: self.points.slice(start..end)?, distances, ..*self })
-    }
-
-    fn sorts(&self, mesh: &Mesh<'_>) -> bool {
-        let pays = match self.order {
-            QueryOrder::Auto => self.len() >= SORTED_FROM,
-            QueryOrder::Given => false,
-            QueryOrder::Sorted => true,
-        };
-        pays && !self.is_empty() && !mesh.faces().is_empty()
+    /// Those in a range that is not longer than they are.
+    fn part(&self, range: Range<usize>) -> Result<Self> {
+        let distances =
+            self.distances.map(|distances| distances.slice(range.clone())).transpose()?;
+        Ok(Self { points: self.points.slice(range)?, distances, ..*self })
     }
 }
 
@@ -153,19 +197,16 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `closest` has another length than there are points; otherwise what the driver answered.
-    pub fn closest_points<'b>(
+    pub fn closest_points<'a>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        closest: impl WriteView<'b, ClosestPoint>,
+        closest: impl WriteView<'a, ClosestPoint>,
     ) -> Result<()> {
-        let mut closest = closest.write_view();
-        same_length("closest points", closest.len(), queries.len())?;
-        let kernel = self.kernels.closest()?.closest;
-        self.in_parts(stream, queries, |part, range| {
-            let out = closest.slice_mut(range)?;
-            // SAFETY: each query writes the answer of its own index.
-            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+        let kernels = self.geometry().kernels::<Closest>()?;
+        self.for_points(stream, queries, "closest points", closest, |launch, part, out| {
+            // SAFETY: `out` has a closest point for each query.
+            unsafe { kernels.closest(stream, launch, self.view(), part, out) }
         })
     }
 
@@ -174,19 +215,16 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// As [`closest_points`](Self::closest_points).
-    pub fn any_within<'b>(
+    pub fn any_within<'a>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        within: impl WriteView<'b, Flag>,
+        within: impl WriteView<'a, Flag>,
     ) -> Result<()> {
-        let mut within = within.write_view();
-        same_length("answers", within.len(), queries.len())?;
-        let kernel = self.kernels.closest()?.within;
-        self.in_parts(stream, queries, |part, range| {
-            let out = within.slice_mut(range)?;
-            // SAFETY: each query writes the answer of its own index.
-            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+        let kernels = self.geometry().kernels::<Closest>()?;
+        self.for_points(stream, queries, "answers", within, |launch, part, out| {
+            // SAFETY: `out` has an answer for each query.
+            unsafe { kernels.within(stream, launch, self.view(), part, out) }
         })
     }
 
@@ -194,12 +232,12 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `distances` has another length than there are points; otherwise what the driver answered.
-    pub fn signed_distances<'b>(
+    pub fn signed_distances<'a>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
         sign: Sign,
-        distances: impl WriteView<'b, f32>,
+        distances: impl WriteView<'a, f32>,
     ) -> Result<()> {
         self.signed(stream, queries, sign, distances.write_view(), None)
     }
@@ -209,13 +247,13 @@ impl Mesh<'_> {
     /// # Errors
     /// `distances` or `closest` have another length than there are points; otherwise what the driver
     /// answered.
-    pub fn signed_closest_points<'b, 'c>(
+    pub fn signed_closest_points<'a, 'b>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
         sign: Sign,
-        distances: impl WriteView<'b, f32>,
-        closest: impl WriteView<'c, ClosestPoint>,
+        distances: impl WriteView<'a, f32>,
+        closest: impl WriteView<'b, ClosestPoint>,
     ) -> Result<()> {
         let closest = closest.write_view();
         same_length("closest points", closest.len(), queries.len())?;
@@ -231,27 +269,26 @@ impl Mesh<'_> {
         mut closest: Option<DeviceSliceMut<'_, ClosestPoint>>,
     ) -> Result<()> {
         same_length("distances", distances.len(), queries.len())?;
-        let kernel: &Kernel = match sign {
-            Sign::Normal => self.kernels.signed()?.signed_by_normal,
-            Sign::Parity => self.kernels.signed()?.signed_by_parity,
-            Sign::Winding => {
-                self.has_moments()?;
-                self.kernels.winding()?.signed_by_winding
-            }
-        };
+        if sign == Sign::Winding {
+            self.has_moments()?;
+        }
         self.in_parts(stream, queries, |part, range| {
+            let (launch, view, geometry) = (part.launch(), self.view(), self.geometry());
             let out = distances.slice_mut(range.clone())?;
-            match &mut closest {
-                Some(closest) => {
-                    let args = (self.view(), part, out, closest.slice_mut(range)?);
-                    // SAFETY: each query writes the answers of its own index.
-                    unsafe { kernel.launch(stream, part.launch(), args) }
-                }
-                None => {
-                    let args = (self.view(), part, out, read_part::<u8>(None));
-                    // SAFETY: each query writes the distance of its own index, and nothing through the null
-                    // pointer.
-                    unsafe { kernel.launch(stream, part.launch(), args) }
+            let closest = closest.as_mut().map(|closest| closest.slice_mut(range)).transpose()?;
+            let closest = MaybeMut(closest);
+            // SAFETY: there are a distance and, where there are any, a closest point for each query.
+            unsafe {
+                match sign {
+                    Sign::Normal => geometry
+                        .kernels::<Signed>()?
+                        .signed_by_normal(stream, launch, view, part, out, closest),
+                    Sign::Parity => geometry
+                        .kernels::<Signed>()?
+                        .signed_by_parity(stream, launch, view, part, out, closest),
+                    Sign::Winding => geometry
+                        .kernels::<Winding>()?
+                        .signed_by_winding(stream, launch, view, part, out, closest),
                 }
             }
         })
@@ -262,53 +299,66 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `sides` has another length than there are points; otherwise what the driver answered.
-    pub fn classify<'b>(
+    pub fn classify<'a>(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        sides: impl WriteView<'b, i32>,
+        sides: impl WriteView<'a, i32>,
     ) -> Result<()> {
-        let mut sides = sides.write_view();
-        same_length("sides", sides.len(), queries.len())?;
-        let kernel = self.kernels.signed()?.sides;
+        let kernels = self.geometry().kernels::<Signed>()?;
+        self.for_points(stream, queries, "sides", sides, |launch, part, out| {
+            // SAFETY: `out` has a side for each query.
+            unsafe { kernels.sides(stream, launch, self.view(), part, out) }
+        })
+    }
+
+    /// Calls `run` for parts of the queries, each sorted if that pays, with the launch and the elements of `out`
+    /// that belong to them, of which there must be as many as queries.
+    pub(super) fn for_points<'b, T: Copy + 'static>(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        what: &str,
+        out: impl WriteView<'b, T>,
+        run: impl Fn(LaunchConfig, &Prepared<'_>, DeviceSliceMut<'_, T>) -> Result<()>,
+    ) -> Result<()> {
+        let mut out = out.write_view();
+        same_length(what, out.len(), queries.len())?;
         self.in_parts(stream, queries, |part, range| {
-            let out = sides.slice_mut(range)?;
-            // SAFETY: each query writes the answer of its own index.
-            unsafe { kernel.launch(stream, part.launch(), (self.view(), part, out)) }
+            run(part.launch(), part, out.slice_mut(range)?)
         })
     }
 
     /// Calls `run` for parts of the queries, each sorted if that pays, and where they lie among all.
-    pub(super) fn in_parts(
+    fn in_parts(
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        mut run: impl FnMut(&Prepared<'_>, std::ops::Range<usize>) -> Result<()>,
+        mut run: impl FnMut(&Prepared<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         queries.check()?;
-        for start in (0..queries.len()).step_by(CHUNK) {
-            let end = queries.len().min(start.saturating_add(CHUNK));
-            let part = queries.part(start, end)?;
-            let order = if part.sorts(self) { Some(self.sorted(stream, &part)?) } else { None };
-            run(&Prepared { queries: part, order }, start..end)?;
+        for (range, n) in parts(queries.len(), CHUNK) {
+            let queries = queries.part(range.clone())?;
+            let sorts = queries.order.sorts(n as usize) && !self.faces().is_empty();
+            let order = if sorts { Some(self.sorted(stream, &queries, n)?) } else { None };
+            run(&Prepared { queries, order }, range)?;
         }
         Ok(())
     }
 
-    /// The indices of points along a curve through the mesh's bounds.
-    fn sorted(&self, stream: &Stream, queries: &PointQueries<'_>) -> Result<DeviceBuffer<u32>> {
-        let n = queries.len();
-        let sort = self.topology_kernels.sort.kernels();
+    /// The indices of `n` points along a curve through the mesh's bounds.
+    fn sorted(
+        &self,
+        stream: &Stream,
+        queries: &PointQueries<'_>,
+        n: u32,
+    ) -> Result<DeviceBuffer<u32>> {
+        let (sort, length) = (self.topology_kernels.sort.kernels(), n as usize);
         let make = |keys: &mut DeviceBuffer<u32>| {
-            let view: MeshView<'_> = self.view();
-            // A part has at most 2^24.
-            let args = (view, queries.points, n as u32, keys);
-            // SAFETY: writes a key for each point.
-            unsafe {
-                self.kernels.closest()?.point_keys.launch(stream, LaunchConfig::cover(n, 256), args)
-            }
+            let kernels = self.geometry().kernels::<Closest>()?;
+            kernels.point_keys(stream, cover(length), self.view(), queries.points, n, keys)
         };
-        Ok(sort.sort_indices::<u32>(stream, n, KEY_BITS, make)?.into_indices())
+        Ok(sort.sort_indices::<u32>(stream, length, KEY_BITS, make)?.into_indices())
     }
 }
 
@@ -321,7 +371,7 @@ pub(super) struct Prepared<'a> {
 
 impl Prepared<'_> {
     /// A launch with a thread for each.
-    pub(super) fn launch(&self) -> LaunchConfig {
+    fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.queries.len(), BLOCK)
     }
 }

@@ -1,14 +1,14 @@
 //! Queries of rays.
 
 use cuda_safe::{
-    DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Kernel, LaunchConfig, Result, Stream,
-    WriteView,
+    DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream, WriteView, kernels,
 };
 
-use super::Mesh;
 use super::layout::RayHit;
-use crate::lengths::same_length;
-use crate::part::{enqueues, scratch};
+use super::{Mesh, MeshView};
+use crate::geometry::{Source, of_source};
+use crate::lengths::{parts, same_length};
+use crate::rows::{Find, Rows};
 use crate::{Flag, Ray};
 
 /// Threads in a block.
@@ -16,6 +16,34 @@ const BLOCK: u32 = 128;
 
 /// How many rays are launched at once.
 const CHUNK: usize = 1 << 28;
+
+kernels! {
+    #[name = "mesh_{}"]
+    struct Rays;
+    // SAFETY: thread i reads ray i and writes answer i, if i < n.
+    unsafe in Source::MeshRays {
+        safe fn nearest_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [RayHit])
+            where n <= rays.len(), n <= hits.len();
+        safe fn any_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [Flag])
+            where n <= rays.len(), n <= hits.len();
+        safe fn count_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, counts: &mut [u32])
+            where n <= rays.len(), n <= counts.len();
+        /// Reads the offset of each ray and the one after it, and writes from the one to the other, as far as
+        /// `capacity`.
+        ///
+        /// # Safety
+        /// The offsets ascend.
+        unsafe fn list_hits(
+            mesh: MeshView<'_>,
+            rays: &[Ray],
+            n: u32,
+            offsets: &[u64],
+            hits: &mut [RayHit],
+            capacity: u64,
+        ) where n <= rays.len(), n < offsets.len(), capacity <= hits.len();
+    }
+}
+of_source!(Rays, Source::MeshRays);
 
 /// The hits of each ray, one list after the other.
 #[derive(Debug)]
@@ -44,7 +72,10 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, RayHit>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.rays()?.nearest_hits, rays.into(), hits.write_view())
+        let kernels = self.geometry().kernels::<Rays>()?;
+        for_rays(rays.into(), hits.write_view(), |launch, rays, n, out| {
+            kernels.nearest_hits(stream, launch, self.view(), rays, n, out)
+        })
     }
 
     /// Whether each ray hits anything.
@@ -57,7 +88,10 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         hits: impl WriteView<'b, Flag>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.rays()?.any_hits, rays.into(), hits.write_view())
+        let kernels = self.geometry().kernels::<Rays>()?;
+        for_rays(rays.into(), hits.write_view(), |launch, rays, n, out| {
+            kernels.any_hits(stream, launch, self.view(), rays, n, out)
+        })
     }
 
     /// How many faces each ray hits. An edge or a vertex that it passes through counts once.
@@ -70,7 +104,10 @@ impl Mesh<'_> {
         rays: impl Into<DeviceSlice<'a, Ray>>,
         counts: impl WriteView<'b, u32>,
     ) -> Result<()> {
-        self.for_rays(stream, self.kernels.rays()?.count_hits, rays.into(), counts.write_view())
+        let kernels = self.geometry().kernels::<Rays>()?;
+        for_rays(rays.into(), counts.write_view(), |launch, rays, n, out| {
+            kernels.count_hits(stream, launch, self.view(), rays, n, out)
+        })
     }
 
     /// All hits of each ray, in memory that is just large enough. Waits for the number of them.
@@ -82,15 +119,8 @@ impl Mesh<'_> {
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
     ) -> Result<HitLists> {
-        let rays = rays.into();
-        // SAFETY: every offset is written by the scan.
-        let mut offsets = unsafe { scratch::<u64>(stream, rays.len() + 1)? };
-        self.hit_offsets(stream, rays, offsets.as_slice_mut())?;
-        let total = offsets.slice(rays.len()..)?.to_vec(stream)?;
-        let total = usize::try_from(total.first().copied().unwrap_or(0))
-            .map_err(|_| Error::invalid("too many hits to list"))?;
-        let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, total)?;
-        self.list_hits(stream, rays, offsets.as_slice(), hits.as_slice_mut())?;
+        let sort = &self.topology_kernels.sort;
+        let (offsets, hits) = self.hits(stream, rays.into())?.lists(stream, sort)?;
         Ok(HitLists { offsets, hits })
     }
 
@@ -103,72 +133,57 @@ impl Mesh<'_> {
     /// # Errors
     /// `offsets` has not one element more than there are rays; otherwise as
     /// [`closest_hits`](Self::closest_hits).
-    pub fn all_hits_into<'a, 'b>(
+    pub fn all_hits_into<'a, 'b, 'c>(
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
         offsets: impl WriteView<'b, u64>,
-        hits: impl WriteView<'b, RayHit>,
+        hits: impl WriteView<'c, RayHit>,
     ) -> Result<()> {
-        // All before the enqueues: these are calls of users' code.
-        let (rays, mut offsets, hits) = (rays.into(), offsets.write_view(), hits.write_view());
-        same_length("offsets", offsets.len(), rays.len() + 1)?;
-        // Counted and listed in the same mesh, and as the offsets say, also if graphs write to them.
-        let tree = self.tree.tree().memory.buffer().allocation();
-        enqueues(stream, [tree, offsets.allocation()]).run(|| {
-            self.hit_offsets(stream, rays, offsets.reborrow())?;
-            self.list_hits(stream, rays, offsets.as_slice(), hits)
-        })
+        let (sort, tree) = (&self.topology_kernels.sort, self.tree.tree());
+        let memory = tree.memory.buffer().allocation();
+        self.hits(stream, rays.into())?.lists_into(stream, sort, memory, offsets, hits)
     }
 
-    fn hit_offsets(
-        &self,
-        stream: &Stream,
-        rays: DeviceSlice<'_, Ray>,
-        offsets: DeviceSliceMut<'_, u64>,
-    ) -> Result<()> {
+    fn hits<'a>(
+        &'a self,
+        stream: &'a Stream,
+        rays: DeviceSlice<'a, Ray>,
+    ) -> Result<Rows<RayHit, impl Fn(Find<'_, RayHit>) -> Result<()> + 'a>> {
+        let kernels = self.geometry().kernels::<Rays>()?;
+        let find = move |find: Find<'_, RayHit>| match find {
+            Find::Counts(counts) => for_rays(rays, counts, |launch, rays, n, out| {
+                kernels.count_hits(stream, launch, self.view(), rays, n, out)
+            }),
+            Find::Lists(offsets, mut hits) => {
+                let capacity = hits.len() as u64;
+                for (range, n) in parts(rays.len(), CHUNK) {
+                    let launch = LaunchConfig::cover(range.len(), BLOCK);
+                    let (view, from) = (self.view(), offsets.slice(range.start..=range.end)?);
+                    let (part, hits) = (rays.slice(range)?, hits.reborrow());
+                    // SAFETY: `Rows` has made the offsets by a scan.
+                    unsafe {
+                        kernels.list_hits(stream, launch, view, part, n, from, hits, capacity)?;
+                    };
+                }
+                Ok(())
+            }
+        };
         // SAFETY: the kernel writes a count for each ray.
-        let mut counts = unsafe { scratch::<u32>(stream, rays.len())? };
-        self.count_hits(stream, rays, &mut counts)?;
-        self.topology_kernels.sort.offsets(stream, &counts, offsets)
+        Ok(unsafe { Rows::new(rays.len(), find) })
     }
+}
 
-    fn list_hits(
-        &self,
-        stream: &Stream,
-        rays: DeviceSlice<'_, Ray>,
-        offsets: DeviceSlice<'_, u64>,
-        mut hits: DeviceSliceMut<'_, RayHit>,
-    ) -> Result<()> {
-        let (capacity, kernel) = (hits.len() as u64, self.kernels.rays()?.list_hits);
-        for start in (0..rays.len()).step_by(CHUNK) {
-            let end = rays.len().min(start.saturating_add(CHUNK));
-            let (part, n) = (rays.slice(start..end)?, end - start);
-            let from = offsets.slice(start..=end)?;
-            let args = (self.view(), part, n as u32, from, hits.reborrow(), capacity);
-            // SAFETY: the kernel reads the offset of each ray and the one after it, and writes from the one
-            // to the other, as far as `capacity`.
-            unsafe { kernel.launch(stream, LaunchConfig::cover(n, BLOCK), args)? };
-        }
-        Ok(())
+/// Calls `run` with launches for parts of the rays, how many they are, and the answers that belong to them.
+fn for_rays<T: Copy + 'static>(
+    rays: DeviceSlice<'_, Ray>,
+    mut answers: DeviceSliceMut<'_, T>,
+    run: impl Fn(LaunchConfig, DeviceSlice<'_, Ray>, u32, DeviceSliceMut<'_, T>) -> Result<()>,
+) -> Result<()> {
+    same_length("answers", answers.len(), rays.len())?;
+    for (range, n) in parts(rays.len(), CHUNK) {
+        let launch = LaunchConfig::cover(range.len(), BLOCK);
+        run(launch, rays.slice(range.clone())?, n, answers.slice_mut(range)?)?;
     }
-
-    /// Launches a kernel that writes an answer for each ray.
-    fn for_rays<T: Copy + 'static>(
-        &self,
-        stream: &Stream,
-        kernel: &Kernel,
-        rays: DeviceSlice<'_, Ray>,
-        mut answers: DeviceSliceMut<'_, T>,
-    ) -> Result<()> {
-        same_length("answers", answers.len(), rays.len())?;
-        for start in (0..rays.len()).step_by(CHUNK) {
-            let end = rays.len().min(start.saturating_add(CHUNK));
-            let (part, n) = (rays.slice(start..end)?, end - start);
-            let args = (self.view(), part, n as u32, answers.slice_mut(start..end)?);
-            // SAFETY: thread i reads ray i and writes answer i, if there are as many.
-            unsafe { kernel.launch(stream, LaunchConfig::cover(n, BLOCK), args)? };
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -1,14 +1,59 @@
 //! What is wrong with a mesh, and how large it is: device/geom/mesh/report.cuh.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, Result, Stream};
+use cuda_safe::{DeviceBuffer, DeviceSliceMut, Result, Stream, kernels};
 
 use super::topology::{Surface, Topology};
 use super::validate::{Counts, SUMS_AT};
-use crate::lengths::cover;
+use crate::geometry::{Source, of_source};
+use crate::lengths::{cover, cover_many};
 use crate::part::{enqueues, scratch};
 
-/// Blocks of a kernel that loops: more than any device has room for at once.
-const MOST_BLOCKS: usize = 1056;
+kernels! {
+    #[name = "mesh_{}"]
+    pub(super) struct Report;
+    // SAFETY: the kernels read faces below their number, and of them points that there are, and add to the counts
+    // by atomic operations. Bits are set of points that there are, and each block writes two sums. They work by
+    // whole warps, and `measure_faces` by blocks of 256.
+    unsafe in Source::MeshReport {
+        safe fn validate(
+            points: &[[f32; 3]],
+            faces: &[[u32; 3]],
+            point_count: u32,
+            face_count: u32,
+            counts: &mut [Counts],
+        ) where point_count <= points.len(), face_count <= faces.len(), 1 <= counts.len(), block.x == 256;
+        safe fn bound_points(points: &[[f32; 3]], point_count: u32, counts: &mut [Counts])
+            where point_count <= points.len(), 1 <= counts.len(), block.x == 256;
+        safe fn measure_faces(
+            points: &[[f32; 3]],
+            faces: &[[u32; 3]],
+            point_count: u32,
+            face_count: u32,
+            counts: &mut [Counts],
+            used: &mut [u32],
+            areas: &mut [f64],
+            volumes: &mut [f64],
+        ) where point_count <= points.len(), face_count <= faces.len(), 1 <= counts.len(),
+                point_count <= 32 * used.len(), grid.x <= areas.len(), grid.x <= volumes.len(),
+                block.x == 256;
+        safe fn count_points(used: &[u32], words: u32, counts: &mut [Counts])
+            where words <= used.len(), 1 <= counts.len(), block.x == 256;
+        /// Reads 3 keys and places for each face, and the faces of these places.
+        ///
+        /// # Safety
+        /// The places are those of edges.
+        unsafe fn count_edges(
+            faces: &[[u32; 3]],
+            face_count: u32,
+            keys: &[u64],
+            places: &[u32],
+            bits: u32,
+            counts: &mut [Counts],
+        ) where face_count <= faces.len(), 3 * face_count <= keys.len(),
+                3 * face_count <= places.len(), 1 <= counts.len(), block.x == 256;
+    }
+}
+of_source!(Report, Source::MeshReport);
 
 /// What is wrong with a mesh, and how large it is. All of it is the same on every run and every device.
 ///
@@ -115,9 +160,9 @@ impl Topology {
         surface: Surface<'_>,
         counts: &mut DeviceBuffer<u64>,
     ) -> Result<()> {
-        let kernels = self.report_kernels()?;
+        let kernels = self.geometry().kernels::<Report>()?;
         let (points, faces) = (surface.points(), surface.faces());
-        let there = (surface.point_count(), surface.face_count());
+        let (p, f) = (surface.point_count(), surface.face_count());
         let words = points.len().div_ceil(32);
         let mut used = DeviceBuffer::<u32>::zeroed(stream, words)?;
         let launch = cover(faces.len());
@@ -125,20 +170,13 @@ impl Topology {
         // SAFETY: the kernel writes a sum for each block, before the sums are read.
         let (mut areas, mut volumes) =
             unsafe { (scratch::<f64>(stream, blocks)?, scratch::<f64>(stream, blocks)?) };
-        // SAFETY: each reads the faces, and of them points that there are; adds to the counts by atomic
-        // operations; sets bits of points that there are, for which `used` has words; and writes two sums for
-        // each block.
-        unsafe {
-            let many =
-                LaunchConfig::new(words.div_ceil(8).clamp(1, MOST_BLOCKS) as u32, launch.block);
-            let args = (points, there.0, as_counts(counts)?);
-            kernels.bound_points.launch(stream, many, args)?;
-            let to = (as_counts(counts)?, &mut used, &mut areas, &mut volumes);
-            let args = (points, faces, there.0, there.1, to.0, to.1, to.2, to.3);
-            kernels.measure_faces.launch(stream, launch, args)?;
-            let args = (&used, words as u32, as_counts(counts)?);
-            kernels.count_points.launch(stream, cover(words), args)?;
-        }
+        kernels.bound_points(stream, cover_many(points.len()), points, p, as_counts(counts)?)?;
+        let (to, sums) = (as_counts(counts)?, (&mut areas, &mut volumes));
+        kernels
+            .measure_faces(stream, launch, points, faces, p, f, to, &mut used, sums.0, sums.1)?;
+        // Less than 2^27.
+        let n = words as u32;
+        kernels.count_points(stream, cover(words), &used, n, as_counts(counts)?)?;
         let sums = counts.slice_mut(SUMS_AT..SUMS_AT + 2)?.cast_mut::<f64>()?;
         let (area, volume) = sums.split_at_mut(1)?;
         self.sort.sum(stream, &areas, area)?;
@@ -152,18 +190,14 @@ impl Topology {
         counts: &mut DeviceBuffer<u64>,
     ) -> Result<()> {
         let edges = self.sorted_edges(stream, surface)?;
-        let kernel = self.report_kernels()?.count_edges;
-        let n = edges.keys().len();
-        let faces: DeviceSlice<'_, [u32; 3]> = surface.faces();
-        let to = as_counts(counts)?;
-        let (count, bits) = (surface.face_count(), surface.bits());
-        let args = (faces, count, edges.keys(), edges.indices(), bits, to);
-        // SAFETY: reads 3 keys and 3 places for each face, and the faces of these places; adds to the
-        // counts by atomic operations.
-        unsafe { kernel.launch(stream, cover(n), args) }
+        let kernels = self.geometry().kernels::<Report>()?;
+        let (launch, keys, places) = (cover(edges.keys().len()), edges.keys(), edges.indices());
+        let (n, bits, to) = (surface.face_count(), surface.bits(), as_counts(counts)?);
+        // SAFETY: a sort of the edges has left their places.
+        unsafe { kernels.count_edges(stream, launch, surface.faces(), n, keys, places, bits, to) }
     }
 }
 
-fn as_counts(words: &mut DeviceBuffer<u64>) -> Result<DeviceSliceMut<'_, Counts>> {
+pub(super) fn as_counts(words: &mut DeviceBuffer<u64>) -> Result<DeviceSliceMut<'_, Counts>> {
     words.as_slice_mut().cast_mut()
 }

@@ -1,16 +1,73 @@
 //! The faces across edges, and the normals of vertices: device/geom/mesh/topology.cuh.
 
 use cuda_safe::{
-    DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream,
+    DeviceSlice, Error, KernelArg, Result, Stream, WriteView,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 
 use super::layout::RawSurface;
 use crate::GeometryKernels;
 use crate::algorithms::{Algorithms, SortedIndices};
-use crate::geometry::{Group, Source};
+use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, same_length};
 use crate::part::read;
+
+kernels! {
+    #[name = "mesh_{}"]
+    struct Kernels;
+    // SAFETY: thread i reads face i, if there are so many, and of its points those that there are, and writes 3
+    // keys. Three for each face do not overflow 32 bits.
+    unsafe in Source::MeshTopology {
+        safe fn edge_keys(
+            points: &[[f32; 3]],
+            faces: &[[u32; 3]],
+            point_count: u32,
+            face_count: u32,
+            bits: u32,
+            keys: &mut [u64],
+        ) where point_count <= points.len(), face_count <= faces.len(), 3 * face_count <= keys.len(),
+                3 * face_count <= 0xffff_ffff;
+        /// Reads `n` keys and places, and writes to these places.
+        ///
+        /// # Safety
+        /// The places are those below `n`, each once.
+        unsafe fn neighbors(keys: &[u64], places: &[u32], n: u32, bits: u32, neighbors: &mut [u32])
+            where n <= keys.len(), n <= places.len(), n <= neighbors.len();
+        /// Reads the faces, of them points that there are, and three neighbours each, of which it reads those
+        /// that are faces; clears the answer by an atomic operation.
+        ///
+        /// # Safety
+        /// There are three neighbours for each face.
+        unsafe fn closed(surface: Surface<'_>, neighbors: &[u32], closed: &mut [u32])
+            where 1 <= closed.len();
+        safe fn corner_keys(
+            points: &[[f32; 3]],
+            faces: &[[u32; 3]],
+            point_count: u32,
+            face_count: u32,
+            keys: &mut [u32],
+        ) where point_count <= points.len(), face_count <= faces.len(), 3 * face_count <= keys.len(),
+                3 * face_count <= 0xffff_ffff;
+        /// Reads vertices and places of as many corners as faces have; of the faces, points that there are; and
+        /// writes the normals of vertices that are less than there are points, each by one thread.
+        ///
+        /// # Safety
+        /// The vertices ascend, and the places are those of corners.
+        unsafe fn vertex_normals(
+            points: &[[f32; 3]],
+            faces: &[[u32; 3]],
+            point_count: u32,
+            face_count: u32,
+            vertices: &[u32],
+            places: &[u32],
+            normals: &mut [[f32; 3]],
+        ) where point_count <= points.len(), face_count <= faces.len(),
+                3 * face_count <= vertices.len(), 3 * face_count <= places.len(),
+                point_count <= normals.len();
+    }
+}
+of_source!(Kernels, Source::MeshTopology);
 
 /// The most faces of a mesh: a leaf of a hierarchy numbers its items in 28 bits.
 pub(crate) const MAX_FACES: usize = (1 << 28) - 1;
@@ -93,70 +150,22 @@ unsafe impl KernelArg for Surface<'_> {
     }
 }
 
-/// What is made of the faces of meshes: their check, their neighbours and normals, reports. Keep it: it
-/// remembers which kernels it has loaded.
+/// What is made of the faces of meshes: their check, their neighbours and normals, reports.
 #[derive(Debug)]
 pub struct Topology {
     geometry: GeometryKernels,
     pub(crate) sort: Algorithms<'static>,
-    kernels: Group<5>,
-    report: Group<5>,
-}
-
-/// The kernels of a report.
-pub(crate) struct ReportKernels<'a> {
-    pub(crate) validate: &'a Kernel,
-    pub(crate) bound_points: &'a Kernel,
-    pub(crate) measure_faces: &'a Kernel,
-    pub(crate) count_points: &'a Kernel,
-    pub(crate) count_edges: &'a Kernel,
 }
 
 impl Topology {
     /// For meshes in the context of `geometry`. Nothing is loaded yet.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
-        Self {
-            geometry: geometry.clone(),
-            sort: geometry.algorithms(),
-            kernels: Group::default(),
-            report: Group::default(),
-        }
+        Self { geometry: geometry.clone(), sort: geometry.algorithms() }
     }
 
-    #[cfg(feature = "tape")]
     pub(crate) fn geometry(&self) -> &GeometryKernels {
         &self.geometry
-    }
-
-    fn kernels(&self) -> Result<&[Kernel; 5]> {
-        let names = || {
-            [
-                "mesh_edge_keys",
-                "mesh_neighbors",
-                "mesh_closed",
-                "mesh_corner_keys",
-                "mesh_vertex_normals",
-            ]
-            .map(String::from)
-        };
-        self.kernels.get(&self.geometry, Source::MeshTopology, names)
-    }
-
-    pub(crate) fn report_kernels(&self) -> Result<ReportKernels<'_>> {
-        let names = || {
-            [
-                "mesh_validate",
-                "mesh_bound_points",
-                "mesh_measure_faces",
-                "mesh_count_points",
-                "mesh_count_edges",
-            ]
-            .map(String::from)
-        };
-        let kernels = self.report.get(&self.geometry, Source::MeshReport, names)?;
-        let [validate, bound_points, measure_faces, count_points, count_edges] = kernels;
-        Ok(ReportKernels { validate, bound_points, measure_faces, count_points, count_edges })
     }
 
     /// Writes for each face and each of its edges (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0)
@@ -169,22 +178,24 @@ impl Topology {
     ///
     /// # Errors
     /// `neighbors` has not three elements for each face; otherwise what the driver answered.
-    pub fn neighbors(
+    pub fn neighbors<'a>(
         &self,
         stream: &Stream,
         surface: Surface<'_>,
-        neighbors: DeviceSliceMut<'_, u32>,
+        neighbors: impl WriteView<'a, u32>,
     ) -> Result<()> {
+        let neighbors = neighbors.write_view();
         same_length("neighbours", neighbors.len(), surface.corners())?;
         if neighbors.is_empty() {
             return Ok(());
         }
-        let [_, kernel, ..] = self.kernels()?;
+        let (kernels, n) = (self.geometry.kernels::<Kernels>()?, surface.corners());
         let edges = self.sorted_edges(stream, surface)?;
-        let n = surface.corners();
-        let args = (edges.keys(), edges.indices(), n as u32, surface.bits(), neighbors);
-        // SAFETY: reads n keys and n places, and writes to these places, which are those below n.
-        unsafe { kernel.launch(stream, cover(n), args) }
+        let (keys, places, count) = (edges.keys(), edges.indices(), n as u32);
+        // SAFETY: a sort of `n` indices has left them.
+        unsafe {
+            kernels.neighbors(stream, cover(n), keys, places, count, surface.bits(), neighbors)
+        }
     }
 
     /// Writes whether each edge has a face on the other side that runs it the other way: 1 or 0. Of faces
@@ -194,24 +205,23 @@ impl Topology {
     /// # Errors
     /// `neighbors` has not three elements for each face, `closed` not one; otherwise what the driver
     /// answered.
-    pub fn closed(
+    pub fn closed<'a, 'b>(
         &self,
         stream: &Stream,
         surface: Surface<'_>,
-        neighbors: DeviceSlice<'_, u32>,
-        mut closed: DeviceSliceMut<'_, u32>,
+        neighbors: impl Into<DeviceSlice<'a, u32>>,
+        closed: impl WriteView<'b, u32>,
     ) -> Result<()> {
+        let (neighbors, mut closed) = (neighbors.into(), closed.write_view());
         same_length("neighbours", neighbors.len(), surface.corners())?;
         same_length("answers", closed.len(), 1)?;
         closed.fill(stream, 1)?;
         if neighbors.is_empty() {
             return Ok(());
         }
-        let [_, _, kernel, ..] = self.kernels()?;
-        let args = (surface, neighbors, closed);
-        // SAFETY: reads the faces, of them points that there are, and three neighbours each, of which it
-        // reads those that are faces; clears the answer by an atomic operation.
-        unsafe { kernel.launch(stream, cover(surface.faces().len()), args) }
+        let kernels = self.geometry.kernels::<Kernels>()?;
+        // SAFETY: there are as many neighbours, as was just compared.
+        unsafe { kernels.closed(stream, cover(surface.faces().len()), surface, neighbors, closed) }
     }
 
     /// Writes the normal of each vertex: the sum of its faces' unit normals, each times the face's angle
@@ -223,26 +233,35 @@ impl Topology {
     ///
     /// # Errors
     /// `normals` has not one element for each point; otherwise what the driver answered.
-    pub fn vertex_normals(
+    pub fn vertex_normals<'a>(
         &self,
         stream: &Stream,
         surface: Surface<'_>,
-        mut normals: DeviceSliceMut<'_, [f32; 3]>,
+        normals: impl WriteView<'a, [f32; 3]>,
     ) -> Result<()> {
+        let mut normals = normals.write_view();
         same_length("normals", normals.len(), surface.points().len())?;
         normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
         let n = surface.corners();
         if n == 0 || normals.is_empty() {
             return Ok(());
         }
-        let [.., kernel] = self.kernels()?;
+        let kernels = self.geometry.kernels::<Kernels>()?;
         let corners = self.sorted_corners(stream, surface)?;
-        let (points, faces) = (surface.points(), surface.faces());
-        let counts = (surface.point_count(), surface.face_count());
-        let args = (points, faces, counts.0, counts.1, corners.keys(), corners.indices(), normals);
-        // SAFETY: reads n keys and n places, which are those of corners; of the faces, points that there are;
-        // and writes to the keys that are less than there are points, each by one thread.
-        unsafe { kernel.launch(stream, cover(n), args) }
+        // SAFETY: a sort of the corners by their vertices has left both.
+        unsafe {
+            kernels.vertex_normals(
+                stream,
+                cover(n),
+                surface.points(),
+                surface.faces(),
+                surface.point_count(),
+                surface.face_count(),
+                corners.keys(),
+                corners.indices(),
+                normals,
+            )
+        }
     }
 
     /// Corners by their vertices: those of skipped faces at the end.
@@ -251,14 +270,11 @@ impl Topology {
         stream: &Stream,
         surface: Surface<'_>,
     ) -> Result<SortedIndices<u32>> {
-        let [.., corner_keys, _] = self.kernels()?;
-        let (n, bits) = (surface.corners(), surface.bits());
-        self.sort.kernels().sort_indices::<u32>(stream, n, bits, |keys| {
+        let kernels = self.geometry.kernels::<Kernels>()?;
+        self.sort.kernels().sort_indices(stream, surface.corners(), surface.bits(), |keys| {
             let (points, faces) = (surface.points(), surface.faces());
-            let counts = (surface.point_count(), surface.face_count());
-            let args = (points, faces, counts.0, counts.1, keys);
-            // SAFETY: reads the faces, and of them points that there are, and writes 3 keys for each.
-            unsafe { corner_keys.launch(stream, cover(surface.faces().len()), args) }
+            let (p, f) = (surface.point_count(), surface.face_count());
+            kernels.corner_keys(stream, cover(faces.len()), points, faces, p, f, keys)
         })
     }
 
@@ -268,14 +284,11 @@ impl Topology {
         stream: &Stream,
         surface: Surface<'_>,
     ) -> Result<SortedIndices<u64>> {
-        let [edge_keys, ..] = self.kernels()?;
-        let bits = surface.bits();
-        self.sort.kernels().sort_indices::<u64>(stream, surface.corners(), 2 * bits, |keys| {
+        let (kernels, bits) = (self.geometry.kernels::<Kernels>()?, surface.bits());
+        self.sort.kernels().sort_indices(stream, surface.corners(), 2 * bits, |keys| {
             let (points, faces) = (surface.points(), surface.faces());
-            let counts = (surface.point_count(), surface.face_count());
-            let args = (points, faces, counts.0, counts.1, bits, keys);
-            // SAFETY: reads the faces, and of them points that there are, and writes 3 keys for each.
-            unsafe { edge_keys.launch(stream, cover(surface.faces().len()), args) }
+            let (p, f) = (surface.point_count(), surface.face_count());
+            kernels.edge_keys(stream, cover(faces.len()), points, faces, p, f, bits, keys)
         })
     }
 }

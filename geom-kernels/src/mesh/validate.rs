@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceBuffer, DeviceRepr, Error, Result, Stream};
 
+use super::report::{Report, as_counts};
 use super::topology::{Surface, Topology};
 use crate::lengths::cover;
 
@@ -148,13 +149,10 @@ impl Topology {
         let mut counts = Counts::start(stream)?;
         let n = surface.faces().len();
         if n > 0 {
-            let kernel = self.report_kernels()?.validate;
             let (points, faces) = (surface.points(), surface.faces());
-            let there = (surface.point_count(), surface.face_count());
-            let to = counts.as_slice_mut().cast_mut::<Counts>()?;
-            // SAFETY: reads the faces, and of them points that there are; adds to the counts by atomic
-            // operations.
-            unsafe { kernel.launch(stream, cover(n), (points, faces, there.0, there.1, to))? };
+            let (p, f) = (surface.point_count(), surface.face_count());
+            let (kernels, to) = (self.geometry().kernels::<Report>()?, as_counts(&mut counts)?);
+            kernels.validate(stream, cover(n), points, faces, p, f, to)?;
         }
         Ok(Counts::read(stream, &counts)?.validation())
     }

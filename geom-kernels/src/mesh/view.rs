@@ -45,7 +45,7 @@ unsafe impl KernelArg for MeshView<'_> {
                 vertex_normals: topology.vertex_normals.device_ptr(),
                 closed: topology.closed.device_ptr(),
             }),
-            moments: mesh.winding.as_ref().map_or(0, |winding| winding.moments().device_ptr()),
+            moments: mesh.winding.as_ref().map_or(0, |moments| moments.nodes().device_ptr()),
             // `Surface::new` has seen that both are below 2^31.
             point_count: mesh.points().len() as u32,
             face_count: mesh.faces().len() as u32,
@@ -58,8 +58,8 @@ unsafe impl KernelArg for MeshView<'_> {
         read(visitor, &mesh.tree.tree().memory.buffer().as_slice())?;
         read(visitor, &mesh.points())?;
         read(visitor, &mesh.faces())?;
-        if let Some(winding) = &mesh.winding {
-            read(visitor, &winding.moments().as_slice())?;
+        if let Some(moments) = &mesh.winding {
+            read(visitor, &moments.nodes().as_slice())?;
         }
         let Some(topology) = &mesh.topology else {
             return Ok(());

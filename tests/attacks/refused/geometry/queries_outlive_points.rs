@@ -1,7 +1,7 @@
 //! Drops the boxes, rays, centres and radii that queries were made of.
 //!
 //! - row: a view does not outlive its buffer
-//! - targets: `BvhQueries::boxes`, `BvhQueries::rays`, `BvhQueries::spheres_of`, `BvhQueries::len`
+//! - targets: `BvhQueries::boxes`, `BvhQueries::rays`, `BvhQueries::within_each`, `BvhQueries::len`
 //! - must: not compile E0505 "borrowed"
 
 use cuda_safe::DeviceBuffer;
@@ -18,7 +18,7 @@ pub fn attack(
     drop(boxes); //~ refused
     let two = BvhQueries::rays(&rays);
     drop(rays); //~ refused
-    let three = BvhQueries::spheres_of(&centers, &radii);
+    let three = BvhQueries::spheres(&centers, 0.0).within_each(&radii);
     drop(radii); //~ refused
     one.len() + two.len() + three.len()
 }

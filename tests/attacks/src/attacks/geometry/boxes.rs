@@ -15,7 +15,7 @@ const INF: f32 = f32::INFINITY;
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `BvhQueries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
-///   `Bvh::with_capacity`
+///   `Bvh::new`
 /// - must: error "1006 boxes for a hierarchy that was built from 1007"
 /// - variants: fast, quality
 fn boxes_that_are_none(lab: &Lab) -> TestResult {
@@ -63,12 +63,12 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     bvh.rebuild(&stream, device.slice(..1)?)?;
     bvh.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [1, 0, 0, 1, 0]);
-    let mut small = Bvh::with_capacity(&stream, &geometry, 3, builder)?;
+    let mut small = Bvh::new(&stream, &geometry, 3, builder)?;
     lab.refused_because(small.rebuild(&stream, device.slice(..4)?), "4 boxes, and room for 3")?;
     small.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [0; 5]);
     lab.refused_because(
-        Bvh::with_capacity(&stream, &geometry, usize::MAX, builder),
+        Bvh::new(&stream, &geometry, usize::MAX, builder),
         "18446744073709551615 boxes; less than 2^28 are possible",
     )?;
     lab.refused_because(

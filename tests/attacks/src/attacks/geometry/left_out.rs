@@ -32,7 +32,7 @@ impl State {
         }
         let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
         grid.reserve(stream, N)?;
-        let bvh = Bvh::with_capacity(stream, geometry, N, BuildMode::Quality)?;
+        let bvh = Bvh::new(stream, geometry, N, BuildMode::Quality)?;
         let ball = shapes::icosphere(1, 1.0)?;
         // Faces without points: the first build finds none.
         let hidden = TriangleMesh {
@@ -82,7 +82,7 @@ impl Answers {
 /// - row: an index that a kernel reads from memory
 /// - targets: `HashGrid::rebuild`, `Bvh::rebuild`, `Mesh::rebuild`, `HashGrid::neighbor_lists_into`,
 ///   `Bvh::count_overlaps`, `Mesh::closest_points`, `Mesh::signed_distances`, `Mesh::count_hits`, `Stream::record_if`,
-///   `Bvh::refit`, `Mesh::refit`, `Bvh::with_capacity`
+///   `Bvh::refit`, `Mesh::refit`, `Bvh::new`
 /// - must: right
 /// - variants: never launched, dropped, left out, failed
 fn builds_that_did_not_run(lab: &Lab) -> TestResult {

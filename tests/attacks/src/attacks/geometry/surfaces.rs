@@ -196,7 +196,7 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
 /// Reads the values of a field's blocks from volumes of other types, other nodes and another device.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `VolumeField::new`, `VolumeField::update`, `VolumeField::as_blocks`, `VolumeField::values`
+/// - targets: `VolumeField::build`, `VolumeField::update`, `VolumeField::as_blocks`, `VolumeField::values`
 /// - must: error "surfaces in a volume of int32"
 /// - variables: CUDA_EMU_DEVICES=2
 fn fields_of_other_volumes(lab: &Lab) -> TestResult {
@@ -207,7 +207,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let ball = |p: [i32; 3]| p.iter().map(|x| (x - 8) as f32 * (x - 8) as f32).sum::<f32>() - 30.0;
     let dense = DenseOptions::new(VolumeOptions::new(99.0f32));
     let volume = Volume::from_fn(&stream, &geometry, [17; 3], &dense, ball)?;
-    let mut field = VolumeField::new(&stream, &geometry, &volume)?;
+    let mut field = VolumeField::build(&stream, &geometry, &volume)?;
     let before = marching.extract(&stream, &field, 0.0)?.counts;
     ensure!(before.faces > 100 && field.is_complete());
     // Other nodes: those that the field has no blocks for are not seen.
@@ -219,7 +219,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let integers = DenseOptions::new(VolumeOptions::new(0i32));
     let integers = Volume::from_fn(&stream, &geometry, [8; 3], &integers, |p| p[0])?;
     lab.refused(field.update(&stream, &integers))?;
-    lab.refused(VolumeField::new(&stream, &geometry, &integers))?;
+    lab.refused(VolumeField::build(&stream, &geometry, &integers))?;
     let theirs = Volume::from_fn(&strange, &GeometryKernels::new(&far), [17; 3], &dense, ball)?;
     lab.refused_because(
         field.update(&stream, &theirs),
@@ -230,7 +230,7 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
         "kernel `isosurface_fill_blocks_f32` belongs to another context than the stream",
     )?;
     lab.refused_because(
-        VolumeField::new(&stream, &geometry, &theirs),
+        VolumeField::build(&stream, &geometry, &theirs),
         "the buffer belongs to another context than the stream it is used on",
     )?;
     lab.refused_because(

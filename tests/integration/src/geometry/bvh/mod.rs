@@ -42,6 +42,6 @@ impl<'a> Fixture<'a> {
     }
 
     fn with_capacity(&self, capacity: usize, builder: BuildMode) -> Result<Bvh, Failure> {
-        Ok(Bvh::with_capacity(&self.stream, &self.geometry, capacity, builder)?)
+        Ok(Bvh::new(&self.stream, &self.geometry, capacity, builder)?)
     }
 }

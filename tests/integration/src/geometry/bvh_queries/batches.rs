@@ -28,7 +28,7 @@ fn ask(fixture: &Fixture<'_>, bvh: &Bvh, all: &[Query]) -> Result<[Vec<Vec<u32>>
     let rays = fixture.upload(&all.iter().map(|q| q.ray).collect::<Vec<_>>())?;
     let kinds = [
         BvhQueries::boxes(&boxes),
-        BvhQueries::spheres_of(&centers, &radii),
+        BvhQueries::spheres(&centers, 0.0).within_each(&radii),
         BvhQueries::rays(&rays),
     ];
     let mut lists: [Vec<Vec<u32>>; 3] = Default::default();
@@ -99,7 +99,7 @@ fn any_size(device: &TestDevice) -> TestResult {
         }
     }
     // One without anything, and one that had something.
-    let mut never = Bvh::with_capacity(&fixture.stream, &fixture.geometry, 50, BuildMode::Fast)?;
+    let mut never = Bvh::new(&fixture.stream, &fixture.geometry, 50, BuildMode::Fast)?;
     let asked = queries(&mut rng, &[], 64);
     ensure_eq!(check(&fixture, &never, &[], &asked)?, [0; 3]);
     never.rebuild(&fixture.stream, &fixture.upload(&uniform(&mut rng, 50))?)?;
@@ -189,7 +189,7 @@ fn refuses(device: &TestDevice) -> TestResult {
         ensure!(refused.is_err_and(|error| error.to_string().contains("no radius")));
     }
     let radii = fixture.upload(&[1.0f32; 8])?;
-    let refused = bvh.overlap_lists(stream, BvhQueries::spheres_of(&centers, &radii));
+    let refused = bvh.overlap_lists(stream, BvhQueries::spheres(&centers, 0.0).within_each(&radii));
     ensure!(refused.is_err_and(|error| error.to_string().contains("8 radii for 9")));
     let (mut offsets, mut indices) = (fixture.upload(&[0u64; 10])?, fixture.upload(&[0u32; 10])?);
     let refused = bvh.overlap_lists_into(stream, &there, &mut offsets, &mut indices);

@@ -83,7 +83,7 @@ fn never_launched(device: &TestDevice) -> TestResult {
     // Memory that others have left full of large numbers is what the hierarchy is likely to get.
     drop(fixture.upload(&vec![0x7fff_fff0u32; 100_000])?);
     for builder in BUILDERS {
-        let bvh = Bvh::with_capacity(stream, &fixture.geometry, 100, builder)?;
+        let bvh = Bvh::new(stream, &fixture.geometry, 100, builder)?;
         let boxes = fixture.upload(&uniform(&mut device.rng(751), 100))?;
         let mut graph = device
             .context()
@@ -107,7 +107,7 @@ fn from_more(device: &TestDevice) -> TestResult {
     let (many, few) = (uniform(&mut rng, 500), uniform(&mut rng, 10));
     let everywhere = fixture.upload(&[Aabb { lower: [-9.0f32; 3], upper: [9.0; 3] }])?;
     for builder in BUILDERS {
-        let bvh = Bvh::with_capacity(stream, &fixture.geometry, 500, builder)?;
+        let bvh = Bvh::new(stream, &fixture.geometry, 500, builder)?;
         let boxes = fixture.upload(&many)?;
         let mut graph = device
             .context()

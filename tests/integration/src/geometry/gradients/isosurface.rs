@@ -204,7 +204,7 @@ where
         let of = move |p: [i32; 3]| number(host[place(p)]);
         Volume::from_fn(&stream, &device.geometry(), [SIDE as usize; 3], &options, of)?
     };
-    let mut field = VolumeField::new(&stream, &device.geometry(), &volume)?;
+    let mut field = VolumeField::build(&stream, &device.geometry(), &volume)?;
     let rows = field.map().rows();
     let marching = MarchingCubes::new(&device.geometry());
     let mut surface = None;

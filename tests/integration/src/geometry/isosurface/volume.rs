@@ -106,7 +106,7 @@ fn as_dense(device: &TestDevice) -> TestResult {
             };
             let fail = |e: Failure| Failure::new(format!("{name}, {keep:?}: {e}"));
             let volume = dense(&fixture, values, |x| x, (1.0, map), (keep, origin))?;
-            let field = VolumeField::new(stream, &fixture.geometry, &volume)?;
+            let field = VolumeField::build(stream, &fixture.geometry, &volume)?;
             let rows = map.matrix();
             for (row, (matrix, shift)) in
                 field.map().rows().iter().zip(rows.iter().zip(map.translation()))
@@ -122,7 +122,7 @@ fn as_dense(device: &TestDevice) -> TestResult {
             with_tiles += usize::from(name == &"sphere" && i == 2 && leaves < all);
 
             let wide = dense(&fixture, values, f64::from, (1.0, map), (keep, origin))?;
-            let field = VolumeField::new(stream, &fixture.geometry, &wide)?;
+            let field = VolumeField::build(stream, &fixture.geometry, &wide)?;
             check(&fixture, &field, (&clamped, 1.0, origin), 0.0).map_err(fail)?;
         }
     }
@@ -131,7 +131,7 @@ fn as_dense(device: &TestDevice) -> TestResult {
         let ball = sphere([150, 140, 145], [74.2, 70.1, 71.9], 66.0);
         let place = (Keep::NarrowBand(3.0), [-80, 30, 4000]);
         let volume = dense(&fixture, &ball, |x| x, (3.0, maps[0]), place)?;
-        let field = VolumeField::new(stream, &fixture.geometry, &volume)?;
+        let field = VolumeField::build(stream, &fixture.geometry, &volume)?;
         check(&fixture, &field, (&ball, 3.0, place.1), 0.0)?;
     }
     Ok(())
@@ -146,7 +146,7 @@ fn fog(device: &TestDevice) -> TestResult {
             let ones = Values::from_fn(dims, |at| 1.0 - at[0] as f32 / 64.0);
             let place = (Keep::Tolerance(0.0), origin);
             let volume = dense(&fixture, &ones, |x| x, (0.0, Map::default()), place)?;
-            let field = VolumeField::new(&fixture.stream, &fixture.geometry, &volume)?;
+            let field = VolumeField::build(&fixture.stream, &fixture.geometry, &volume)?;
             check(&fixture, &field, (&ones, 0.0, origin), 0.5)?;
             let surface = fixture.cubes.extract(&fixture.stream, &field, 0.5)?;
             let report = report(&fixture, surface)?;
@@ -170,7 +170,7 @@ fn one_voxel(device: &TestDevice) -> TestResult {
         let value = DeviceBuffer::from_slice(stream, &[-1.0f32])?;
         let options = VolumeOptions::new(1.0f32);
         let volume = Volume::from_voxels_with(stream, geometry, &list, &value, &options)?;
-        let field = VolumeField::new(stream, geometry, &volume)?;
+        let field = VolumeField::build(stream, geometry, &volume)?;
         ensure_eq!(field.blocks(), 27);
         let lone = Values::from_fn([1; 3], |_| -1.0);
         check(&fixture, &field, (&lone, 1.0, at), 0.0)?;
@@ -181,7 +181,7 @@ fn one_voxel(device: &TestDevice) -> TestResult {
     let none = DeviceBuffer::<[i32; 3]>::zeroed(stream, 0)?;
     let options = VolumeOptions::new(1.0f32);
     let volume = Volume::from_voxels(stream, geometry, &none, &options)?;
-    let mut field = VolumeField::new(stream, geometry, &volume)?;
+    let mut field = VolumeField::build(stream, geometry, &volume)?;
     field.update(stream, &volume)?;
     ensure!(field.is_complete() && field.blocks() == 0);
     let surface = fixture.cubes.extract_with_normals(stream, &field, 0.0)?;
@@ -189,7 +189,7 @@ fn one_voxel(device: &TestDevice) -> TestResult {
     // Other values.
     let volume = Volume::from_voxels(stream, geometry, &none, &VolumeOptions::<i32>::default())?;
     ensure_refused(field.update(stream, &volume))?;
-    let Err(error) = VolumeField::new(stream, geometry, &volume) else {
+    let Err(error) = VolumeField::build(stream, geometry, &volume) else {
         return Err(Failure::new("a field of i32"));
     };
     ensure!(error.to_string().contains("surfaces in a volume of"), "{error}");
@@ -240,7 +240,7 @@ fn tiles(device: &TestDevice) -> TestResult {
             }
         }
         let volume = upload(&fixture, &builder)?;
-        let field = VolumeField::new(&fixture.stream, &fixture.geometry, &volume)?;
+        let field = VolumeField::build(&fixture.stream, &fixture.geometry, &volume)?;
         let fail = |e: Failure| Failure::new(format!("round {round}: {e}"));
         check(&fixture, &field, (&values, background, corner), 0.0).map_err(fail)?;
         check(&fixture, &field, (&values, background, corner), 0.75).map_err(fail)?;
@@ -260,7 +260,7 @@ fn upper_tiles(device: &TestDevice) -> TestResult {
             _ => {}
         }
         let volume = upload(&fixture, &builder)?;
-        let field = VolumeField::new(&fixture.stream, &fixture.geometry, &volume)?;
+        let field = VolumeField::build(&fixture.stream, &fixture.geometry, &volume)?;
         ensure!(field.is_complete());
         let surface = fixture.cubes.extract(&fixture.stream, &field, 0.0)?;
         let counts = surface.counts;
@@ -330,7 +330,7 @@ fn incomplete(device: &TestDevice) -> TestResult {
         let mut builder = Builder::<f32>::new(1.0);
         fill(&mut builder);
         let volume = upload(&fixture, &builder)?;
-        let field = VolumeField::new(&fixture.stream, &fixture.geometry, &volume)?;
+        let field = VolumeField::build(&fixture.stream, &fixture.geometry, &volume)?;
         ensure_eq!(field.is_complete(), complete, "{name}");
         let surface = fixture.cubes.extract(&fixture.stream, &field, 0.0)?;
         let found = surface.counts.faces > 0 && report(&fixture, surface)?.watertight;
@@ -366,7 +366,7 @@ fn recorded(device: &TestDevice) -> TestResult {
     let options = VolumeOptions::new(4.0f32).capacity(room);
     let volume = Volume::from_voxels_with(stream, geometry, &voxels, &values, &options)?;
     ensure!(volume.build_status(stream)?.is_built());
-    let field = VolumeField::new(stream, geometry, &volume)?;
+    let field = VolumeField::build(stream, geometry, &volume)?;
     let state = State {
         voxels,
         values,

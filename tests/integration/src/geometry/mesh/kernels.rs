@@ -96,7 +96,7 @@ fn of_batches(fixture: &Fixture<'_>, mesh: &Mesh<'_>, asked: &Asked) -> Result<V
     all.extend(bits(&fixture.sides(mesh, &queries)?));
     all.extend(fixture.within(mesh, &queries.within(0.25))?.into_iter().map(u32::from));
     let (boxes, radii) = (fixture.upload(&asked.boxes)?, fixture.upload(&asked.radii)?);
-    let balls = BvhQueries::spheres_of(&points, &radii);
+    let balls = BvhQueries::spheres(&points, 0.0).within_each(&radii);
     let mut each = Vec::new();
     for queries in [BvhQueries::boxes(&boxes), balls] {
         for of in [Overlap::Faces, Overlap::Boxes] {

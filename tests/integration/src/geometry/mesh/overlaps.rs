@@ -100,7 +100,7 @@ fn ask(
     let (centers, radii) = (fixture.upload(&asked.centers)?, fixture.upload(&asked.radii)?);
     Ok(Found {
         in_boxes: lists(fixture, mesh, BvhQueries::boxes(&boxes), of)?,
-        in_balls: lists(fixture, mesh, BvhQueries::spheres_of(&centers, &radii), of)?,
+        in_balls: lists(fixture, mesh, BvhQueries::spheres(&centers, 0.0).within_each(&radii), of)?,
     })
 }
 
@@ -478,13 +478,18 @@ fn refuses(device: &TestDevice) -> TestResult {
         says(count(BvhQueries::rays(&rays)), "rays overlap nothing")?;
         says(count(BvhQueries::spheres(&centers, -1.0)), "no radius")?;
         says(count(BvhQueries::spheres(&centers, f32::NAN)), "no radius")?;
-        says(count(BvhQueries::spheres_of(&centers, &two)), "2 radii for 3")?;
+        says(count(BvhQueries::spheres(&centers, 0.0).within_each(&two)), "2 radii for 3")?;
         says(mesh.count_overlaps(stream, &boxes, of, &mut short), "2 elements, and 3")?;
         let listed = mesh.overlap_lists_into(stream, &boxes, of, &mut offsets, &mut faces);
         says(listed, "3 elements, and 4")?;
         ensure_eq!(counts.to_vec(stream)?, [7; 3]);
         ensure_eq!((short.to_vec(stream)?, faces.to_vec(stream)?), (vec![7; 2], vec![7; 9]));
-        mesh.count_overlaps(stream, BvhQueries::spheres_of(&centers, &three), of, &mut counts)?;
+        mesh.count_overlaps(
+            stream,
+            BvhQueries::spheres(&centers, 0.0).within_each(&three),
+            of,
+            &mut counts,
+        )?;
         // Of the cube from -1 to 1 all faces touch the unit ball.
         ensure_eq!(counts.to_vec(stream)?, [12; 3]);
         counts.fill(stream, 7)?;

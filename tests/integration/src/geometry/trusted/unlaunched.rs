@@ -94,7 +94,7 @@ fn builds(device: &TestDevice, in_body: bool) -> TestResult {
     drop(DeviceBuffer::from_slice(stream, &vec![0x7fff_fff0u32; 500_000])?);
     let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
     grid.reserve(stream, N)?;
-    let bvh = Bvh::with_capacity(stream, geometry, N, BuildMode::Quality)?;
+    let bvh = Bvh::new(stream, geometry, N, BuildMode::Quality)?;
     // Faces that no point is there for: the first build finds none.
     let ball = shapes::icosphere(1, 1.0)?;
     let hidden =

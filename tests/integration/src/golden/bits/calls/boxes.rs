@@ -18,7 +18,7 @@ pub(in super::super) fn bvh(
 }
 
 pub(in super::super) fn empty_bvh(lab: &Lab, capacity: usize, how: BuildMode) -> Got<Bvh> {
-    Ok(Bvh::with_capacity(&lab.stream, &lab.geometry, capacity, how)?)
+    Ok(Bvh::new(&lab.stream, &lab.geometry, capacity, how)?)
 }
 
 pub(in super::super) fn rebuild_bvh(
@@ -85,7 +85,7 @@ pub(in super::super) fn in_spheres_of<'a>(
     centers: &'a DeviceBuffer<[f32; 3]>,
     radii: &'a DeviceBuffer<f32>,
 ) -> BvhQueries<'a> {
-    BvhQueries::spheres_of(centers, radii)
+    BvhQueries::spheres(centers, 0.0).within_each(radii)
 }
 
 pub(in super::super) fn on_rays(rays: &DeviceBuffer<Ray>) -> BvhQueries<'_> {

@@ -36,7 +36,7 @@ pub(in super::super) fn block_field<'a>(
 }
 
 pub(in super::super) fn volume_field(lab: &Lab, volume: &Volume) -> Got<VolumeField> {
-    Ok(VolumeField::new(&lab.stream, &lab.geometry, volume)?)
+    Ok(VolumeField::build(&lab.stream, &lab.geometry, volume)?)
 }
 
 pub(in super::super) fn update_field(
