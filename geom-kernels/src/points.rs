@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use cuda_safe::vector::{Double3, Float3, Float4};
 use cuda_safe::{
-    Access, Allocation, DeviceBuffer, DeviceRepr, DeviceSlice, Error, KernelArg, Result,
+    Access, Allocation, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg,
+    Result, UnifiedBuffer,
     arg::{ArgType, UseVisitor},
 };
 
@@ -29,6 +31,9 @@ pub struct Points<'a, T: Real> {
     stride: usize,
     component: usize,
     len: usize,
+    /// The same points as a view, if they follow each other.
+    #[cfg(feature = "tape")]
+    packed: Option<DeviceSlice<'a, [T; 3]>>,
     number: PhantomData<T>,
 }
 
@@ -93,7 +98,7 @@ impl<'a, T: Real> Points<'a, T> {
     }
 
     /// Callers have checked that the points lie in `data`.
-    fn over<E: Copy + 'static>(
+    fn over<E: Pod>(
         data: &DeviceSlice<'a, E>,
         len: usize,
         stride: usize,
@@ -107,7 +112,40 @@ impl<'a, T: Real> Points<'a, T> {
             stride,
             component,
             len,
+            #[cfg(feature = "tape")]
+            packed: Self::packed_in(data, len, stride, component),
             number: PhantomData,
+        }
+    }
+
+    #[cfg(feature = "tape")]
+    fn packed_in<E: Pod>(
+        data: &DeviceSlice<'a, E>,
+        len: usize,
+        stride: usize,
+        component: usize,
+    ) -> Option<DeviceSlice<'a, [T; 3]>> {
+        if (stride, component) != (3, 1) {
+            return None;
+        }
+        data.cast::<T>().ok()?.slice(..3 * len).ok()?.cast().ok()
+    }
+
+    /// The points as a view, if they follow each other.
+    #[cfg(feature = "tape")]
+    pub(crate) fn packed(&self) -> Option<DeviceSlice<'a, [T; 3]>> {
+        self.packed
+    }
+
+    /// The points of a range, which must lie below [`len`](Self::len).
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        let bytes = range.start.saturating_mul(self.stride).saturating_mul(size_of::<T>());
+        Self {
+            address: self.address + bytes as u64,
+            len: range.len(),
+            #[cfg(feature = "tape")]
+            packed: self.packed.and_then(|packed| packed.slice(range).ok()),
+            ..*self
         }
     }
 
@@ -137,15 +175,18 @@ macro_rules! from_elements {
             }
         }
 
-        impl<'a> From<&'a DeviceBuffer<$element>> for Points<'a, $real> {
-            fn from(points: &'a DeviceBuffer<$element>) -> Self {
-                points.as_slice().into()
-            }
-        }
+        from_elements! { $element: $real; DeviceBuffer<$element>, UnifiedBuffer<$element>, DeviceSliceMut<'_, $element> }
 
         impl<'a> From<&'a mut DeviceBuffer<$element>> for Points<'a, $real> {
             fn from(points: &'a mut DeviceBuffer<$element>) -> Self {
                 points.as_slice().into()
+            }
+        }
+    )+};
+    ($element:ty: $real:ty; $($memory:ty),+) => {$(
+        impl<'a> From<&'a $memory> for Points<'a, $real> {
+            fn from(points: &'a $memory) -> Self {
+                DeviceSlice::from(points).into()
             }
         }
     )+};

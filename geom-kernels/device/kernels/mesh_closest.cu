@@ -5,21 +5,21 @@
 using namespace geom;
 
 extern "C" __global__ void __launch_bounds__(256)
-    mesh_point_keys(Mesh mesh, const vec3<float>* points, unsigned n, unsigned* keys) {
+    mesh_point_keys(Mesh mesh, mesh::PointQueries queries, unsigned* keys) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) keys[i] = bvh::morton(mesh.bvh.header->bounds, points[i]);
+    if (i < queries.length) keys[i] = bvh::morton(mesh.bvh.header->bounds, queries.at(i));
 }
 
 extern "C" __global__ void __launch_bounds__(128, 10)
     mesh_closest(Mesh mesh, mesh::PointQueries queries, ClosestPoint* closest) {
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
-    closest[i] = closest_point(mesh, queries.points[i], queries.reach(i));
+    closest[i] = closest_point(mesh, queries.at(i), queries.reach(i));
 }
 
 extern "C" __global__ void __launch_bounds__(128)
     mesh_within(Mesh mesh, mesh::PointQueries queries, unsigned char* within) {
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
-    within[i] = is_within(mesh, queries.points[i], queries.reach(i));
+    within[i] = is_within(mesh, queries.at(i), queries.reach(i));
 }

@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(128, 9) mesh_signed_by_normal(
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
     ClosestPoint point;
-    distances[i] = signed_distance(mesh, queries.points[i], &point, queries.reach(i));
+    distances[i] = signed_distance(mesh, queries.at(i), &point, queries.reach(i));
     if (closest != nullptr) closest[i] = point;
 }
 
@@ -19,12 +19,12 @@ extern "C" __global__ void __launch_bounds__(128, 9) mesh_signed_by_parity(
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
     ClosestPoint point;
-    distances[i] = signed_distance_by_parity(mesh, queries.points[i], &point, queries.reach(i));
+    distances[i] = signed_distance_by_parity(mesh, queries.at(i), &point, queries.reach(i));
     if (closest != nullptr) closest[i] = point;
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     mesh_sides(Mesh mesh, mesh::PointQueries queries, int* sides) {
     const unsigned i = queries.mine();
-    if (i < queries.length) sides[i] = side_of(mesh, queries.points[i]);
+    if (i < queries.length) sides[i] = side_of(mesh, queries.at(i));
 }

@@ -1,5 +1,4 @@
-// Winding numbers, and what they need of a mesh. How they are launched: src/mesh/winding.rs and
-// src/mesh/winding_queries.rs.
+// Winding numbers, and what they need of a mesh. How they are launched: src/mesh/winding.rs.
 #include <geom/mesh/batch.cuh>
 #include <geom/mesh/moments_build.cuh>
 #include <geom/mesh/winding.cuh>
@@ -14,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) mesh_winding_numbers(
     Mesh mesh, mesh::PointQueries queries, float beta, float* numbers
 ) {
     const unsigned i = queries.mine();
-    if (i < queries.length) numbers[i] = winding_number(mesh, queries.points[i], beta);
+    if (i < queries.length) numbers[i] = winding_number(mesh, queries.at(i), beta);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 7) mesh_signed_by_winding(
@@ -23,6 +22,6 @@ extern "C" __global__ void __launch_bounds__(128, 7) mesh_signed_by_winding(
     const unsigned i = queries.mine();
     if (i >= queries.length) return;
     ClosestPoint point;
-    distances[i] = signed_distance_by_winding(mesh, queries.points[i], &point, queries.reach(i));
+    distances[i] = signed_distance_by_winding(mesh, queries.at(i), &point, queries.reach(i));
     if (closest != nullptr) closest[i] = point;
 }

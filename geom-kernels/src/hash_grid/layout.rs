@@ -56,7 +56,6 @@ pub struct RawHashGrid {
     pub(crate) length: u32,
 }
 
-
 /// `geom::grid::Queries<T>`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]

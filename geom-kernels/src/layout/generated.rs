@@ -229,9 +229,9 @@ pub(super) const LAYOUTS: &[Layout] = &[
     },
     {
         type T = crate::mesh::layout::RawPointQueries;
-        const _: fn(T) = |T { points: _, distances: _, order: _, distance: _, length: _ }| ();
+        const _: fn(T) = |T { points: _, stride: _, component: _, distances: _, order: _, distance: _, length: _ }| ();
         Layout { name: "geom::mesh::PointQueries", header: "geom/mesh/batch.cuh", size: size_of::<T>(), align: align_of::<T>(),
-            fields: &[("points", offset_of!(T, points)), ("distances", offset_of!(T, distances)), ("order", offset_of!(T, order)), ("distance", offset_of!(T, distance)), ("length", offset_of!(T, length))] }
+            fields: &[("points", offset_of!(T, points)), ("stride", offset_of!(T, stride)), ("component", offset_of!(T, component)), ("distances", offset_of!(T, distances)), ("order", offset_of!(T, order)), ("distance", offset_of!(T, distance)), ("length", offset_of!(T, length))] }
     },
     {
         type T = crate::mesh::ClosestPoint;

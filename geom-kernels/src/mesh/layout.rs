@@ -121,6 +121,8 @@ pub struct RawSurface {
 #[repr(C)]
 pub(crate) struct RawPointQueries {
     pub(crate) points: u64,
+    pub(crate) stride: u64,
+    pub(crate) component: u64,
     pub(crate) distances: u64,
     pub(crate) order: u64,
     pub(crate) distance: f32,

@@ -17,6 +17,7 @@ use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, parts, same_length};
 use crate::order::QueryOrder;
 use crate::part::{MaybeMut, read};
+use crate::points::Points;
 
 /// Threads in a block of queries.
 const BLOCK: u32 = 128;
@@ -30,10 +31,11 @@ const KEY_BITS: u32 = 30;
 kernels! {
     #[name = "mesh_{}"]
     struct Closest;
-    // SAFETY: thread i writes the key of point i, if i < n. Queries: each names what its launches promise.
+    // SAFETY: the kernels are unsafe: each names what its launches promise.
     unsafe in Source::MeshClosest {
-        safe fn point_keys(mesh: MeshView<'_>, points: &[[f32; 3]], n: u32, keys: &mut [u32])
-            where n <= points.len(), n <= keys.len();
+        /// # Safety
+        /// There is a key for each query: each writes that of its own index.
+        unsafe fn point_keys(mesh: MeshView<'_>, queries: &Prepared<'_>, keys: &mut [u32]);
         /// # Safety
         /// There is a closest point for each query: each writes that of its own index.
         unsafe fn closest(
@@ -83,16 +85,16 @@ of_source!(Signed, Source::MeshSigned);
 /// distance that is negative or not a number.
 #[derive(Debug, Clone, Copy)]
 pub struct PointQueries<'a> {
-    points: DeviceSlice<'a, [f32; 3]>,
+    points: Points<'a, f32>,
     distances: Option<DeviceSlice<'a, f32>>,
     distance: f32,
     order: QueryOrder,
 }
 
 impl<'a> PointQueries<'a> {
-    /// At these points, without a limit.
+    /// At these points, without a limit. They may lie in memory in any way that [`Points`] can name.
     #[must_use]
-    pub fn at(points: impl Into<DeviceSlice<'a, [f32; 3]>>) -> Self {
+    pub fn at(points: impl Into<Points<'a, f32>>) -> Self {
         Self {
             points: points.into(),
             distances: None,
@@ -135,10 +137,15 @@ impl<'a> PointQueries<'a> {
         self.points.is_empty()
     }
 
-    /// The points.
+    /// The points, which must be packed.
     #[cfg(feature = "tape")]
-    pub(crate) fn points(&self) -> DeviceSlice<'a, [f32; 3]> {
-        self.points
+    pub(crate) fn points(&self) -> Result<DeviceSlice<'a, [f32; 3]>> {
+        self.points.packed().ok_or_else(|| {
+            Error::invalid(
+                "recorded queries take packed points, with x, y, z, x, y, z, … in memory",
+            )
+            .with_hint("copy the points to a buffer of `[f32; 3]` by a recorded launch")
+        })
     }
 
     /// The limits, if each has its own.
@@ -161,7 +168,7 @@ impl<'a> PointQueries<'a> {
     fn part(&self, range: Range<usize>) -> Result<Self> {
         let distances =
             self.distances.map(|distances| distances.slice(range.clone())).transpose()?;
-        Ok(Self { points: self.points.slice(range)?, distances, ..*self })
+        Ok(Self { points: self.points.part(range), distances, ..*self })
     }
 }
 
@@ -338,27 +345,24 @@ impl Mesh<'_> {
     ) -> Result<()> {
         queries.check()?;
         for (range, n) in parts(queries.len(), CHUNK) {
-            let queries = queries.part(range.clone())?;
-            let sorts = queries.order.sorts(n as usize) && !self.faces().is_empty();
-            let order = if sorts { Some(self.sorted(stream, &queries, n)?) } else { None };
-            run(&Prepared { queries, order }, range)?;
+            let mut part = Prepared { queries: queries.part(range.clone())?, order: None };
+            if queries.order.sorts(n as usize) && !self.faces().is_empty() {
+                part.order = Some(self.sorted(stream, &part)?);
+            }
+            run(&part, range)?;
         }
         Ok(())
     }
 
-    /// The indices of `n` points along a curve through the mesh's bounds.
-    fn sorted(
-        &self,
-        stream: &Stream,
-        queries: &PointQueries<'_>,
-        n: u32,
-    ) -> Result<DeviceBuffer<u32>> {
-        let (sort, length) = (self.topology_kernels.sort.kernels(), n as usize);
+    /// The indices of points along a curve through the mesh's bounds.
+    fn sorted(&self, stream: &Stream, part: &Prepared<'_>) -> Result<DeviceBuffer<u32>> {
+        let (sort, n) = (self.topology_kernels.sort.kernels(), part.queries.len());
         let make = |keys: &mut DeviceBuffer<u32>| {
             let kernels = self.geometry().kernels::<Closest>()?;
-            kernels.point_keys(stream, cover(length), self.view(), queries.points, n, keys)
+            // SAFETY: there is a key for each query.
+            unsafe { kernels.point_keys(stream, cover(n), self.view(), part, keys) }
         };
-        Ok(sort.sort_indices::<u32>(stream, length, KEY_BITS, make)?.into_indices())
+        Ok(sort.sort_indices::<u32>(stream, n, KEY_BITS, make)?.into_indices())
     }
 }
 
@@ -376,16 +380,20 @@ impl Prepared<'_> {
     }
 }
 
-// SAFETY: the kernels read points, distances and the order of queries below `length`, of which there are as
-// many (`PointQueries::check`, `Mesh::sorted`); the order names each of them once.
+// SAFETY: the kernels read points, distances and the order of queries below `length`. Points lie in what `Points`
+// reports, and of the others there are as many (`PointQueries::check`, `Mesh::sorted`); the order names each of them
+// once.
 unsafe impl KernelArg for &Prepared<'_> {
     type Abi = RawPointQueries;
     const TYPE: ArgType = ArgType::value::<RawPointQueries>();
 
     fn abi(&self) -> RawPointQueries {
         let PointQueries { points, distances, distance, .. } = self.queries;
+        let (stride, component) = points.strides();
         RawPointQueries {
-            points: points.device_ptr(),
+            points: points.address(),
+            stride,
+            component,
             distances: distances.map_or(0, |distances| distances.device_ptr()),
             order: self.order.as_ref().map_or(0, DeviceBuffer::device_ptr),
             distance,
@@ -395,7 +403,7 @@ unsafe impl KernelArg for &Prepared<'_> {
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        read(visitor, &self.queries.points)?;
+        self.queries.points.uses(visitor)?;
         if let Some(distances) = &self.queries.distances {
             read(visitor, distances)?;
         }

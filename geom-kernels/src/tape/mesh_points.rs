@@ -96,8 +96,8 @@ impl Mesh<'_> {
     /// Of a point that finds nothing the gradient is 0.
     ///
     /// # Errors
-    /// As [`closest_points`](Self::closest_points); the mesh's points were changed since its hierarchy was
-    /// made; limits of distances that depend on something watched, which have no gradient.
+    /// As [`closest_points`](Self::closest_points); points that are not packed; the mesh's points were changed
+    /// since its hierarchy was made; limits of distances that depend on something watched, which have no gradient.
     pub fn record_closest_points<'b>(
         &self,
         t: &mut Recorder<'_>,
@@ -240,15 +240,16 @@ impl Asked {
         custom: &mut CustomBuilder<'_>,
     ) -> Result<Self> {
         mesh.check_current(custom.stream())?;
+        let points = queries.points()?;
         if let Some(distances) = queries.distances() {
             custom.reads_constant(distances)?;
         }
         Ok(Self {
             kernels: mesh.geometry().kernels()?,
-            queries: custom.reads(queries.points(), Primal::Entry)?,
+            queries: custom.reads(points, Primal::Entry)?,
             mesh: Corners::read(custom, Surface::new(mesh.points(), mesh.faces())?)?,
             count: queries.len(),
-            shared: share_memory(&queries.points(), &mesh.points()),
+            shared: share_memory(&points, &mesh.points()),
         })
     }
 
@@ -262,7 +263,7 @@ impl Asked {
         distances: Option<DeviceSliceMut<'_, f32>>,
     ) -> Result<DeviceBuffer<u32>> {
         // Where it outlives the graph, if one is captured: passes back may be another one.
-        let home = queries.points().allocation().home_stream().clone();
+        let home = queries.points()?.allocation().home_stream().clone();
         let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
         // SAFETY: the kernel writes all of them.
         let mut answers = unsafe { kept_scratch::<u32>(stream, &home, n)? };

@@ -9,7 +9,9 @@ namespace mesh {
 
 // Points that queries are asked for. `geom_kernels::mesh::PointQueries` in Rust.
 struct PointQueries {
-    const vec3<float>* points;
+    // Coordinate c of point i is points[i * stride + c * component].
+    const float* points;
+    unsigned long long stride, component;
     // How far each looks, or null: then all look as far as `distance`.
     const float* distances;
     // In which order threads take them, or null.
@@ -22,6 +24,10 @@ struct PointQueries {
         const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
         if (i >= length) return no_index;
         return order != nullptr ? order[i] : i;
+    }
+    __device__ __forceinline__ vec3<float> at(unsigned i) const {
+        const float* p = points + i * stride;
+        return vec3<float>(__ldg(p), __ldg(p + component), __ldg(p + 2 * component));
     }
     __device__ __forceinline__ float reach(unsigned i) const {
         return distances != nullptr ? distances[i] : distance;

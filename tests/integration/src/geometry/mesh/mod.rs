@@ -9,6 +9,7 @@ mod evaluate;
 mod graphs;
 mod inputs;
 mod kernels;
+mod layouts;
 mod limits;
 mod overlaps;
 mod queries;
@@ -27,6 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         closest::cases(),
         limits::cases(),
+        layouts::cases(),
         overlaps::cases(),
         signs::cases(),
         rays::cases(),
