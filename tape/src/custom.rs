@@ -326,7 +326,7 @@ impl Adjoint<'_> {
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the handle is another operation's.
     pub fn gradient<T: Differentiable>(&self, what: Handle<T>) -> Result<Gradient<'_, T>> {
         let place = self.place(what)?;
-        let buffer = self.buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
+        let buffer = self.buffers.get(place.buffer as usize);
         Ok(Gradient { buffer, place, marker: PhantomData })
     }
 
@@ -339,11 +339,8 @@ impl Adjoint<'_> {
         what: Handle<T>,
     ) -> Result<Option<DeviceSliceMut<'_, T::Gradient>>> {
         let place = self.place(what)?;
-        if place.buffer == NONE {
-            return Ok(None);
-        }
         let Some(buffer) = self.buffers.get_mut(place.buffer as usize) else { return Ok(None) };
-        buffer.slice_mut(place.offset..place.offset + place.bytes)?.cast_mut().map(Some)
+        buffer.slice_mut(place.range())?.cast_mut().map(Some)
     }
 
     fn place<T>(&self, what: Handle<T>) -> Result<Place> {
@@ -395,9 +392,8 @@ impl<'a, T: Differentiable> Gradient<'a, T> {
     /// elements.
     pub fn as_slice(&self) -> Result<Option<DeviceSlice<'a, T::Gradient>>> {
         let Some(buffer) = self.buffer else { return Ok(None) };
-        let range = self.place.offset..self.place.offset + self.place.bytes;
         // SAFETY: any bits are a `T::Gradient`, which is Pod.
-        unsafe { buffer.allocation().view(range) }.map(Some)
+        unsafe { buffer.allocation().view(self.place.range()) }.map(Some)
     }
 }
 
@@ -418,8 +414,7 @@ unsafe impl<T> KernelArg for Gradient<'_, T> {
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         let Some(buffer) = self.buffer else { return Ok(()) };
-        let range = self.place.offset..self.place.offset + self.place.bytes;
-        visitor.visit(buffer.allocation(), range, Access::Write)
+        visitor.visit(buffer.allocation(), self.place.range(), Access::Write)
     }
 }
 
@@ -452,7 +447,7 @@ impl Pass<'_> {
             uses,
             places: places.get(..uses.len()).unwrap_or_default(),
             stream: self.stream,
-            frame: FrameArg { frame, log, status },
+            frame: FrameArg { frame, log, status, gradients: &[], partials: None },
         };
         op.backward(&mut adjoint)?;
         if let Some(message) = self.recording.missing_value(step as usize) {

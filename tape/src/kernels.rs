@@ -1,10 +1,10 @@
 //! The tape's own kernels, from PTX that is part of this crate.
 
 use cuda_safe::nvrtc::Program;
-use cuda_safe::{Context, KernelArg, KernelSource, Module, Result, kernels};
+use cuda_safe::{Context, KernelSource, Module, Result, kernels};
 
 use crate::backward::{FrameArg, PlaceArg};
-use crate::frame::{Frame, Members};
+use crate::frame::Members;
 
 const PTX: &str = include_str!("../ptx/tape.ptx");
 
@@ -88,7 +88,7 @@ kernels! {
         /// # Safety
         /// The log and `sums` are as [`log_add`](Self::log_add) has left them. The entries lead into memory that
         /// `frame` reports as written.
-        unsafe fn log_apply(frame: impl KernelArg<Abi = Frame>, sums: PlaceArg<'_>);
+        unsafe fn log_apply(frame: FrameArg<'_>, sums: PlaceArg<'_>);
     }
 }
 

@@ -167,9 +167,7 @@ impl Store {
     /// What adjoints have said that were not captured, which is cleared. Waits.
     pub(crate) fn take_status(&mut self, stream: &Stream) -> Result<Status> {
         let Some(buffer) = &mut self.direct.status else { return Ok(Status::zeroed()) };
-        let mut status = Status::zeroed();
-        let bytes = buffer.slice(..size_of::<Status>())?;
-        bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
+        let status = status_in(buffer, stream)?;
         if status != Status::zeroed() {
             buffer.fill(stream, 0)?;
         }
@@ -192,10 +190,7 @@ impl Store {
             heard.copy_from(stream, &*buffer)?;
             buffer.fill(stream, 0)
         })?;
-        let mut status = Status::zeroed();
-        let bytes = heard.slice(..size_of::<Status>())?;
-        bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
-        Ok(status)
+        status_in(heard, stream)
     }
 
     /// As [`take_status`](Self::take_status), of a primal that counts. Waits.
@@ -294,4 +289,12 @@ impl Store {
             self.forget(work);
         }
     }
+}
+
+/// The status in some memory. Waits.
+fn status_in(memory: &DeviceBuffer<u8>, stream: &Stream) -> Result<Status> {
+    let mut status = Status::zeroed();
+    let bytes = memory.slice(..size_of::<Status>())?;
+    bytes.download(stream, bytemuck::bytes_of_mut(&mut status))?;
+    Ok(status)
 }

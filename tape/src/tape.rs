@@ -4,7 +4,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytemuck::NoUninit;
 use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
 
 use crate::backward::{Pass, Plan, Workplace, failed};
@@ -331,10 +330,10 @@ impl Tape {
             let Some(buffer) = pass.plan.buffers.get_mut(place.buffer as usize) else {
                 return Ok(());
             };
-            let mut to = buffer.slice_mut(place.offset..place.offset + place.bytes)?;
+            let mut to = buffer.slice_mut(place.range())?;
             match given {
-                Given::One(FloatType::F64) => one(stream, to.cast_mut()?, 1.0f64),
-                Given::One(_) => one(stream, to.cast_mut()?, 1.0f32),
+                Given::One(FloatType::F64) => to.cast_mut()?.fill(stream, 1.0f64),
+                Given::One(_) => to.cast_mut()?.fill(stream, 1.0f32),
                 Given::Seeds(seeds) => match seeds.get(at) {
                     Some(seed) => to.copy_from(stream, seed.gradient),
                     None => Ok(()),
@@ -444,14 +443,6 @@ impl Tape {
     pub fn trim(&mut self) {
         self.store.trim();
     }
-}
-
-fn one<T: NoUninit + 'static>(
-    stream: &Stream,
-    mut to: cuda_safe::DeviceSliceMut<'_, T>,
-    value: T,
-) -> Result<()> {
-    to.fill(stream, value)
 }
 
 impl fmt::Debug for Tape {

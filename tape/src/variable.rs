@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cuda_safe::{
-    Access, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, KernelArg, Result, Stream,
-    UnifiedBuffer,
+    Access, DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, KernelArg, ReadView, Result,
+    Stream, UnifiedBuffer,
     arg::{ArgType, UseVisitor},
 };
 
@@ -88,34 +88,22 @@ impl<'a, T: Differentiable> Watched<'a, T> for &'a Variable<T> {
     }
 }
 
-impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceBuffer<T> {
-    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
-        Ok(self.as_slice())
-    }
+macro_rules! watched {
+    ($($view:ty),+ $(,)?) => {$(
+        impl<'a, T: Differentiable> Watched<'a, T> for $view {
+            fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
+                Ok(self.read_view())
+            }
+        }
+    )+};
 }
 
-impl<'a, T: Differentiable> Watched<'a, T> for &'a UnifiedBuffer<T> {
-    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
-        Ok(self.into())
-    }
-}
-
-impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceSliceMut<'_, T> {
-    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
-        Ok(self.as_slice())
-    }
-}
-
-impl<'a, T: Differentiable> Watched<'a, T> for DeviceSlice<'a, T> {
-    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
-        Ok(self)
-    }
-}
-
-impl<'a, T: Differentiable> Watched<'a, T> for &'a DeviceSlice<'_, T> {
-    fn memory(self, _: sealed::Key) -> Result<DeviceSlice<'a, T>> {
-        Ok(*self)
-    }
+watched! {
+    &'a DeviceBuffer<T>,
+    &'a UnifiedBuffer<T>,
+    &'a DeviceSliceMut<'_, T>,
+    DeviceSlice<'a, T>,
+    &'a DeviceSlice<'_, T>,
 }
 
 impl<T: fmt::Debug> fmt::Debug for Variable<T> {

@@ -1,11 +1,12 @@
 //! Launching the adjoint of a recorded launch.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use cuda_safe::{Access, Kernel, LaunchConfig, Result};
 
-use super::plan::Place;
-use super::run::Pass;
+use super::plan::{NOWHERE, Place, Plan};
+use super::run::{Pass, part};
 use crate::frame::{DETERMINISTIC, Frame, RESUME};
 use crate::record::{Chunk, Kind, NONE, Recording, Target, Use, write_address};
 use crate::saved::Saved;
@@ -19,6 +20,37 @@ pub(super) struct Masks {
     pub(super) assign: u64,
     pub(super) drop: u64,
     pub(super) sums: u64,
+}
+
+/// A recorded launch whose adjoint is being launched.
+struct Launched<'a> {
+    op: &'a Op,
+    /// The adjoint.
+    kernel: &'a Kernel,
+    /// In `Recording::uses`.
+    uses: Range<usize>,
+    /// The first of its chunks in `Recording::bytes`.
+    base: u32,
+    /// The first of its places in `Plan::places`, one for each use.
+    first: u32,
+}
+
+impl Launched<'_> {
+    /// Its uses, and where their gradients lie.
+    fn places<'p>(
+        &self,
+        recording: &'p Recording,
+        plan: &'p Plan,
+    ) -> impl Iterator<Item = (&'p Use, &'p Place)> {
+        let uses = recording.uses.get(self.uses.clone()).unwrap_or_default();
+        uses.iter().zip(plan.places.get(self.first as usize..).unwrap_or_default())
+    }
+
+    /// Where the gradient of what a use is of lies.
+    fn place_of(&self, recording: &Recording, plan: &Plan, target: Target) -> Place {
+        let found = self.places(recording, plan).find(|(used, _)| used.target == target);
+        found.map_or(NOWHERE, |(_, place)| *place)
+    }
 }
 
 /// Partial sums are that far apart.
@@ -65,8 +97,9 @@ impl Pass<'_> {
         if scalars > 0 {
             frame.partials_log2 = partials_log2(&shape);
         }
-        self.gradients(&op, uses.clone(), base, first);
-        self.launch_adjoint(&op, kernel, shape, uses.clone(), base, first, &mut frame)?;
+        let launched = Launched { op: &op, kernel, uses, base, first };
+        self.gradients(&launched);
+        self.launch_adjoint(&launched, shape, &mut frame)?;
         if op.inner.settings.scratch.is_some() {
             self.note(number)?;
         }
@@ -75,28 +108,21 @@ impl Pass<'_> {
         }
         for scalar in 0..scalars {
             let stores = masks.sums >> scalar & 1 == 1;
-            self.sum_partials(&op, scalar, uses.clone(), first, &frame, stores)?;
+            self.sum_partials(&launched, scalar, &frame, stores)?;
         }
         Ok(())
     }
 
     /// Puts the gradient parameters' values together, in `work.gradients`.
-    fn gradients(&mut self, op: &Op, uses: std::ops::Range<usize>, base: u32, first: u32) {
+    fn gradients(&mut self, launched: &Launched<'_>) {
+        let (op, base) = (launched.op, launched.base);
         let chunks = &mut self.work.gradients;
         chunks.clear();
-        let uses = self.recording.uses.get(uses).unwrap_or_default();
-        let places = self.plan.places.get(first as usize..).unwrap_or_default();
-        let buffers = &self.plan.buffers;
-        let address = |place: &Place| {
-            let buffer = buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
-            buffer.map_or(0, |buffer| buffer.device_ptr() + place.offset as u64)
-        };
+        let (recording, plan) = (&*self.recording, &*self.plan);
         let of_pointer = |pointer: usize| {
-            let target = Target::Pointer(pointer as u16);
-            uses.iter()
-                .zip(places)
-                .find(|(used, _)| used.target == target)
-                .map_or(0, |(_, p)| address(p))
+            let place = launched.place_of(recording, plan, Target::Pointer(pointer as u16));
+            let buffer = plan.buffers.get(place.buffer as usize);
+            buffer.map_or(0, |buffer| buffer.device_ptr() + place.offset as u64)
         };
         let partials = self.store.known_work(Work::Partials).map_or(0, |work| work.device_ptr());
         for slot in &op.inner.slots {
@@ -107,11 +133,9 @@ impl Pass<'_> {
                     write_address(chunks, at, of_pointer(*pointer));
                 }
                 Slot::Partials(scalar) => {
-                    let target = Target::Scalar(*scalar as u16);
-                    let mut found = uses.iter().zip(places);
-                    let wanted =
-                        found.any(|(used, place)| used.target == target && place.buffer != NONE);
+                    let place = launched.place_of(recording, plan, Target::Scalar(*scalar as u16));
                     let offset = (*scalar * PARTIAL) << MOST_PARTIALS_LOG2;
+                    let wanted = place.buffer != NONE;
                     chunks.push(EMPTY);
                     write_address(chunks, at, if wanted { partials + offset as u64 } else { 0 });
                 }
@@ -119,9 +143,7 @@ impl Pass<'_> {
                     let Some(param) = op.inner.params.get(*param) else { continue };
                     let from = base as usize + param.at / 16;
                     let until = from + param.size.div_ceil(16);
-                    chunks.extend_from_slice(
-                        self.recording.bytes.get(from..until).unwrap_or_default(),
-                    );
+                    chunks.extend_from_slice(recording.bytes.get(from..until).unwrap_or_default());
                     for pointer in param.pointers.clone() {
                         let Some(known) = op.inner.pointers.get(pointer) else { continue };
                         write_address(chunks, at + known.offset, of_pointer(pointer));
@@ -131,17 +153,13 @@ impl Pass<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a launch consists of")]
     fn launch_adjoint(
         &mut self,
-        op: &Op,
-        kernel: &Kernel,
+        launched: &Launched<'_>,
         shape: LaunchConfig,
-        uses: std::ops::Range<usize>,
-        base: u32,
-        first: u32,
         frame: &mut Frame,
     ) -> Result<()> {
+        let Launched { op, kernel, ref uses, base, .. } = *launched;
         let bytes = self.recording.bytes.as_mut_ptr().cast::<u8>();
         let bytes = bytes.wrapping_add(base as usize * 16);
         let gradients = self.work.gradients.as_mut_ptr();
@@ -164,13 +182,10 @@ impl Pass<'_> {
         let (recording, plan, store) = (&*self.recording, &*self.plan, &*self.store);
         let frame = *frame;
         let tells = |tell: Tell<'_>| {
-            let used = recording.uses.get(uses.clone()).unwrap_or_default();
-            let places = plan.places.get(first as usize..).unwrap_or_default();
-            for (at, (used, place)) in used.iter().zip(places).enumerate() {
+            for (at, (used, place)) in launched.places(recording, plan).enumerate() {
                 tell_value(recording, plan, uses.start + at, used, tell)?;
                 if let Some(buffer) = plan.buffers.get(place.buffer as usize) {
-                    let range = place.offset..place.offset + place.bytes;
-                    tell(buffer.allocation(), range, Access::Write)?;
+                    tell(buffer.allocation(), place.range(), Access::Write)?;
                 }
             }
             tell_frame(store, &frame, tell)?;
@@ -188,7 +203,7 @@ impl Pass<'_> {
     }
 
     /// Copies values that the adjoint may write.
-    fn private_values(&mut self, uses: std::ops::Range<usize>) -> Result<()> {
+    fn private_values(&mut self, uses: Range<usize>) -> Result<()> {
         if self.plan.private.is_empty() {
             return Ok(());
         }
@@ -207,32 +222,21 @@ impl Pass<'_> {
     /// Sums the partial gradients of a number, in fixed order, and clears them.
     fn sum_partials(
         &mut self,
-        op: &Op,
+        launched: &Launched<'_>,
         scalar: usize,
-        uses: std::ops::Range<usize>,
-        first: u32,
         frame: &Frame,
         stores: bool,
     ) -> Result<()> {
-        let Some(known) = op.inner.scalars.get(scalar) else { return Ok(()) };
-        let used = self.recording.uses.get(uses).unwrap_or_default();
-        let places = self.plan.places.get(first as usize..).unwrap_or_default();
+        let Some(known) = launched.op.inner.scalars.get(scalar) else { return Ok(()) };
         let target = Target::Scalar(scalar as u16);
-        let Some((_, place)) = used.iter().zip(places).find(|(used, _)| used.target == target)
-        else {
-            return Ok(());
-        };
+        let place = launched.place_of(self.recording, self.plan, target);
         let Some(work) = self.store.known_work(Work::Partials).filter(|_| place.buffer != NONE)
         else {
             return Ok(());
         };
         let bytes = PARTIAL << MOST_PARTIALS_LOG2;
-        let partials = super::run::PlaceArg {
-            buffer: Some(work),
-            place: Place { buffer: 0, offset: scalar * bytes, bytes },
-            access: Access::Write,
-        };
-        let (to, log2) = (self.arg(*place, Access::Write), frame.partials_log2);
+        let partials = part(work, scalar * bytes, bytes);
+        let (to, log2) = (self.arg(place, Access::Write), frame.partials_log2);
         let launch = LaunchConfig::new(known.members.count, crate::kernels::BLOCK);
         let (members, assign, status) = (known.members, u32::from(stores), self.status()?);
         // SAFETY: 2^partials_log2 sums lie in the working memory; the members lie in the gradient.
@@ -256,7 +260,7 @@ const EMPTY: Chunk = Chunk([std::mem::MaybeUninit::new(0); 16]);
 /// Tells of the memory that a value lies in.
 fn tell_value(
     recording: &Recording,
-    plan: &super::plan::Plan,
+    plan: &Plan,
     number: usize,
     used: &Use,
     tell: Tell<'_>,

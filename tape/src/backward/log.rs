@@ -1,6 +1,9 @@
 //! Sums whose bits do not depend on the order of their summands: see device/kernels/tape.cu.
 
-use cuda_safe::{Access, Error, Result};
+use cuda_safe::{
+    Access, DeviceBuffer, Error, KernelArg, Result,
+    arg::{ArgType, UseVisitor},
+};
 
 use super::run::{Pass, PlaceArg, cover, whole};
 use crate::frame::Frame;
@@ -43,16 +46,17 @@ impl Pass<'_> {
             return Ok(());
         };
         let launch = cover(entries);
-        let frame = FrameArg { frame: *frame, log: whole(log), status: self.status()? };
+        let (frame, log, status) = (*frame, whole(log), self.status()?);
+        let frame = FrameArg { frame, log, status, gradients: &[], partials: None };
         let Self { kernels, stream, plan, .. } = &*self;
         let (sums, partials) = (whole(sums), self.store.known_work(Work::Partials));
-        let gradients = Gradients { frame, buffers: &plan.buffers, partials };
+        let applied = FrameArg { gradients: &plan.buffers, partials, ..frame };
         // SAFETY: the log has as many entries as the frame says; the table has at least twice as many
         // places, a power of two; entries lead into gradients, which are uses here.
         unsafe {
             kernels.log_insert(stream, launch, frame, sums, places as u64 - 1)?;
             kernels.log_add(stream, launch, frame, sums)?;
-            kernels.log_apply(stream, launch, gradients, sums)?;
+            kernels.log_apply(stream, launch, applied, sums)?;
         }
         self.clear(Work::Log, HEADER)
     }
@@ -69,45 +73,25 @@ pub(crate) struct FrameArg<'a> {
     pub(crate) frame: Frame,
     pub(crate) log: PlaceArg<'a>,
     pub(crate) status: PlaceArg<'a>,
+    /// What the log leads to, for the kernel that follows it: all gradients, and the partial sums.
+    pub(crate) gradients: &'a [DeviceBuffer<u8>],
+    pub(crate) partials: Option<&'a DeviceBuffer<u8>>,
 }
 
-// SAFETY: the log and the status are reported; there is nothing else in these frames.
-unsafe impl cuda_safe::KernelArg for FrameArg<'_> {
+// SAFETY: the log, the status and what the log leads to are reported; there is nothing else in these frames.
+unsafe impl KernelArg for FrameArg<'_> {
     type Abi = Frame;
-    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<Frame>();
+    const TYPE: ArgType = ArgType::value::<Frame>();
 
     fn abi(&self) -> Frame {
         self.frame
     }
 
-    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.log.uses(visitor)?;
-        self.status.uses(visitor)
-    }
-}
-
-/// As [`FrameArg`], with all gradients and partial sums, which the log leads to.
-#[derive(Clone, Copy)]
-struct Gradients<'a> {
-    frame: FrameArg<'a>,
-    buffers: &'a [cuda_safe::DeviceBuffer<u8>],
-    partials: Option<&'a cuda_safe::DeviceBuffer<u8>>,
-}
-
-// SAFETY: as for `FrameArg`; every gradient of the plan is reported, and the partial sums are.
-unsafe impl cuda_safe::KernelArg for Gradients<'_> {
-    type Abi = Frame;
-    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<Frame>();
-
-    fn abi(&self) -> Frame {
-        self.frame.frame
-    }
-
-    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        self.frame.uses(visitor)?;
-        for buffer in self.buffers.iter().chain(self.partials) {
-            visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)?;
-        }
-        Ok(())
+        self.status.uses(visitor)?;
+        self.gradients.iter().chain(self.partials).try_for_each(|buffer| {
+            visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)
+        })
     }
 }

@@ -20,12 +20,19 @@ const UNSET: u32 = 0;
 const VALID: u32 = 1;
 const BY: u32 = 2;
 
-/// Where a gradient lies: bytes of a buffer of the plan. Of none: [`NOWHERE`].
+/// Where a gradient lies: bytes of a buffer of the plan. Of none: [`NOWHERE`], whose buffer no plan has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) buffer: u32,
     pub(crate) offset: usize,
     pub(crate) bytes: usize,
+}
+
+impl Place {
+    /// Its bytes in the buffer.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
 }
 
 pub(crate) const NOWHERE: Place = Place { buffer: NONE, offset: 0, bytes: 0 };
@@ -166,7 +173,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn seed(&mut self, memory: u32, range: &Range<usize>) -> Result<()> {
-        if self.any(memory, range, |state| state == VALID) {
+        if self.is_valid(memory, range) {
             return Err(Error::invalid("two given gradients are of the same memory"));
         }
         let place = self.place(memory, range)?;
@@ -196,7 +203,7 @@ impl Planner<'_> {
     /// The gradient that has come so far is what is wanted here.
     fn watch(&mut self, number: usize, watch: u32, used: &Use) -> Result<()> {
         let range = used.range();
-        if !self.any(used.memory, &range, |state| state == VALID) {
+        if !self.is_valid(used.memory, &range) {
             return Ok(());
         }
         self.make_zeros(used.memory, &range)?;
@@ -216,12 +223,12 @@ impl Planner<'_> {
     }
 
     fn copy(&mut self, number: usize, from: &Use, to: &Use) -> Result<()> {
-        if !self.any(to.memory, &to.range(), |state| state == VALID) {
+        if !self.is_valid(to.memory, &to.range()) {
             return Ok(());
         }
         self.make_zeros(to.memory, &to.range())?;
         let source = self.place(to.memory, &to.range())?;
-        let unset = !self.any(from.memory, &from.range(), |state| state == VALID);
+        let unset = !self.is_valid(from.memory, &from.range());
         if !unset {
             self.make_zeros(from.memory, &from.range())?;
         }
@@ -247,7 +254,7 @@ impl Planner<'_> {
             }
         }
         let written = |used: &&Use| used.active && used.effect != Effect::Reads;
-        let reached = |used: &Use| self.any(used.memory, &used.range(), |state| state == VALID);
+        let reached = |used: &Use| self.is_valid(used.memory, &used.range());
         if !uses.iter().filter(written).any(reached) {
             return Ok(());
         }
@@ -257,32 +264,30 @@ impl Planner<'_> {
         let mut apart = Vec::new();
         for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.active) {
             let range = used.range();
-            if used.effect != Effect::Reads && !self.any(used.memory, &range, |s| s == VALID) {
+            if used.effect != Effect::Reads && !self.is_valid(used.memory, &range) {
                 // Zero: no gradient has come to this output.
                 continue;
             }
-            if op.is_some_and(|op| op.inner.meet(uses, at)) {
+            let place = if op.is_some_and(|op| op.inner.meet(uses, at)) {
                 let place = self.place_apart(used, &range, &mut assign)?;
                 apart.push((at, place));
-                if let Some(known) = self.plan.places.get_mut(first as usize + at) {
-                    *known = place;
+                place
+            } else {
+                let unset = || !self.is_valid(used.memory, &range);
+                let stores = used.effect == Effect::Reads && used.covers && unset();
+                match used.target {
+                    Target::Scalar(scalar) if stores => sums |= 1 << scalar,
+                    Target::Pointer(_) if stores && used.alone && alone(uses, at) => {
+                        assign |= 1 << used.slot;
+                    }
+                    _ => self.make_zeros(used.memory, &range)?,
                 }
-                continue;
-            }
-            let unset = || !self.any(used.memory, &range, |state| state == VALID);
-            let stores = used.effect == Effect::Reads && used.covers && unset();
-            match used.target {
-                Target::Scalar(scalar) if stores => sums |= 1 << scalar,
-                Target::Pointer(_) if stores && used.alone && alone(uses, at) => {
-                    assign |= 1 << used.slot;
-                }
-                _ => self.make_zeros(used.memory, &range)?,
-            }
-            let place = self.place(used.memory, &range)?;
+                self.set(used.memory, &range, VALID);
+                self.place(used.memory, &range)?
+            };
             if let Some(known) = self.plan.places.get_mut(first as usize + at) {
                 *known = place;
             }
-            self.set(used.memory, &range, VALID);
         }
         self.private_values(number, uses)?;
         let mut drop = 0u64;
@@ -372,6 +377,11 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// Whether some of a range has a gradient.
+    fn is_valid(&self, memory: u32, range: &Range<usize>) -> bool {
+        self.any(memory, range, |state| state == VALID)
+    }
+
     fn any(&self, memory: u32, range: &Range<usize>, passes: impl Fn(u32) -> bool) -> bool {
         let gradient = self.plan.gradients.get(memory as usize);
         gradient.is_some_and(|gradient| gradient.states.any(range.clone(), passes))
@@ -446,7 +456,7 @@ impl Planner<'_> {
         let known = self.recording.memories.get(memory);
         let last = known.is_some_and(|known| known.first_step as usize >= number);
         let all = 0..usize::MAX;
-        if !last || self.any(memory, &all, |state| state == VALID) {
+        if !last || self.is_valid(memory, &all) {
             return;
         }
         if let Some(gradient) = self.plan.gradients.get_mut(memory as usize)

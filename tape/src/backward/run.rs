@@ -1,10 +1,13 @@
 //! Enqueuing a pass.
 
-use cuda_safe::{Access, Error, KernelArg, LaunchConfig, Result, Stream};
+use cuda_safe::{
+    Access, DeviceBuffer, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgType, UseVisitor},
+};
 
-use super::plan::{Action, Place, Plan};
+use super::plan::{Action, NOWHERE, Place, Plan};
 use crate::kernels::{BLOCK, Kernels};
-use crate::record::{Chunk, Kind, NONE, Recording};
+use crate::record::{Chunk, Kind, Recording};
 use crate::store::Store;
 use crate::untyped::{Tell, Untyped};
 
@@ -95,8 +98,7 @@ impl Pass<'_> {
         let asked = marker.and_then(|marker| marker.asked_by(self.stream));
         let takes = asked.is_some() || direct.is_some();
         for other in [asked, direct].into_iter().flatten() {
-            let place = Place { buffer: 0, offset: 0, bytes: other.size_bytes() };
-            let from = PlaceArg { buffer: Some(other), place, access: Access::Read };
+            let from = PlaceArg { access: Access::Read, ..whole(other) };
             let to = whole(self.store.known_status()?);
             // SAFETY: one thread reads one status and writes another.
             unsafe { self.kernels.take(self.stream, (1, 1), from, to) }?;
@@ -114,7 +116,7 @@ impl Pass<'_> {
             };
         }
         let Some(buffer) = self.plan.buffers.get_mut(place.buffer as usize) else { return Ok(()) };
-        buffer.slice_mut(place.offset..place.offset + place.bytes)?.fill(self.stream, 0)
+        buffer.slice_mut(place.range())?.fill(self.stream, 0)
     }
 
     fn copy(&mut self, from: Place, to: Place) -> Result<()> {
@@ -139,8 +141,7 @@ impl Pass<'_> {
 
     /// A place as a pointer; null for none.
     pub(super) fn arg(&self, place: Place, access: Access) -> PlaceArg<'_> {
-        let buffer = self.plan.buffers.get(place.buffer as usize).filter(|_| place.buffer != NONE);
-        PlaceArg { buffer, place, access }
+        PlaceArg { buffer: self.plan.buffers.get(place.buffer as usize), place, access }
     }
 
     /// The status, or null where nothing can raise it: then it costs no load.
@@ -187,18 +188,23 @@ impl Pass<'_> {
 /// A part of a buffer of the tape's, as a pointer parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceArg<'a> {
-    pub(crate) buffer: Option<&'a cuda_safe::DeviceBuffer<u8>>,
+    pub(crate) buffer: Option<&'a DeviceBuffer<u8>>,
     pub(crate) place: Place,
     pub(crate) access: Access,
 }
 
 /// A null pointer.
 pub(crate) const NO_ARG: PlaceArg<'static> =
-    PlaceArg { buffer: None, place: super::plan::NOWHERE, access: Access::Read };
+    PlaceArg { buffer: None, place: NOWHERE, access: Access::Read };
 
 /// All of a buffer, to be written.
-pub(crate) fn whole(buffer: &cuda_safe::DeviceBuffer<u8>) -> PlaceArg<'_> {
-    let place = Place { buffer: 0, offset: 0, bytes: buffer.size_bytes() };
+pub(crate) fn whole(buffer: &DeviceBuffer<u8>) -> PlaceArg<'_> {
+    part(buffer, 0, buffer.size_bytes())
+}
+
+/// Some bytes of a buffer, to be written.
+pub(super) fn part(buffer: &DeviceBuffer<u8>, offset: usize, bytes: usize) -> PlaceArg<'_> {
+    let place = Place { offset, bytes, ..NOWHERE };
     PlaceArg { buffer: Some(buffer), place, access: Access::Write }
 }
 
@@ -211,15 +217,14 @@ impl PlaceArg<'_> {
 // SAFETY: the kernel reaches the place, which is reported; nothing through a null pointer.
 unsafe impl KernelArg for PlaceArg<'_> {
     type Abi = u64;
-    const TYPE: cuda_safe::arg::ArgType = cuda_safe::arg::ArgType::value::<u64>();
+    const TYPE: ArgType = ArgType::value::<u64>();
 
     fn abi(&self) -> u64 {
         self.address()
     }
 
-    fn uses<V: cuda_safe::arg::UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         let Some(buffer) = self.buffer else { return Ok(()) };
-        let Place { offset, bytes, .. } = self.place;
-        visitor.visit(buffer.allocation(), offset..offset + bytes, self.access)
+        visitor.visit(buffer.allocation(), self.place.range(), self.access)
     }
 }

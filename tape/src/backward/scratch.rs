@@ -1,11 +1,11 @@
 //! Memory that lives as long as an adjoint's launch; and what happens if it was too little.
 
-use cuda_safe::{Access, Error, LaunchConfig, Result};
+use cuda_safe::{Error, LaunchConfig, Result};
 
 use super::adjoint::{log_adds, partials_bytes};
 use super::log::SUM;
-use super::plan::{Action, Place};
-use super::run::{Pass, PlaceArg, cover};
+use super::plan::Action;
+use super::run::{Pass, cover, part};
 use crate::frame::{
     FINE, Frame, LOG_OVERFLOW, NEVER_RAN, OTHER_ABI, SCRATCH_OVERFLOW, Status, TAPE_OVERFLOW,
 };
@@ -96,9 +96,7 @@ impl Pass<'_> {
     /// Zeros the first bytes of working memory, unless something has gone wrong before.
     pub(super) fn clear(&mut self, which: Work, bytes: usize) -> Result<()> {
         let Some(work) = self.store.known_work(which) else { return Ok(()) };
-        let place = Place { buffer: 0, offset: 0, bytes };
-        let to = PlaceArg { buffer: Some(work), place, access: Access::Write };
-        let words = bytes / 4;
+        let (to, words) = (part(work, 0, bytes), bytes / 4);
         // SAFETY: the first words of memory that has at least as many.
         unsafe { self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?) }
     }
