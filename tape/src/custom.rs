@@ -15,10 +15,9 @@ use cuda_safe::{
 use crate::backward::{FrameArg, NO_ARG, Pass, Place, whole};
 use crate::element::{Differentiable, Element};
 use crate::frame::{DETERMINISTIC, Frame};
-use crate::record::{NONE, Recording, Target, Use};
+use crate::record::{NONE, Recorder, Recording, Target, Use};
 use crate::saved::Saved;
 use crate::spec::{Effect, Primal};
-use crate::store::Store;
 use crate::variable::{Watched, memory_of};
 
 /// An operation whose adjoint is Rust.
@@ -87,22 +86,13 @@ impl<T> fmt::Debug for Handle<T> {
 /// ```
 pub struct CustomBuilder<'a> {
     id: u64,
-    recording: &'a mut Recording,
-    store: &'a mut Store,
-    stream: &'a Stream,
-    scope: u32,
+    recorder: Recorder<'a>,
     uses: Vec<Use>,
 }
 
 impl<'a> CustomBuilder<'a> {
-    pub(crate) fn new(
-        recording: &'a mut Recording,
-        store: &'a mut Store,
-        stream: &'a Stream,
-        scope: u32,
-    ) -> Self {
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, recording, store, stream, scope, uses: Vec::new() }
+    pub(crate) fn new(recorder: Recorder<'a>) -> Self {
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), recorder, uses: Vec::new() }
     }
 
     /// The forward reads this, and its gradient may be wanted. `value`: what the adjoint looks at.
@@ -151,7 +141,8 @@ impl<'a> CustomBuilder<'a> {
     /// As [`reads`](Self::reads).
     pub fn keeps_memory(&mut self, memory: &Arc<Allocation>, range: Range<usize>) -> Result<()> {
         let param = u16::try_from(self.uses.len()).unwrap_or(u16::MAX);
-        let mut used = self.recording.own_use(memory, range, Element::bytes(1), Effect::Reads)?;
+        let recording = &mut *self.recorder.recording;
+        let mut used = recording.own_use(memory, range, Element::bytes(1), Effect::Reads)?;
         (used.target, used.value) = (Target::Opaque(param), Primal::Entry);
         used.active = false;
         self.uses.push(used);
@@ -231,7 +222,7 @@ impl<'a> CustomBuilder<'a> {
     /// Where the forward will be enqueued.
     #[must_use]
     pub fn stream(&self) -> &Stream {
-        self.stream
+        self.recorder.stream
     }
 
     fn named<T: Copy + 'static>(
@@ -242,8 +233,8 @@ impl<'a> CustomBuilder<'a> {
         value: Primal,
         active: bool,
     ) -> Result<Handle<T>> {
-        let mut used =
-            self.recording.own_use(view.allocation(), view.byte_range(), element, effect)?;
+        let recording = &mut *self.recorder.recording;
+        let mut used = recording.own_use(view.allocation(), view.byte_range(), element, effect)?;
         used.active = active;
         // The adjoint asks for a copy itself where it wants to write.
         used.value = if matches!(value, Primal::EntryPrivate) { Primal::Entry } else { value };
@@ -270,8 +261,33 @@ impl<'a> CustomBuilder<'a> {
         self,
         forward: impl FnOnce(&Stream, bool) -> Result<C>,
     ) -> Result<()> {
-        let Self { id, recording, store, stream, scope, uses } = self;
-        recording.custom(stream, store, (id, uses), scope, forward)
+        let Self { id, recorder, mut uses } = self;
+        let Recorder { recording, store, stream, scope } = recorder;
+        let through = recording.comes_through_custom(&mut uses)?;
+        let first = recording.uses.len();
+        if through {
+            for used in &uses {
+                recording.uses.push(*used);
+                if used.active {
+                    recording.memories.holds(used.memory, used.element.real)?;
+                }
+                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
+                    recording.pend(recording.uses.len() - 1, stream)?;
+                }
+            }
+        }
+        for used in uses.iter().filter(|used| used.effect != Effect::Reads) {
+            recording.rescue(stream, store, used.memory, &used.range())?;
+        }
+        let op = forward(stream, through)?;
+        if through && recording.deterministic && op.log().is_none() {
+            return Err(Error::invalid(format!(
+                "`{}` is not made for deterministic tapes",
+                op.name()
+            ))
+            .with_hint("`CustomOp::log` says that its adjoint gives the same bits each time"));
+        }
+        recording.custom_done(stream, uses, first, (id, Box::new(op)), scope, through)
     }
 }
 
@@ -464,42 +480,6 @@ impl Pass<'_> {
 }
 
 impl Recording {
-    /// Runs a custom operation's forward, and remembers it if gradients come through it.
-    fn custom<C: CustomOp>(
-        &mut self,
-        stream: &Stream,
-        store: &mut Store,
-        (id, mut uses): (u64, Vec<Use>),
-        scope: u32,
-        forward: impl FnOnce(&Stream, bool) -> Result<C>,
-    ) -> Result<()> {
-        let through = self.comes_through_custom(&mut uses)?;
-        let first = self.uses.len();
-        if through {
-            for used in &uses {
-                self.uses.push(*used);
-                if used.active {
-                    self.memories.holds(used.memory, used.element.real)?;
-                }
-                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
-                    self.pend(self.uses.len() - 1, stream)?;
-                }
-            }
-        }
-        for used in uses.iter().filter(|used| used.effect != Effect::Reads) {
-            self.rescue(stream, store, used.memory, &used.range())?;
-        }
-        let op = forward(stream, through)?;
-        if through && self.deterministic && op.log().is_none() {
-            return Err(Error::invalid(format!(
-                "`{}` is not made for deterministic tapes",
-                op.name()
-            ))
-            .with_hint("`CustomOp::log` says that its adjoint gives the same bits each time"));
-        }
-        self.custom_done(stream, uses, first, (id, Box::new(op)), scope, through)
-    }
-
     /// Whether gradients come through what uses this memory so.
     fn comes_through_custom(&self, uses: &mut [Use]) -> Result<bool> {
         let mut through = false;

@@ -98,7 +98,9 @@ impl Tape {
         let mut done = record(&mut Recorder::new(&mut self.recording, &mut self.store, stream));
         if stream.is_recording() {
             self.store.graphs_raise |= self.recording.raises;
-            done = done.and_then(|()| self.recording.mark(stream, &mut self.store));
+            // Something that each launch of the graph writes.
+            let marker = done.and_then(|()| Marker::record(stream, &mut self.store));
+            done = marker.map(|marker| self.recording.marker = Some(marker));
         }
         if done.is_err() {
             self.recording.clear(&mut self.store);
@@ -128,20 +130,6 @@ impl Tape {
                 Err(failed(status))
             }
         }
-    }
-
-    /// Fails if a status was raised, which is cleared. Waits.
-    fn hear(&mut self, stream: &Stream) -> Result<()> {
-        let mut status = self.store.take_status_of_graphs(stream)?;
-        if status.code == FINE {
-            status = self.store.take_status(stream)?;
-        }
-        if status.code == FINE {
-            return Ok(());
-        }
-        self.recording.heard(status);
-        self.store.clean_work()?;
-        Err(failed(status))
     }
 
     /// Nothing is used again that a pass has left behind which a panic has ended: working memory with sums and
@@ -229,9 +217,9 @@ impl Tape {
         if !stream.is_recording() {
             if self.store.graphs_raise {
                 // Nobody may have looked since a graph was launched.
-                self.hear(stream)?;
+                self.check(stream)?;
             }
-            if self.recording.never_ran() {
+            if self.recording.marker.as_ref().is_some_and(Marker::never_ran) {
                 return Err(Error::invalid(
                     "what was recorded in a graph was never launched, so there is nothing to go back through",
                 ));
@@ -428,7 +416,16 @@ impl Tape {
     /// # Errors
     /// That.
     pub fn check(&mut self, stream: &Stream) -> Result<()> {
-        self.hear(stream)
+        let mut status = self.store.take_status_of_graphs(stream)?;
+        if status.code == FINE {
+            status = self.store.take_status(stream)?;
+        }
+        if status.code == FINE {
+            return Ok(());
+        }
+        self.recording.heard(status);
+        self.store.clean_work()?;
+        Err(failed(status))
     }
 
     /// Forgets the recording and its gradients. The memory is kept for the next recording.

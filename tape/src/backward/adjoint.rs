@@ -12,7 +12,7 @@ use crate::record::{Chunk, Kind, NONE, Recording, Target, Use, write_address};
 use crate::saved::Saved;
 use crate::spec::{Op, Primal, Slot};
 use crate::store::Work;
-use crate::untyped::Tell;
+use crate::untyped::{Tell, Untyped};
 
 /// What the plan has decided of an adjoint.
 #[derive(Debug, Clone, Copy)]
@@ -197,9 +197,11 @@ impl Pass<'_> {
                 None => Ok(()),
             }
         };
+        // The kernel is the user's, which `OpSpec` describes when the program runs: no declaration of `kernels!`
+        // has it, and its parameters are known by their addresses alone.
         // SAFETY: parameters, gradients and frame have the sizes that `OpSpec::register` has compared, and
         // stay where they are until the launch was made; the rest is what was promised there.
-        unsafe { Self::launch_untyped(self.stream, kernel, shape, pointers, tells) }
+        unsafe { kernel.launch(self.stream, shape, Untyped::new(pointers, tells)) }
     }
 
     /// Copies values that the adjoint may write.

@@ -9,7 +9,6 @@ use super::plan::{Action, NOWHERE, Place, Plan};
 use crate::kernels::{BLOCK, Kernels};
 use crate::record::{Chunk, Kind, Recording};
 use crate::store::Store;
-use crate::untyped::{Tell, Untyped};
 
 /// Vectors that launches of adjoints are put together in.
 #[derive(Default)]
@@ -166,22 +165,6 @@ impl Pass<'_> {
             known.kind = Kind::Custom(id, Some(op));
         }
         done
-    }
-
-    /// Launches an adjoint, whose parameters are known by their addresses alone. The kernel is the user's, which
-    /// `OpSpec` describes when the program runs, so no declaration of `kernels!` has it.
-    ///
-    /// # Safety
-    /// As [`cuda_safe::Kernel::launch`], and [`Untyped::new`].
-    pub(super) unsafe fn launch_untyped(
-        stream: &Stream,
-        kernel: &cuda_safe::Kernel,
-        launch: LaunchConfig,
-        pointers: &mut [*mut std::ffi::c_void],
-        uses: impl Fn(Tell<'_>) -> Result<()>,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { kernel.launch(stream, launch, Untyped::new(pointers, uses)) }
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Allocation, DeviceSlice, DeviceSliceMut, Result, Stream};
+use bytemuck::NoUninit;
+use cuda_safe::{Allocation, DeviceSlice, ReadView, Result, WriteView};
 
-use super::{Kind, Recording, Target, Use, Watch, index};
+use super::{Kind, Recorder, Recording, Target, Use, Watch, index};
 use crate::element::{Differentiable, Element};
 use crate::spec::Effect;
-use crate::store::Store;
+use crate::variable::{Watched, memory_of};
 
 impl Recording {
     /// A use of a step that is no launch.
@@ -33,55 +34,6 @@ impl Recording {
         self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, effect)
     }
 
-    pub(super) fn copy<T: Differentiable>(
-        &mut self,
-        stream: &Stream,
-        store: &mut Store,
-        from: DeviceSlice<'_, T>,
-        to: &mut DeviceSliceMut<'_, T>,
-        scope: u32,
-    ) -> Result<()> {
-        let read = self.use_of(&from, Effect::Reads)?;
-        let written = self.use_of(&to.as_slice(), Effect::Overwrites)?;
-        if self.memories.is_stale(read.memory, read.range()) {
-            return Err(self.written_elsewhere("what is copied"));
-        }
-        self.rescue(stream, store, written.memory, &written.range())?;
-        to.copy_from(stream, from)?;
-        let through = self.memories.is_active(read.memory, read.range());
-        if through {
-            self.memories.holds(read.memory, T::ELEMENT.real)?;
-            self.memories.holds(written.memory, T::ELEMENT.real)?;
-            self.push(Kind::Copy, &[read, written], scope)?;
-            self.memories.set_active(written.memory, written.range(), true);
-            return Ok(());
-        }
-        self.overwritten(written, Kind::Fill, scope)
-    }
-
-    pub(super) fn fill<T: Differentiable + bytemuck::NoUninit>(
-        &mut self,
-        stream: &Stream,
-        store: &mut Store,
-        to: &mut DeviceSliceMut<'_, T>,
-        value: T,
-        scope: u32,
-    ) -> Result<()> {
-        let written = self.use_of(&to.as_slice(), Effect::Overwrites)?;
-        self.rescue(stream, store, written.memory, &written.range())?;
-        to.fill(stream, value)?;
-        self.overwritten(written, Kind::Fill, scope)
-    }
-
-    pub(super) fn stop<T: Differentiable>(
-        &mut self,
-        view: &DeviceSlice<'_, T>,
-        scope: u32,
-    ) -> Result<()> {
-        let used = self.use_of(view, Effect::Overwrites)?;
-        self.overwritten(used, Kind::Stop, scope)
-    }
-
     /// What a range holds from now on does not depend on what it held.
     fn overwritten(&mut self, used: Use, kind: Kind, scope: u32) -> Result<()> {
         if self.memories.is_active(used.memory, used.range()) {
@@ -92,22 +44,87 @@ impl Recording {
         }
         Ok(())
     }
+}
 
-    pub(super) fn watch<T: Differentiable>(
-        &mut self,
-        view: &DeviceSlice<'_, T>,
-        scope: u32,
-    ) -> Result<()> {
-        let used = self.use_of(view, Effect::Reads)?;
-        self.memories.holds(used.memory, T::ELEMENT.real)?;
-        if self.memories.is_stale(used.memory, used.range()) {
+impl Recorder<'_> {
+    /// The gradient by this memory, as it is at this point of the recording, is wanted: gradients flow
+    /// through what depends on it from here on. A buffer, a view, or a
+    /// [`Variable`](crate::Variable).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
+    /// another type.
+    pub fn watch<'a, T: Differentiable>(&mut self, what: impl Watched<'a, T>) -> Result<()> {
+        let (view, scope) = (memory_of(what)?, self.scope);
+        let used = self.recording.use_of(&view, Effect::Reads)?;
+        self.recording.memories.holds(used.memory, T::ELEMENT.real)?;
+        if self.recording.memories.is_stale(used.memory, used.range()) {
             // What was written by something else is where paths begin.
-            self.stop(view, scope)?;
+            self.stop_gradient(view)?;
         }
-        let number = index(self.watches.len())?;
-        let step = self.push(Kind::Watch(number), &[used], scope)?;
-        self.watches.push(Watch { memory: used.memory, range: used.range(), step });
-        self.memories.set_active(used.memory, used.range(), true);
+        let recording = &mut *self.recording;
+        let number = index(recording.watches.len())?;
+        let step = recording.push(Kind::Watch(number), &[used], scope)?;
+        recording.watches.push(Watch { memory: used.memory, range: used.range(), step });
+        recording.memories.set_active(used.memory, used.range(), true);
         Ok(())
+    }
+
+    /// Copies on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise what the
+    /// driver answered.
+    pub fn copy<'a, 'b, T: Differentiable>(
+        &mut self,
+        from: impl ReadView<'a, T>,
+        to: impl WriteView<'b, T>,
+    ) -> Result<()> {
+        let (from, mut to) = (from.read_view(), to.write_view());
+        let Self { recording, store, stream, scope } = self;
+        let read = recording.use_of(&from, Effect::Reads)?;
+        let written = recording.use_of(&to.as_slice(), Effect::Overwrites)?;
+        if recording.memories.is_stale(read.memory, read.range()) {
+            return Err(recording.written_elsewhere("what is copied"));
+        }
+        recording.rescue(stream, store, written.memory, &written.range())?;
+        to.copy_from(stream, from)?;
+        if !recording.memories.is_active(read.memory, read.range()) {
+            return recording.overwritten(written, Kind::Fill, *scope);
+        }
+        recording.memories.holds(read.memory, T::ELEMENT.real)?;
+        recording.memories.holds(written.memory, T::ELEMENT.real)?;
+        recording.push(Kind::Copy, &[read, written], *scope)?;
+        recording.memories.set_active(written.memory, written.range(), true);
+        Ok(())
+    }
+
+    /// Writes `value` to every element.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn fill<'b, T: Differentiable + NoUninit>(
+        &mut self,
+        to: impl WriteView<'b, T>,
+        value: T,
+    ) -> Result<()> {
+        let mut to = to.write_view();
+        let Self { recording, store, stream, scope } = self;
+        let written = recording.use_of(&to.as_slice(), Effect::Overwrites)?;
+        recording.rescue(stream, store, written.memory, &written.range())?;
+        to.fill(stream, value)?;
+        recording.overwritten(written, Kind::Fill, *scope)
+    }
+
+    /// No gradient flows from what uses this memory from here on to what has written it before.
+    ///
+    /// # Errors
+    /// If the recording is too long.
+    pub fn stop_gradient<'a, T: Differentiable>(
+        &mut self,
+        what: impl Watched<'a, T>,
+    ) -> Result<()> {
+        let used = self.recording.use_of(&memory_of(what)?, Effect::Overwrites)?;
+        self.recording.overwritten(used, Kind::Stop, self.scope)
     }
 }

@@ -12,7 +12,7 @@ mod values;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream};
+use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result};
 
 pub use recorder::Recorder;
 
@@ -239,17 +239,6 @@ impl Recording {
         if self.raises && status.code == TAPE_OVERFLOW {
             self.failed = Some(status);
         }
-    }
-
-    /// Whether it was recorded in a graph that was never launched.
-    pub(crate) fn never_ran(&self) -> bool {
-        self.marker.as_ref().is_some_and(Marker::never_ran)
-    }
-
-    /// At the end of a recording in a graph: something that each launch of it writes.
-    pub(crate) fn mark(&mut self, stream: &Stream, store: &mut Store) -> Result<()> {
-        self.marker = Some(Marker::record(stream, store)?);
-        Ok(())
     }
 
     pub(crate) fn uses_of(&self, step: &Step) -> &[Use] {

@@ -2,15 +2,12 @@
 
 use std::fmt;
 
-use bytemuck::NoUninit;
-use cuda_safe::{IntoLaunchConfig, ReadView, Result, Stream, WriteView, arg::EachArg};
+use cuda_safe::{IntoLaunchConfig, Result, Stream, arg::EachArg};
 
 use super::{NONE, Recording, Scope, index};
 use crate::custom::CustomBuilder;
-use crate::element::Differentiable;
 use crate::spec::Op;
 use crate::store::Store;
-use crate::variable::{Watched, memory_of};
 
 /// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
 /// through it. Given to the closure of [`Tape::record`](crate::Tape::record).
@@ -32,17 +29,6 @@ impl Recorder<'_> {
         self.stream
     }
 
-    /// The gradient by this memory, as it is at this point of the recording, is wanted: gradients flow
-    /// through what depends on it from here on. A buffer, a view, or a
-    /// [`Variable`](crate::Variable).
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
-    /// another type.
-    pub fn watch<'a, T: Differentiable>(&mut self, what: impl Watched<'a, T>) -> Result<()> {
-        self.recording.watch(&memory_of(what)?, self.scope)
-    }
-
     /// Launches an operation. The arguments are those of [`Kernel::launch`](cuda_safe::Kernel::launch).
     ///
     /// # Errors
@@ -60,47 +46,9 @@ impl Recorder<'_> {
         self.recording.launch(self.stream, self.store, op, launch, args, self.scope)
     }
 
-    /// Copies on the device.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
-    pub fn copy<'a, 'b, T: Differentiable>(
-        &mut self,
-        from: impl ReadView<'a, T>,
-        to: impl WriteView<'b, T>,
-    ) -> Result<()> {
-        let (from, mut to) = (from.read_view(), to.write_view());
-        self.recording.copy(self.stream, self.store, from, &mut to, self.scope)
-    }
-
-    /// Writes `value` to every element.
-    ///
-    /// # Errors
-    /// What the driver answered.
-    pub fn fill<'b, T: Differentiable + NoUninit>(
-        &mut self,
-        to: impl WriteView<'b, T>,
-        value: T,
-    ) -> Result<()> {
-        let mut to = to.write_view();
-        self.recording.fill(self.stream, self.store, &mut to, value, self.scope)
-    }
-
-    /// No gradient flows from what uses this memory from here on to what has written it before.
-    ///
-    /// # Errors
-    /// If the recording is too long.
-    pub fn stop_gradient<'a, T: Differentiable>(
-        &mut self,
-        what: impl Watched<'a, T>,
-    ) -> Result<()> {
-        self.recording.stop(&memory_of(what)?, self.scope)
-    }
-
     /// Begins an operation with a forward and an adjoint in Rust: see [`CustomBuilder`].
     pub fn custom(&mut self) -> CustomBuilder<'_> {
-        CustomBuilder::new(self.recording, self.store, self.stream, self.scope)
+        CustomBuilder::new(self.within(self.scope))
     }
 
     /// Records with a name, which messages, [`to_dot`](crate::Tape::to_dot) and
@@ -119,13 +67,12 @@ impl Recorder<'_> {
             None => name.into(),
         };
         self.recording.scopes.push(Scope { name });
-        let mut inner = Recorder {
-            recording: self.recording,
-            store: self.store,
-            stream: self.stream,
-            scope: number,
-        };
-        record(&mut inner)
+        record(&mut self.within(number))
+    }
+
+    /// The same recorder, in another scope.
+    fn within(&mut self, scope: u32) -> Recorder<'_> {
+        Recorder { recording: self.recording, store: self.store, stream: self.stream, scope }
     }
 }
 
