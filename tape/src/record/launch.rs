@@ -1,12 +1,12 @@
 //! Recording a launch.
 
 use cuda_safe::{
-    Error, LaunchConfig, Result, Stream,
+    Error, IntoLaunchConfig, LaunchConfig, Result, Stream,
     arg::{ArgKind, ArgType, EachArg},
 };
 
 use super::args::{Collect, Found};
-use super::{Chunk, Kind, NONE, Recording, Step, Target, Use, index};
+use super::{Chunk, Kind, NONE, Recorder, Recording, Step, Target, Use, index};
 use crate::custom::CustomOp;
 use crate::element::Element;
 use crate::spec::{Effect, Op, Primal};
@@ -19,30 +19,106 @@ pub(super) struct Before {
     pub(super) counted: usize,
 }
 
-impl Recording {
-    /// Launches, and remembers what the adjoint needs; nothing is remembered if the launch fails.
-    pub(super) fn launch<A: EachArg>(
+impl Recorder<'_> {
+    /// Launches an operation. The arguments are those of [`Kernel::launch`](cuda_safe::Kernel::launch).
+    ///
+    /// # Errors
+    /// Before anything is launched: the arguments do not fit; a buffer is shorter than the elements that
+    /// are used; something that depends on what is watched goes where the operation has no gradient, or
+    /// the operation has no adjoint. Otherwise what the driver answered.
+    #[inline]
+    pub fn launch<A: EachArg>(
         &mut self,
-        stream: &Stream,
-        store: &mut Store,
         op: &Op,
-        launch: LaunchConfig,
+        launch: impl IntoLaunchConfig,
         args: A,
-        scope: u32,
     ) -> Result<()> {
+        let launch = launch.into_launch_config();
         op.check(&launch, A::TYPES)?;
-        let (uses, bytes) = (self.uses.len(), self.bytes.len());
-        let before = Before { uses, bytes, counted: self.counted };
-        let done = self.launch_or_fail(stream, store, op, launch, args, scope, &before);
+        let recording = &*self.recording;
+        let (uses, bytes) = (recording.uses.len(), recording.bytes.len());
+        let before = Before { uses, bytes, counted: recording.counted };
+        let done = self.launch_or_fail(op, launch, args, &before);
         if !matches!(done, Ok(true)) {
-            self.roll_back(&before);
+            self.recording.roll_back(&before);
         }
         if done.is_err() {
-            self.fails(&before);
+            self.recording.fails(&before);
         }
         done.map(drop)
     }
 
+    /// Launches, and returns whether gradients come through the launch, so that it is remembered.
+    fn launch_or_fail<A: EachArg>(
+        &mut self,
+        op: &Op,
+        launch: LaunchConfig,
+        args: A,
+        before: &Before,
+    ) -> Result<bool> {
+        let Self { recording, store, stream, scope } = self;
+        let room = before.bytes + op.inner.bytes / 16;
+        recording.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
+        recording.found.clear();
+        recording.typed.clear();
+        args.each(&mut Collect { recording, op, base: before.bytes })?;
+        recording.no_two_write(op, A::TYPES)?;
+        recording.measure(op, before, &launch)?;
+        recording.covers(op, before.uses, &launch)?;
+        for used in recording.uses.iter_mut().skip(before.uses) {
+            // What was there counts as constant; what is there afterwards may depend on something watched.
+            if op.inner.cuts(used) {
+                used.active = used.slot != u8::MAX;
+            }
+        }
+        if launch.threads() == 0 {
+            // Nothing is done, so there is nothing to go back through.
+            // SAFETY: no thread runs.
+            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+            return Ok(false);
+        }
+        let through = recording.comes_through(op, before.uses)?;
+        if through == Through::Gradients {
+            may_be_recorded(op, recording.deterministic)?;
+            recording.reach_opaque();
+            for number in before.uses..recording.uses.len() {
+                let Some(used) = recording.uses.get_mut(number) else { break };
+                if used.effect == Effect::Reads {
+                    // Of what depends on nothing watched, no gradient is wanted.
+                    used.active &= recording.memories.is_active(used.memory, used.range());
+                }
+                if used.active {
+                    let (memory, real) = (used.memory, used.element.real);
+                    if recording.memories.holds(memory, real)? {
+                        recording.typed.push(memory);
+                    }
+                }
+                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
+                    recording.pend(number, stream)?;
+                }
+            }
+        }
+        recording.before_writes(stream, store, before.uses)?;
+        let mut primal = NONE;
+        if through == Through::Gradients && op.inner.tape_bytes.is_some() {
+            recording.raises = true;
+            primal = recording.run_primal(stream, store, op, &launch, &args)?;
+        } else {
+            // Not by `kernels!`: the kernel is the user's, and known when the program runs.
+            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks.
+            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+        }
+        recording.refresh_bystanders();
+        for found in recording.found.iter().filter(|found| found.writes) {
+            recording.memories.note_recorded(found.memory, found.range());
+        }
+        let kind = Kind::Launch { op: op.clone(), launch, bytes: index(before.bytes)?, primal };
+        recording.after(stream, through, before.uses, *scope, kind)
+    }
+}
+
+impl Recording {
+    /// Forgets a launch that failed, or that need not be remembered.
     fn roll_back(&mut self, before: &Before) {
         for used in self.uses.drain(before.uses..) {
             if let Some(memory) = self.memories.get_mut(used.memory) {
@@ -61,77 +137,6 @@ impl Recording {
                 memory.real = None;
             }
         }
-    }
-
-    /// Whether gradients come through the launch, so that it is remembered.
-    #[allow(clippy::too_many_arguments, reason = "what a launch consists of, and where it goes")]
-    fn launch_or_fail<A: EachArg>(
-        &mut self,
-        stream: &Stream,
-        store: &mut Store,
-        op: &Op,
-        launch: LaunchConfig,
-        args: A,
-        scope: u32,
-        before: &Before,
-    ) -> Result<bool> {
-        let room = before.bytes + op.inner.bytes / 16;
-        self.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
-        self.found.clear();
-        self.typed.clear();
-        args.each(&mut Collect { recording: self, op, base: before.bytes })?;
-        self.no_two_write(op, A::TYPES)?;
-        self.measure(op, before, &launch)?;
-        self.covers(op, before.uses, &launch)?;
-        for used in self.uses.iter_mut().skip(before.uses) {
-            // What was there counts as constant; what is there afterwards may depend on something watched.
-            if op.inner.cuts(used) {
-                used.active = used.slot != u8::MAX;
-            }
-        }
-        if launch.threads() == 0 {
-            // Nothing is done, so there is nothing to go back through.
-            // SAFETY: no thread runs.
-            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
-            return Ok(false);
-        }
-        let through = self.comes_through(op, before.uses)?;
-        if through == Through::Gradients {
-            may_be_recorded(op, self.deterministic)?;
-            self.reach_opaque();
-            for number in before.uses..self.uses.len() {
-                let Some(used) = self.uses.get_mut(number) else { break };
-                if used.effect == Effect::Reads {
-                    // Of what depends on nothing watched, no gradient is wanted.
-                    used.active &= self.memories.is_active(used.memory, used.range());
-                }
-                if used.active {
-                    let (memory, real) = (used.memory, used.element.real);
-                    if self.memories.holds(memory, real)? {
-                        self.typed.push(memory);
-                    }
-                }
-                if matches!(used.value, Primal::Entry | Primal::EntryPrivate) {
-                    self.pend(number, stream)?;
-                }
-            }
-        }
-        self.before_writes(stream, store, before.uses)?;
-        let mut primal = NONE;
-        if through == Through::Gradients && op.inner.tape_bytes.is_some() {
-            self.raises = true;
-            primal = self.run_primal(stream, store, op, &launch, &args)?;
-        } else {
-            // Not by `kernels!`: the kernel is the user's, and known when the program runs.
-            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks.
-            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
-        }
-        self.refresh_bystanders();
-        for found in self.found.iter().filter(|found| found.writes) {
-            self.memories.note_recorded(found.memory, found.range());
-        }
-        let kind = Kind::Launch { op: op.clone(), launch, bytes: index(before.bytes)?, primal };
-        self.after(stream, through, before.uses, scope, kind)
     }
 
     /// What one argument writes, no other writes. One may read it if the writer is a view: Rust allows no

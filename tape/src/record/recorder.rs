@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use cuda_safe::{IntoLaunchConfig, Result, Stream, arg::EachArg};
+use cuda_safe::{Result, Stream};
 
 use super::{NONE, Recording, Scope, index};
 use crate::custom::CustomBuilder;
-use crate::spec::Op;
 use crate::store::Store;
 
 /// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
@@ -27,23 +26,6 @@ impl Recorder<'_> {
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream
-    }
-
-    /// Launches an operation. The arguments are those of [`Kernel::launch`](cuda_safe::Kernel::launch).
-    ///
-    /// # Errors
-    /// Before anything is launched: the arguments do not fit; a buffer is shorter than the elements that
-    /// are used; something that depends on what is watched goes where the operation has no gradient, or
-    /// the operation has no adjoint. Otherwise what the driver answered.
-    #[inline]
-    pub fn launch<A: EachArg>(
-        &mut self,
-        op: &Op,
-        launch: impl IntoLaunchConfig,
-        args: A,
-    ) -> Result<()> {
-        let launch = launch.into_launch_config();
-        self.recording.launch(self.stream, self.store, op, launch, args, self.scope)
     }
 
     /// Begins an operation with a forward and an adjoint in Rust: see [`CustomBuilder`].
