@@ -10,6 +10,9 @@ pub(crate) const BLOCK: u32 = 256;
 /// Blocks of kernels that loop over their elements: more than any device has room for at once.
 const MOST_BLOCKS: usize = 1056;
 
+/// The most elements of one launch of [`in_parts`].
+const CHUNK: usize = 1 << 28;
+
 /// Checks that an output has as many elements as are written.
 pub(crate) fn same_length(what: &str, length: usize, wanted: usize) -> Result<()> {
     if length == wanted {
@@ -44,4 +47,14 @@ pub(crate) fn parts(n: usize, most: usize) -> impl Iterator<Item = (Range<usize>
         let end = n.min(start.saturating_add(most));
         (start..end, (end - start) as u32)
     })
+}
+
+/// Calls `run` with ranges that cover `len` elements, their lengths, and launches of `block` threads in a block with
+/// a thread for each element.
+pub(crate) fn in_parts(
+    len: usize,
+    block: u32,
+    mut run: impl FnMut(Range<usize>, u32, LaunchConfig) -> Result<()>,
+) -> Result<()> {
+    parts(len, CHUNK).try_for_each(|(range, n)| run(range, n, LaunchConfig::cover(n as usize, block)))
 }

@@ -132,9 +132,27 @@ unsafe impl<T: Copy + 'static> KernelArg for MaybeMut<'_, T> {
     }
 }
 
-/// An optional view, as a pointer parameter that is null without it.
+/// An optional view to be read, as a pointer parameter that is null without it.
 #[derive(Debug)]
 pub(crate) struct Maybe<'a, T>(Option<DeviceSlice<'a, T>>);
+
+/// An optional view to be written, as a pointer parameter that is null without it.
+#[derive(Debug)]
+pub(crate) struct MaybeMut<'a, T>(Option<DeviceSliceMut<'a, T>>);
+
+impl<'a, T: Copy + 'static> MaybeMut<'a, T> {
+    /// A range of a view, if there is one.
+    pub(crate) fn part(
+        view: &'a mut Option<DeviceSliceMut<'_, T>>,
+        range: Range<usize>,
+    ) -> Result<Self> {
+        Ok(Self(view.as_mut().map(|view| view.slice_mut(range)).transpose()?))
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+}
 
 /// A view to be read, if there is one.
 pub(crate) fn read_part<T>(view: Option<DeviceSlice<'_, T>>) -> Maybe<'_, T> {
@@ -152,5 +170,20 @@ unsafe impl<T: Copy + 'static> KernelArg for Maybe<'_, T> {
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |view| read(visitor, view))
+    }
+}
+
+// SAFETY: the kernel reaches the view; nothing through a null pointer.
+unsafe impl<T: Copy + 'static> KernelArg for MaybeMut<'_, T> {
+    type Abi = u64;
+    const TYPE: ArgType = ArgType::value::<u64>();
+
+    fn abi(&self) -> u64 {
+        self.0.as_ref().map_or(0, DeviceSliceMut::device_ptr)
+    }
+
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        let Some(view) = &self.0 else { return Ok(()) };
+        visitor.visit(view.allocation(), view.byte_range(), Access::Write)
     }
 }

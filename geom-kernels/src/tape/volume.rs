@@ -9,12 +9,12 @@ use tape::{Differentiable, Frame, Gradient, Primal, Recorder, Saved};
 
 use super::{Recorded, share_memory, value};
 use crate::geometry::{Source, of_source};
-use crate::lengths::same_length;
+use crate::lengths::{in_parts, same_length};
 use crate::real::Real;
 use crate::volume::nanovdb::ValueType;
 use crate::volume::{
-    Index, IndexedValues, Interpolated, Interpolation, OnIndex, RawVolume, SamplePart, Samples,
-    Volume, VolumeValue, VolumeView, in_parts, no_gradient,
+    BLOCK, Index, IndexedValues, Interpolated, Interpolation, OnIndex, RawVolume, SamplePart,
+    Samples, Volume, VolumeValue, VolumeView, no_gradient,
 };
 
 /// A value of a volume that gradients can be taken with respect to: all that are [`Interpolated`].
@@ -90,7 +90,7 @@ kernels! {
             P: Real in [f32 = "f32", f64 = "f64"],
         >(
             volume: &Kept<'_, V::Number>,
-            samples: SamplePart<'_, P>,
+            samples: SamplePart<'_>,
             first: u64,
             g: &[<V as Differentiable>::Gradient],
             of_points: Gradient<'_, [P; 3]>,
@@ -110,7 +110,7 @@ kernels! {
             P: Real in [f32 = "f32", f64 = "f64"],
         >(
             volume: &Kept<'_, u32>,
-            samples: SamplePart<'_, P>,
+            samples: SamplePart<'_>,
             values: IndexedValues<'_, V>,
             first: u64,
             g: &[<V as Differentiable>::Gradient],
@@ -170,9 +170,8 @@ impl Volume {
                 .with_hint("it is that by `Volume::variables`, as a whole"));
         }
         let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
-        in_parts(voxels.len(), |range, launch| {
+        in_parts(voxels.len(), BLOCK, |range, n, launch| {
             let (voxels, out) = (voxels.slice(range.clone())?, out.slice_mut(range.clone())?);
-            let n = range.len() as u32;
             // SAFETY: the gradient is as long as the volume's memory, as was just compared.
             unsafe { kernels.voxel_gradients(stream, launch, view, voxels, n, gradient, out) }
         })

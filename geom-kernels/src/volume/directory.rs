@@ -1,12 +1,25 @@
 //! The short way to a volume's leaves, which lies behind the grid: `device/geom/volume/directory.cuh`.
 
-use cuda_safe::{Access, DeviceBuffer, Error, LaunchConfig, Result, Stream};
+use cuda_safe::{Access, DeviceBuffer, Error, LaunchConfig, Result, Stream, kernels};
 use nanovdb::ValueType;
 
 use super::build::RawNodes;
 use crate::GeometryKernels;
-use crate::geometry::{Group, Source};
+use crate::geometry::{Source, of_source};
 use crate::part::Part;
+
+kernels! {
+    struct Directories;
+    // SAFETY: it reads the tree, and writes the head of the directory and at most `room` entries.
+    unsafe in Source::VolumeDirectory {
+        /// # Safety
+        /// `grid` is that of a tree of such nodes whose distances all lead to nodes, `root` from its root on, and
+        /// `directory` has room for a head and `room` entries.
+        #[name = "volume_directory"]
+        unsafe fn write(nodes: RawNodes, grid: Part<'_>, root: Part<'_>, room: u32, directory: Part<'_>);
+    }
+}
+of_source!(Directories, Source::VolumeDirectory);
 
 /// The size of `geom::volume::Directory`, and what it is aligned to.
 const HEAD: usize = 32;
@@ -63,20 +76,12 @@ impl Directory {
         memory: &DeviceBuffer<u8>,
         root: usize,
     ) -> Result<()> {
-        // The geometry keeps the module; a kernel more is no work.
-        let group = Group::<1>::default();
-        let [kernel] =
-            group.get(geometry, Source::VolumeDirectory, || ["volume_directory".to_owned()])?;
+        let (kernels, nodes) = (geometry.kernels::<Directories>()?, RawNodes::of(value_type));
         let launch = LaunchConfig::new(self.room.div_ceil(256).min(MOST_BLOCKS), 256);
-        let part = |range, access| Part::of(memory, range, access);
-        let args = (
-            RawNodes::of(value_type),
-            part(0..self.at, Access::Read),
-            part(root..self.at, Access::Read),
-            self.room,
-            part(self.at..self.memory(), Access::Write),
-        );
-        // SAFETY: reads the tree, whose distances all lead to nodes; writes the head and at most `room` entries.
-        unsafe { kernel.launch(stream, launch, args) }
+        let grid = Part::of(memory, 0..self.at, Access::Read);
+        let tree = Part::of(memory, root..self.at, Access::Read);
+        let entries = Part::of(memory, self.at..self.memory(), Access::Write);
+        // SAFETY: distances of the tree all lead to nodes, and the memory has room for the entries.
+        unsafe { kernels.write(stream, launch, nodes, grid, tree, self.room, entries) }
     }
 }

@@ -1,17 +1,65 @@
 //! Grids of indices, whose values are in arrays elsewhere.
 
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, KernelArg, Result, Stream, WriteView,
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream, WriteView,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 use nanovdb::ValueType;
 
-use super::sample::no_gradient;
-use super::samples::Samples;
-use super::{Index, Interpolated, Interpolation, OnIndex, Volume, VolumeValue};
+use super::sample::{is_wide, no_gradient};
+use super::samples::{Part, Samples};
+use super::{Index, Interpolated, Interpolation, OnIndex, Volume, VolumeValue, VolumeView};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
-use crate::part::{read, read_part};
+use crate::part::{MaybeMut, read};
 use crate::real::Real;
+
+kernels! {
+    #[name = "volume_{}_{T}_{V}_{C}"]
+    struct Indexed<
+        V: Interpolated in [
+            f32 = "f32", f64 = "f64", [f32; 3] = "vec3f", [f64; 3] = "vec3d", [f32; 4] = "vec4f",
+            [f64; 4] = "vec4d",
+        ],
+        C: Real in [f32 = "f32", f64 = "f64"]
+    >;
+    // SAFETY: thread i reads position i of the samples, if there are more, and writes element i, and gradient i if
+    // gradients are no null pointer. Of a volume it reads what its view gives, and elements that the array has.
+    // Arithmetic is in C.
+    unsafe in source(V::TYPE) {
+        /// # Safety
+        /// There are as many elements as samples.
+        unsafe fn nearest<T: VolumeValue in [Index = "index", OnIndex = "on_index"]>(
+            volume: VolumeView<'_, T>, samples: Part<'_>, values: IndexedValues<'_, V>, out: &mut [V],
+        );
+        /// # Safety
+        /// There are as many elements as samples, and as many gradients or a null pointer.
+        unsafe fn trilinear<T: VolumeValue in [Index = "index", OnIndex = "on_index"]>(
+            volume: VolumeView<'_, T>, samples: Part<'_>, values: IndexedValues<'_, V>, out: &mut [V],
+            gradients: impl KernelArg,
+        );
+        /// # Safety
+        /// As that of `trilinear`.
+        unsafe fn tricubic<T: VolumeValue in [Index = "index", OnIndex = "on_index"]>(
+            volume: VolumeView<'_, T>, samples: Part<'_>, values: IndexedValues<'_, V>, out: &mut [V],
+            gradients: impl KernelArg,
+        );
+    }
+}
+of_source!(<V: Interpolated, C: Real> Indexed<V, C>, source(V::TYPE));
+
+/// Other types are not [`Interpolated`].
+const fn source(value_type: ValueType) -> Source {
+    match value_type {
+        ValueType::F64 => Source::VolumeIndexF64,
+        ValueType::Vec3F => Source::VolumeIndexVec3F,
+        ValueType::Vec3D => Source::VolumeIndexVec3D,
+        ValueType::Vec4F => Source::VolumeIndexVec4F,
+        ValueType::Vec4D => Source::VolumeIndexVec4D,
+        _ => Source::VolumeIndexF32,
+    }
+}
 
 /// The values of the voxels of an index grid: that of index i is `values[i - 1]`, and index 0 has the
 /// background. To kernels it is a `geom::IndexedValues<V>` by value.
@@ -147,54 +195,45 @@ impl Volume {
             return Err(Error::invalid(what));
         }
         same_length("values", out.len(), samples.len())?;
-        let [nearest, trilinear, tricubic] = self.indexing(V::TYPE, Samples::<P>::WIDE)?;
-        let kernel = match interpolation {
-            Interpolation::Nearest => Ask::Nearest(nearest),
-            Interpolation::Trilinear => Ask::Between(trilinear),
-            Interpolation::Tricubic => Ask::Between(tricubic),
-        };
-        match there {
-            ValueType::Index => {
-                self.ask::<Index, P, V>(stream, samples, &kernel, values, out, gradients)
-            }
-            _ => self.ask::<OnIndex, P, V>(stream, samples, &kernel, values, out, gradients),
+        let wide = is_wide(V::TYPE)? || Samples::<P>::WIDE;
+        let what = (stream, samples, interpolation, values);
+        match (there, wide) {
+            (ValueType::Index, false) => self.indexed_in::<Index, P, V, f32>(what, out, gradients),
+            (ValueType::Index, true) => self.indexed_in::<Index, P, V, f64>(what, out, gradients),
+            (_, false) => self.indexed_in::<OnIndex, P, V, f32>(what, out, gradients),
+            (_, true) => self.indexed_in::<OnIndex, P, V, f64>(what, out, gradients),
         }
     }
 
-    fn ask<T: VolumeValue, P: Real, V: Interpolated>(
+    fn indexed_in<T: VolumeValue, P: Real, V: Interpolated, C: Real>(
         &self,
-        stream: &Stream,
-        samples: &Samples<'_, P>,
-        kernel: &Ask<'_>,
-        values: &IndexedValues<'_, V>,
+        (stream, samples, interpolation, values): (
+            &Stream,
+            &Samples<'_, P>,
+            Interpolation,
+            &IndexedValues<'_, V>,
+        ),
         mut out: DeviceSliceMut<'_, V>,
         mut gradients: Option<DeviceSliceMut<'_, V::Gradient>>,
     ) -> Result<()> {
-        let (view, values) = (self.view::<T>()?, *values);
+        let (kernels, view) = (self.geometry().kernels::<Indexed<V, C>>()?, self.view::<T>()?);
         samples.in_parts(|part, launch, range| {
-            let out = out.slice_mut(range.clone())?;
-            match (kernel, &mut gradients) {
-                (Ask::Nearest(kernel), _) => {
-                    // SAFETY: writes one value for each position.
-                    unsafe { kernel.launch(stream, launch, (view, part, values, out)) }
-                }
-                (Ask::Between(kernel), Some(gradients)) => {
-                    let args = (view, part, values, out, gradients.slice_mut(range)?);
-                    // SAFETY: writes one value and one gradient for each position.
-                    unsafe { kernel.launch(stream, launch, args) }
-                }
-                (Ask::Between(kernel), None) => {
-                    let args = (view, part, values, out, read_part::<u8>(None));
-                    // SAFETY: writes one value for each position, and nothing through the null pointer.
-                    unsafe { kernel.launch(stream, launch, args) }
+            let (out, values) = (out.slice_mut(range.clone())?, *values);
+            let gradients = MaybeMut::part(&mut gradients, range)?;
+            // SAFETY: there are as many elements, and gradients if any, as positions.
+            unsafe {
+                match interpolation {
+                    Interpolation::Nearest => {
+                        kernels.nearest(stream, launch, view, part, values, out)
+                    }
+                    Interpolation::Trilinear => {
+                        kernels.trilinear(stream, launch, view, part, values, out, gradients)
+                    }
+                    Interpolation::Tricubic => {
+                        kernels.tricubic(stream, launch, view, part, values, out, gradients)
+                    }
                 }
             }
         })
     }
-}
-
-/// A kernel, and whether it knows of gradients.
-enum Ask<'a> {
-    Nearest(&'a Kernel),
-    Between(&'a Kernel),
 }

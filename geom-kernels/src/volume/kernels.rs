@@ -1,147 +1,83 @@
-//! The kernels of volumes.
+//! The kernels of what is done for every type of values, without arithmetic with them.
 
-use cuda_safe::{Error, Kernel, Result};
-use nanovdb::ValueType;
+use cuda_safe::kernels;
 
-use super::Volume;
-use crate::geometry::{Group, Source};
+use super::samples::Part;
+use super::value::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
+use super::view::{VolumeView, VolumeViewMut};
+use crate::geometry::{Source, of_source};
+use crate::real::Real;
 
-/// Those for the values of one volume. They are loaded when they are first asked for.
-#[derive(Debug, Default)]
-pub(super) struct Kernels {
-    lookup: Group<1>,
-    active: Group<1>,
-    store: Group<1>,
-    nearest: Group<2>,
-    map: Group<2>,
-    pub(super) march: Group<2>,
-    /// With arithmetic in f32, and in f64.
-    interpolate: [Group<3>; 2],
-    /// The same for each type of values that index grids may have elsewhere.
-    indexed: [[Group<3>; 2]; 6],
-}
-
-/// Those that interpolate: in cells, the same with gradients, and tricubically. What index grids have instead
-/// is the nearest, and those in cells and tricubically with gradients if asked for.
-pub(super) type Interpolating = [Kernel; 3];
-
-impl Volume {
-    pub(super) fn lookup_kernel(&self) -> Result<&Kernel> {
-        self.one(&self.kernels.lookup, Source::VolumeLookup, "lookup")
-    }
-
-    pub(super) fn active_kernel(&self) -> Result<&Kernel> {
-        self.one(&self.kernels.active, Source::VolumeActive, "active")
-    }
-
-    /// There is none for index grids.
-    pub(super) fn store_kernel(&self) -> Result<&Kernel> {
-        self.one(&self.kernels.store, Source::VolumeStore, "store")
-    }
-
-    fn one<'a>(&self, group: &'a Group<1>, source: Source, name: &str) -> Result<&'a Kernel> {
-        let lies = lies_as(self.value_type());
-        let names = || [format!("volume_{name}_{lies}")];
-        group.get(self.geometry(), source, names).map(|[kernel]| kernel)
-    }
-
-    /// At positions of f32, or of f64.
-    pub(super) fn nearest_kernel(&self, wide: bool) -> Result<&Kernel> {
-        let lies = lies_as(self.value_type());
-        let names = || ["f32", "f64"].map(|p| format!("volume_nearest_{lies}_{p}"));
-        let kernels = self.kernels.nearest.get(self.geometry(), Source::VolumeNearest, names)?;
-        Ok(pick(kernels, wide))
-    }
-
-    pub(super) fn map_kernel(&self, wide: bool) -> Result<&Kernel> {
-        let names = || ["f32", "f64"].map(|p| format!("volume_map_{p}"));
-        let kernels = self.kernels.map.get(self.geometry(), Source::VolumeMap, names)?;
-        Ok(pick(kernels, wide))
-    }
-
-    /// At positions of f32, or of f64.
-    pub(super) fn interpolating(&self, wide: bool) -> Result<&Interpolating> {
-        let of = Numbers::of(self.value_type())?;
-        let (group, end) = of.arithmetic(&self.kernels.interpolate, wide);
-        let names = || {
-            ["trilinear", "trilinear_gradient", "tricubic"]
-                .map(|name| format!("volume_{name}_{}_{end}", of.suffix))
-        };
-        group.get(self.geometry(), of.stored, names)
-    }
-
-    /// For values of a type in an array, of a grid that is of `Index` or `OnIndex`.
-    pub(super) fn indexing(&self, values: ValueType, wide: bool) -> Result<&Interpolating> {
-        let of = Numbers::of(values)?;
-        let missing = || Error::invalid("no kernels for such values");
-        let groups = self.kernels.indexed.get(of.number).ok_or_else(missing)?;
-        let (group, end) = of.arithmetic(groups, wide);
-        let index = lies_as(self.value_type());
-        let names = || {
-            ["nearest", "trilinear", "tricubic"]
-                .map(|name| format!("volume_{name}_{index}_{}_{end}", of.suffix))
-        };
-        group.get(self.geometry(), of.indexed, names)
-    }
-}
-
-fn pick<T>([narrow, wide]: &[T; 2], is_wide: bool) -> &T {
-    if is_wide { wide } else { narrow }
-}
-
-/// Types that lie alike share kernels where nothing is done with values.
-fn lies_as(value_type: ValueType) -> &'static str {
-    use ValueType as V;
-    match value_type {
-        V::F32 | V::I32 | V::U32 | V::Rgba8 => "u32",
-        V::F64 | V::I64 => "i64",
-        V::I16 => "i16",
-        V::U8 => "u8",
-        V::Vec3F => "vec3f",
-        V::Vec3D => "vec3d",
-        V::Vec4F => "vec4f",
-        V::Vec4D => "vec4d",
-        V::Bool => "bool",
-        V::Mask => "mask",
-        V::Index => "index",
-        V::OnIndex => "on_index",
-    }
-}
-
-/// A type of values that can be interpolated.
-struct Numbers {
-    number: usize,
-    suffix: &'static str,
-    /// Whether they are f64.
-    wide: bool,
-    /// The kernels for volumes of such values, and for arrays of them.
-    stored: Source,
-    indexed: Source,
-}
-
-impl Numbers {
-    fn of(value_type: ValueType) -> Result<Self> {
-        use Source as S;
-        let (number, suffix, wide, stored, indexed) = match value_type {
-            ValueType::F32 => (0, "f32", false, S::VolumeSampleF32, S::VolumeIndexF32),
-            ValueType::F64 => (1, "f64", true, S::VolumeSampleF64, S::VolumeIndexF64),
-            ValueType::Vec3F => (2, "vec3f", false, S::VolumeSampleVec3F, S::VolumeIndexVec3F),
-            ValueType::Vec3D => (3, "vec3d", true, S::VolumeSampleVec3D, S::VolumeIndexVec3D),
-            ValueType::Vec4F => (4, "vec4f", false, S::VolumeSampleVec4F, S::VolumeIndexVec4F),
-            ValueType::Vec4D => (5, "vec4d", true, S::VolumeSampleVec4D, S::VolumeIndexVec4D),
-            other => {
-                let name = other.name();
-                let what =
-                    format!("values of {name} have no numbers between them; take the nearest");
-                return Err(Error::invalid(what));
+/// Declares them. Types that lie alike share kernels.
+macro_rules! for_values {
+    ([$($value:tt = $lies:literal),+ $(,)?], [$($index:tt = $index_lies:literal),+]) => {
+        kernels! {
+            #[name = "volume_{}_{T}"]
+            pub(super) struct Lookup;
+            // SAFETY: thread i reads voxel i and writes value i, if i < n. Of a volume it reads what its view
+            // gives.
+            unsafe in Source::VolumeLookup {
+                safe fn lookup<T: VolumeValue in [$($value = $lies,)+ $($index = $index_lies,)+]>(
+                    volume: VolumeView<'_, T>, voxels: &[[i32; 3]], n: u32, values: &mut [T],
+                ) where n <= voxels.len(), n <= values.len();
             }
-        };
-        Ok(Self { number, suffix, wide, stored, indexed })
-    }
+        }
 
-    /// The group whose arithmetic is for positions of f32, or of f64, and how its names end.
-    fn arithmetic<'a, T>(&self, groups: &'a [T; 2], wide: bool) -> (&'a T, &'static str) {
-        let wide = self.wide || wide;
-        (pick(groups, wide), if wide { "f64" } else { "f32" })
+        kernels! {
+            #[name = "volume_{}_{T}"]
+            pub(super) struct Store;
+            // SAFETY: thread i reads voxel and value i, if i < n, and writes that of a voxel in a leaf of the
+            // volume by relaxed stores, which don't race with each other; whole warps add to the count by
+            // atomic operations.
+            unsafe in Source::VolumeStore {
+                safe fn store<T: VolumeValue in [$($value = $lies,)+]>(
+                    volume: VolumeViewMut<'_, T>, voxels: &[[i32; 3]], n: u32, values: &[T], refused: &mut [u64],
+                ) where n <= voxels.len(), n <= values.len(), 1 <= refused.len(), block.x % 32 == 0;
+            }
+        }
+
+        kernels! {
+            #[name = "volume_{}_{T}_{P}"]
+            pub(super) struct Nearest;
+            // SAFETY: thread i reads position i of the samples, if there are more, and writes value i. Of a volume
+            // it reads what its view gives.
+            unsafe in Source::VolumeNearest {
+                /// # Safety
+                /// There are as many values as samples, of which the positions are of `P`.
+                unsafe fn nearest<
+                    T: VolumeValue in [$($value = $lies,)+ $($index = $index_lies,)+],
+                    P: Real in [f32 = "f32", f64 = "f64"],
+                >(volume: VolumeView<'_, T>, samples: Part<'_>, values: &mut [T]);
+            }
+        }
+    };
+}
+
+for_values! {
+    [
+        f32 = "u32", i32 = "u32", u32 = "u32", Rgba8 = "u32", f64 = "i64", i64 = "i64", i16 = "i16", u8 = "u8",
+        [f32; 3] = "vec3f", [f64; 3] = "vec3d", [f32; 4] = "vec4f", [f64; 4] = "vec4d", Bool = "bool",
+        Mask = "mask",
+    ],
+    [Index = "index", OnIndex = "on_index"]
+}
+of_source!(Lookup, Source::VolumeLookup);
+of_source!(Store, Source::VolumeStore);
+of_source!(Nearest, Source::VolumeNearest);
+
+kernels! {
+    #[name = "volume_{}_{T}"]
+    pub(super) struct Active;
+    // SAFETY: as that of `Lookup`; the flags are bytes.
+    unsafe in Source::VolumeActive {
+        /// # Safety
+        /// The volume's values lie as `T` does.
+        unsafe fn active<T: VolumeValue in [
+            u32 = "u32", i64 = "i64", i16 = "i16", u8 = "u8", [f32; 3] = "vec3f", [f64; 3] = "vec3d",
+            [f32; 4] = "vec4f", [f64; 4] = "vec4d", Bool = "bool", Mask = "mask", Index = "index",
+            OnIndex = "on_index",
+        ]>(volume: VolumeView<'_, T>, voxels: &[[i32; 3]], n: u32, active: &mut [crate::Flag])
+            where n <= voxels.len(), n <= active.len();
     }
 }
+of_source!(Active, Source::VolumeActive);

@@ -1,12 +1,25 @@
 //! From index space to the world and back.
 
-use cuda_safe::{DeviceRepr, DeviceSlice, Result, Stream, WriteView};
+use cuda_safe::{DeviceRepr, DeviceSlice, DeviceSliceMut, Result, Stream, WriteView, kernels};
 
 use super::Volume;
 use super::layout::RawMap;
-use super::samples::{Samples, in_parts};
-use crate::lengths::same_length;
+use super::samples::BLOCK;
+use crate::geometry::{Source, of_source};
+use crate::lengths::{in_parts, same_length};
 use crate::real::Real;
+
+kernels! {
+    #[name = "volume_{}_{P}"]
+    struct Maps;
+    // SAFETY: thread i reads vector i and writes vector i, if i < n.
+    unsafe in Source::VolumeMap {
+        safe fn map<P: Real in [f32 = "f32", f64 = "f64"]>(
+            map: RawMap, from: &[[P; 3]], n: u32, kind: u32, to_world: u32, to: &mut [[P; 3]],
+        ) where n <= from.len(), n <= to.len();
+    }
+}
+of_source!(Maps, Source::VolumeMap);
 
 // SAFETY: repr(C); LAYOUTS has it as geom::VolumeMap.
 unsafe impl DeviceRepr for RawMap {}
@@ -64,18 +77,15 @@ impl Volume {
         &self,
         stream: &Stream,
         from: DeviceSlice<'_, [P; 3]>,
-        mut to: cuda_safe::DeviceSliceMut<'_, [P; 3]>,
+        mut to: DeviceSliceMut<'_, [P; 3]>,
         kind: Kind,
         to_world: bool,
     ) -> Result<()> {
         same_length("vectors", to.len(), from.len())?;
-        let kernel = self.map_kernel(Samples::<P>::WIDE)?;
-        in_parts(from.len(), |range, launch| {
-            let (n, from) = (range.len() as u32, from.slice(range.clone())?);
-            let args =
-                (self.raw().map, from, n, kind as u32, u32::from(to_world), to.slice_mut(range)?);
-            // SAFETY: reads n vectors and writes n.
-            unsafe { kernel.launch(stream, launch, args) }
+        let (kernels, map) = (self.geometry().kernels::<Maps>()?, self.raw().map);
+        in_parts(from.len(), BLOCK, |range, n, launch| {
+            let (from, to) = (from.slice(range.clone())?, to.slice_mut(range)?);
+            kernels.map(stream, launch, map, from, n, kind as u32, to_world.into(), to)
         })
     }
 }

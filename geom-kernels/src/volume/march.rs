@@ -2,15 +2,30 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Kernel, Result, Stream, WriteView,
+    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView, kernels,
 };
 use nanovdb::ValueType;
 
-use super::samples::in_parts;
-use super::{Volume, VolumeValue};
+use super::samples::BLOCK;
+use super::{Volume, VolumeValue, VolumeView};
 use crate::Ray;
-use crate::geometry::Source;
-use crate::lengths::same_length;
+use crate::geometry::{Source, of_source};
+use crate::lengths::{in_parts, same_length};
+
+kernels! {
+    #[name = "volume_{}_{T}"]
+    struct March;
+    // SAFETY: thread i reads ray i and writes hit or integral i, if i < n. Of a volume it reads what its view gives.
+    unsafe in Source::VolumeMarch {
+        safe fn first_crossings<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
+            volume: VolumeView<'_, T>, rays: &[Ray], n: u32, iso: f64, hits: &mut [VolumeHit],
+        ) where n <= rays.len(), n <= hits.len();
+        safe fn integrals<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
+            volume: VolumeView<'_, T>, rays: &[Ray], n: u32, integrals: &mut [f32],
+        ) where n <= rays.len(), n <= integrals.len();
+    }
+}
+of_source!(March, Source::VolumeMarch);
 
 /// Where a ray first crosses a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
@@ -95,12 +110,10 @@ impl Volume {
         iso: f64,
         mut hits: DeviceSliceMut<'_, VolumeHit>,
     ) -> Result<()> {
-        let [kernel, _] = self.march_kernels::<T>()?;
-        in_parts(rays.len(), |range, launch| {
-            let (part, n) = (rays.slice(range.clone())?, range.len() as u32);
-            let args = (self.view::<T>()?, part, n, iso, hits.slice_mut(range)?);
-            // SAFETY: thread i reads ray i and writes hit i, if there are as many.
-            unsafe { kernel.launch(stream, launch, args) }
+        let (kernels, view) = (self.geometry().kernels::<March>()?, self.view::<T>()?);
+        in_parts(rays.len(), BLOCK, |range, n, launch| {
+            let (rays, hits) = (rays.slice(range.clone())?, hits.slice_mut(range)?);
+            kernels.first_crossings(stream, launch, view, rays, n, iso, hits)
         })
     }
 
@@ -110,20 +123,11 @@ impl Volume {
         rays: DeviceSlice<'_, Ray>,
         mut integrals: DeviceSliceMut<'_, f32>,
     ) -> Result<()> {
-        let [_, kernel] = self.march_kernels::<T>()?;
-        in_parts(rays.len(), |range, launch| {
-            let (part, n) = (rays.slice(range.clone())?, range.len() as u32);
-            let args = (self.view::<T>()?, part, n, integrals.slice_mut(range)?);
-            // SAFETY: thread i reads ray i and writes integral i, if there are as many.
-            unsafe { kernel.launch(stream, launch, args) }
+        let (kernels, view) = (self.geometry().kernels::<March>()?, self.view::<T>()?);
+        in_parts(rays.len(), BLOCK, |range, n, launch| {
+            let (rays, integrals) = (rays.slice(range.clone())?, integrals.slice_mut(range)?);
+            kernels.integrals(stream, launch, view, rays, n, integrals)
         })
-    }
-
-    /// For values of the volume's type `T`.
-    fn march_kernels<T: VolumeValue>(&self) -> Result<&[Kernel; 2]> {
-        let names =
-            || ["first_crossings", "integrals"].map(|what| format!("volume_{what}_{}", T::SUFFIX));
-        self.kernels.march.get(self.geometry(), Source::VolumeMarch, names)
     }
 }
 

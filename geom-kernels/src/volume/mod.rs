@@ -100,6 +100,6 @@ pub(crate) use layout::{RawMap, RawVolume};
 pub(crate) use sample::no_gradient;
 pub(crate) use samples::RawSamples;
 #[cfg(feature = "tape")]
-pub(crate) use samples::{Part as SamplePart, in_parts};
+pub(crate) use samples::{BLOCK, Part as SamplePart};
 
 pub use nanovdb;

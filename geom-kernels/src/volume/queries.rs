@@ -1,11 +1,15 @@
 //! Voxels: their values, whether they are active, and writing them.
 
-use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView};
+use cuda_safe::{DeviceSlice, DeviceSliceMut, Error, Result, Stream, WriteView};
 
-use super::samples::in_parts;
+use nanovdb::ValueType;
+
+use super::kernels::{Active, Lookup, Store};
+use super::samples::BLOCK;
+use super::value::{Bool, Index, Mask, OnIndex};
 use super::{Volume, VolumeValue};
 use crate::Flag;
-use crate::lengths::same_length;
+use crate::lengths::{in_parts, same_length};
 use crate::part::enqueues;
 
 impl Volume {
@@ -23,12 +27,10 @@ impl Volume {
     ) -> Result<()> {
         let (view, voxels, mut values) = (self.view::<T>()?, voxels.into(), values.write_view());
         same_length("values", values.len(), voxels.len())?;
-        let kernel = self.lookup_kernel()?;
-        in_parts(voxels.len(), |range, launch| {
-            let n = range.len() as u32;
-            let args = (view, voxels.slice(range.clone())?, n, values.slice_mut(range)?);
-            // SAFETY: reads n voxels and writes n values of the volume's type.
-            unsafe { kernel.launch(stream, launch, args) }
+        let kernels = self.geometry().kernels::<Lookup>()?;
+        in_parts(voxels.len(), BLOCK, |range, n, launch| {
+            let (voxels, values) = (voxels.slice(range.clone())?, values.slice_mut(range)?);
+            kernels.lookup(stream, launch, view, voxels, n, values)
         })
     }
 
@@ -42,14 +44,39 @@ impl Volume {
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
         active: impl WriteView<'b, Flag>,
     ) -> Result<()> {
-        let (voxels, mut active) = (voxels.into(), active.write_view());
+        let (voxels, active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;
-        let kernel = self.active_kernel()?;
-        in_parts(voxels.len(), |range, launch| {
-            let n = range.len() as u32;
-            let args = (self.any_view(), voxels.slice(range.clone())?, n, active.slice_mut(range)?);
-            // SAFETY: the kernel is that of the volume's type; reads n voxels and writes n answers.
-            unsafe { kernel.launch(stream, launch, args) }
+        // Only the host knows the type of values, and types that lie alike share kernels.
+        match self.value_type() {
+            ValueType::F32 | ValueType::I32 | ValueType::U32 | ValueType::Rgba8 => {
+                self.active_as::<u32>(stream, voxels, active)
+            }
+            ValueType::F64 | ValueType::I64 => self.active_as::<i64>(stream, voxels, active),
+            ValueType::I16 => self.active_as::<i16>(stream, voxels, active),
+            ValueType::U8 => self.active_as::<u8>(stream, voxels, active),
+            ValueType::Vec3F => self.active_as::<[f32; 3]>(stream, voxels, active),
+            ValueType::Vec3D => self.active_as::<[f64; 3]>(stream, voxels, active),
+            ValueType::Vec4F => self.active_as::<[f32; 4]>(stream, voxels, active),
+            ValueType::Vec4D => self.active_as::<[f64; 4]>(stream, voxels, active),
+            ValueType::Bool => self.active_as::<Bool>(stream, voxels, active),
+            ValueType::Mask => self.active_as::<Mask>(stream, voxels, active),
+            ValueType::Index => self.active_as::<Index>(stream, voxels, active),
+            ValueType::OnIndex => self.active_as::<OnIndex>(stream, voxels, active),
+        }
+    }
+
+    /// The values lie as `T` does.
+    fn active_as<T: VolumeValue>(
+        &self,
+        stream: &Stream,
+        voxels: DeviceSlice<'_, [i32; 3]>,
+        mut active: DeviceSliceMut<'_, Flag>,
+    ) -> Result<()> {
+        let kernels = self.geometry().kernels::<Active>()?;
+        in_parts(voxels.len(), BLOCK, |range, n, launch| {
+            let (voxels, active) = (voxels.slice(range.clone())?, active.slice_mut(range)?);
+            // SAFETY: the caller's promise.
+            unsafe { kernels.active(stream, launch, self.any_view::<T>(), voxels, n, active) }
         })
     }
 
@@ -84,17 +111,21 @@ impl Volume {
             return Err(Error::invalid(format!("{n} values for {wanted} voxels")));
         }
         same_length("counts", refused.len(), 1)?;
-        let kernel = self.store_kernel()?.clone();
+        let kernels = self.geometry().kernels::<Store>()?;
         // Nobody's graph counts between the two.
         enqueues(stream, [refused.allocation()]).run(|| {
             refused.fill(stream, 0)?;
-            in_parts(voxels.len(), |range, launch| {
-                let n = range.len() as u32;
+            in_parts(voxels.len(), BLOCK, |range, n, launch| {
                 let (voxels, values) = (voxels.slice(range.clone())?, values.slice(range)?);
-                let args = (self.view_mut::<T>()?, voxels, n, values, refused.slice_mut(..)?);
-                // SAFETY: reads n voxels and values, writes values of voxels in leaves of the volume by relaxed
-                // stores, which don't race with each other, and adds to the count.
-                unsafe { kernel.launch(stream, launch, args) }
+                kernels.store(
+                    stream,
+                    launch,
+                    self.view_mut::<T>()?,
+                    voxels,
+                    n,
+                    values,
+                    &mut refused,
+                )
             })
         })
     }

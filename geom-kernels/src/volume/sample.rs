@@ -1,12 +1,56 @@
 //! Values at positions.
 
-use cuda_safe::{DeviceRepr, DeviceSliceMut, Error, Result, Stream, WriteView};
+use cuda_safe::{DeviceRepr, DeviceSliceMut, Error, KernelArg, Result, Stream, WriteView, kernels};
+use nanovdb::ValueType;
 
-use super::samples::Samples;
-use super::{Volume, VolumeValue};
+use super::kernels::Nearest;
+use super::samples::{Part, Samples};
+use super::{Volume, VolumeValue, VolumeView};
+use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
-use crate::part::read_part;
+use crate::part::MaybeMut;
 use crate::real::Real;
+
+kernels! {
+    #[name = "volume_{}_{V}_{C}"]
+    struct Stored<
+        V: VolumeValue in [
+            f32 = "f32", f64 = "f64", [f32; 3] = "vec3f", [f64; 3] = "vec3d", [f32; 4] = "vec4f",
+            [f64; 4] = "vec4d",
+        ],
+        C: Real in [f32 = "f32", f64 = "f64"]
+    >;
+    // SAFETY: thread i reads position i of the samples, if there are more, and writes value i, and gradient i if
+    // gradients are no null pointer. Of a volume it reads what its view gives. Arithmetic is in C.
+    unsafe in source(V::TYPE) {
+        /// # Safety
+        /// There are as many values as samples.
+        unsafe fn trilinear(volume: VolumeView<'_, V>, samples: Part<'_>, values: &mut [V]);
+        /// # Safety
+        /// There are as many values as samples, and as many gradients or a null pointer.
+        unsafe fn trilinear_gradient(
+            volume: VolumeView<'_, V>, samples: Part<'_>, values: &mut [V], gradients: impl KernelArg,
+        );
+        /// # Safety
+        /// As that of `trilinear_gradient`.
+        unsafe fn tricubic(
+            volume: VolumeView<'_, V>, samples: Part<'_>, values: &mut [V], gradients: impl KernelArg,
+        );
+    }
+}
+of_source!(<V: VolumeValue, C: Real> Stored<V, C>, source(V::TYPE));
+
+/// Of other types it is never asked: they have no instance, and `is_wide` refuses them before.
+const fn source(value_type: ValueType) -> Source {
+    match value_type {
+        ValueType::F64 => Source::VolumeSampleF64,
+        ValueType::Vec3F => Source::VolumeSampleVec3F,
+        ValueType::Vec3D => Source::VolumeSampleVec3D,
+        ValueType::Vec4F => Source::VolumeSampleVec4F,
+        ValueType::Vec4D => Source::VolumeSampleVec4D,
+        _ => Source::VolumeSampleF32,
+    }
+}
 
 /// How values at positions come from those of voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,31 +108,20 @@ impl Volume {
     ) -> Result<()> {
         let (view, mut values) = (self.view::<T>()?, values.write_view());
         same_length("values", values.len(), samples.len())?;
-        let wide = Samples::<P>::WIDE;
-        match interpolation {
-            Interpolation::Nearest => {
-                let kernel = self.nearest_kernel(wide)?;
-                samples.in_parts(|part, launch, range| {
-                    // SAFETY: writes one value for each position, of the volume's type.
-                    unsafe { kernel.launch(stream, launch, (view, part, values.slice_mut(range)?)) }
-                })
-            }
-            Interpolation::Trilinear => {
-                let [kernel, ..] = self.interpolating(wide)?;
-                samples.in_parts(|part, launch, range| {
-                    // SAFETY: as above.
-                    unsafe { kernel.launch(stream, launch, (view, part, values.slice_mut(range)?)) }
-                })
-            }
-            Interpolation::Tricubic => {
-                let [.., kernel] = self.interpolating(wide)?;
-                samples.in_parts(|part, launch, range| {
-                    let args = (view, part, values.slice_mut(range)?, read_part::<u8>(None));
-                    // SAFETY: as above, and nothing through the null pointer.
-                    unsafe { kernel.launch(stream, launch, args) }
-                })
-            }
+        if interpolation != Interpolation::Nearest {
+            return self.interpolated(
+                stream,
+                samples,
+                interpolation,
+                values,
+                None::<DeviceSliceMut<'_, u8>>,
+            );
         }
+        let kernels = self.geometry().kernels::<Nearest>()?;
+        samples.in_parts(|part, launch, range| {
+            // SAFETY: there are as many values as positions, as was just compared.
+            unsafe { kernels.nearest::<T, P>(stream, launch, view, part, values.slice_mut(range)?) }
+        })
     }
 
     /// As [`sample`](Self::sample), with the gradient in the space of the positions.
@@ -103,23 +136,74 @@ impl Volume {
         values: impl WriteView<'b, T>,
         gradients: impl WriteView<'c, T::Gradient>,
     ) -> Result<()> {
-        let view = self.view::<T>()?;
-        let mut values: DeviceSliceMut<'_, T> = values.write_view();
-        let mut gradients: DeviceSliceMut<'_, T::Gradient> = gradients.write_view();
+        self.view::<T>()?;
+        let values: DeviceSliceMut<'_, T> = values.write_view();
+        let gradients: DeviceSliceMut<'_, T::Gradient> = gradients.write_view();
         same_length("values", values.len(), samples.len())?;
         same_length("gradients", gradients.len(), samples.len())?;
-        let [_, trilinear, tricubic] = self.interpolating(Samples::<P>::WIDE)?;
-        let kernel = match interpolation {
-            Interpolation::Nearest => return Err(no_gradient()),
-            Interpolation::Trilinear => trilinear,
-            Interpolation::Tricubic => tricubic,
-        };
+        if interpolation == Interpolation::Nearest {
+            return Err(no_gradient());
+        }
+        self.interpolated(stream, samples, interpolation, values, Some(gradients))
+    }
+
+    /// Interpolates in f64 if positions or values are of f64. There are as many values, and gradients, as samples.
+    fn interpolated<P: Real, T: VolumeValue, G: Copy + 'static>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        values: DeviceSliceMut<'_, T>,
+        gradients: Option<DeviceSliceMut<'_, G>>,
+    ) -> Result<()> {
+        if is_wide(T::TYPE)? || Samples::<P>::WIDE {
+            self.interpolated_in::<P, T, f64, G>(stream, samples, interpolation, values, gradients)
+        } else {
+            self.interpolated_in::<P, T, f32, G>(stream, samples, interpolation, values, gradients)
+        }
+    }
+
+    fn interpolated_in<P: Real, T: VolumeValue, C: Real, G: Copy + 'static>(
+        &self,
+        stream: &Stream,
+        samples: &Samples<'_, P>,
+        interpolation: Interpolation,
+        mut values: DeviceSliceMut<'_, T>,
+        mut gradients: Option<DeviceSliceMut<'_, G>>,
+    ) -> Result<()> {
+        let (kernels, view) = (self.geometry().kernels::<Stored<T, C>>()?, self.view::<T>()?);
         samples.in_parts(|part, launch, range| {
-            let (values, gradients) =
-                (values.slice_mut(range.clone())?, gradients.slice_mut(range)?);
-            // SAFETY: writes one value and one gradient for each position, of the volume's type.
-            unsafe { kernel.launch(stream, launch, (view, part, values, gradients)) }
+            let out = values.slice_mut(range.clone())?;
+            let gradients = MaybeMut::part(&mut gradients, range)?;
+            // SAFETY: there are as many values, and gradients if any, as positions.
+            unsafe {
+                match (interpolation, gradients.is_none()) {
+                    (Interpolation::Tricubic, _) => {
+                        kernels.tricubic(stream, launch, view, part, out, gradients)
+                    }
+                    (_, true) => kernels.trilinear(stream, launch, view, part, out),
+                    (_, false) => {
+                        kernels.trilinear_gradient(stream, launch, view, part, out, gradients)
+                    }
+                }
+            }
         })
+    }
+}
+
+/// Whether values that can be interpolated are of f64.
+///
+/// # Errors
+/// Values that can't.
+pub(super) fn is_wide(value_type: ValueType) -> Result<bool> {
+    match value_type {
+        ValueType::F32 | ValueType::Vec3F | ValueType::Vec4F => Ok(false),
+        ValueType::F64 | ValueType::Vec3D | ValueType::Vec4D => Ok(true),
+        other => {
+            let name = other.name();
+            let what = format!("values of {name} have no numbers between them; take the nearest");
+            Err(Error::invalid(what))
+        }
     }
 }
 

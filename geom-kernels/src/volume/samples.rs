@@ -1,20 +1,18 @@
 //! Positions that volumes are sampled at.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Result,
+    Access, Allocation, DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Result,
     arg::{ArgType, UseVisitor},
 };
 
-use crate::part::read;
+use crate::lengths::in_parts;
 use crate::real::Real;
 
 /// Threads in a block.
-pub(super) const BLOCK: u32 = 128;
-
-/// How many queries are launched at once.
-const CHUNK: usize = 1 << 28;
+pub(crate) const BLOCK: u32 = 128;
 
 /// Positions in device memory, in index space or in the world, of `f32` or `f64`.
 ///
@@ -65,25 +63,19 @@ impl<'a, P: Real> Samples<'a, P> {
     /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
     pub(crate) fn in_parts(
         &self,
-        mut run: impl FnMut(Part<'a, P>, LaunchConfig, Range<usize>) -> Result<()>,
+        mut run: impl FnMut(Part<'a>, LaunchConfig, Range<usize>) -> Result<()>,
     ) -> Result<()> {
-        in_parts(self.len(), |range, launch| {
+        in_parts(self.len(), BLOCK, |range, length, launch| {
             let points = self.points.slice(range.clone())?;
-            run(Part { points, in_world: self.in_world }, launch, range)
+            let raw = RawSamples {
+                points: points.device_ptr(),
+                length,
+                of_f64: Self::WIDE.into(),
+                maps: self.in_world.into(),
+            };
+            run(Part { memory: (points.allocation(), points.byte_range()), raw }, launch, range)
         })
     }
-}
-
-/// Calls `run` with ranges that are less than 2^32 long, and launches of a thread for each of their places.
-pub(crate) fn in_parts(
-    len: usize,
-    mut run: impl FnMut(Range<usize>, LaunchConfig) -> Result<()>,
-) -> Result<()> {
-    for start in (0..len).step_by(CHUNK) {
-        let end = len.min(start.saturating_add(CHUNK));
-        run(start..end, LaunchConfig::cover(end - start, BLOCK))?;
-    }
-    Ok(())
 }
 
 /// `geom::volume::Samples`.
@@ -100,28 +92,23 @@ pub(crate) struct RawSamples {
 unsafe impl DeviceRepr for RawSamples {}
 
 /// Less than 2^32 of them: `geom::volume::Samples` to a kernel.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'a, P: Real> {
-    points: DeviceSlice<'a, [P; 3]>,
-    in_world: bool,
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'a> {
+    memory: (&'a Arc<Allocation>, Range<usize>),
+    raw: RawSamples,
 }
 
-// SAFETY: the kernels read three numbers of the type that is told for each below `length`.
-unsafe impl<P: Real> KernelArg for Part<'_, P> {
+// SAFETY: the kernels read three numbers of the type that is told for each below `length`, all of which lie in the
+// memory that is reported.
+unsafe impl KernelArg for Part<'_> {
     type Abi = RawSamples;
     const TYPE: ArgType = ArgType::value::<RawSamples>();
 
     fn abi(&self) -> RawSamples {
-        RawSamples {
-            points: self.points.device_ptr(),
-            // `in_parts` makes them at most 2^28 long.
-            length: self.points.len() as u32,
-            of_f64: u16::from(Samples::<P>::WIDE),
-            maps: u16::from(self.in_world),
-        }
+        self.raw
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        read(visitor, &self.points)
+        visitor.visit(self.memory.0, self.memory.1.clone(), Access::Read)
     }
 }

@@ -21,9 +21,6 @@ mod sealed {
 pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
     /// Its type in a grid.
     const TYPE: ValueType;
-    /// How the names of its kernels end.
-    #[doc(hidden)]
-    const SUFFIX: &'static str;
 
     /// Whether one of its numbers is farther from that of the other than this: as kernels tell it
     /// (`value_differs` in device/geom/volume/build_values.cuh).
@@ -110,12 +107,11 @@ unsafe impl DeviceRepr for Index {}
 unsafe impl DeviceRepr for OnIndex {}
 
 macro_rules! values {
-    ($($rust:ty: $kind:ident, $suffix:literal, [$number:ty];)+) => {
+    ($($rust:ty: $kind:ident, [$number:ty];)+) => {
         $(
             impl sealed::Sealed for $rust {}
             impl VolumeValue for $rust {
                 const TYPE: ValueType = ValueType::$kind;
-                const SUFFIX: &'static str = $suffix;
                 fn differs(&self, other: &Self, tolerance: f64) -> bool {
                     let numbers: fn(&Self) -> &[$number] =
                         |value| bytemuck::cast_slice(std::slice::from_ref(value));
@@ -135,20 +131,20 @@ macro_rules! values {
 }
 
 values! {
-    f32: F32, "f32", [f32];
-    f64: F64, "f64", [f64];
-    i16: I16, "i16", [i16];
-    i32: I32, "i32", [i32];
-    i64: I64, "i64", [i64];
-    u8: U8, "u8", [u8];
-    u32: U32, "u32", [u32];
-    [f32; 3]: Vec3F, "vec3f", [f32];
-    [f64; 3]: Vec3D, "vec3d", [f64];
-    [f32; 4]: Vec4F, "vec4f", [f32];
-    [f64; 4]: Vec4D, "vec4d", [f64];
-    Rgba8: Rgba8, "rgba8", [u8];
-    Bool: Bool, "bool", [u8];
-    Mask: Mask, "mask", [u8];
-    Index: Index, "index", [u64];
-    OnIndex: OnIndex, "on_index", [u64];
+    f32: F32, [f32];
+    f64: F64, [f64];
+    i16: I16, [i16];
+    i32: I32, [i32];
+    i64: I64, [i64];
+    u8: U8, [u8];
+    u32: U32, [u32];
+    [f32; 3]: Vec3F, [f32];
+    [f64; 3]: Vec3D, [f64];
+    [f32; 4]: Vec4F, [f32];
+    [f64; 4]: Vec4D, [f64];
+    Rgba8: Rgba8, [u8];
+    Bool: Bool, [u8];
+    Mask: Mask, [u8];
+    Index: Index, [u64];
+    OnIndex: OnIndex, [u64];
 }

@@ -45,8 +45,8 @@ impl Volume {
         Ok(VolumeViewMut { volume: self, values: PhantomData })
     }
 
-    /// For kernels that are chosen by the type that the values have.
-    pub(super) fn any_view(&self) -> VolumeView<'_, u8> {
+    /// For kernels that are chosen by how the values lie.
+    pub(super) fn any_view<T: VolumeValue>(&self) -> VolumeView<'_, T> {
         VolumeView { volume: self, values: PhantomData }
     }
 

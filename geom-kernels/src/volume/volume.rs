@@ -7,7 +7,6 @@ use nanovdb::{Grid, IndexBox, ValueType};
 
 use super::build::{Rebuild, VolumeOptions};
 use super::directory::Directory;
-use super::kernels::Kernels;
 use super::layout::{TREE, TREE_END};
 use super::{RawMap, RawVolume, VolumeValue};
 use crate::GeometryKernels;
@@ -41,7 +40,6 @@ pub struct Volume {
     name: String,
     /// Of a grid of indices that came from the host.
     value_count: Option<u64>,
-    pub(super) kernels: Kernels,
     /// Of one that is built in place.
     rebuild: Option<Box<Rebuild>>,
     /// The last build has failed half way.
@@ -118,7 +116,6 @@ impl Volume {
             map: bytemuck::pod_read_unaligned(map),
             name: info.name,
             value_count: info.value_type.is_index().then(|| grid.value_count()),
-            kernels: Kernels::default(),
             rebuild: None,
             broken: false,
         })
@@ -214,7 +211,6 @@ impl Volume {
             map: RawMap::from(&options.map),
             name: options.name.clone(),
             value_count: None,
-            kernels: Kernels::default(),
             rebuild: None,
             broken: false,
         })

@@ -1,11 +1,10 @@
 //! Values of a box of a volume, as an array.
 
-use cuda_safe::{Error, LaunchConfig, Result, Stream, WriteView};
+use cuda_safe::{Error, Result, Stream, WriteView};
 
-use super::dense::{DenseArg, VoxelBox};
-use super::kernels::Kernels;
+use super::dense::{Dense, DenseArg, VoxelBox};
 use super::layout::RawNodes;
-use super::run::{LEAF_THREADS, MOST_BLOCKS};
+use super::run::leaf_blocks;
 use crate::volume::{Volume, VolumeValue};
 
 impl Volume {
@@ -47,12 +46,11 @@ impl Volume {
         }
         let arg = DenseArg::of_box(voxels);
         let n = arg.lattice_len();
-        let kernels = Kernels::new(self.geometry());
-        let launch = LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
-        let layout = RawNodes::of(T::TYPE);
-        let args =
-            (layout, self.root_part()?, &arg, arg.lattice(), n as u32, dense.cast_mut::<u8>()?);
-        // SAFETY: reads the volume, in which all distances lead to nodes; writes the values of the box.
-        unsafe { kernels.dense()?.to_dense.launch(stream, launch, args) }
+        let (kernels, nodes) = (self.geometry().kernels::<Dense>()?, RawNodes::of(T::TYPE));
+        let (root, lattice, dense) = (self.root_part()?, arg.lattice(), dense.cast_mut::<u8>()?);
+        // SAFETY: in the volume all distances lead to nodes, and there are as many values as the box has.
+        unsafe {
+            kernels.to_dense(stream, leaf_blocks(n), nodes, root, &arg, lattice, n as u32, dense)
+        }
     }
 }

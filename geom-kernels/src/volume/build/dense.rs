@@ -3,16 +3,41 @@
 use cuda_safe::{
     DeviceBuffer, DeviceSlice, Error, KernelArg, Result, Stream,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 use nanovdb::ValueType;
 
 use super::VolumeOptions;
-use super::layout::{RawDense, RawLattice, RawTolerance};
-use super::run::{Fill, Work};
+use super::layout::{RawDense, RawLattice, RawNodes, RawTolerance};
+use super::run::{Arg, Fill, Work};
 use super::tiles::finish;
 use crate::GeometryKernels;
-use crate::part::read;
+use crate::geometry::{Source, of_source};
+use crate::part::{Part, read};
 use crate::volume::{Volume, VolumeValue};
+
+kernels! {
+    #[name = "volume_{}"]
+    pub(super) struct Dense;
+    // SAFETY: they read the values of a box, or of leaves by the indices of their entries, and write what a build
+    // or an array has room for.
+    unsafe in Source::VolumeDense {
+        /// # Safety
+        /// The build has as many entries as the lattice has leaves, with a key and a byte for each.
+        unsafe fn judge(build: &Arg<'_>, field: &DenseArg<'_>, lattice: RawLattice);
+        /// # Safety
+        /// The nodes of the build are found, and its entries are leaves of the field.
+        unsafe fn dense_leaves(build: &Arg<'_>, field: &DenseArg<'_>);
+        /// # Safety
+        /// The distances of the tree from `root` on all lead to such nodes, the box has this lattice of `leaves`
+        /// leaves, and `out` has as many values as the box has voxels.
+        unsafe fn to_dense(
+            nodes: RawNodes, root: Part<'_>, field: &DenseArg<'_>, lattice: RawLattice, leaves: u32,
+            out: &mut [u8],
+        );
+    }
+}
+of_source!(Dense, Source::VolumeDense);
 
 /// Coordinates are from -`LIMIT` to below `LIMIT`: `coordinate_limit` in device/geom/volume/build_keys.cuh.
 const LIMIT: i64 = 1 << 23;

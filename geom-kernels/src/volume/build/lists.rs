@@ -1,15 +1,34 @@
 //! What is in a volume, as lists.
 
 use cuda_safe::{
-    Access, DeviceBuffer, KernelArg, LaunchConfig, Result, Stream,
+    DeviceBuffer, KernelArg, LaunchConfig, Result, Stream,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 
-use super::kernels::Kernels;
 use super::layout::{RawLeaves, RawNodes};
-use crate::part::scratch;
+use crate::geometry::{Source, of_source};
+use crate::lengths::cover;
+use crate::part::{read, scratch};
 use crate::volume::Volume;
 use crate::volume::layout::{TREE_COUNTS, TREE_END};
+
+kernels! {
+    #[name = "volume_{}"]
+    struct Lists;
+    // SAFETY: thread i reads leaf i, if i < n and there are as many, and writes origin or count i. The warp of leaf
+    // i reads offsets i and i + 1, and writes voxels from the one to the other, below `room`.
+    unsafe in Source::VolumeLists {
+        safe fn list_leaves(leaves: LeavesArg<'_>, n: u32, origins: &mut [[i32; 3]]) where n <= origins.len();
+        safe fn count_voxels(leaves: LeavesArg<'_>, n: u32, counts: &mut [u32]) where n <= counts.len();
+        /// # Safety
+        /// No offset is less than the one before it.
+        unsafe fn list_voxels(
+            leaves: LeavesArg<'_>, n: u32, offsets: &[u64], room: u64, voxels: &mut [[i32; 3]],
+        ) where n < offsets.len(), room <= voxels.len();
+    }
+}
+of_source!(Lists, Source::VolumeLists);
 
 /// Where in a grid the number of values of indices lies.
 const VALUES: usize = 656;
@@ -32,10 +51,11 @@ pub struct VolumeCounts {
 }
 
 /// The leaves of a grid as an argument: `geom::volume::Leaves`.
+#[derive(Clone, Copy)]
 struct LeavesArg<'a>(&'a Volume);
 
 // SAFETY: the kernels read the grid, and of it as many leaves as it says it has.
-unsafe impl KernelArg for &LeavesArg<'_> {
+unsafe impl KernelArg for LeavesArg<'_> {
     type Abi = RawLeaves;
     const TYPE: ArgType = ArgType::value::<RawLeaves>();
 
@@ -45,8 +65,7 @@ unsafe impl KernelArg for &LeavesArg<'_> {
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        let memory = self.0.memory()?;
-        visitor.visit(memory.allocation(), memory.byte_range(), Access::Read)
+        read(visitor, &self.0.memory()?.as_slice())
     }
 }
 
@@ -84,11 +103,8 @@ impl Volume {
         let n = self.counts(stream)?.leaves;
         let mut origins = DeviceBuffer::<[i32; 3]>::zeroed(stream, n as usize)?;
         if n != 0 {
-            let kernels = Kernels::new(self.geometry());
-            let launch = LaunchConfig::cover(n as usize, 256);
-            let args = (&LeavesArg(self), n, &mut origins);
-            // SAFETY: writes the origins of at most n leaves.
-            unsafe { kernels.lists()?.list_leaves.launch(stream, launch, args)? };
+            let kernels = self.geometry().kernels::<Lists>()?;
+            kernels.list_leaves(stream, cover(n as usize), LeavesArg(self), n, &mut origins)?;
         }
         Ok(origins)
     }
@@ -103,24 +119,21 @@ impl Volume {
         if n == 0 {
             return DeviceBuffer::zeroed(stream, 0);
         }
-        let kernels = Kernels::new(self.geometry());
+        let kernels = self.geometry().kernels::<Lists>()?;
         // SAFETY: both are written before they are read.
         let (mut counts, mut offsets) =
             unsafe { (scratch::<u32>(stream, n)?, scratch::<u64>(stream, n + 1)?) };
         let leaves = LeavesArg(self);
-        // SAFETY: writes n counts.
-        unsafe {
-            let args = (&leaves, n as u32, &mut counts);
-            kernels.lists()?.count_voxels.launch(stream, LaunchConfig::cover(n, 256), args)?;
-        }
+        kernels.count_voxels(stream, cover(n), leaves, n as u32, &mut counts)?;
         self.geometry().algorithms().offsets(stream, &counts, &mut offsets)?;
         let total = offsets.slice(n..)?.to_vec(stream)?.first().copied().unwrap_or(0);
         let mut voxels = DeviceBuffer::<[i32; 3]>::zeroed(stream, total as usize)?;
         if total != 0 {
             let launch = LaunchConfig::cover(32 * n, 256);
-            let args = (&leaves, n as u32, &offsets, total, &mut voxels);
-            // SAFETY: reads n + 1 offsets; each warp writes from the one to the next, below the total.
-            unsafe { kernels.lists()?.list_voxels.launch(stream, launch, args)? };
+            // SAFETY: the offsets are sums of counts.
+            unsafe {
+                kernels.list_voxels(stream, launch, leaves, n as u32, &offsets, total, &mut voxels)
+            }?;
         }
         Ok(voxels)
     }

@@ -10,7 +10,6 @@ mod copies;
 mod dense;
 mod function;
 mod head;
-mod kernels;
 mod layout;
 mod lists;
 mod options;

@@ -5,27 +5,83 @@ use std::sync::Arc;
 use cuda_safe::{
     Access, Allocation, DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
     arg::{ArgType, UseVisitor},
+    kernels,
 };
 use nanovdb::{Map, ValueType};
 
 use super::VolumeOptions;
-use super::dense::DenseArg;
+use super::dense::{Dense, DenseArg};
 use super::head::{constants, head};
-use super::kernels::Kernels;
 use super::layout::{BuildState, RawBuild, RawNodes, RawWorld};
 use super::scratch::{Basics, Entries, Nodes, Shape, node_tiles, order, scan_tiles};
 use super::tiles::VoxelList;
 use crate::GeometryKernels;
 use crate::algorithms::{RESULT_AT, Wishes};
-use crate::part::{read, read_part};
+use crate::geometry::{Source, of_source};
+use crate::lengths::cover;
+use crate::part::{Maybe, read, read_part};
 use crate::volume::VolumeValue;
 
+kernels! {
+    #[name = "volume_{}"]
+    pub(super) struct Build;
+    // SAFETY: they write what entries and nodes there are room for into the memory of a build, and the nodes that
+    // have room into the grid (`Arg`).
+    unsafe in Source::VolumeBuild {
+        /// # Safety
+        /// There is a voxel for each entry, for whose keys there is room.
+        unsafe fn index_keys(build: &Arg<'_>, voxels: &[[i32; 3]]);
+        /// # Safety
+        /// As that of `index_keys`, of points.
+        unsafe fn world_keys(build: &Arg<'_>, points: &WorldArg<'_>);
+        /// # Safety
+        /// The keys of all entries are sorted, the chains zero, with words for all tiles.
+        unsafe fn order(build: &Arg<'_>);
+        /// # Safety
+        /// The nodes of all entries are found.
+        unsafe fn tile_leaves(build: &Arg<'_>);
+        /// # Safety
+        /// The nodes of all entries are found, and there is a voxel for each; `values`, if they are there, has a
+        /// value for each.
+        unsafe fn index_leaves(build: &Arg<'_>, voxels: &[[i32; 3]], values: Maybe<'_, u8>);
+        /// # Safety
+        /// As that of `index_leaves`, of points.
+        unsafe fn world_leaves(build: &Arg<'_>, points: &WorldArg<'_>, values: Maybe<'_, u8>);
+        /// # Safety
+        /// There is a block for each tile of leaves that have room, and a chain of their tiles, which is zero.
+        unsafe fn scan(build: &Arg<'_>);
+        /// # Safety
+        /// The leaves are written, and `scan` has run.
+        unsafe fn number(build: &Arg<'_>);
+        /// # Safety
+        /// The leaves are written.
+        unsafe fn lowers(build: &Arg<'_>);
+        /// # Safety
+        /// The lower nodes are written.
+        unsafe fn uppers(build: &Arg<'_>);
+        /// # Safety
+        /// The upper nodes are written, if there are any.
+        unsafe fn root(build: &Arg<'_>);
+    }
+}
+of_source!(Build, Source::VolumeBuild);
+
 /// Threads in a block: `leaf_threads` and `node_threads` in device/geom/volume/.
-pub(super) const LEAF_THREADS: u32 = 128;
+const LEAF_THREADS: u32 = 128;
 const NODE_THREADS: u32 = 256;
 
 /// The most blocks that a launch has: each does what others would do.
-pub(super) const MOST_BLOCKS: usize = 1 << 16;
+const MOST_BLOCKS: usize = 1 << 16;
+
+/// A block for each of `n` leaves, or of as many as there may be.
+pub(super) fn leaf_blocks(n: usize) -> LaunchConfig {
+    LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS)
+}
+
+/// The same for inner nodes.
+fn node_blocks(n: usize) -> LaunchConfig {
+    LaunchConfig::new(n.min(MOST_BLOCKS) as u32, NODE_THREADS)
+}
 
 /// The greatest number of entries.
 const MOST_ENTRIES: usize = (1 << 31) - 1;
@@ -59,7 +115,7 @@ pub(super) struct Listed<'a> {
 }
 
 /// Points in the world as an argument: `geom::volume::WorldPoints`.
-struct WorldArg<'a>(DeviceSlice<'a, [f32; 3]>, Map);
+pub(super) struct WorldArg<'a>(DeviceSlice<'a, [f32; 3]>, Map);
 
 // SAFETY: the kernels read the points, as many as there are entries.
 unsafe impl KernelArg for &WorldArg<'_> {
@@ -75,28 +131,10 @@ unsafe impl KernelArg for &WorldArg<'_> {
     }
 }
 
-/// Voxels as an argument: `geom::volume::IndexPoints`.
-struct IndexArg<'a>(DeviceSlice<'a, [i32; 3]>);
-
-// SAFETY: as above.
-unsafe impl KernelArg for &IndexArg<'_> {
-    type Abi = u64;
-    const TYPE: ArgType = ArgType::value::<u64>();
-
-    fn abi(&self) -> u64 {
-        self.0.device_ptr()
-    }
-
-    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        read(visitor, &self.0)
-    }
-}
-
 /// What a build works with.
 #[derive(Debug)]
 pub(super) struct Work {
-    kernels: Kernels,
-    sort: GeometryKernels,
+    geometry: GeometryKernels,
     pub(super) layout: RawNodes,
     basics: Basics,
     entries: Entries,
@@ -104,7 +142,7 @@ pub(super) struct Work {
 }
 
 /// All of it as an argument: `geom::volume::Build`.
-struct Arg<'a> {
+pub(super) struct Arg<'a> {
     work: &'a Work,
     grid: Option<&'a DeviceBuffer<u8>>,
     shape: Shape,
@@ -184,8 +222,7 @@ impl Work {
             return Err(Error::invalid(format!("{room} entries; less than 2^31 are possible")));
         }
         Ok(Self {
-            kernels: Kernels::new(geometry),
-            sort: geometry.clone(),
+            geometry: geometry.clone(),
             layout: RawNodes::of(T::TYPE),
             basics: Basics::new(stream, &constants(options.background), &head(options)?)?,
             entries: Entries::new(stream, room, asks)?,
@@ -230,19 +267,15 @@ impl Work {
     /// Writes the keys of a list.
     pub(super) fn list_keys(&mut self, stream: &Stream, listed: Listed<'_>) -> Result<()> {
         let n = listed.list.len();
-        let kernels = self.kernels.build()?;
+        let (kernels, launch) = (self.geometry.kernels::<Build>()?, cover(n));
         let arg = self.arg(None, Shape::new(&self.layout, [0; 3]), n);
-        let launch = LaunchConfig::cover(n, 256);
-        match listed.list {
-            VoxelList::Indices(voxels) => {
-                let points = &IndexArg(voxels);
-                // SAFETY: reads n voxels, and writes n keys, for which there is room.
-                unsafe { kernels.index_keys.launch(stream, launch, (&arg, points)) }
-            }
-            VoxelList::Points(points) => {
-                let points = &WorldArg(points, listed.map);
-                // SAFETY: as above.
-                unsafe { kernels.world_keys.launch(stream, launch, (&arg, points)) }
+        // SAFETY: reads n voxels or points, and writes n keys, for which there is room.
+        unsafe {
+            match listed.list {
+                VoxelList::Indices(voxels) => kernels.index_keys(stream, launch, &arg, voxels),
+                VoxelList::Points(points) => {
+                    kernels.world_keys(stream, launch, &arg, &WorldArg(points, listed.map))
+                }
             }
         }
     }
@@ -250,11 +283,10 @@ impl Work {
     /// Writes the keys of all leaves that an array touches, and what they are to be.
     pub(super) fn dense_keys(&mut self, stream: &Stream, dense: DenseArg<'_>) -> Result<()> {
         let n = dense.lattice_len();
-        let kernels = self.kernels.dense()?;
+        let kernels = self.geometry.kernels::<Dense>()?;
         let arg = self.arg(None, Shape::new(&self.layout, [0; 3]), n);
-        let launch = LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS);
         // SAFETY: reads the values of the box, and writes a key and a byte for each leaf.
-        unsafe { kernels.judge.launch(stream, launch, (&arg, &dense, dense.lattice())) }
+        unsafe { kernels.judge(stream, leaf_blocks(n), &arg, &dense, dense.lattice()) }
     }
 
     /// Copies what entries ask for.
@@ -268,7 +300,7 @@ impl Work {
             return Ok(());
         }
         let layout = order(n)?;
-        let sort = self.sort.clone();
+        let sort = &self.geometry;
         self.entries.with_pairs(n, |pairs, state| {
             let wishes = Wishes { indices: true, counted: false };
             sort.sort_buffers_planned::<u64>(stream, &layout, pairs, state, wishes)
@@ -285,7 +317,7 @@ impl Work {
         let launch = LaunchConfig::new(node_tiles(n) as u32, 256);
         // SAFETY: reads the sorted keys and their places; writes the state, the chains, for which there are
         // words for all tiles, and lists of what has room.
-        unsafe { self.kernels.build()?.order.launch(stream, launch, (&arg,)) }
+        unsafe { self.geometry.kernels::<Build>()?.order(stream, launch, &arg) }
     }
 
     /// Writes the grid, if all nodes have room.
@@ -297,36 +329,33 @@ impl Work {
         n: usize,
         (listed, fill): (Option<Listed<'_>>, Fill<'_>),
     ) -> Result<()> {
-        let kernels = self.kernels.build()?;
-        let [leaves, lower, upper] = shape.room.map(|room| (room as usize).min(MOST_BLOCKS) as u32);
+        let kernels = self.geometry.kernels::<Build>()?;
+        let [leaves, lower, upper] = shape.room.map(|room| room as usize);
         if n != 0 {
             let numbered = self.is_numbered();
             if numbered && let Some(nodes) = &mut self.nodes {
                 nodes.memory.slice_mut(nodes.scan.clone())?.fill(stream, 0)?;
             }
             let arg = self.arg(Some(grid), shape, n);
-            let launch = LaunchConfig::new(leaves, LEAF_THREADS);
-            self.write_leaves(stream, &arg, launch, (listed, fill))?;
+            self.write_leaves(stream, &arg, leaf_blocks(leaves), (listed, fill))?;
             if numbered {
-                let room = shape.room[0] as usize;
-                let tiles = LaunchConfig::new(scan_tiles(room) as u32, 256);
+                let tiles = LaunchConfig::new(scan_tiles(leaves) as u32, 256);
                 // SAFETY: sums over as many leaves as there is room for, with a chain of their tiles; then
                 // writes a number into each leaf.
                 unsafe {
-                    kernels.scan.launch(stream, tiles, (&arg,))?;
-                    kernels.number.launch(stream, LaunchConfig::cover(room, 256), (&arg,))?;
+                    kernels.scan(stream, tiles, &arg)?;
+                    kernels.number(stream, LaunchConfig::cover(leaves, 256), &arg)?;
                 }
             }
             // SAFETY: each writes the nodes of its level, from those of the level below.
             unsafe {
-                kernels.lowers.launch(stream, LaunchConfig::new(lower, NODE_THREADS), (&arg,))?;
-                let eighths = (8 * upper as usize).min(MOST_BLOCKS) as u32;
-                kernels.uppers.launch(stream, LaunchConfig::new(eighths, NODE_THREADS), (&arg,))?;
+                kernels.lowers(stream, node_blocks(lower), &arg)?;
+                kernels.uppers(stream, node_blocks(8 * upper), &arg)?;
             }
         }
         let arg = self.arg(Some(grid), shape, n);
         // SAFETY: writes the head, the root and its tiles.
-        unsafe { kernels.root.launch(stream, LaunchConfig::new(1, NODE_THREADS), (&arg,)) }
+        unsafe { kernels.root(stream, node_blocks(1), &arg) }
     }
 
     fn write_leaves(
@@ -336,25 +365,22 @@ impl Work {
         launch: LaunchConfig,
         (listed, fill): (Option<Listed<'_>>, Fill<'_>),
     ) -> Result<()> {
-        let kernels = self.kernels.build()?;
-        match (fill, listed) {
-            (Fill::Dense(dense), _) => {
-                // SAFETY: reads values of the box, or of leaves by the places of their entries.
-                unsafe { self.kernels.dense()?.dense_leaves.launch(stream, launch, (arg, &dense)) }
-            }
-            (Fill::Voxels(values), Some(Listed { list: VoxelList::Indices(voxels), .. })) => {
-                let args = (arg, &IndexArg(voxels), read_part(values));
-                // SAFETY: reads voxels and values by the places of entries; there are as many of each.
-                unsafe { kernels.index_leaves.launch(stream, launch, args) }
-            }
-            (Fill::Voxels(values), Some(Listed { list: VoxelList::Points(points), map })) => {
-                let args = (arg, &WorldArg(points, map), read_part(values));
-                // SAFETY: as above.
-                unsafe { kernels.world_leaves.launch(stream, launch, args) }
-            }
-            (Fill::Tiles | Fill::Voxels(_), _) => {
-                // SAFETY: writes leaves.
-                unsafe { kernels.tile_leaves.launch(stream, launch, (arg,)) }
+        let kernels = self.geometry.kernels::<Build>()?;
+        // SAFETY: writes leaves, whose nodes the caller has found; reads values of the box, or of leaves, voxels and
+        // values by the indices of entries, of which there are as many of each.
+        unsafe {
+            match (fill, listed) {
+                (Fill::Dense(dense), _) => {
+                    self.geometry.kernels::<Dense>()?.dense_leaves(stream, launch, arg, &dense)
+                }
+                (Fill::Voxels(values), Some(Listed { list: VoxelList::Indices(voxels), .. })) => {
+                    kernels.index_leaves(stream, launch, arg, voxels, read_part(values))
+                }
+                (Fill::Voxels(values), Some(Listed { list: VoxelList::Points(points), map })) => {
+                    let points = &WorldArg(points, map);
+                    kernels.world_leaves(stream, launch, arg, points, read_part(values))
+                }
+                (Fill::Tiles | Fill::Voxels(_), _) => kernels.tile_leaves(stream, launch, arg),
             }
         }
     }
