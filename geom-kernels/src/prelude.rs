@@ -1,7 +1,7 @@
 //! What most programs need: `use geom_kernels::prelude::*;`.
 
 pub use crate::bvh::Bvh;
-pub use crate::hash_grid::{GridOptions, HashGrid, Queries};
+pub use crate::hash_grid::{GridOptions, GridQueries, HashGrid};
 pub use crate::isosurface::MarchingCubes;
 pub use crate::mesh::{Mesh, MeshOptions, PointQueries, TriangleMesh};
 pub use crate::volume::{Interpolation, Samples, Volume, VolumeOptions};

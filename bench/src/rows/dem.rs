@@ -5,7 +5,7 @@ use std::mem::swap;
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig, Stream, kernels};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 
 use super::{Bench, Work};
 use crate::data::random;
@@ -100,7 +100,7 @@ impl State {
         if number.is_multiple_of(INTERVAL) {
             old.copy_from(stream, &*now)?;
             grid.rebuild(stream, now.slice(..N)?, REACH)?;
-            let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
+            let others = GridQueries::at_grid_points(REACH).pairs(Pairs::Others);
             grid.neighbor_lists_into(stream, &others, &mut *offsets, &mut *lists)?;
         }
         let each = LaunchConfig::cover(N, 128);

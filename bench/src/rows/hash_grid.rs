@@ -3,7 +3,7 @@
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup, NeighborSum, Pairs};
 
 use super::{Bench, Work};
 use crate::cells::{Cells, check_counts, check_sums};
@@ -127,7 +127,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
         None => row,
     };
     rows.push(row.image(&image));
-    let own = Queries::at_grid_points(timer.radius);
+    let own = GridQueries::at_grid_points(timer.radius);
     let (row, state) = timer.run(count, state, |stream, set, _| {
         set.grid.count_neighbors(stream, &own, &mut set.counts)
     })?;
@@ -140,7 +140,7 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
     rows.push(target(row, size.sum_ms).image(&exact_arch));
     // The same points as other queries: sorted by cells first.
     let (row, state) = timer.sum(sum_at, state, |stream, set| {
-        let queries = Queries::at(&set.points, timer.radius);
+        let queries = GridQueries::at(&set.points, timer.radius);
         kernel.run(stream, &set.grid, &queries, &mut set.sums)
     })?;
     rows.push(row.image(&exact_arch));
@@ -178,8 +178,8 @@ fn measure(gpu: &Gpu, samples: usize, size: &Size) -> Result<Vec<Row>, Stop> {
 }
 
 /// At every point, the others, however far away.
-fn own_everywhere() -> Queries<'static, f32> {
-    Queries::at_grid_points(f32::INFINITY).pairs(Pairs::Others)
+fn own_everywhere() -> GridQueries<'static, f32> {
+    GridQueries::at_grid_points(f32::INFINITY).pairs(Pairs::Others)
 }
 
 fn target(row: Row, most: f64) -> Row {
@@ -198,8 +198,7 @@ impl State {
         let set = |index: usize| {
             let host = points(n, 100 + index as u64);
             let points = DeviceBuffer::from_slice(stream, &host)?;
-            let mut grid = HashGrid::new(stream, geometry, options)?;
-            grid.build(stream, &points, radius_of(n))?;
+            let grid = HashGrid::build(stream, geometry, &points, radius_of(n), options)?;
             let counts = DeviceBuffer::zeroed(stream, n)?;
             Ok(Set { host, points, grid, counts, sums: DeviceBuffer::zeroed(stream, n)? })
         };
@@ -259,7 +258,11 @@ impl<'a> Timer<'a> {
                 return Err(Stop::failed(format!("{report:?}")));
             }
             lookup = report.lookup;
-            set.grid.count_neighbors(stream, &Queries::at_grid_points(radius), &mut set.counts)?;
+            set.grid.count_neighbors(
+                stream,
+                &GridQueries::at_grid_points(radius),
+                &mut set.counts,
+            )?;
         }
         let check = format!("{}; {lookup:?}", self.check_counts(&state)?);
         Ok((row.check(check), state))

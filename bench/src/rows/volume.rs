@@ -120,7 +120,7 @@ fn samples(bench: &Bench) -> Result<Vec<Row>, Stop> {
         let sets: Vec<_> = (0..SETS).map(|set| points(kind, set)).collect();
         let upload = |set: &Vec<_>| DeviceBuffer::from_slice(stream, set);
         let mut state = State {
-            volume: Volume::from_host_dense(stream, &geometry, [N; 3], &field, &options()?)?,
+            volume: Volume::from_host_dense(stream, &geometry, [N; 3], &field, options()?)?,
             points: sets.iter().map(upload).collect::<cuda_safe::Result<_>>()?,
             values: (0..SETS)
                 .map(|_| DeviceBuffer::zeroed(stream, COUNT))
@@ -246,7 +246,7 @@ fn dense(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let stream = &gpu.stream;
     let (geometry, field, options) = (GeometryKernels::new(&gpu.context), sphere(), options()?);
     let make = || -> Result<Volume, Stop> {
-        let volume = Volume::from_host_dense(stream, &geometry, [N; 3], &field, &options)?;
+        let volume = Volume::from_host_dense(stream, &geometry, [N; 3], &field, options.clone())?;
         stream.synchronize()?;
         Ok(volume)
     };

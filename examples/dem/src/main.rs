@@ -3,7 +3,7 @@
 use cuda_safe::vector::{Float4, UChar4};
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, GridView, HashGrid, Pairs};
 use std::{error::Error, fs, io::BufWriter, mem::swap, time::Instant};
 
 /// What is listed as neighbours: grains that touch (0.2075) if both move by the `slack` of dem.cu.
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if substep % 4 == 0 {
                 old.copy_from(stream, &*now)?;
                 grid.rebuild(stream, now.slice(..all)?, REACH)?;
-                let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
+                let others = GridQueries::at_grid_points(REACH).pairs(Pairs::Others);
                 grid.neighbor_lists_into(stream, &others, &mut *offsets, &mut *lists)?;
             }
             let (each, flag) = (LaunchConfig::cover(all, 128), &mut *trouble);

@@ -8,7 +8,7 @@ use std::error::Error;
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, Driver, LaunchConfig, kernels};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 kernels! {
@@ -51,8 +51,9 @@ fn test() -> Result<(), Box<dyn Error>> {
     for substep in 0..64 {
         if substep % 8 == 0 {
             old.copy_from(&stream, &now)?;
-            grid.build(&stream, now.slice(..N)?, REACH)?;
-            let others = Queries::at_grid_points(REACH).pairs(Pairs::Others);
+            grid.reserve(&stream, N)?;
+            grid.rebuild(&stream, now.slice(..N)?, REACH)?;
+            let others = GridQueries::at_grid_points(REACH).pairs(Pairs::Others);
             grid.neighbor_lists_into(&stream, &others, &mut offsets, &mut lists)?;
         }
         let launch = LaunchConfig::cover(N, 128);

@@ -78,7 +78,7 @@ pub(crate) fn make(
         .map(Map::uniform(voxel, [first; 3])?);
     let options = DenseOptions::new(options).keep(Keep::All);
     let dims = [usize::from(resolution); 3];
-    Ok(Volume::from_fn(stream, geometry, dims, &options, |at| {
+    Ok(Volume::from_fn(stream, geometry, dims, options, |at| {
         distance(at.map(|i| first + f64::from(i) * voxel)) as f32
     })?)
 }

@@ -76,8 +76,9 @@ fn run(context: &Context, count: u32, runs: usize) -> Result<(), Box<dyn Error>>
     let launch = LaunchConfig::cover(n, 256);
 
     let cube = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
-    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(context), cube)?;
-    let build = time(&stream, runs, || grid.build(&stream, &points, radius))?;
+    let geometry = GeometryKernels::new(context);
+    let mut grid = HashGrid::build(&stream, &geometry, &points, radius, cube)?;
+    let build = time(&stream, runs, || grid.rebuild(&stream, &points, radius))?;
 
     let as_given = time(&stream, runs, || {
         kernels.sum_as_given(&stream, launch, grid.view(), radius, &points, &mut sums, count)

@@ -29,7 +29,7 @@ pub(crate) fn make(
         .map(Map::uniform(f64::from(voxel), [f64::from(first); 3])?);
     let blobs = blobs();
     let dims = [usize::from(resolution); 3];
-    Ok(Volume::from_fn(stream, geometry, dims, &DenseOptions::new(options), |voxel_at| {
+    Ok(Volume::from_fn(stream, geometry, dims, DenseOptions::new(options), |voxel_at| {
         density(&blobs, voxel_at.map(|i| first + i as f32 * voxel))
     })?)
 }

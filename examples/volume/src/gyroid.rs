@@ -29,7 +29,7 @@ pub(crate) fn make(
     let options =
         DenseOptions::new(options).origin([-half; 3]).keep(Keep::NarrowBand(f64::from(band)));
     let dims = [usize::from(resolution); 3];
-    Ok(Volume::from_fn(stream, geometry, dims, &options, |voxel_at| {
+    Ok(Volume::from_fn(stream, geometry, dims, options, |voxel_at| {
         distance(voxel_at.map(|x| x as f32 * voxel))
     })?)
 }

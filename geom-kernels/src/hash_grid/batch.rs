@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceSliceMut, Error, Result, Stream, WriteView, kernels};
 
 use super::queries::Prepared;
-use super::{GridView, HashGrid, Queries};
+use super::{GridQueries, GridView, HashGrid};
 use crate::geometry::{Source, of_source};
 use crate::lengths::same_length;
 use crate::real::{Real, source_of};
@@ -54,11 +54,11 @@ impl<T: Real> HashGrid<T> {
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
     /// radii or groups of another number than queries; otherwise what the driver answered.
-    pub fn count_neighbors<'b>(
+    pub fn count_neighbors<'a>(
         &self,
         stream: &Stream,
-        queries: &Queries<'_, T>,
-        counts: impl WriteView<'b, u32>,
+        queries: &GridQueries<'_, T>,
+        counts: impl WriteView<'a, u32>,
     ) -> Result<()> {
         let mut counts = counts.write_view();
         let n = queries.check(self)?;
@@ -77,13 +77,13 @@ impl<T: Real> HashGrid<T> {
     /// # Errors
     /// `k` is not from 1 to 128; an output of another length than `k` times the queries; otherwise as
     /// [`count_neighbors`](Self::count_neighbors).
-    pub fn k_nearest<'b>(
+    pub fn k_nearest<'a>(
         &self,
         stream: &Stream,
-        queries: &Queries<'_, T>,
+        queries: &GridQueries<'_, T>,
         k: usize,
-        indices: impl WriteView<'b, u32>,
-        distances_squared: impl WriteView<'b, T>,
+        indices: impl WriteView<'a, u32>,
+        distances_squared: impl WriteView<'a, T>,
     ) -> Result<()> {
         let (indices, distances) = (indices.write_view(), distances_squared.write_view());
         let n = queries.check(self)?;

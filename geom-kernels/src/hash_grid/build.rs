@@ -2,10 +2,11 @@
 
 use cuda_safe::{DeviceSlice, Error, KernelArg, Result, Stream, kernels};
 
-use super::HashGrid;
 use super::frame::{X_SPLIT, bits_below, bounded};
 use super::layout::{FrameRequest, Header};
 use super::memory::{Capacity, Memory};
+use super::{GridOptions, HashGrid};
+use crate::GeometryKernels;
 use crate::algorithms::{Digits, Layout, RESULT_AT, Wishes};
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
@@ -89,66 +90,52 @@ impl<T: Real> HashGrid<T> {
         Ok(())
     }
 
-    /// Builds the grid from these points, for queries of about this radius. Memory is allocated if there
-    /// is too little.
+    /// Builds a grid from these points, for queries of about this radius.
     ///
     /// `radius` chooses the size of cells, and queries may have any other; one far from it takes
     /// longer. Points that are not finite are in no cell: they are left out and counted
-    /// ([`GridReport::left_out`](super::GridReport::left_out)). The grid has its own copy of the points:
-    /// what becomes of them afterwards it learns by the next build. Stream-ordered; nothing is waited for.
+    /// ([`GridReport::left_out`](super::GridReport::left_out)). The grid has its own copy of the points, which
+    /// does not change with them before [`rebuild`](Self::rebuild). Stream-ordered; nothing is waited for.
     ///
     /// # Errors
-    /// A radius that is negative or not a number, more than [`MAX_POINTS`](super::MAX_POINTS) points, a
-    /// grid with groups (see [`build_grouped`](Self::build_grouped)); otherwise what the driver answered.
+    /// As [`new`](Self::new), [`reserve`](Self::reserve) and [`rebuild`](Self::rebuild).
     pub fn build<'a>(
-        &mut self,
         stream: &Stream,
+        geometry: &GeometryKernels,
         points: impl Into<Points<'a, T>>,
         radius: T,
-    ) -> Result<()> {
-        self.check_ungrouped()?;
-        let points = self.checked(points.into(), None, radius)?;
-        self.reserve(stream, points.points.len())?;
-        self.rebuild_with(stream, points, radius)
+        options: GridOptions<T>,
+    ) -> Result<Self> {
+        let points = points.into();
+        let mut grid = Self::with_room(stream, geometry, points.len(), options)?;
+        grid.rebuild(stream, points, radius)?;
+        Ok(grid)
     }
 
-    /// As [`build`](Self::build), but in the memory that is reserved: nothing is allocated, so it can be
-    /// recorded in a graph.
+    /// Builds the grid again as [`build`](Self::build) does, in the memory that is reserved: nothing is allocated,
+    /// so it can be recorded in a graph.
     ///
     /// # Errors
-    /// As `build`; and if there are more points than reserved.
+    /// A radius that is negative or not a number, more points than [reserved](Self::reserve), a grid with groups
+    /// (see [`rebuild_grouped`](Self::rebuild_grouped)); otherwise the error that the driver returns.
     pub fn rebuild<'a>(
         &mut self,
         stream: &Stream,
         points: impl Into<Points<'a, T>>,
         radius: T,
     ) -> Result<()> {
-        self.check_ungrouped()?;
-        let points = self.checked(points.into(), None, radius)?;
-        self.rebuild_with(stream, points, radius)
+        if self.options.groups != 1 {
+            return Err(Error::invalid("the grid has groups, and the points have none")
+                .with_hint("`rebuild_grouped` takes the group of each point"));
+        }
+        self.rebuild_with(stream, points.into(), None, radius)
     }
 
-    /// As [`build`](Self::build), with the group of each point. A query sees the points of its own
+    /// As [`rebuild`](Self::rebuild), with the group of each point. A query sees the points of its own
     /// group alone; points of a group that the grid does not have are left out and counted.
     ///
     /// # Errors
-    /// As `build`; and if there are more or fewer groups than points.
-    pub fn build_grouped<'a>(
-        &mut self,
-        stream: &Stream,
-        points: impl Into<Points<'a, T>>,
-        groups: impl Into<DeviceSlice<'a, u32>>,
-        radius: T,
-    ) -> Result<()> {
-        let points = self.checked(points.into(), Some(groups.into()), radius)?;
-        self.reserve(stream, points.points.len())?;
-        self.rebuild_with(stream, points, radius)
-    }
-
-    /// As [`rebuild`](Self::rebuild), with the group of each point.
-    ///
-    /// # Errors
-    /// As `rebuild`; and if there are more or fewer groups than points.
+    /// As `rebuild`, but for groups; and if there are more or fewer groups than points.
     pub fn rebuild_grouped<'a>(
         &mut self,
         stream: &Stream,
@@ -156,38 +143,26 @@ impl<T: Real> HashGrid<T> {
         groups: impl Into<DeviceSlice<'a, u32>>,
         radius: T,
     ) -> Result<()> {
-        let points = self.checked(points.into(), Some(groups.into()), radius)?;
-        self.rebuild_with(stream, points, radius)
+        self.rebuild_with(stream, points.into(), Some(groups.into()), radius)
     }
 
-    fn check_ungrouped(&self) -> Result<()> {
-        if self.options.groups == 1 {
-            return Ok(());
-        }
-        Err(Error::invalid("the grid has groups, and the points have none")
-            .with_hint("`build_grouped` and `rebuild_grouped` take the group of each point"))
-    }
-
-    /// What a build is given, checked before anything is changed.
-    fn checked<'a>(
-        &self,
-        points: Points<'a, T>,
-        groups: Option<DeviceSlice<'a, u32>>,
+    fn rebuild_with(
+        &mut self,
+        stream: &Stream,
+        points: Points<'_, T>,
+        groups: Option<DeviceSlice<'_, u32>>,
         radius: T,
-    ) -> Result<PointsArg<'a, T>> {
+    ) -> Result<()> {
         // Written so that a NaN is refused.
         let is_radius = radius.wide() >= 0.0;
         if !is_radius {
             return Err(Error::invalid(format!("{radius:?} is no radius")));
         }
-        PointsArg::new(points, groups)
-    }
-
-    fn rebuild_with(&mut self, stream: &Stream, points: PointsArg<'_, T>, radius: T) -> Result<()> {
+        let points = PointsArg::new(points, groups)?;
         let (reserved, n) = (self.capacity(), points.points.len());
         if n > reserved {
             return Err(Error::invalid(format!("{n} points, and room for {reserved}"))
-                .with_hint("`reserve` makes room; `build` does it by itself"));
+                .with_hint("`reserve` makes room"));
         }
         // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
         // the same grid, or moves the points, come in between.

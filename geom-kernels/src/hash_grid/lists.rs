@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream
 
 use super::batch::Query;
 use super::queries::Prepared;
-use super::{HashGrid, Queries};
+use super::{GridQueries, HashGrid};
 use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
 use crate::real::Real;
@@ -27,7 +27,7 @@ impl<T: Real> HashGrid<T> {
     pub fn neighbor_lists(
         &self,
         stream: &Stream,
-        queries: &Queries<'_, T>,
+        queries: &GridQueries<'_, T>,
     ) -> Result<NeighborLists> {
         let n = queries.check(self)?;
         let prepared = self.prepare(stream, queries, n)?;
@@ -54,12 +54,12 @@ impl<T: Real> HashGrid<T> {
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as
     /// [`count_neighbors`](Self::count_neighbors).
-    pub fn neighbor_lists_into<'b>(
+    pub fn neighbor_lists_into<'a>(
         &self,
         stream: &Stream,
-        queries: &Queries<'_, T>,
-        offsets: impl WriteView<'b, u64>,
-        indices: impl WriteView<'b, u32>,
+        queries: &GridQueries<'_, T>,
+        offsets: impl WriteView<'a, u64>,
+        indices: impl WriteView<'a, u32>,
     ) -> Result<()> {
         let n = queries.check(self)?;
         // Both before the enqueues: these are calls of users' code.

@@ -3,15 +3,14 @@
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
 //! use geom_kernels::GeometryKernels;
-//! use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+//! use geom_kernels::hash_grid::{GridOptions, HashGrid, GridQueries};
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
 //! let points = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0], [5.0, 5.0, 5.0]])?;
 //!
-//! let mut grid = HashGrid::new(&stream, &GeometryKernels::new(&context), GridOptions::default())?;
-//! grid.build(&stream, &points, 0.5)?;
-//! let lists = grid.neighbor_lists(&stream, &Queries::at_grid_points(0.5))?;
+//! let grid = HashGrid::build(&stream, &GeometryKernels::new(&context), &points, 0.5, GridOptions::default())?;
+//! let lists = grid.neighbor_lists(&stream, &GridQueries::at_grid_points(0.5))?;
 //! assert_eq!(lists.offsets.to_vec(&stream)?, [0, 2, 4, 5]);
 //! assert_eq!(lists.indices.to_vec(&stream)?, [0, 1, 0, 1, 2]);
 //! # Ok::<(), cuda_safe::Error>(())
@@ -59,7 +58,7 @@ use cuda_safe::{Error, Result, Stream};
 
 pub use layout::{GridPoint32, GridPoint64};
 pub use lists::NeighborLists;
-pub use queries::{Pairs, Queries};
+pub use queries::{GridQueries, Pairs};
 pub use sum::NeighborSum;
 pub use view::GridView;
 
@@ -171,7 +170,7 @@ pub enum Lookup {
 
 /// A hash grid of points with coordinates of type `T`.
 ///
-/// It owns its memory, in which it is built again and again: about 40 bytes for each point of f32 with
+/// It owns its memory, in which it can be built again and again: about 40 bytes for each point of f32 with
 /// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::size_bytes`]).
 #[derive(Debug)]
 pub struct HashGrid<T: Real> {
@@ -183,7 +182,8 @@ pub struct HashGrid<T: Real> {
 }
 
 impl<T: Real> HashGrid<T> {
-    /// A grid without points.
+    /// A grid without points: [`reserve`](Self::reserve) makes room for some, and [`rebuild`](Self::rebuild)
+    /// builds it from them.
     ///
     /// # Errors
     /// Bounds that are no box of finite extent (with volume, where periodic), or no groups; otherwise
@@ -193,8 +193,18 @@ impl<T: Real> HashGrid<T> {
         geometry: &GeometryKernels,
         options: GridOptions<T>,
     ) -> Result<Self> {
+        Self::with_room(stream, geometry, 0, options)
+    }
+
+    /// One without points, and room for some.
+    fn with_room(
+        stream: &Stream,
+        geometry: &GeometryKernels,
+        points: usize,
+        options: GridOptions<T>,
+    ) -> Result<Self> {
         options.check()?;
-        let capacity = Capacity::new(&options, 0);
+        let capacity = Capacity::new(&options, points);
         // What builds need is loaded now: they may be recorded. What queries need can wait.
         if capacity.bounded {
             geometry.kernels::<Bounded<T>>()?;

@@ -36,7 +36,7 @@ const SORTED_FROM: usize = 32_768;
 /// A query that is not finite, a radius of its own that is negative or not a number, and a group that
 /// the grid does not have, find nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Queries<'a, T: Real> {
+pub struct GridQueries<'a, T: Real> {
     pub(crate) points: Option<Points<'a, T>>,
     pub(crate) radius: T,
     pub(crate) radii: Option<DeviceSlice<'a, T>>,
@@ -45,7 +45,7 @@ pub struct Queries<'a, T: Real> {
     order: QueryOrder,
 }
 
-impl<'a, T: Real> Queries<'a, T> {
+impl<'a, T: Real> GridQueries<'a, T> {
     /// At the grid's own points, in the order in which it was built from them.
     ///
     /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
@@ -71,7 +71,7 @@ impl<'a, T: Real> Queries<'a, T> {
 
     /// With a radius for each query.
     #[must_use]
-    pub fn radii(mut self, radii: impl Into<DeviceSlice<'a, T>>) -> Self {
+    pub fn within_each(mut self, radii: impl Into<DeviceSlice<'a, T>>) -> Self {
         self.radii = Some(radii.into());
         self
     }
@@ -139,7 +139,7 @@ impl<'a, T: Real> Queries<'a, T> {
 #[derive(Debug)]
 pub(crate) struct Prepared<'a, T: Real> {
     grid: &'a HashGrid<T>,
-    queries: &'a Queries<'a, T>,
+    queries: &'a GridQueries<'a, T>,
     /// Those that were sorted, in the grid's order; own ones lie in the grid.
     sorted: Option<DeviceBuffer<u8>>,
     length: usize,
@@ -150,7 +150,7 @@ impl<T: Real> HashGrid<T> {
     pub(crate) fn prepare<'a>(
         &'a self,
         stream: &Stream,
-        queries: &'a Queries<'a, T>,
+        queries: &'a GridQueries<'a, T>,
         n: usize,
     ) -> Result<Prepared<'a, T>> {
         let sorted = match queries.sorts(self) {
@@ -173,7 +173,7 @@ impl<T: Real> Prepared<'_, T> {
 }
 
 // SAFETY: the kernels read what belongs to queries below `length`: points, which lie in what
-// `Points` reports; radii and groups, of which there are as many (`Queries::check`); sorted ones, of
+// `Points` reports; radii and groups, of which there are as many (`GridQueries::check`); sorted ones, of
 // which there are as many (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room.
 // What belongs to an index from `length` on is not touched: see `OneQuery` in batch.cuh.
 unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
@@ -181,7 +181,7 @@ unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
     const TYPE: ArgType = ArgType::value::<RawQueries<T>>();
 
     fn abi(&self) -> RawQueries<T> {
-        let Queries { points, radius, radii, groups, .. } = *self.queries;
+        let GridQueries { points, radius, radii, groups, .. } = *self.queries;
         let memory = &self.grid.memory;
         let own_groups = points.is_none() && groups.is_none();
         let (stride, component) = points.map_or((0, 0), |points| points.strides());
@@ -207,7 +207,7 @@ unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        let Queries { points, radii, groups, .. } = self.queries;
+        let GridQueries { points, radii, groups, .. } = self.queries;
         if points.is_none() {
             read(visitor, &self.grid.memory.buffer().as_slice())?;
         }

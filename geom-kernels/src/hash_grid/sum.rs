@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use cuda_safe::{Error, Kernel, KernelArg, KernelSource, Result, Stream, WriteView};
 
-use super::{HashGrid, Queries};
+use super::{GridQueries, HashGrid};
 use crate::GeometryKernels;
 use crate::headers::program;
 use crate::lengths::same_length;
@@ -24,7 +24,7 @@ use crate::real::Real;
 ///
 /// ```no_run
 /// # use cuda_safe::{Context, DeviceBuffer, Result, vector::Float4};
-/// # use geom_kernels::{GeometryKernels, hash_grid::{HashGrid, NeighborSum, Queries}};
+/// # use geom_kernels::{GeometryKernels, hash_grid::{HashGrid, NeighborSum, GridQueries}};
 /// # fn sums(stream: &cuda_safe::Stream, geometry: &GeometryKernels, grid: &HashGrid<f32>) -> Result<()> {
 /// // SAFETY: float4 is Float4, and the snippet touches nothing but what it is given.
 /// let sum = unsafe {
@@ -36,7 +36,7 @@ use crate::real::Real;
 ///     )
 /// }?;
 /// let mut sums = DeviceBuffer::<Float4>::zeroed(stream, grid.len())?;
-/// sum.run(stream, grid, &Queries::at_grid_points(0.1), &mut sums)?;
+/// sum.run(stream, grid, &GridQueries::at_grid_points(0.1), &mut sums)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -79,12 +79,12 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
     /// # Errors
     /// `sums` has another length than there are queries; the snippet was compiled with data; otherwise as
     /// [`HashGrid::count_neighbors`].
-    pub fn run<'b>(
+    pub fn run<'a>(
         &self,
         stream: &Stream,
         grid: &HashGrid<T>,
-        queries: &Queries<'_, T>,
-        sums: impl WriteView<'b, Out>,
+        queries: &GridQueries<'_, T>,
+        sums: impl WriteView<'a, Out>,
     ) -> Result<()> {
         if self.has_data {
             return Err(Error::invalid("the snippet was compiled with data")
@@ -106,7 +106,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         &self,
         stream: &Stream,
         grid: &HashGrid<T>,
-        queries: &Queries<'_, T>,
+        queries: &GridQueries<'_, T>,
         data: impl KernelArg,
         sums: impl WriteView<'b, Out>,
     ) -> Result<()> {

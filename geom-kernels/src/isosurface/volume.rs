@@ -270,7 +270,7 @@ fn topology<T: VolumeValue>(
         // SAFETY: the list has room for 27 times as many.
         unsafe { kernels.beside_leaves(stream, launch, &leaves, n, &mut list, findings)? };
     }
-    let topology = Volume::from_leaves::<Mask>(stream, geometry, &list, &VolumeOptions::default())?;
+    let topology = Volume::from_leaves::<Mask>(stream, geometry, &list, VolumeOptions::default())?;
     let is_complete = tiles.found(stream)?.status == 0;
     Ok((topology, is_complete))
 }

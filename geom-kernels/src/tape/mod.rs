@@ -151,8 +151,7 @@
 //! let mut sums = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
 //! let mut norm = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
 //! let geometry = GeometryKernels::new(&context);
-//! let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
-//! grid.build(&stream, &x, 0.5)?;
+//! let grid = HashGrid::build(&stream, &geometry, &x, 0.5, GridOptions::default())?;
 //! let mut tape = Tape::record(&stream, |t| {
 //!     t.watch(&x)?;
 //!     t.fill(&mut sums, 0.0)?;

@@ -140,13 +140,13 @@ impl Volume {
     /// The volume has values of its own; it came from the host and `values` has not as many elements as it has
     /// indices, which is [`value_count`](Self::value_count) less one; `out` has another length than there are
     /// positions; otherwise what the driver answered.
-    pub fn sample_indexed<'b, P: Real, V: Interpolated>(
+    pub fn sample_indexed<'a, P: Real, V: Interpolated>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,
         interpolation: Interpolation,
         values: &IndexedValues<'_, V>,
-        out: impl WriteView<'b, V>,
+        out: impl WriteView<'a, V>,
     ) -> Result<()> {
         self.indexed(stream, samples, interpolation, values, out.write_view(), None)
     }
@@ -155,14 +155,14 @@ impl Volume {
     ///
     /// # Errors
     /// As [`sample_indexed`](Self::sample_indexed), of `gradients` too; the nearest value has no gradient.
-    pub fn sample_indexed_with_gradient<'b, 'c, P: Real, V: Interpolated>(
+    pub fn sample_indexed_with_gradient<'a, P: Real, V: Interpolated>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,
         interpolation: Interpolation,
         values: &IndexedValues<'_, V>,
-        out: impl WriteView<'b, V>,
-        gradients: impl WriteView<'c, V::Gradient>,
+        out: impl WriteView<'a, V>,
+        gradients: impl WriteView<'a, V::Gradient>,
     ) -> Result<()> {
         let gradients = gradients.write_view();
         same_length("gradients", gradients.len(), samples.len())?;

@@ -43,11 +43,11 @@ macro_rules! maps {
                 ///
                 /// # Errors
                 /// `to` has another length than `from`; otherwise what the driver answered.
-                pub fn $name<'a, 'b, P: Real>(
+                pub fn $name<'a, P: Real>(
                     &self,
                     stream: &Stream,
                     from: impl Into<DeviceSlice<'a, [P; 3]>>,
-                    to: impl WriteView<'b, [P; 3]>,
+                    to: impl WriteView<'a, [P; 3]>,
                 ) -> Result<()> {
                     let (from, to) = (from.into(), to.write_view());
                     self.map_each(stream, from, to, Kind::$kind, $to_world)

@@ -62,12 +62,12 @@ impl Volume {
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise what
     /// the driver answered.
-    pub fn first_crossings<'a, 'b>(
+    pub fn first_crossings<'a>(
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
         iso: f64,
-        hits: impl WriteView<'b, VolumeHit>,
+        hits: impl WriteView<'a, VolumeHit>,
     ) -> Result<()> {
         let (rays, hits) = (rays.into(), hits.write_view());
         same_length("hits", hits.len(), rays.len())?;
@@ -88,11 +88,11 @@ impl Volume {
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `integrals` has another length than there are rays; otherwise
     /// what the driver answered.
-    pub fn integrals<'a, 'b>(
+    pub fn integrals<'a>(
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
-        integrals: impl WriteView<'b, f32>,
+        integrals: impl WriteView<'a, f32>,
     ) -> Result<()> {
         let (rays, integrals) = (rays.into(), integrals.write_view());
         same_length("integrals", integrals.len(), rays.len())?;

@@ -15,7 +15,7 @@
 //! let map = Map::uniform(voxel.into(), [0.0; 3])?;
 //! let options = VolumeOptions::new(band).name("sphere").class(GridClass::LEVEL_SET).map(map);
 //! let options = DenseOptions::new(options).origin([-20; 3]).keep(Keep::NarrowBand(band.into()));
-//! let volume = Volume::from_fn(&stream, &geometry, [41; 3], &options, |voxel_at| {
+//! let volume = Volume::from_fn(&stream, &geometry, [41; 3], options, |voxel_at| {
 //!     voxel_at.map(|i| (i as f32 * voxel).powi(2)).iter().sum::<f32>().sqrt() - 1.0
 //! })?;
 //!

@@ -19,11 +19,11 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; otherwise what the
     /// driver answered.
-    pub fn lookup<'a, 'b, T: VolumeValue>(
+    pub fn lookup<'a, T: VolumeValue>(
         &self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
-        values: impl WriteView<'b, T>,
+        values: impl WriteView<'a, T>,
     ) -> Result<()> {
         let (view, voxels, mut values) = (self.view::<T>()?, voxels.into(), values.write_view());
         same_length("values", values.len(), voxels.len())?;
@@ -38,11 +38,11 @@ impl Volume {
     ///
     /// # Errors
     /// `active` has another length than `voxels`; otherwise what the driver answered.
-    pub fn is_active<'a, 'b>(
+    pub fn is_active<'a>(
         &self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
-        active: impl WriteView<'b, Flag>,
+        active: impl WriteView<'a, Flag>,
     ) -> Result<()> {
         let (voxels, active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;
@@ -92,12 +92,12 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; `refused` has not one
     /// element; the volume is one of indices; otherwise what the driver answered.
-    pub fn store<'a, 'b, 'c, T: VolumeValue>(
+    pub fn store<'a, T: VolumeValue>(
         &mut self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
-        values: impl Into<DeviceSlice<'b, T>>,
-        refused: impl WriteView<'c, u64>,
+        values: impl Into<DeviceSlice<'a, T>>,
+        refused: impl WriteView<'a, u64>,
     ) -> Result<()> {
         let (voxels, values, mut refused): (_, DeviceSlice<'_, T>, _) =
             (voxels.into(), values.into(), refused.write_view());

@@ -99,12 +99,12 @@ impl Volume {
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than there are positions; a type
     /// that can't be interpolated so; otherwise what the driver answered.
-    pub fn sample<'b, P: Real, T: VolumeValue>(
+    pub fn sample<'a, P: Real, T: VolumeValue>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,
         interpolation: Interpolation,
-        values: impl WriteView<'b, T>,
+        values: impl WriteView<'a, T>,
     ) -> Result<()> {
         let (view, mut values) = (self.view::<T>()?, values.write_view());
         same_length("values", values.len(), samples.len())?;
@@ -128,13 +128,13 @@ impl Volume {
     ///
     /// # Errors
     /// As [`sample`](Self::sample), of `gradients` too; the nearest value has no gradient.
-    pub fn sample_with_gradient<'b, 'c, P: Real, T: Interpolated>(
+    pub fn sample_with_gradient<'a, P: Real, T: Interpolated>(
         &self,
         stream: &Stream,
         samples: &Samples<'_, P>,
         interpolation: Interpolation,
-        values: impl WriteView<'b, T>,
-        gradients: impl WriteView<'c, T::Gradient>,
+        values: impl WriteView<'a, T>,
+        gradients: impl WriteView<'a, T::Gradient>,
     ) -> Result<()> {
         self.view::<T>()?;
         let values: DeviceSliceMut<'_, T> = values.write_view();

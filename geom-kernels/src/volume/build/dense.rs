@@ -251,10 +251,10 @@ impl Volume {
         geometry: &GeometryKernels,
         dims: [usize; 3],
         dense: impl Into<DeviceSlice<'a, T>>,
-        options: &DenseOptions<T>,
+        options: DenseOptions<T>,
     ) -> Result<Self> {
         let dense = dense.into();
-        let voxels = checked_box(dims, dense.len(), options)?;
+        let voxels = checked_box(dims, dense.len(), &options)?;
         let arg = DenseArg::new(dense.cast()?, voxels, options.keep);
         let n = arg.lattice_len();
         let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
@@ -274,9 +274,9 @@ impl Volume {
         geometry: &GeometryKernels,
         dims: [usize; 3],
         dense: &[T],
-        options: &DenseOptions<T>,
+        options: DenseOptions<T>,
     ) -> Result<Self> {
-        checked_box(dims, dense.len(), options)?;
+        checked_box(dims, dense.len(), &options)?;
         let dense = DeviceBuffer::from_slice(stream, dense)?;
         Self::from_dense(stream, geometry, dims, &dense, options)
     }

@@ -44,11 +44,10 @@ impl Volume {
         stream: &Stream,
         geometry: &GeometryKernels,
         dims: [usize; 3],
-        options: &DenseOptions<T>,
+        mut options: DenseOptions<T>,
         function: impl Fn([i32; 3]) -> T + Sync,
     ) -> Result<Self> {
-        check(options)?;
-        let mut options = options.clone();
+        check(&options)?;
         if T::TYPE == ValueType::Mask {
             // Whose background is that nothing is active.
             options.volume.background = T::zeroed();

@@ -91,9 +91,9 @@ impl Volume {
         stream: &Stream,
         geometry: &GeometryKernels,
         tiles: impl Into<VoxelList<'a>>,
-        options: &VolumeOptions<T>,
+        options: VolumeOptions<T>,
     ) -> Result<Self> {
-        from_list(stream, geometry, tiles.into(), options, Fill::Tiles)
+        from_list(stream, geometry, tiles.into(), &options, Fill::Tiles)
     }
 
     /// A volume with exactly these voxels active. Their values are the background; volumes of
@@ -105,9 +105,9 @@ impl Volume {
         stream: &Stream,
         geometry: &GeometryKernels,
         voxels: impl Into<VoxelList<'a>>,
-        options: &VolumeOptions<T>,
+        options: VolumeOptions<T>,
     ) -> Result<Self> {
-        from_list(stream, geometry, voxels.into(), options, Fill::Voxels(None))
+        from_list(stream, geometry, voxels.into(), &options, Fill::Voxels(None))
     }
 
     /// As [`from_voxels`](Self::from_voxels), with a value for each voxel of the list. Of several for one voxel,
@@ -120,11 +120,11 @@ impl Volume {
         geometry: &GeometryKernels,
         voxels: impl Into<VoxelList<'a>>,
         values: impl Into<DeviceSlice<'a, T>>,
-        options: &VolumeOptions<T>,
+        options: VolumeOptions<T>,
     ) -> Result<Self> {
         let voxels = voxels.into();
         let values = checked_values(voxels, values.into())?;
-        from_list(stream, geometry, voxels, options, Fill::Voxels(Some(values)))
+        from_list(stream, geometry, voxels, &options, Fill::Voxels(Some(values)))
     }
 }
 

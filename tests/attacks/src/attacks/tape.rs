@@ -44,7 +44,7 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
     let geometry = GeometryKernels::new(&context);
     let options = VolumeOptions::new(0.5f32).map(Map::uniform(1.0, [0.0; 3])?);
     let dense = DenseOptions::new(options);
-    let volume = Volume::from_fn(&stream, &geometry, [16; 3], &dense, |p| p[0] as f32)?;
+    let volume = Volume::from_fn(&stream, &geometry, [16; 3], dense, |p| p[0] as f32)?;
     let points = DeviceBuffer::from_slice(&stream, &[[1.5f32, 2.5, 3.5]; 64])?;
     let samples = Samples::index(&points);
     let mut values = DeviceBuffer::<f32>::zeroed(&stream, 64)?;

@@ -152,7 +152,7 @@ fn volumes(_: &TestDevice) -> TestResult {
     let [here, there] = lists;
     let (here, there) = (here?, there?);
     let values = DeviceBuffer::from_slice(stream, &[7.0f32, 8.0])?;
-    let mut volume = Volume::from_voxels_with(stream, &geometry, &here, &values, &options)?;
+    let mut volume = Volume::from_voxels_with(stream, &geometry, &here, &values, options)?;
     let look = |volume: &Volume, at: &DeviceBuffer<[i32; 3]>| {
         let mut found = DeviceBuffer::<f32>::zeroed(stream, 2)?;
         volume.lookup(stream, at, &mut found)?;

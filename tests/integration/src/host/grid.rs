@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::lab::Lab;
 use crate::harness::{Case, TestResult, ensure, ensure_eq};
@@ -34,10 +34,13 @@ fn rebuild() -> TestResult {
         grid.rebuild(&stream, &points, 0.1)?;
         let (calls, ()) = lab.calls(|| grid.rebuild(&stream, &points, 0.1))?;
         only_enqueues(&calls)?;
-        // Less than is reserved, and `build` where there is room.
+        // Less than is reserved, and `reserve` where there is room.
         let (calls, ()) = lab.calls(|| grid.rebuild(&stream, points.slice(..10)?, 0.1))?;
         only_enqueues(&calls)?;
-        let (calls, ()) = lab.calls(|| grid.build(&stream, &points, 0.2))?;
+        let (calls, ()) = lab.calls(|| {
+            grid.reserve(&stream, points.len())?;
+            grid.rebuild(&stream, &points, 0.2)
+        })?;
         only_enqueues(&calls)?;
         let (calls, ()) = lab.calls(|| grid.reserve(&stream, 1000))?;
         ensure!(calls.is_empty(), "{calls:?}");
@@ -56,11 +59,10 @@ fn queries() -> TestResult {
     let stream = lab.context.stream()?;
     let geometry = GeometryKernels::new(&lab.context);
     let points = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 1000)?;
-    let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
-    grid.build(&stream, &points, 0.1)?;
+    let grid = HashGrid::build(&stream, &geometry, &points, 0.1, GridOptions::default())?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
     let mut squares = DeviceBuffer::<f32>::zeroed(&stream, 1000)?;
-    for queries in [Queries::at_grid_points(0.1), Queries::at(&points, 0.1)] {
+    for queries in [GridQueries::at_grid_points(0.1), GridQueries::at(&points, 0.1)] {
         grid.count_neighbors(&stream, &queries, &mut counts)?;
         let (calls, ()) = lab.calls(|| grid.count_neighbors(&stream, &queries, &mut counts))?;
         ensure_eq!(calls, ["cuLaunchKernel"]);

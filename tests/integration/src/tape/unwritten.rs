@@ -91,7 +91,7 @@ fn volume(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let options = VolumeOptions::new(0.5f32).map(Map::uniform(1.0, [0.0; 3]).map_err(told)?);
     let dense = DenseOptions::new(options);
-    let volume = Volume::from_fn(&stream, &device.geometry(), [16; 3], &dense, |p| p[0] as f32)?;
+    let volume = Volume::from_fn(&stream, &device.geometry(), [16; 3], dense, |p| p[0] as f32)?;
     let points = DeviceBuffer::from_slice(&stream, &[[1.5f32, 2.5, 3.5]; N])?;
     let samples = Samples::index(&points);
     let values = std::cell::RefCell::new(DeviceBuffer::<f32>::zeroed(&stream, N)?);

@@ -36,17 +36,17 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         [1 << 63, 2, 4],
     ] {
         lab.refused_because(
-            Volume::from_dense(&stream, &geometry, dims, &values, &options),
+            Volume::from_dense(&stream, &geometry, dims, &values, options.clone()),
             "a box of [",
         )?;
         lab.refused_because(
-            Volume::from_host_dense(&stream, &geometry, dims, &[1.0; 8], &options),
+            Volume::from_host_dense(&stream, &geometry, dims, &[1.0; 8], options.clone()),
             "a box of [",
         )?;
     }
     for dims in [[1 << 24, 1 << 24, 1 << 24], [most, 1, 1], [1, 1 << 25, 1]] {
         lab.refused_because(
-            Volume::from_fn(&stream, &geometry, dims, &options, |_| 1.0),
+            Volume::from_fn(&stream, &geometry, dims, options.clone(), |_| 1.0),
             "] voxels from [0, 0, 0] on",
         )?;
     }
@@ -54,11 +54,11 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
     {
         let options = options.clone().origin(origin);
         lab.refused_because(
-            Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options),
+            Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, options.clone()),
             "a box of [2, 2, 2] voxels from [",
         )?;
         lab.refused_because(
-            Volume::from_fn(&stream, &geometry, [2, 2, 2], &options, |_| 1.0),
+            Volume::from_fn(&stream, &geometry, [2, 2, 2], options.clone(), |_| 1.0),
             "a box of [2, 2, 2] voxels from [",
         )?;
     }
@@ -68,12 +68,12 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         (Keep::NarrowBand(f64::NAN), "a width of NaN"),
     ] {
         let options = options.clone().keep(keep);
-        let made = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &options);
+        let made = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, options.clone());
         lab.refused_because(made, text)?;
     }
     // The last voxels that there are.
     let last = options.clone().origin([EDGE - 2, -EDGE, EDGE - 2]);
-    let volume = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, &last)?;
+    let volume = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, last)?;
     let mut back = DeviceBuffer::<f32>::zeroed(&stream, 8)?;
     volume.to_dense(&stream, [EDGE - 2, -EDGE, EDGE - 2], [2, 2, 2], &mut back)?;
     ensure_eq!(back.to_vec(&stream)?, [1.0; 8]);
@@ -92,7 +92,7 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         "a volume of float was asked for values of double",
     )?;
     let empty = values.slice(..0)?;
-    if let Ok(volume) = Volume::from_dense(&stream, &geometry, [0, 5, 5], empty, &options) {
+    if let Ok(volume) = Volume::from_dense(&stream, &geometry, [0, 5, 5], empty, options) {
         ensure_eq!(volume.counts(&stream)?.leaves, 0);
     }
     Ok(())
@@ -108,7 +108,7 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
     let geometry = GeometryKernels::new(&lab.context()?);
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        Volume::from_fn(&stream, &geometry, [20, 20, 20], &options, |p| {
+        Volume::from_fn(&stream, &geometry, [20, 20, 20], options.clone(), |p| {
             assert!(p != [13, 7, 5], "not here");
             1.0
         })
@@ -118,12 +118,12 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
     let table = DeviceBuffer::from_slice(&stream, &table)?;
     let calls = AtomicUsize::new(0);
     // Each leaf's first voxel asks the device, also for a volume of its own.
-    let volume = Volume::from_fn(&stream, &geometry, [20, 20, 20], &options, |p| {
+    let volume = Volume::from_fn(&stream, &geometry, [20, 20, 20], options.clone(), |p| {
         if p.iter().any(|x| x % 8 != 0) {
             return p[0] as f32 + 1.0;
         }
         calls.fetch_add(1, Ordering::SeqCst);
-        let inner = Volume::from_fn(&stream, &geometry, [1; 3], &options, |_| 1.0);
+        let inner = Volume::from_fn(&stream, &geometry, [1; 3], options.clone(), |_| 1.0);
         let seen = table.to_vec(&stream);
         inner.and(seen).map_or(NAN, |seen| seen[p[0] as usize])
     })?;
@@ -157,7 +157,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
         DeviceBuffer::from_slice(&stream, &voxels)
     };
     let few = spread(2)?;
-    let mut volume = Volume::from_voxels(&stream, &geometry, &few, &options)?;
+    let mut volume = Volume::from_voxels(&stream, &geometry, &few, options)?;
     ensure!(volume.build_status(&stream)?.is_built());
     ensure_eq!(volume.counts(&stream)?.active_voxels, 2);
     lab.refused_because(
@@ -199,7 +199,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     volume.rebuild_from_leaves(&stream, few.slice(..0)?)?;
     ensure_eq!(volume.counts(&stream)?.leaves, 0);
     let plain = VolumeOptions::new(0.5f32);
-    let mut fixed = Volume::from_voxels(&stream, &geometry, &few, &plain)?;
+    let mut fixed = Volume::from_voxels(&stream, &geometry, &few, plain)?;
     lab.refused(fixed.rebuild_from_leaves(&stream, &few))?;
     lab.refused(fixed.build_status(&stream))?;
     Ok(())
@@ -222,14 +222,14 @@ fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     let three = DeviceBuffer::from_slice(&stream, &three)?;
     let one = three.slice(..1)?;
     // Loads the kernels.
-    let volume = Volume::from_voxels(&stream, &geometry, &three, &options)?;
+    let volume = Volume::from_voxels(&stream, &geometry, &three, options.clone())?;
     let volume = match lab.variant() {
         "again" => volume,
         _ => {
             // Made in the capture: an error, or a volume whose build never ran.
             let mut made = None;
             let captured = context.capture((), |s, ()| {
-                made = Some(Volume::from_voxels(s, &geometry, &three, &options)?);
+                made = Some(Volume::from_voxels(s, &geometry, &three, options.clone())?);
                 Ok(())
             });
             drop(captured);

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceBuffer, Result, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use geom_kernels::{MAX_POINTS, Points};
 
 use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
@@ -42,8 +42,8 @@ fn neighbors(points: &[[f32; 3]], at: &[f32; 3], radius: f32) -> u32 {
 /// Builds grids of points that are not finite, huge, tiny or doubled, and asks for neighbours at such points.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `HashGrid::new`, `HashGrid::build`, `HashGrid::count_neighbors`, `HashGrid::neighbor_lists`,
-///   `HashGrid::report`, `Queries::at`, `Queries::at_grid_points`
+/// - targets: `HashGrid::new`, `HashGrid::reserve`, `HashGrid::rebuild`, `HashGrid::count_neighbors`,
+///   `HashGrid::neighbor_lists`, `HashGrid::report`, `GridQueries::at`, `GridQueries::at_grid_points`
 /// - must: right
 /// - variants: free, bounds, tiny_bounds
 fn grids_of_awkward_points(lab: &Lab) -> TestResult {
@@ -58,8 +58,9 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
     let mut grid = HashGrid::<f32>::new(&stream, &geometry, options)?;
     let device = DeviceBuffer::from_slice(&stream, &points)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, points.len())?;
+    grid.reserve(&stream, device.len())?;
     for built_for in [1.0f32, 0.0, f32::MIN_POSITIVE, 1e30, f32::INFINITY] {
-        if let Err(error) = grid.build(&stream, &device, built_for) {
+        if let Err(error) = grid.rebuild(&stream, &device, built_for) {
             lab.refused_because(Err::<(), _>(error), "radius")?;
             continue;
         }
@@ -67,11 +68,11 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
         for radius in [1.0f32, 0.0, 0.5] {
             let expected: Vec<u32> =
                 points.iter().map(|at| neighbors(&points, at, radius)).collect();
-            grid.count_neighbors(&stream, &Queries::at(&device, radius), &mut counts)?;
+            grid.count_neighbors(&stream, &GridQueries::at(&device, radius), &mut counts)?;
             ensure_eq!(counts.to_vec(&stream)?, expected, "built for {built_for}, within {radius}");
-            grid.count_neighbors(&stream, &Queries::at_grid_points(radius), &mut counts)?;
+            grid.count_neighbors(&stream, &GridQueries::at_grid_points(radius), &mut counts)?;
             ensure_eq!(counts.to_vec(&stream)?, expected, "own, built for {built_for}");
-            let lists = grid.neighbor_lists(&stream, &Queries::at(&device, radius))?;
+            let lists = grid.neighbor_lists(&stream, &GridQueries::at(&device, radius))?;
             let found = lists.indices.to_vec(&stream)?;
             ensure_eq!(found.len(), expected.iter().sum::<u32>() as usize);
             ensure!(found.iter().all(|i| finite(&points[*i as usize])));
@@ -84,7 +85,8 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `HashGrid::new`, `HashGrid::k_nearest`, `HashGrid::count_neighbors`, `HashGrid::reserve`,
-///   `HashGrid::rebuild`, `GridOptions::periodic`, `GridOptions::groups`, `Queries::radii`, `Queries::pairs`
+///   `HashGrid::rebuild`, `GridOptions::periodic`, `GridOptions::groups`, `GridQueries::within_each`,
+///   `GridQueries::pairs`
 /// - must: error "NaN is no radius"
 fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -109,8 +111,8 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     let points = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3], [0.5; 3]])?;
     let mut grid = new(GridOptions::default())?;
     lab.refused_because(grid.rebuild(&stream, &points, 1.0), "2 points, and room for 0")?;
-    lab.refused_because(grid.build(&stream, &points, -1.0), "-1.0 is no radius")?;
-    lab.refused(grid.build(&stream, &points, f32::NAN))?;
+    lab.refused_because(grid.rebuild(&stream, &points, -1.0), "-1.0 is no radius")?;
+    lab.refused(grid.rebuild(&stream, &points, f32::NAN))?;
     lab.refused_because(
         grid.reserve(&stream, MAX_POINTS + 1),
         "1073741825 points; at most 2^30 are possible",
@@ -119,18 +121,19 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
         grid.reserve(&stream, usize::MAX),
         "18446744073709551615 points; at most 2^30 are possible",
     )?;
-    grid.build(&stream, &points, 1.0)?;
-    let own = Queries::at_grid_points(1.0);
+    grid.reserve(&stream, points.len())?;
+    grid.rebuild(&stream, &points, 1.0)?;
+    let own = GridQueries::at_grid_points(1.0);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
     lab.refused_because(
         grid.count_neighbors(&stream, &own, &mut counts),
         "room for 3 counts, and 2 are written",
     )?;
     let mut two = counts.slice_mut(..2)?;
-    lab.refused(grid.count_neighbors(&stream, &Queries::at_grid_points(f32::NAN), &mut two))?;
+    lab.refused(grid.count_neighbors(&stream, &GridQueries::at_grid_points(f32::NAN), &mut two))?;
     let radii = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     lab.refused_because(
-        grid.count_neighbors(&stream, &own.radii(&radii), &mut two),
+        grid.count_neighbors(&stream, &own.within_each(&radii), &mut two),
         "1 radii for 2 queries",
     )?;
     let mut squares = DeviceBuffer::<f32>::zeroed(&stream, 256)?;
@@ -181,19 +184,22 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
     // All of them at one place, from a single number.
     let mut grid = HashGrid::<f32>::new(&stream, &geometry, GridOptions::default())?;
     let doubled = Points::strided(data.slice(7..8)?, 1000, 0, 0)?;
-    grid.build(&stream, doubled, 0.5)?;
+    grid.reserve(&stream, doubled.len())?;
+    grid.rebuild(&stream, doubled, 0.5)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
-    grid.count_neighbors(&stream, &Queries::at_grid_points(0.0), &mut counts)?;
+    grid.count_neighbors(&stream, &GridQueries::at_grid_points(0.0), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [1000; 1000]);
     // Backwards through each other: x, y and z begin at the last numbers that fit.
     let last = Points::strided(&data, 10, 1, 10)?;
-    grid.build(&stream, last, 2.0)?;
+    grid.reserve(&stream, last.len())?;
+    grid.rebuild(&stream, last, 2.0)?;
     let mut counts = counts.slice_mut(..10)?;
-    grid.count_neighbors(&stream, &Queries::at(last, 2.0), &mut counts)?;
+    grid.count_neighbors(&stream, &GridQueries::at(last, 2.0), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [2, 3, 3, 3, 3, 3, 3, 3, 3, 2]);
     let empty = Points::strided(data.slice(..0)?, 0, most, most);
     if let Ok(empty) = empty {
-        grid.build(&stream, empty, 1.0)?;
+        grid.reserve(&stream, empty.len())?;
+        grid.rebuild(&stream, empty, 1.0)?;
         ensure!(grid.is_empty());
     }
     Ok(())
@@ -202,7 +208,7 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
 /// Builds a grid in a graph from more or fewer points than the host's last build, and asks for its own points.
 ///
 /// - row: an index that a kernel reads from memory
-/// - targets: `HashGrid::rebuild`, `HashGrid::build`, `Queries::at_grid_points`, `Context::capture`
+/// - targets: `HashGrid::build`, `HashGrid::rebuild`, `GridQueries::at_grid_points`, `Context::capture`
 /// - must: right
 /// - variants: fewer, more
 fn own_points_of_another_build(lab: &Lab) -> TestResult {
@@ -214,20 +220,21 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
         DeviceBuffer::from_slice(&stream, &points)
     };
     let (first, second) = (make(recorded)?, make(built)?);
-    let mut grid = HashGrid::<f32>::new(&stream, &geometry, GridOptions::default())?;
-    grid.build(&stream, &make(700)?, 1.0)?;
+    let grid =
+        HashGrid::<f32>::build(&stream, &geometry, &make(700)?, 1.0, GridOptions::default())?;
     let mut graph = context.capture(grid, |s, grid| grid.rebuild(s, &first, 1.0))?;
-    graph.state_mut().build(&stream, &second, 1.0)?;
+    graph.state_mut().reserve(&stream, second.len())?;
+    graph.state_mut().rebuild(&stream, &second, 1.0)?;
     graph.launch(&stream)?;
     let grid = graph.state();
     ensure_eq!(grid.len(), built);
     let mut counts = DeviceBuffer::from_slice(&stream, &vec![9u32; built])?;
-    grid.count_neighbors(&stream, &Queries::at_grid_points(1.0), &mut counts)?;
+    grid.count_neighbors(&stream, &GridQueries::at_grid_points(1.0), &mut counts)?;
     let seen = counts.to_vec(&stream)?;
     // Those that both builds have are found; the others are not answered, or none.
     ensure!(seen[..10].iter().all(|count| *count == 1), "{:?}", &seen[..10]);
     ensure!(seen[10..].iter().all(|count| *count == 9 || *count <= 1), "{:?}", &seen[10..20]);
-    let lists = grid.neighbor_lists(&stream, &Queries::at_grid_points(25.0))?;
+    let lists = grid.neighbor_lists(&stream, &GridQueries::at_grid_points(25.0))?;
     let indices = lists.indices.to_vec(&stream)?;
     ensure!(indices.iter().all(|i| (*i as usize) < 700), "an index of no point");
     Ok(())
@@ -236,7 +243,7 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
 /// Builds grids with groups that the grid does not have, and asks for such groups.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `HashGrid::build_grouped`, `Queries::groups`, `GridOptions::groups`
+/// - targets: `HashGrid::rebuild_grouped`, `GridQueries::groups`, `GridOptions::groups`
 /// - must: error "group"
 fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
@@ -245,14 +252,15 @@ fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     let groups = [0u32, 1, 2, 3, u32::MAX, 1 << 31, 1, 0];
     let groups = DeviceBuffer::from_slice(&stream, &groups)?;
     let mut grid = HashGrid::<f32>::new(&stream, &geometry, GridOptions::default().groups(3))?;
-    lab.refused(grid.build(&stream, &points, 1.0))?;
-    lab.refused(grid.build_grouped(&stream, &points, groups.slice(..7)?, 1.0))?;
-    grid.build_grouped(&stream, &points, &groups, 1.0)?;
+    lab.refused(grid.rebuild(&stream, &points, 1.0))?;
+    lab.refused(grid.rebuild_grouped(&stream, &points, groups.slice(..7)?, 1.0))?;
+    grid.reserve(&stream, points.len())?;
+    grid.rebuild_grouped(&stream, &points, &groups, 1.0)?;
     ensure_eq!(grid.report(&stream)?.left_out, 3);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 8)?;
-    grid.count_neighbors(&stream, &Queries::at_grid_points(1.0), &mut counts)?;
+    grid.count_neighbors(&stream, &GridQueries::at_grid_points(1.0), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [2, 2, 1, 0, 0, 0, 2, 2]);
-    let asked = Queries::at(&points, 1.0);
+    let asked = GridQueries::at(&points, 1.0);
     grid.count_neighbors(&stream, &asked.groups(&groups), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [2, 2, 1, 0, 0, 0, 2, 2]);
     lab.refused(grid.count_neighbors(&stream, &asked.groups(groups.slice(..7)?), &mut counts))?;
@@ -279,15 +287,20 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
     ] {
         let Ok(mut grid) = HashGrid::<f32>::new(&stream, &geometry, options) else { continue };
         for radius in [0.1f32, 1e20] {
-            grid.build(&stream, &points, radius)?;
+            grid.reserve(&stream, points.len())?;
+            grid.rebuild(&stream, &points, radius)?;
             for asked in [1e19f32, f32::INFINITY] {
                 // Each point is a neighbour once.
-                match grid.count_neighbors(&stream, &Queries::at_grid_points(asked), &mut counts) {
+                match grid.count_neighbors(
+                    &stream,
+                    &GridQueries::at_grid_points(asked),
+                    &mut counts,
+                ) {
                     Ok(()) => ensure_eq!(counts.to_vec(&stream)?, [50; 50], "{asked}, {radius}"),
                     Err(error) => lab.refused_because(Err::<(), _>(error), "radius")?,
                 }
             }
-            let all = Queries::at_grid_points(f32::INFINITY);
+            let all = GridQueries::at_grid_points(f32::INFINITY);
             grid.k_nearest(&stream, &all, 50, &mut indices, &mut squares)?;
             for list in indices.to_vec(&stream)?.chunks(50) {
                 let mut list = list.to_vec();

@@ -2,7 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, GraphExec, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, NO_FACE, PointQueries, Sign, TriangleMesh, shapes,
 };
@@ -67,7 +67,7 @@ struct Answers {
 impl Answers {
     fn ask(&mut self, stream: &Stream, state: &State) -> cuda_safe::Result<()> {
         let at = PointQueries::at(&state.points);
-        let own = Queries::at_grid_points(10.0);
+        let own = GridQueries::at_grid_points(10.0);
         state.grid.neighbor_lists_into(stream, &own, &mut self.offsets, &mut self.indices)?;
         state.bvh.count_overlaps(stream, &state.boxes, &mut self.overlaps)?;
         state.mesh.closest_points(stream, &at, &mut self.closest)?;

@@ -206,21 +206,21 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     let marching = MarchingCubes::new(&geometry);
     let ball = |p: [i32; 3]| p.iter().map(|x| (x - 8) as f32 * (x - 8) as f32).sum::<f32>() - 30.0;
     let dense = DenseOptions::new(VolumeOptions::new(99.0f32));
-    let volume = Volume::from_fn(&stream, &geometry, [17; 3], &dense, ball)?;
+    let volume = Volume::from_fn(&stream, &geometry, [17; 3], dense.clone(), ball)?;
     let mut field = VolumeField::build(&stream, &geometry, &volume)?;
     let before = marching.extract(&stream, &field, 0.0)?.counts;
     ensure!(before.faces > 100 && field.is_complete());
     // Other nodes: those that the field has no blocks for are not seen.
     let elsewhere = dense.clone().origin([1000, -3000, 500]);
-    let elsewhere = Volume::from_fn(&stream, &geometry, [17; 3], &elsewhere, ball)?;
+    let elsewhere = Volume::from_fn(&stream, &geometry, [17; 3], elsewhere.clone(), ball)?;
     field.update(&stream, &elsewhere)?;
     ensure!(field.values().to_vec(&stream)?.iter().all(|value| *value == 99.0));
     ensure_eq!(marching.extract(&stream, &field.as_blocks(), 0.0)?.counts.faces, 0);
     let integers = DenseOptions::new(VolumeOptions::new(0i32));
-    let integers = Volume::from_fn(&stream, &geometry, [8; 3], &integers, |p| p[0])?;
+    let integers = Volume::from_fn(&stream, &geometry, [8; 3], integers.clone(), |p| p[0])?;
     lab.refused(field.update(&stream, &integers))?;
     lab.refused(VolumeField::build(&stream, &geometry, &integers))?;
-    let theirs = Volume::from_fn(&strange, &GeometryKernels::new(&far), [17; 3], &dense, ball)?;
+    let theirs = Volume::from_fn(&strange, &GeometryKernels::new(&far), [17; 3], dense, ball)?;
     lab.refused_because(
         field.update(&stream, &theirs),
         "the buffer belongs to another context than the stream it is used on",

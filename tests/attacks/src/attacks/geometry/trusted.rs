@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, GraphExec, Stream, WriteView};
 use geom_kernels::bvh::{BuildMode, Bvh};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
@@ -36,7 +36,7 @@ fn last_launch_of_a_build(lab: &Lab) -> TestResult {
     let voxels = DeviceBuffer::from_slice(&stream, &[[1i32, 2, 3], [100, 0, -7]])?;
     let capacity = Capacity { leaves: 4, lower: 4, upper: 4, entries: 4 };
     let options = VolumeOptions::new(0.0f32).capacity(capacity);
-    let mut volume = Volume::from_leaves(&stream, &geometry, &voxels, &options)?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &voxels, options)?;
     let graph = context.capture((), |stream, ()| {
         match lab.variant() {
             "grid" => grid.rebuild(stream, &points, 0.5)?,
@@ -94,15 +94,14 @@ fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let points = DeviceBuffer::from_slice(&stream, &POINTS)?;
-    let mut grid = HashGrid::new(&stream, &geometry, GridOptions::default())?;
-    grid.build(&stream, &points, 0.3)?;
+    let grid = HashGrid::build(&stream, &geometry, &points, 0.3, GridOptions::default())?;
     let offsets = Arc::new(Mutex::new(DeviceBuffer::<u64>::zeroed(&stream, 5)?));
     // All lists would lie in the same place.
     let mut graph = copies(lab, &offsets, &[0u64, 3, 0, 3, 1 << 40])?;
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, 16)?;
     let view = Launches { to: &mut indices, graph: &mut graph, stream: &stream };
     let mut there = offsets.lock().unwrap_or_else(PoisonError::into_inner);
-    grid.neighbor_lists_into(&stream, &Queries::at_grid_points(0.3), &mut *there, view)?;
+    grid.neighbor_lists_into(&stream, &GridQueries::at_grid_points(0.3), &mut *there, view)?;
     ensure_eq!(there.to_vec(&stream)?, [0, 3, 5, 7, 8]);
     let mut lists = indices.to_vec(&stream)?;
     lists[..3].sort_unstable();

@@ -28,9 +28,9 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     let list = DeviceBuffer::from_slice(&stream, &voxels)?;
     let values = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
     let options = VolumeOptions::new(-1.0f32);
-    let mut volume = Volume::from_voxels_with(&stream, &geometry, &list, &values, &options)?;
+    let mut volume = Volume::from_voxels_with(&stream, &geometry, &list, &values, options.clone())?;
     ensure_eq!(volume.counts(&stream)?.active_voxels, 3);
-    lab.refused(Volume::from_voxels_with(&stream, &geometry, &list, values.slice(1..)?, &options))?;
+    lab.refused(Volume::from_voxels_with(&stream, &geometry, &list, values.slice(1..)?, options))?;
     let asked = [[0; 3], [7; 3], [-1; 3], [1, 0, 0], [8, 0, 0], [i32::MAX; 3], [i32::MIN; 3]];
     let asked = DeviceBuffer::from_slice(&stream, &asked)?;
     let mut seen = DeviceBuffer::<f32>::zeroed(&stream, 7)?;
@@ -57,7 +57,7 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
         "room for 2 counts, and 1 are written",
     )?;
     let index = VolumeOptions::new(OnIndex(5));
-    let mut indices = Volume::from_voxels(&stream, &geometry, &list, &index)?;
+    let mut indices = Volume::from_voxels(&stream, &geometry, &list, index)?;
     let numbers = DeviceBuffer::from_slice(&stream, &[OnIndex(u64::MAX); 6])?;
     lab.refused_because(
         indices.store(&stream, &targets, &numbers, &mut refused),
@@ -65,7 +65,7 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     )?;
     // A bool is a bit, whatever is stored.
     let bools = VolumeOptions::new(Bool(0));
-    let mut bits = Volume::from_voxels(&stream, &geometry, &list, &bools)?;
+    let mut bits = Volume::from_voxels(&stream, &geometry, &list, bools)?;
     let odd = DeviceBuffer::from_slice(&stream, &[Bool(255), Bool(2), Bool(4)])?;
     bits.store(&stream, targets.slice(..3)?, &odd, &mut refused)?;
     let mut seen = DeviceBuffer::<Bool>::zeroed(&stream, 1)?;
@@ -95,7 +95,7 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
     lab.refused(Map::affine([[1.0, 2.0, 3.0]; 3], [0.0; 3]))?;
     let options = VolumeOptions::new(-3.0f32).map(Map::uniform(1e-30, [1e30; 3])?);
     let dense = DenseOptions::new(options);
-    let volume = Volume::from_fn(&stream, &geometry, [9; 3], &dense, |_| 2.0)?;
+    let volume = Volume::from_fn(&stream, &geometry, [9; 3], dense, |_| 2.0)?;
     let far = (1u32 << 30) as f32 * 1.01;
     let odd = [NAN, INF, -INF, far, -far, f32::MAX, 3.5, -1e-45];
     let mut points = Vec::new();
@@ -156,7 +156,7 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     let voxels: Vec<[i32; 3]> = (0..20).map(|i| [i, 0, 0]).collect();
     let list = DeviceBuffer::from_slice(&stream, &voxels)?;
     let options = VolumeOptions::new(OnIndex(0));
-    let volume = Volume::from_voxels(&stream, &geometry, &list, &options)?;
+    let volume = Volume::from_voxels(&stream, &geometry, &list, options)?;
     let points: Vec<[f32; 3]> = voxels.iter().map(|v| v.map(|x| x as f32)).collect();
     let points = DeviceBuffer::from_slice(&stream, &points)?;
     let samples = Samples::index(&points);
@@ -190,7 +190,7 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     uploaded.sample_indexed(&stream, &samples, nearest, &values, &mut out)?;
     ensure_eq!(out.to_vec(&stream)?, host);
     let floats = VolumeOptions::new(0.0f32);
-    let floats = Volume::from_voxels(&stream, &geometry, &list, &floats)?;
+    let floats = Volume::from_voxels(&stream, &geometry, &list, floats.clone())?;
     lab.refused_because(
         floats.sample_indexed(&stream, &samples, nearest, &values, &mut out),
         "a volume of float has its own values",
@@ -211,7 +211,7 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let capacity = Capacity { leaves: 4, lower: 2, upper: 2, entries: 8 };
     let list = DeviceBuffer::from_slice(&stream, &[[0i32; 3], [9, 0, 0]])?;
     let options = VolumeOptions::new(2.0f32).capacity(capacity);
-    let mut volume = Volume::from_leaves(&stream, &geometry, &list, &options)?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &list, options)?;
     let points = DeviceBuffer::from_slice(&stream, &[[1.5f32, 2.5, 3.5]; 4])?;
     let mut values = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
@@ -279,7 +279,7 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     for round in 0..5u32 {
         let options = VolumeOptions::new(round as f32).capacity(capacity);
         let tiles = DeviceBuffer::from_slice(&stream, &[[0i32; 3], [64, 0, 0]])?;
-        let mut volume = Volume::from_leaves(&stream, &geometry, &tiles, &options)?;
+        let mut volume = Volume::from_leaves(&stream, &geometry, &tiles, options)?;
         let mut before = DeviceBuffer::<f32>::zeroed(&stream, 512)?;
         let mut after = DeviceBuffer::<f32>::zeroed(&stream, 512)?;
         volume.lookup(&stream, &voxels, &mut before)?;
@@ -324,7 +324,7 @@ fn stores_to_one_voxel(lab: &Lab) -> TestResult {
     };
     if lab.variant() == "bits" {
         let mut volume =
-            Volume::from_voxels(&stream, &geometry, &asked, &VolumeOptions::new(Bool(0)))?;
+            Volume::from_voxels(&stream, &geometry, &asked, VolumeOptions::new(Bool(0)))?;
         for bit in [1u8, 0, 1] {
             // The neighbours of the same word, and the voxels themselves, by thousands of threads.
             let all: Vec<[i32; 3]> = (0..TIMES as usize).map(|i| leaf[i % 256]).collect();
@@ -343,7 +343,7 @@ fn stores_to_one_voxel(lab: &Lab) -> TestResult {
     let seen: Vec<Vec<f64>> = match lab.variant() {
         "vector" => {
             let options = VolumeOptions::new([0.0f32; 3]);
-            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, options.clone())?;
             let values: Vec<[f32; 3]> = (0..TIMES).map(|i| [number(i) as f32; 3]).collect();
             let values = DeviceBuffer::from_slice(&stream, &values)?;
             volume.store(&stream, &targets, &values, &mut refused)?;
@@ -353,7 +353,7 @@ fn stores_to_one_voxel(lab: &Lab) -> TestResult {
         }
         "double" => {
             let options = VolumeOptions::new(0.0f64);
-            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, options.clone())?;
             let values: Vec<f64> = (0..TIMES).map(number).collect();
             let values = DeviceBuffer::from_slice(&stream, &values)?;
             volume.store(&stream, &targets, &values, &mut refused)?;
@@ -363,7 +363,7 @@ fn stores_to_one_voxel(lab: &Lab) -> TestResult {
         }
         _ => {
             let options = VolumeOptions::new(0.0f32);
-            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, &options)?;
+            let mut volume = Volume::from_voxels(&stream, &geometry, &asked, options)?;
             let values: Vec<f32> = (0..TIMES).map(|i| number(i) as f32).collect();
             let values = DeviceBuffer::from_slice(&stream, &values)?;
             volume.store(&stream, &targets, &values, &mut refused)?;

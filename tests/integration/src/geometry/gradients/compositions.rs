@@ -37,14 +37,18 @@ const OF_F32: f64 = 1e-4;
 
 trait Number: Real + DeviceRepr + Pod + Differentiable<Gradient = Self> {
     const NUMBER: Element;
+    /// How the names of its kernels end.
+    const SUFFIX: &'static str;
 }
 
 impl Number for f32 {
     const NUMBER: Element = Element::F32;
+    const SUFFIX: &'static str = "f32";
 }
 
 impl Number for f64 {
     const NUMBER: Element = Element::F64;
+    const SUFFIX: &'static str = "f64";
 }
 
 struct Ops {
@@ -434,7 +438,7 @@ where
     let options = VolumeOptions::new(OnIndex(0));
     Ok(Drift {
         common: Common::new(device, n)?,
-        volume: Volume::from_voxels(&stream, &device.geometry(), &list, &options)?,
+        volume: Volume::from_voxels(&stream, &device.geometry(), &list, options.clone())?,
         how,
         array: DeviceBuffer::zeroed(&stream, voxels.len())?,
         values: DeviceBuffer::zeroed(&stream, n)?,

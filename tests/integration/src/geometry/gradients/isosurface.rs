@@ -202,7 +202,7 @@ where
     let volume = {
         let host = host.clone();
         let of = move |p: [i32; 3]| number(host[place(p)]);
-        Volume::from_fn(&stream, &device.geometry(), [SIDE as usize; 3], &options, of)?
+        Volume::from_fn(&stream, &device.geometry(), [SIDE as usize; 3], options.clone(), of)?
     };
     let mut field = VolumeField::build(&stream, &device.geometry(), &volume)?;
     let rows = field.map().rows();

@@ -24,17 +24,21 @@ pub(super) fn cases() -> Vec<Case> {
 
 trait Number: Real + DeviceRepr + Pod + Differentiable<Gradient = Self> + PartialEq {
     const NUMBER: Element;
+    /// How the names of its kernels end.
+    const SUFFIX: &'static str;
     /// How far gradients may be off.
     const TOLERANCE: f64;
 }
 
 impl Number for f32 {
     const NUMBER: Element = Element::F32;
+    const SUFFIX: &'static str = "f32";
     const TOLERANCE: f64 = 1e-4;
 }
 
 impl Number for f64 {
     const NUMBER: Element = Element::F64;
+    const SUFFIX: &'static str = "f64";
     const TOLERANCE: f64 = 1e-8;
 }
 
@@ -121,8 +125,7 @@ where
     let given = DeviceBuffer::from_slice(&stream, &narrow::<T>(&w))?;
     let radius = Variable::new(&stream, T::narrow(h.into()))?;
     let mut out = DeviceBuffer::<T>::zeroed(&stream, n)?;
-    let mut grid = HashGrid::new(&stream, &device.geometry(), options)?;
-    grid.build(&stream, &at, T::narrow(h.into()))?;
+    let grid = HashGrid::build(&stream, &device.geometry(), &at, T::narrow(h.into()), options)?;
     let mut all = Vec::new();
     for deterministic in [false, true, true] {
         let mut tape = Tape::new(&stream)?;
@@ -185,8 +188,7 @@ fn hashed(device: &TestDevice) -> TestResult {
     let masses = DeviceBuffer::from_slice(&stream, &mass)?;
     let given = DeviceBuffer::from_slice(&stream, &mass)?;
     let mut out = DeviceBuffer::<f64>::zeroed(&stream, n)?;
-    let mut grid = HashGrid::new(&stream, &device.geometry(), GridOptions::default())?;
-    grid.build(&stream, &at, h)?;
+    let grid = HashGrid::build(&stream, &device.geometry(), &at, h, GridOptions::default())?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&at)?;
         t.fill(&mut out, 0.0)?;
@@ -227,7 +229,8 @@ where
         t.watch(&start)?;
         t.copy(&start, &mut at)?;
         for grid in &mut grids {
-            grid.build(t.stream(), &at, T::narrow(h))?;
+            grid.reserve(t.stream(), at.len())?;
+            grid.rebuild(t.stream(), &at, T::narrow(h))?;
             t.fill(&mut out, T::narrow(0.0))?;
             let args = (grid.view(), &at, &masses, T::narrow(h), &mut out, n as u32);
             t.launch(&user.density, threads(n), args)?;

@@ -45,7 +45,7 @@ fn voxels(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let value = |[x, y, z]: [i32; 3]| (1 + x + 2 * y + 3 * z) as f32;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
-    let volume = Volume::from_fn(&stream, &device.geometry(), [4; 3], &options, value)?;
+    let volume = Volume::from_fn(&stream, &device.geometry(), [4; 3], options, value)?;
     let at = DeviceBuffer::from_slice(&stream, &[[1.25f32, 1.5, 0.75]])?;
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let mut tape = Tape::record(&stream, |t| {
@@ -72,7 +72,7 @@ fn recorded_changes(device: &TestDevice) -> TestResult {
     let (n, rounds) = (40, 3);
     let value = |[x, y, z]: [i32; 3]| (x * x - 2 * y * y + z * x) as f32 / 16.0;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32)).origin([-12; 3]);
-    let volume = Volume::from_fn(&stream, &device.geometry(), [24; 3], &options, value)?;
+    let volume = Volume::from_fn(&stream, &device.geometry(), [24; 3], options, value)?;
     let host = points(&mut rng, n, 3.0);
     let start = DeviceBuffer::from_slice(&stream, &host)?;
     let mut x = DeviceBuffer::<[f32; 3]>::zeroed(&stream, n)?;
@@ -113,7 +113,7 @@ fn other_changes(device: &TestDevice) -> TestResult {
     let (stream, user) = (device.stream()?, User::new(device)?);
     let value = |[x, _, _]: [i32; 3]| x as f32;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
-    let volume = Volume::from_fn(&stream, &device.geometry(), [4; 3], &options, value)?;
+    let volume = Volume::from_fn(&stream, &device.geometry(), [4; 3], options, value)?;
     for how in 0..4 {
         let mut x = DeviceBuffer::from_slice(&stream, &[[1.5f32; 3]; 8])?;
         let other = DeviceBuffer::from_slice(&stream, &[[2.5f32; 3]; 8])?;

@@ -249,7 +249,7 @@ fn between_cells(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let value = |[x, y, z]: [i32; 3]| (x * x + 3 * y * y + x * z * z) as f32;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
-    let volume = Volume::from_fn(&stream, &device.geometry(), [6; 3], &options, value)?;
+    let volume = Volume::from_fn(&stream, &device.geometry(), [6; 3], options, value)?;
     let host = [[2.0f32, 3.0, 1.0], [1.0, 1.0, 1.0], [3e9, 0.0, 0.0], [f32::NAN, 0.0, 0.0]];
     let at = DeviceBuffer::from_slice(&stream, &host)?;
     let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; 4])?;

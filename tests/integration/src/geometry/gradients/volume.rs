@@ -106,7 +106,7 @@ fn stencil(interpolation: Interpolation, p: [f64; 3]) -> Vec<([i32; 3], f64)> {
 fn volume<V: Kind + Send>(device: &TestDevice, stream: &Stream) -> Result<Volume, Failure> {
     let options = VolumeOptions::new(value_at::<V>([100; 3])).map(Map::uniform(VOXEL, SHIFT)?);
     let options = DenseOptions::new(options).origin([FROM; 3]);
-    Ok(Volume::from_fn(stream, &device.geometry(), [SIDE; 3], &options, value_at::<V>)?)
+    Ok(Volume::from_fn(stream, &device.geometry(), [SIDE; 3], options, value_at::<V>)?)
 }
 
 /// Positions in index space, some of them beyond what is stored, and how the samples have them.
@@ -288,7 +288,7 @@ fn on_index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
         (0..6i32.pow(3)).map(|i| [i / 36, i / 6 % 6, i % 6].map(|i| i + 4)).collect();
     let list = DeviceBuffer::from_slice(stream, &voxels)?;
     let options = VolumeOptions::new(OnIndex(0)).map(Map::uniform(VOXEL, SHIFT)?);
-    let volume = Volume::from_voxels(stream, &device.geometry(), &list, &options)?;
+    let volume = Volume::from_voxels(stream, &device.geometry(), &list, options)?;
     let mut indices = DeviceBuffer::<OnIndex>::zeroed(stream, voxels.len())?;
     volume.lookup(stream, &list, &mut indices)?;
     let indices = indices.to_vec(stream)?;

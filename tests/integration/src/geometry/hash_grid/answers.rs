@@ -3,7 +3,7 @@
 use cuda_safe::vector::Float4;
 use geom_kernels::Points;
 use geom_kernels::QueryOrder;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::Fixture;
 use super::inputs::uniform;
@@ -54,11 +54,14 @@ fn order_for<T: Number>(device: &TestDevice) -> TestResult {
         // Small enough cells that the same points once make a table and once rows.
         for radius in [input.radius, T::of(input.radius.f64() / 64.0)] {
             if has_groups {
-                grid.build_grouped(stream, T::points(&points), &groups_there, radius)?;
+                grid.reserve(stream, points.len())?;
+                grid.rebuild_grouped(stream, T::points(&points), &groups_there, radius)?;
             } else {
-                grid.build(stream, T::points(&points), radius)?;
+                grid.reserve(stream, points.len())?;
+                grid.rebuild(stream, T::points(&points), radius)?;
             }
-            let mut queries = Queries::at(T::points(&at_there), input.radius).radii(&radii_there);
+            let mut queries =
+                GridQueries::at(T::points(&at_there), input.radius).within_each(&radii_there);
             if has_groups {
                 queries = queries.groups(&asked_groups);
             }
@@ -70,7 +73,7 @@ fn order_for<T: Number>(device: &TestDevice) -> TestResult {
     }
     // A grid without points has no order.
     let grid = fixture.grid::<T>(options)?;
-    let queries = Queries::at(T::points(&at_there), input.radius).order(QueryOrder::Sorted);
+    let queries = GridQueries::at(T::points(&at_there), input.radius).order(QueryOrder::Sorted);
     ensure!(fixture.lists(&grid, &queries)?.iter().all(Vec::is_empty));
     Ok(())
 }
@@ -81,14 +84,15 @@ fn layouts(device: &TestDevice) -> TestResult {
     let (points, n) = (&input.points, 150);
     let wanted = {
         let grid = fixture.built(points, input.radius)?;
-        fixture.lists(&grid, &Queries::at_grid_points(input.radius))?
+        fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?
     };
     let same = |name: &str, points: Points<'_, f32>| -> TestResult {
         ensure_eq!(points.len(), n);
         let mut grid = fixture.grid(GridOptions::default())?;
-        grid.build(&fixture.stream, points, input.radius)?;
-        let own = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
-        let as_queries = fixture.lists(&grid, &Queries::at(points, input.radius))?;
+        grid.reserve(&fixture.stream, points.len())?;
+        grid.rebuild(&fixture.stream, points, input.radius)?;
+        let own = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
+        let as_queries = fixture.lists(&grid, &GridQueries::at(points, input.radius))?;
         first_difference(&own, &wanted)
             .and_then(|()| first_difference(&as_queries, &wanted))
             .map_err(|failure| Failure::new(format!("{name}: {failure}")))
@@ -122,10 +126,11 @@ fn layouts(device: &TestDevice) -> TestResult {
     let doubles: Vec<[f64; 3]> = points.iter().map(|p| p.map(f64::from)).collect();
     let vectors = fixture.upload(&as_double3(&doubles))?;
     let mut grid = fixture.grid::<f64>(GridOptions::default())?;
-    grid.build(&fixture.stream, &vectors, f64::from(input.radius))?;
-    let lists = fixture.lists(&grid, &Queries::at_grid_points(f64::from(input.radius)))?;
+    grid.reserve(&fixture.stream, vectors.len())?;
+    grid.rebuild(&fixture.stream, &vectors, f64::from(input.radius))?;
+    let lists = fixture.lists(&grid, &GridQueries::at_grid_points(f64::from(input.radius)))?;
     let wide = fixture.built(&doubles, f64::from(input.radius))?;
-    let wide = fixture.lists(&wide, &Queries::at_grid_points(f64::from(input.radius)))?;
+    let wide = fixture.lists(&wide, &GridQueries::at_grid_points(f64::from(input.radius)))?;
     first_difference(&lists, &wide)
 }
 
@@ -136,13 +141,14 @@ fn moved(device: &TestDevice) -> TestResult {
     let input = uniform::<f32>(&mut device.rng(562), 100);
     let mut points = fixture.upload(&input.points)?;
     let mut grid = fixture.grid(GridOptions::default())?;
-    grid.build(stream, &points, input.radius)?;
-    let before = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
+    grid.reserve(stream, points.len())?;
+    grid.rebuild(stream, &points, input.radius)?;
+    let before = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
     points.fill(stream, [0.5; 3])?;
-    first_difference(&fixture.lists(&grid, &Queries::at_grid_points(input.radius))?, &before)?;
+    first_difference(&fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?, &before)?;
     grid.rebuild(stream, &points, input.radius)?;
     let all: Vec<u32> = (0..100).collect();
-    ensure_eq!(fixture.lists(&grid, &Queries::at_grid_points(input.radius))?, vec![all; 100]);
+    ensure_eq!(fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?, vec![all; 100]);
     Ok(())
 }
 
@@ -153,7 +159,7 @@ fn at_once(device: &TestDevice) -> TestResult {
     let inputs: Vec<_> = (0..4).map(|i| uniform::<f32>(&mut rng, 80 + 30 * i)).collect();
     let alone = inputs.iter().map(|input| {
         let grid = fixture.built(&input.points, input.radius)?;
-        fixture.lists(&grid, &Queries::at_grid_points(input.radius))
+        fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))
     });
     let alone: Vec<_> = alone.collect::<Result<_, Failure>>()?;
 
@@ -163,8 +169,13 @@ fn at_once(device: &TestDevice) -> TestResult {
     for (i, input) in inputs.iter().enumerate() {
         let stream = &streams[i % 3];
         let points = fixture.upload(&input.points)?;
-        let mut grid = HashGrid::new(stream, &fixture.geometry, GridOptions::default())?;
-        grid.build(stream, &points, input.radius)?;
+        let grid = HashGrid::build(
+            stream,
+            &fixture.geometry,
+            &points,
+            input.radius,
+            GridOptions::default(),
+        )?;
         grids.push(grid);
         buffers.push(points);
     }
@@ -173,7 +184,7 @@ fn at_once(device: &TestDevice) -> TestResult {
         for (i, (grid, input)) in grids.iter_mut().zip(&inputs).enumerate() {
             // Another stream than that of the build.
             let mut count = fixture.upload(&vec![u32::MAX; input.points.len()])?;
-            let queries = Queries::at_grid_points(input.radius);
+            let queries = GridQueries::at_grid_points(input.radius);
             grid.count_neighbors(&streams[(i + round) % 3], &queries, &mut count)?;
             grid.rebuild(&streams[(i + round + 1) % 3], &buffers[i], input.radius)?;
             counts.push(count);
@@ -181,7 +192,7 @@ fn at_once(device: &TestDevice) -> TestResult {
         for (i, counts) in counts.iter().enumerate() {
             let wanted: Vec<u32> = alone[i].iter().map(|list| list.len() as u32).collect();
             first_difference(&counts.to_vec(&fixture.stream)?, &wanted)?;
-            let queries = Queries::at_grid_points(inputs[i].radius);
+            let queries = GridQueries::at_grid_points(inputs[i].radius);
             let lists = grids[i].neighbor_lists(&streams[round], &queries)?;
             first_difference(&fixture.split(&lists)?, &alone[i])?;
         }

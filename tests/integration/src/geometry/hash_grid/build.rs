@@ -1,7 +1,7 @@
 //! Building, again and again: reports, memory, graphs.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::{GridOptions, GridReport, HashGrid, Lookup, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, GridReport, HashGrid, Lookup};
 
 use super::inputs::{inputs, uniform};
 use super::number::inside;
@@ -29,7 +29,8 @@ fn report(device: &TestDevice) -> TestResult {
     let report_of = |options, points: &[[f64; 3]], radius| -> Result<GridReport, Failure> {
         let mut grid = fixture.grid(options)?;
         let points = fixture.upload(points)?;
-        grid.build(stream, &points, radius)?;
+        grid.reserve(stream, points.len())?;
+        grid.rebuild(stream, &points, radius)?;
         Ok(grid.report(stream)?)
     };
     let options = GridOptions::default();
@@ -82,8 +83,9 @@ fn any_radius(device: &TestDevice) -> TestResult {
         for options in [GridOptions::default(), GridOptions::default().bounds(low, high)] {
             let mut grid = fixture.grid(options)?;
             for radius in [0.0, f32::MIN_POSITIVE, input.radius * 30.0, f32::MAX, f32::INFINITY] {
-                grid.build(&fixture.stream, &points, radius)?;
-                let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
+                grid.reserve(&fixture.stream, points.len())?;
+                grid.rebuild(&fixture.stream, &points, radius)?;
+                let lists = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
                 for (query, list) in input.points.iter().zip(&lists) {
                     let near = oracle.near(*query, input.radius, 0);
                     let wanted: Vec<u32> = near.into_iter().map(|(index, _)| index).collect();
@@ -105,7 +107,7 @@ fn check_counts(
 ) -> TestResult {
     let oracle = Oracle::new(Space::open(), points, None);
     let mut counts = fixture.upload(&vec![u32::MAX; points.len()])?;
-    grid.count_neighbors(&fixture.stream, &Queries::at_grid_points(radius), &mut counts)?;
+    grid.count_neighbors(&fixture.stream, &GridQueries::at_grid_points(radius), &mut counts)?;
     let wanted: Vec<u32> =
         points.iter().map(|query| oracle.near(*query, radius, 0).len() as u32).collect();
     first_difference(&counts.to_vec(&fixture.stream)?, &wanted)
@@ -134,7 +136,8 @@ fn rebuild(device: &TestDevice) -> TestResult {
         ensure_eq!((grid.len(), grid.capacity()), (33, 700));
         let input = uniform::<f32>(&mut rng, 900);
         let points = fixture.upload(&input.points)?;
-        grid.build(stream, &points, 0.1)?;
+        grid.reserve(stream, points.len())?;
+        grid.rebuild(stream, &points, 0.1)?;
         ensure!(grid.capacity() >= 900 && grid.size_bytes() > bytes);
         check_counts(&fixture, &grid, &input.points, 0.1)?;
     }
@@ -186,7 +189,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
         let mut graph = device.context().capture(state, |stream, state| {
             let Simulation { grid, points, counts } = state;
             grid.rebuild(stream, &*points, 0.15)?;
-            grid.count_neighbors(stream, &Queries::at_grid_points(0.15), &mut *counts)
+            grid.count_neighbors(stream, &GridQueries::at_grid_points(0.15), &mut *counts)
         })?;
         // Spread, so that the device has to choose another way to find cells; near together; alike.
         for scale in [1.0, 0.1, 3.0, 0.0, 1.0] {
@@ -241,7 +244,7 @@ fn whole_step_in_a_graph(device: &TestDevice) -> TestResult {
     let mut graph = device.context().capture(state, |stream, state| {
         let Step { simulation: Simulation { grid, points, .. }, .. } = state;
         grid.rebuild(stream, &*points, 0.2)?;
-        let queries = Queries::at(&*points, 0.2).order(geom_kernels::QueryOrder::Sorted);
+        let queries = GridQueries::at(&*points, 0.2).order(geom_kernels::QueryOrder::Sorted);
         let Step { offsets, indices, nearest, squares, .. } = state;
         let grid = &state.simulation.grid;
         grid.neighbor_lists_into(stream, &queries, &mut *offsets, &mut *indices)?;
@@ -252,7 +255,7 @@ fn whole_step_in_a_graph(device: &TestDevice) -> TestResult {
         graph.state_mut().simulation.points.upload(stream, &input.points)?;
         graph.launch(stream)?;
         let grid = fixture.built(&input.points, 0.2)?;
-        let wanted = grid.neighbor_lists(stream, &Queries::at_grid_points(0.2))?;
+        let wanted = grid.neighbor_lists(stream, &GridQueries::at_grid_points(0.2))?;
         let state = graph.state();
         first_difference(&state.offsets.to_vec(stream)?, &wanted.offsets.to_vec(stream)?)?;
         let wanted = wanted.indices.to_vec(stream)?;

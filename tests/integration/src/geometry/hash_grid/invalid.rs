@@ -1,7 +1,7 @@
 //! What is refused: before the driver is asked, with words that name it.
 
 use cuda_safe::{DeviceBuffer, Result};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use geom_kernels::{MAX_POINTS, Points};
 
 use super::Fixture;
@@ -63,17 +63,19 @@ fn builds(device: &TestDevice) -> TestResult {
     let points = fixture.upload(&[[0.0f32; 3]; 10])?;
     let mut grid = fixture.grid::<f32>(GridOptions::default())?;
     for radius in [-1.0, f32::NAN, f32::NEG_INFINITY, -f32::MIN_POSITIVE] {
-        refused(grid.build(stream, &points, radius), "no radius")?;
+        refused(grid.rebuild(stream, &points, radius), "no radius")?;
     }
     // -0 is 0.
-    grid.build(stream, &points, -0.0)?;
+    grid.reserve(stream, points.len())?;
+    grid.rebuild(stream, &points, -0.0)?;
     ensure_eq!(grid.len(), 10);
     refused(grid.reserve(stream, MAX_POINTS + 1), "2^30")?;
     ensure_eq!((grid.len(), grid.capacity()), (10, 10));
     let groups = fixture.upload(&[0u32; 9])?;
-    refused(grid.build_grouped(stream, &points, &groups, 0.1), "9 groups for 10 points")?;
+    refused(grid.rebuild_grouped(stream, &points, &groups, 0.1), "9 groups for 10 points")?;
     let mut grouped = fixture.grid::<f32>(GridOptions::default().groups(2))?;
-    refused(grouped.build(stream, &points, 0.1), "groups")?;
+    let (geometry, options) = (&fixture.geometry, *grouped.options());
+    refused(HashGrid::build(stream, geometry, &points, 0.1, options), "groups")?;
     refused(grouped.rebuild(stream, &points, 0.1), "groups")?;
     ensure_eq!(grouped.report(stream)?.points, 0);
     Ok(())
@@ -87,21 +89,24 @@ fn queries(device: &TestDevice) -> TestResult {
     let mut counts = DeviceBuffer::<u32>::zeroed(stream, 10)?;
     for radius in [-1.0, f32::NAN, f32::NEG_INFINITY] {
         refused(
-            grid.count_neighbors(stream, &Queries::at_grid_points(radius), &mut counts),
+            grid.count_neighbors(stream, &GridQueries::at_grid_points(radius), &mut counts),
             "no radius",
         )?;
-        refused(grid.neighbor_lists(stream, &Queries::at(&at, radius)), "no radius")?;
+        refused(grid.neighbor_lists(stream, &GridQueries::at(&at, radius)), "no radius")?;
     }
-    let own = Queries::at_grid_points(0.5);
+    let own = GridQueries::at_grid_points(0.5);
     refused(grid.count_neighbors(stream, &own, counts.slice_mut(1..)?), "counts has 9")?;
-    refused(grid.count_neighbors(stream, &Queries::at(&at, 0.5), &mut counts), "7 are written")?;
+    refused(
+        grid.count_neighbors(stream, &GridQueries::at(&at, 0.5), &mut counts),
+        "7 are written",
+    )?;
     let (radii, groups) = (fixture.upload(&[1.0f32; 6])?, fixture.upload(&[0u32; 8])?);
-    let wrong = Queries::at(&at, 0.5).radii(&radii);
+    let wrong = GridQueries::at(&at, 0.5).within_each(&radii);
     refused(grid.neighbor_lists(stream, &wrong), "6 radii for 7 queries")?;
-    let wrong = Queries::at_grid_points(0.5).groups(&groups);
+    let wrong = GridQueries::at_grid_points(0.5).groups(&groups);
     refused(grid.neighbor_lists(stream, &wrong), "8 groups for 10 queries")?;
     for pairs in [Pairs::Others, Pairs::Half] {
-        let wrong = Queries::at(&at, 0.5).pairs(pairs);
+        let wrong = GridQueries::at(&at, 0.5).pairs(pairs);
         refused(grid.neighbor_lists(stream, &wrong), "own points")?;
     }
     let mut offsets = DeviceBuffer::<u64>::zeroed(stream, 10)?;
@@ -143,9 +148,10 @@ fn points(device: &TestDevice) -> TestResult {
     ensure_eq!(Points::strided(&numbers, 0, 3, 1)?.len(), 0);
     // One coordinate for all, and none.
     let mut grid = fixture.grid::<f32>(GridOptions::default())?;
-    grid.build(&fixture.stream, Points::strided(&numbers, 30, 1, 0)?, 0.1)?;
+    grid.reserve(&fixture.stream, 30)?;
+    grid.rebuild(&fixture.stream, Points::strided(&numbers, 30, 1, 0)?, 0.1)?;
     ensure_eq!(grid.report(&fixture.stream)?.points, 30);
-    let lists = fixture.lists(&grid, &Queries::at_grid_points(0.1))?;
+    let lists = fixture.lists(&grid, &GridQueries::at_grid_points(0.1))?;
     ensure_eq!(lists, vec![(0..30).collect::<Vec<u32>>(); 30]);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use cuda_safe::nvrtc::Options;
 use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig, Module};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::inputs::inputs;
 use super::number::{Number, inside};
@@ -99,10 +99,10 @@ fn batches<T: Number>(device: &TestDevice) -> TestResult {
     for input in inputs::<T>(&mut device.rng(530), n) {
         let grid = fixture.built(&input.points, input.radius)?;
         let answers = ask(&fixture, &module, &grid, &input.points, (input.radius, 0))?;
-        let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
+        let lists = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
         let (mut near, mut squares) =
             (fixture.upload(&vec![0u32; n * FEW])?, fixture.upload(&vec![T::NAN; n * FEW])?);
-        let queries = Queries::at_grid_points(input.radius);
+        let queries = GridQueries::at_grid_points(input.radius);
         grid.k_nearest(&fixture.stream, &queries, FEW, &mut near, &mut squares)?;
         let (near, squares) = (near.to_vec(&fixture.stream)?, squares.to_vec(&fixture.stream)?);
         for (i, list) in lists.iter().enumerate() {
@@ -141,7 +141,8 @@ fn flags<T: Number>(device: &TestDevice) -> TestResult {
         for options in [GridOptions::default(), periodic(input.solid_bounds())] {
             let mut grid = fixture.grid(options)?;
             let points = fixture.upload(&input.points)?;
-            grid.build(&fixture.stream, T::points(&points), input.radius)?;
+            grid.reserve(&fixture.stream, points.len())?;
+            grid.rebuild(&fixture.stream, T::points(&points), input.radius)?;
             let asked = (input.radius, 0);
             let wanted = ask(&fixture, &plain, &grid, &input.points, asked)?;
             for other in &others {
@@ -159,7 +160,8 @@ fn without_points(device: &TestDevice) -> TestResult {
     let bounded = GridOptions::default().bounds([0.0; 3], [1.0f32; 3]);
     let mut of_none = fixture.grid(bounded)?;
     let none = fixture.upload::<[f32; 3]>(&[])?;
-    of_none.build(&fixture.stream, &none, 0.1)?;
+    of_none.reserve(&fixture.stream, none.len())?;
+    of_none.rebuild(&fixture.stream, &none, 0.1)?;
     let mut reserved = fixture.grid(GridOptions::default())?;
     reserved.reserve(&fixture.stream, 100)?;
     // A grid that had points.
@@ -194,7 +196,8 @@ fn groups(device: &TestDevice) -> TestResult {
     let groups: Vec<u32> = (0..64).map(|i| i % 4).collect();
     let mut grid = fixture.grid(GridOptions::default().groups(3))?;
     let (points_there, groups_there) = (fixture.upload(&points)?, fixture.upload(&groups)?);
-    grid.build_grouped(&fixture.stream, &points_there, &groups_there, 0.3)?;
+    grid.reserve(&fixture.stream, points_there.len())?;
+    grid.rebuild_grouped(&fixture.stream, &points_there, &groups_there, 0.3)?;
     for group in 0..5 {
         let answers = ask(&fixture, &module, &grid, &points, (10.0, group))?;
         // All 16 of the group; the last group is not the grid's.

@@ -1,7 +1,7 @@
 //! Lists and counts: which pairs count, and what happens if there is no room.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::{Pairs, Queries};
+use geom_kernels::hash_grid::{GridQueries, Pairs};
 
 use super::Fixture;
 use super::inputs::inputs;
@@ -23,7 +23,7 @@ fn counts<T: Number>(device: &TestDevice) -> TestResult {
     for input in inputs::<T>(&mut device.rng(510), 70) {
         let grid = fixture.built(&input.points, input.radius)?;
         for pairs in [Pairs::All, Pairs::Others, Pairs::Half] {
-            let queries = Queries::at_grid_points(input.radius).pairs(pairs);
+            let queries = GridQueries::at_grid_points(input.radius).pairs(pairs);
             let lists = fixture.lists(&grid, &queries)?;
             let mut counts = fixture.upload(&[7u32; 70])?;
             grid.count_neighbors(&fixture.stream, &queries, &mut counts)?;
@@ -41,7 +41,7 @@ fn pairs(device: &TestDevice) -> TestResult {
     for input in inputs::<f32>(&mut device.rng(511), 90) {
         let grid = fixture.built(&input.points, input.radius)?;
         let lists =
-            |pairs| fixture.lists(&grid, &Queries::at_grid_points(input.radius).pairs(pairs));
+            |pairs| fixture.lists(&grid, &GridQueries::at_grid_points(input.radius).pairs(pairs));
         let all = lists(Pairs::All)?;
         for (kind, counts) in
             [(Pairs::Others, (|i, j| i != j) as fn(u32, u32) -> bool), (Pairs::Half, |i, j| i < j)]
@@ -68,7 +68,7 @@ fn without_room(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     for input in inputs::<f32>(&mut device.rng(512), 80).into_iter().take(4) {
         let grid = fixture.built(&input.points, input.radius)?;
-        let queries = Queries::at_grid_points(input.radius);
+        let queries = GridQueries::at_grid_points(input.radius);
         let whole = grid.neighbor_lists(stream, &queries)?;
         let (all_offsets, all) = (whole.offsets.to_vec(stream)?, whole.indices.to_vec(stream)?);
         let total = all.len();
@@ -95,19 +95,19 @@ fn no_points(device: &TestDevice) -> TestResult {
     let at = fixture.upload(&[[0.0f32; 3]; 5])?;
     for grid in [&never_built, &of_none] {
         ensure!(grid.is_empty());
-        let lists = grid.neighbor_lists(stream, &Queries::at_grid_points(1.0))?;
+        let lists = grid.neighbor_lists(stream, &GridQueries::at_grid_points(1.0))?;
         ensure_eq!(lists.offsets.to_vec(stream)?, [0]);
         ensure_eq!(lists.indices.len(), 0);
         for radius in [1.0, f32::INFINITY] {
-            let lists = grid.neighbor_lists(stream, &Queries::at(&at, radius))?;
+            let lists = grid.neighbor_lists(stream, &GridQueries::at(&at, radius))?;
             ensure_eq!(lists.offsets.to_vec(stream)?, [0; 6]);
         }
         let mut counts = fixture.upload(&[9u32; 5])?;
-        grid.count_neighbors(stream, &Queries::at(&at, 1.0), &mut counts)?;
+        grid.count_neighbors(stream, &GridQueries::at(&at, 1.0), &mut counts)?;
         ensure_eq!(counts.to_vec(stream)?, [0; 5]);
         let mut nearest = fixture.upload(&[9u32; 15])?;
         let mut distances = fixture.upload(&[9.0f32; 15])?;
-        let everywhere = Queries::at(&at, f32::INFINITY);
+        let everywhere = GridQueries::at(&at, f32::INFINITY);
         grid.k_nearest(stream, &everywhere, 3, &mut nearest, &mut distances)?;
         ensure_eq!(nearest.to_vec(stream)?, [u32::MAX; 15]);
         ensure_eq!(distances.to_vec(stream)?, [f32::INFINITY; 15]);
@@ -115,7 +115,7 @@ fn no_points(device: &TestDevice) -> TestResult {
     // No queries of a grid with points.
     let grid = fixture.built(&[[0.0f32; 3]; 3], 0.5)?;
     let nowhere = fixture.upload::<[f32; 3]>(&[])?;
-    let lists = grid.neighbor_lists(stream, &Queries::at(&nowhere, 1.0))?;
+    let lists = grid.neighbor_lists(stream, &GridQueries::at(&nowhere, 1.0))?;
     ensure_eq!(lists.offsets.to_vec(stream)?, [0]);
     Ok(())
 }

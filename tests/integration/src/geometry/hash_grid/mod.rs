@@ -16,7 +16,7 @@ mod sums;
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, NeighborLists, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, NeighborLists};
 
 use crate::harness::{Case, Failure, TestDevice, deep, ensure};
 use number::Number;
@@ -61,7 +61,8 @@ impl<'a> Fixture<'a> {
     fn built<T: Number>(&self, points: &[[T; 3]], radius: T) -> Result<HashGrid<T>, Failure> {
         let mut grid = self.grid(GridOptions::default())?;
         let points = self.upload(points)?;
-        grid.build(&self.stream, T::points(&points), radius)?;
+        grid.reserve(&self.stream, points.len())?;
+        grid.rebuild(&self.stream, T::points(&points), radius)?;
         Ok(grid)
     }
 
@@ -69,7 +70,7 @@ impl<'a> Fixture<'a> {
     fn lists<T: Number>(
         &self,
         grid: &HashGrid<T>,
-        queries: &Queries<'_, T>,
+        queries: &GridQueries<'_, T>,
     ) -> Result<Vec<Vec<u32>>, Failure> {
         self.split(&grid.neighbor_lists(&self.stream, queries)?)
     }

@@ -1,7 +1,7 @@
 //! The k nearest points.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 
 use super::inputs::{Input, inputs};
 use super::number::{Number, inside};
@@ -57,8 +57,8 @@ fn check<T: Number>(
     let at = other.unwrap_or(&input.points);
     let at_there = fixture.upload(at)?;
     let queries = match other {
-        Some(_) => Queries::at(T::points(&at_there), radius),
-        None => Queries::at_grid_points(radius).pairs(pairs),
+        Some(_) => GridQueries::at(T::points(&at_there), radius),
+        None => GridQueries::at_grid_points(radius).pairs(pairs),
     };
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, at.len() * k)?;
     let mut distances = fixture.upload(&vec![T::NAN; at.len() * k])?;
@@ -92,7 +92,8 @@ fn periodic(device: &TestDevice) -> TestResult {
     let options = GridOptions::default().periodic(bounds[0], bounds[1]);
     let mut grid = fixture.grid(options)?;
     let points = fixture.upload(&input.points)?;
-    grid.build(&fixture.stream, &points, input.radius)?;
+    grid.reserve(&fixture.stream, points.len())?;
+    grid.rebuild(&fixture.stream, &points, input.radius)?;
     let oracle = Oracle::new(Space::periodic([true; 3], bounds), &input.points, None);
     ensure!(!oracle.space.is_open());
     // Points of other boxes are found through their images.

@@ -3,7 +3,7 @@
 use cuda_safe::nvrtc::Options;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup};
 
 use super::inputs::{Input, inputs};
 use super::kernels::module;
@@ -108,7 +108,8 @@ fn input_in_order<T: Number>(
 ) -> TestResult {
     let mut grid = fixture.grid(options)?;
     let points = fixture.upload(&input.points)?;
-    grid.build(&fixture.stream, T::points(&points), input.radius)?;
+    grid.reserve(&fixture.stream, points.len())?;
+    grid.rebuild(&fixture.stream, T::points(&points), input.radius)?;
     let seen = Seen::of(fixture, module, &grid)?;
     let lookup = grid.report(&fixture.stream)?.lookup;
     ensure_eq!(seen.is_table, matches!(lookup, Lookup::Table(_)));
@@ -132,7 +133,7 @@ fn input_in_order<T: Number>(
     // Lists are predicted in full.
     let oracle = Oracle::new(Space::open(), &input.points, None);
     for radius in [input.radius, T::of(input.radius.f64() * 2.5)] {
-        let lists = fixture.lists(&grid, &Queries::at_grid_points(radius))?;
+        let lists = fixture.lists(&grid, &GridQueries::at_grid_points(radius))?;
         for (query, list) in input.points.iter().zip(&lists) {
             let near = oracle.near(*query, radius, 0);
             let mut wanted: Vec<u32> = near.into_iter().map(|(index, _)| index).collect();
@@ -151,11 +152,12 @@ fn once_around(device: &TestDevice) -> TestResult {
     let options = GridOptions::default().periodic([0.0; 3], [1.0; 3]);
     let mut grid = fixture.grid(options)?;
     let points = fixture.upload(&input.points)?;
-    grid.build(&fixture.stream, &points, 0.1)?;
+    grid.reserve(&fixture.stream, points.len())?;
+    grid.rebuild(&fixture.stream, &points, 0.1)?;
     let seen = Seen::of(&fixture, &module, &grid)?;
     let mut wraps = 0;
     for radius in [0.1, 0.2, 0.4, 0.6] {
-        for list in fixture.lists(&grid, &Queries::at_grid_points(radius))? {
+        for list in fixture.lists(&grid, &GridQueries::at_grid_points(radius))? {
             let keys: Vec<([i64; 3], u32)> =
                 list.iter().map(|i| (seen.cell(input.points[*i as usize]), *i)).collect();
             let planes: Vec<i64> = keys.iter().map(|([z, _, _], _)| *z).collect();
@@ -192,7 +194,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
         for _ in 0..3 {
             // Each in memory that another grid has used.
             let grid = fixture.built(&input.points, input.radius)?;
-            let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
+            let lists = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
             match &first {
                 None => first = Some(lists),
                 Some(first) => first_difference(&lists, first)?,
@@ -211,10 +213,10 @@ fn compiled(device: &TestDevice) -> TestResult {
         let mut answers = Vec::new();
         for fixture in [&fixture, &compiled] {
             let grid = fixture.built(&input.points, input.radius)?;
-            let lists = fixture.lists(&grid, &Queries::at_grid_points(input.radius))?;
+            let lists = fixture.lists(&grid, &GridQueries::at_grid_points(input.radius))?;
             let mut near = fixture.upload(&[0u32; 480])?;
             let mut squares = fixture.upload(&[0.0f32; 480])?;
-            let queries = Queries::at_grid_points(f32::INFINITY);
+            let queries = GridQueries::at_grid_points(f32::INFINITY);
             grid.k_nearest(&fixture.stream, &queries, 8, &mut near, &mut squares)?;
             let bits: Vec<u32> =
                 squares.to_vec(&fixture.stream)?.iter().map(|x| x.to_bits()).collect();

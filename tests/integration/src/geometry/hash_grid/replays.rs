@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::Fixture;
 use super::number::inside;
@@ -31,7 +31,7 @@ fn points(device: &TestDevice, n: usize) -> Vec<[f32; 3]> {
 fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, crate::harness::Failure> {
     let n = grid.len();
     let mut counts = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; n + 5000])?;
-    let own = Queries::at_grid_points(RADIUS);
+    let own = GridQueries::at_grid_points(RADIUS);
     grid.count_neighbors(stream, &own, counts.slice_mut(..n)?)?;
     let mut nearest = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; 2 * n + 5000])?;
     let mut distances = DeviceBuffer::<f32>::zeroed(stream, 2 * n)?;
@@ -67,7 +67,8 @@ fn more_points(device: &TestDevice) -> TestResult {
     let (many, few) = (points(device, 1000), points(device, 10));
     let (many_there, few_there) = (fixture.upload(&many)?, fixture.upload(&few)?);
     let mut grid = fixture.grid(GridOptions::default())?;
-    grid.build(stream, &many_there, RADIUS)?;
+    grid.reserve(stream, many_there.len())?;
+    grid.rebuild(stream, &many_there, RADIUS)?;
     let wanted = ask(stream, &grid)?;
     let mut graph = device.context().capture((grid, &many_there), |stream, (grid, there)| {
         grid.rebuild(stream, *there, RADIUS)

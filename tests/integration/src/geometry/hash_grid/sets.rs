@@ -1,7 +1,7 @@
 //! Sets of neighbours: equal to brute force, whatever the points, the grid and the queries.
 
 use geom_kernels::Points;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup};
 
 use super::inputs::{Input, inputs, uniform};
 use super::number::{Number, inside, unit};
@@ -148,12 +148,13 @@ fn check_grid<T: Number>(
     let stream = &fixture.stream;
     let mut grid = fixture.grid(mode.options(input))?;
     let points = fixture.upload(&input.points)?;
+    grid.reserve(stream, points.len())?;
     match &groups {
         Some(groups) => {
             let groups = fixture.upload(groups)?;
-            grid.build_grouped(stream, T::points(&points), &groups, input.radius)?;
+            grid.rebuild_grouped(stream, T::points(&points), &groups, input.radius)?;
         }
-        None => grid.build(stream, T::points(&points), input.radius)?,
+        None => grid.rebuild(stream, T::points(&points), input.radius)?,
     }
     let report = grid.report(stream)?;
     let is_left_out = |i: usize| {
@@ -204,12 +205,12 @@ impl<T: Number> Built<'_, T> {
             (self.fixture.upload(&radii)?, self.fixture.upload(&groups)?);
         let radius = factor.map_or(T::NAN, |factor| self.radius(factor));
         let mut queries = if is_own {
-            Queries::at_grid_points(radius)
+            GridQueries::at_grid_points(radius)
         } else {
-            Queries::at(T::points(&points), radius)
+            GridQueries::at(T::points(&points), radius)
         };
         if factor.is_none() {
-            queries = queries.radii(&radii_there);
+            queries = queries.within_each(&radii_there);
         }
         if self.groups.is_some() && !is_own {
             queries = queries.groups(&groups_there);
@@ -305,12 +306,13 @@ fn many_points(device: &TestDevice) -> TestResult {
     for mode in [Mode::Bounds, Mode::Open, Mode::Narrow] {
         let mut grid = fixture.grid(mode.options(&input))?;
         let points = fixture.upload(&input.points)?;
-        grid.build(&fixture.stream, Points::from(&points), input.radius)?;
+        grid.reserve(&fixture.stream, points.len())?;
+        grid.rebuild(&fixture.stream, Points::from(&points), input.radius)?;
         // Narrow bounds put all points into a few cells.
         let asked = if mode == Mode::Narrow { 300 } else { n.min(40_000) };
         let at: Vec<[f32; 3]> = (0..asked).map(|_| inside(&mut rng, -0.05, 1.05)).collect();
         let at_there = fixture.upload(&at)?;
-        let lists = fixture.lists(&grid, &Queries::at(&at_there, input.radius))?;
+        let lists = fixture.lists(&grid, &GridQueries::at(&at_there, input.radius))?;
         let mut pairs = Pairs::default();
         for (query, list) in at.iter().zip(&lists).take(10_000) {
             let wanted = oracle.near(*query, input.radius, 0);

@@ -2,7 +2,7 @@
 
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind};
-use geom_kernels::hash_grid::{NeighborSum, Pairs, Queries};
+use geom_kernels::hash_grid::{GridQueries, NeighborSum, Pairs};
 
 use super::Fixture;
 use super::inputs::uniform;
@@ -36,7 +36,7 @@ fn positions(device: &TestDevice) -> TestResult {
         )
     }?;
     let mut sums = DeviceBuffer::<Float4>::zeroed(&fixture.stream, 500)?;
-    let queries = Queries::at_grid_points(input.radius);
+    let queries = GridQueries::at_grid_points(input.radius);
     sum.run(&fixture.stream, &grid, &queries, &mut sums)?;
     let first = sums.to_vec(&fixture.stream)?;
     for (query, sum) in input.points.iter().zip(&first) {
@@ -77,7 +77,7 @@ fn other_types(device: &TestDevice) -> TestResult {
     let oracle = Oracle::new(Space::open(), &input.points, None);
     let near: Vec<Vec<(u32, f64)>> =
         input.points.iter().map(|query| oracle.near(*query, input.radius, 0)).collect();
-    let queries = Queries::at_grid_points(input.radius);
+    let queries = GridQueries::at_grid_points(input.radius);
     let geometry = &fixture.geometry;
     // SAFETY: the types are the same on both sides; the snippet touches its arguments alone.
     let count = unsafe { NeighborSum::<f64, u32>::compile(geometry, "unsigned", None, "++sum;") }?;
@@ -150,7 +150,7 @@ fn given(device: &TestDevice) -> TestResult {
     let mut sums = DeviceBuffer::<Float4>::zeroed(stream, 200)?;
     let at: Vec<[f32; 3]> = input.points.iter().rev().copied().collect();
     let at_there = fixture.upload(&at)?;
-    let queries = Queries::at(&at_there, 0.0).radii(&radii_there);
+    let queries = GridQueries::at(&at_there, 0.0).within_each(&radii_there);
     // SAFETY: the snippet reads a mass for each index of a point, of which there are as many.
     unsafe { sum.run_with(stream, &grid, &queries, &masses_there, &mut sums) }?;
     let oracle = Oracle::new(Space::open(), &input.points, None);

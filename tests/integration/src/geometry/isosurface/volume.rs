@@ -73,7 +73,7 @@ fn dense<T: VolumeValue>(
     let options = VolumeOptions::new(as_value(background)).map(map);
     let options = DenseOptions::new(options).keep(keep).origin(origin);
     let (stream, geometry) = (&fixture.stream, &fixture.geometry);
-    Ok(Volume::from_host_dense(stream, geometry, values.dims, &all, &options)?)
+    Ok(Volume::from_host_dense(stream, geometry, values.dims, &all, options)?)
 }
 
 fn as_dense(device: &TestDevice) -> TestResult {
@@ -169,7 +169,7 @@ fn one_voxel(device: &TestDevice) -> TestResult {
         let list = DeviceBuffer::from_slice(stream, &[at])?;
         let value = DeviceBuffer::from_slice(stream, &[-1.0f32])?;
         let options = VolumeOptions::new(1.0f32);
-        let volume = Volume::from_voxels_with(stream, geometry, &list, &value, &options)?;
+        let volume = Volume::from_voxels_with(stream, geometry, &list, &value, options.clone())?;
         let field = VolumeField::build(stream, geometry, &volume)?;
         ensure_eq!(field.blocks(), 27);
         let lone = Values::from_fn([1; 3], |_| -1.0);
@@ -180,14 +180,14 @@ fn one_voxel(device: &TestDevice) -> TestResult {
     // None.
     let none = DeviceBuffer::<[i32; 3]>::zeroed(stream, 0)?;
     let options = VolumeOptions::new(1.0f32);
-    let volume = Volume::from_voxels(stream, geometry, &none, &options)?;
+    let volume = Volume::from_voxels(stream, geometry, &none, options)?;
     let mut field = VolumeField::build(stream, geometry, &volume)?;
     field.update(stream, &volume)?;
     ensure!(field.is_complete() && field.blocks() == 0);
     let surface = fixture.cubes.extract_with_normals(stream, &field, 0.0)?;
     ensure_eq!(surface.counts, Counts::default());
     // Other values.
-    let volume = Volume::from_voxels(stream, geometry, &none, &VolumeOptions::<i32>::default())?;
+    let volume = Volume::from_voxels(stream, geometry, &none, VolumeOptions::<i32>::default())?;
     ensure_refused(field.update(stream, &volume))?;
     let Err(error) = VolumeField::build(stream, geometry, &volume) else {
         return Err(Failure::new("a field of i32"));
@@ -364,7 +364,7 @@ fn recorded(device: &TestDevice) -> TestResult {
     let values = DeviceBuffer::from_slice(stream, &ball(2.0).data)?;
     let room = Capacity { leaves: 12, lower: 4, upper: 4, entries: 16 * 8 * 24 };
     let options = VolumeOptions::new(4.0f32).capacity(room);
-    let volume = Volume::from_voxels_with(stream, geometry, &voxels, &values, &options)?;
+    let volume = Volume::from_voxels_with(stream, geometry, &voxels, &values, options)?;
     ensure!(volume.build_status(stream)?.is_built());
     let field = VolumeField::build(stream, geometry, &volume)?;
     let state = State {

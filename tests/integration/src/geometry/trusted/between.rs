@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, GraphExec, Stream, WriteView};
 use geom_kernels::Ray;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, RayHit, shapes};
 
@@ -65,12 +65,11 @@ fn views(device: &TestDevice) -> TestResult {
     let mut graph = copies(device, &offsets, &[5u64, 0, 1 << 40])?;
 
     let points = DeviceBuffer::from_slice(stream, &[[0.0f32; 3], [0.25, 0.0, 0.0]])?;
-    let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
-    grid.build(stream, &points, 0.5)?;
+    let grid = HashGrid::build(stream, geometry, &points, 0.5, GridOptions::default())?;
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, 4)?;
     let view = Launches { to: &mut indices, graph: &mut graph, stream };
     let mut there = locked(&offsets);
-    grid.neighbor_lists_into(stream, &Queries::at_grid_points(0.5), &mut *there, view)?;
+    grid.neighbor_lists_into(stream, &GridQueries::at_grid_points(0.5), &mut *there, view)?;
     ensure_eq!(there.to_vec(stream)?, [0, 2, 4]);
     ensure_eq!(indices.to_vec(stream)?, [0, 1, 0, 1]);
 

@@ -2,7 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, ErrorKind, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, RayHit, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
@@ -69,7 +69,7 @@ fn builds(device: &TestDevice) -> TestResult {
     let values = DeviceBuffer::from_slice(stream, &[1.0f32, 2.0])?;
     let capacity = Capacity { leaves: 4, lower: 4, upper: 4, entries: 4 };
     let options = VolumeOptions::<f32>::default().capacity(capacity);
-    let mut volume = Volume::from_voxels(stream, geometry, &voxels, &options)?;
+    let mut volume = Volume::from_voxels(stream, geometry, &voxels, options)?;
     unnamed(device, "Volume::rebuild_from_leaves", |s| volume.rebuild_from_leaves(s, &voxels))?;
     unnamed(device, "Volume::rebuild_from_voxels_with", |s| {
         volume.rebuild_from_voxels_with(s, &voxels, &values)
@@ -81,8 +81,7 @@ fn builds(device: &TestDevice) -> TestResult {
 fn lists(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (&device.stream()?, &device.geometry());
     let points = DeviceBuffer::from_slice(stream, &POINTS)?;
-    let mut grid = HashGrid::new(stream, geometry, GridOptions::default())?;
-    grid.build(stream, &points, 0.5)?;
+    let grid = HashGrid::build(stream, geometry, &points, 0.5, GridOptions::default())?;
     let boxes = POINTS.map(|lower| Aabb { lower, upper: lower.map(|x| x + 0.5) });
     let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
     let bvh = Bvh::build(stream, geometry, &boxes, BuildMode::Fast)?;
@@ -94,7 +93,7 @@ fn lists(device: &TestDevice) -> TestResult {
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, 16)?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, 16)?;
     unnamed(device, "HashGrid::neighbor_lists_into", |s| {
-        grid.neighbor_lists_into(s, &Queries::at_grid_points(0.5), &mut offsets, &mut indices)
+        grid.neighbor_lists_into(s, &GridQueries::at_grid_points(0.5), &mut offsets, &mut indices)
     })?;
     unnamed(device, "Bvh::overlap_lists_into", |s| {
         bvh.overlap_lists_into(s, &boxes, &mut offsets, &mut indices)

@@ -3,7 +3,7 @@
 
 use cuda_safe::{DeviceBuffer, GraphExec, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, NO_FACE, PointQueries, Sign, TriangleMesh, shapes,
 };
@@ -64,7 +64,7 @@ fn ask(stream: &Stream, state: &State, to: &mut Answers) -> cuda_safe::Result<()
     let queries = PointQueries::at(&state.points);
     state.grid.neighbor_lists_into(
         stream,
-        &Queries::at_grid_points(0.5),
+        &GridQueries::at_grid_points(0.5),
         &mut to.offsets,
         &mut to.indices,
     )?;
@@ -107,7 +107,7 @@ fn builds(device: &TestDevice, in_body: bool) -> TestResult {
     let capacity = Capacity { leaves: 8, lower: 8, upper: 8, entries: 8 };
     let options = VolumeOptions::<f32>::new(2.0).capacity(capacity);
     let none = DeviceBuffer::<[i32; 3]>::zeroed(stream, 0)?;
-    let volume = Volume::from_leaves(stream, geometry, &none, &options)?;
+    let volume = Volume::from_leaves(stream, geometry, &none, options)?;
     let state = State {
         grid,
         bvh,

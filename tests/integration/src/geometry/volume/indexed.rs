@@ -154,7 +154,7 @@ fn short(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     let voxels = fixture.upload(&[[0, 0, 0], [0, 0, 1], [0, 0, 2]])?;
     let options = VolumeOptions::new(OnIndex(0));
-    let volume = Volume::from_voxels(stream, &fixture.geometry, &voxels, &options)?;
+    let volume = Volume::from_voxels(stream, &fixture.geometry, &voxels, options)?;
     ensure!(volume.value_count().is_none());
     let points = fixture.upload(&[[0.0f32; 3], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])?;
     let values = [5.0f32, 6.0, 7.0, 8.0];

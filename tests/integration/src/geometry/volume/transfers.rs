@@ -196,7 +196,7 @@ fn bits(device: &TestDevice) -> TestResult {
     let stream = &fixture.stream;
     let options = geom_kernels::volume::VolumeOptions::new(Bool(7));
     let tiles = fixture.upload(&[[0i32; 3]])?;
-    let volume = Volume::from_leaves(stream, &fixture.geometry, &tiles, &options)?;
+    let volume = Volume::from_leaves(stream, &fixture.geometry, &tiles, options)?;
     for at in [[0; 3], [100, 0, 0], [5000, 0, 0]] {
         let mut dense = fixture.room::<Bool>(1)?;
         volume.to_dense(stream, at, [1; 3], &mut dense)?;

@@ -137,17 +137,17 @@ fn dense(device: &TestDevice) -> TestResult {
             };
             let model = field.model(background, background, keep == Keep::All, judge);
             let volume =
-                Volume::from_host_dense(&stream, &geometry, dims, &field.values, &options)?;
+                Volume::from_host_dense(&stream, &geometry, dims, &field.values, options.clone())?;
             // With a NaN in it, statistics are what they may.
             model.check_nodes(&volume.download_bytes(&stream)?).map_err(fail)?;
-            let same = Volume::from_fn(&stream, &geometry, dims, &options, |at| {
+            let same = Volume::from_fn(&stream, &geometry, dims, options.clone(), |at| {
                 field.at(at).unwrap_or(background)
             })?;
             let bytes = volume.download_bytes(&stream)?;
             ensure!(same.download_bytes(&stream)? == bytes, "{dims:?}, {keep:?}: of a function");
             let number = Field { origin, dims, values: vec![0.5f32; n] };
             let buffer = DeviceBuffer::from_slice(&stream, &number.values)?;
-            let volume = Volume::from_dense(&stream, &geometry, dims, &buffer, &options)?;
+            let volume = Volume::from_dense(&stream, &geometry, dims, &buffer, options)?;
             let model = number.model(background, background, keep == Keep::All, judge);
             model.check(&stream, &volume, &reference).map_err(fail)?;
         }
@@ -175,9 +175,9 @@ fn types(device: &TestDevice) -> TestResult {
             let model = field.model(background, background, false, judge);
             let fail = |e: Failure| Failure::new(format!("{}, {tolerance}: {e}", T::TYPE));
             let volume =
-                Volume::from_host_dense(&stream, &geometry, dims, &field.values, &options)?;
+                Volume::from_host_dense(&stream, &geometry, dims, &field.values, options.clone())?;
             model.check(&stream, &volume, &reference).map_err(fail)?;
-            let same = Volume::from_fn(&stream, &geometry, dims, &options, |at| {
+            let same = Volume::from_fn(&stream, &geometry, dims, options, |at| {
                 field.at(at).unwrap_or(background)
             })?;
             model.check(&stream, &same, &reference).map_err(fail)?;
@@ -238,9 +238,10 @@ fn bands(device: &TestDevice) -> TestResult {
         let judge = |value: f32| (value.abs() < background, value < 0.0);
         let model = field.model(background, -background, false, judge);
         ensure!(!model.tiles.is_empty(), "nothing is inside of {radius}");
-        let volume = Volume::from_host_dense(&stream, &geometry, dims, &field.values, &options)?;
+        let volume =
+            Volume::from_host_dense(&stream, &geometry, dims, &field.values, options.clone())?;
         model.check(&stream, &volume, &reference)?;
-        let same = Volume::from_fn(&stream, &geometry, dims, &options, distance)?;
+        let same = Volume::from_fn(&stream, &geometry, dims, options, distance)?;
         model.check(&stream, &same, &reference)?;
         // All of the box has its sign again.
         let mut out = DeviceBuffer::<f32>::zeroed(&stream, field.values.len())?;
@@ -270,9 +271,10 @@ fn band_edges(device: &TestDevice) -> TestResult {
         let judge = |value: f32| (f64::from(value.abs()) < width, value < 0.0);
         let model = field.model(2.0, -2.0, false, judge);
         ensure!(model.leaves.len() == 1 && model.tiles.is_empty());
-        let volume = Volume::from_host_dense(&stream, &geometry, dims, &field.values, &options)?;
+        let volume =
+            Volume::from_host_dense(&stream, &geometry, dims, &field.values, options.clone())?;
         model.check(&stream, &volume, &reference)?;
-        let same = Volume::from_fn(&stream, &geometry, dims, &options, |at| {
+        let same = Volume::from_fn(&stream, &geometry, dims, options, |at| {
             field.at(at).unwrap_or_default()
         })?;
         model.check(&stream, &same, &reference)?;
@@ -299,7 +301,7 @@ fn copies(device: &TestDevice) -> TestResult {
         let values = sparse(&mut rng, dims.iter().product(), background, 100);
         let field = Field { origin, dims, values };
         let options = DenseOptions::new(plain.clone()).origin(origin);
-        let volume = Volume::from_host_dense(&stream, &geometry, dims, &field.values, &options)?;
+        let volume = Volume::from_host_dense(&stream, &geometry, dims, &field.values, options)?;
         // A box that lies somewhere across the first.
         let from: [i32; 3] = std::array::from_fn(|i| origin[i] - 12 + rng.below(24) as i32);
         let mut out = DeviceBuffer::<f64>::zeroed(&stream, other.iter().product())?;
@@ -322,7 +324,7 @@ fn refused(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let values = vec![1.0f32; 8];
     let try_one = |dims, options: DenseOptions<f32>, wanted: &str| {
-        let volume = Volume::from_host_dense(&stream, &geometry, dims, &values, &options);
+        let volume = Volume::from_host_dense(&stream, &geometry, dims, &values, options.clone());
         let message = volume.err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(message.contains(wanted), "{message:?} does not say {wanted:?}");
         TestResult::Ok(())
@@ -337,14 +339,14 @@ fn refused(device: &TestDevice) -> TestResult {
     try_one([2, 2, 2], plain().keep(Keep::NarrowBand(f64::NAN)), "a width of NaN")?;
     try_one([2, 2, 2], plain().keep(Keep::NarrowBand(-3.0)), "a width of -3")?;
     let negative = plain().keep(Keep::NarrowBand(-f64::MIN_POSITIVE));
-    let made = Volume::from_fn(&stream, &geometry, [2, 2, 2], &negative, |_| 1.0);
+    let made = Volume::from_fn(&stream, &geometry, [2, 2, 2], negative, |_| 1.0);
     ensure!(made.is_err_and(|error| error.to_string().contains("a width of -")));
     let whole = DenseOptions::<i32>::default().keep(Keep::NarrowBand(1.0));
-    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[1], &whole))?;
+    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[1], whole.clone()))?;
     let index = DenseOptions::new(VolumeOptions::new(OnIndex(0)));
-    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[OnIndex(1)], &index))?;
+    ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[OnIndex(1)], index))?;
     let edge = plain().origin([(1 << 23) - 2, -(1 << 23), 6]);
-    let volume = Volume::from_host_dense(&stream, &geometry, [2, 2, 2], &values, &edge)?;
+    let volume = Volume::from_host_dense(&stream, &geometry, [2, 2, 2], &values, edge)?;
     ensure_eq!(volume.counts(&stream)?.active_voxels, 8);
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 7)?;
     ensure_refused(volume.to_dense(&stream, [0, 0, 0], [2, 2, 2], &mut out))?;
@@ -358,8 +360,8 @@ fn refused(device: &TestDevice) -> TestResult {
         ensure!(message.contains("a box of") && message.contains("2^31 leaves"), "{message:?}");
         TestResult::Ok(())
     };
-    too_many(Volume::from_host_dense(&stream, &geometry, dims, &[], &whole).map(drop))?;
-    too_many(Volume::from_fn(&stream, &geometry, dims, &whole, |_| 1.0).map(drop))?;
+    too_many(Volume::from_host_dense(&stream, &geometry, dims, &[], whole.clone()).map(drop))?;
+    too_many(Volume::from_fn(&stream, &geometry, dims, whole, |_| 1.0).map(drop))?;
     let mut none = DeviceBuffer::<f32>::zeroed(&stream, 0)?;
     too_many(volume.to_dense(&stream, origin, dims, &mut none))
 }
@@ -385,7 +387,8 @@ fn panics(device: &TestDevice) -> TestResult {
             }
             1.0
         };
-        let make = || Volume::from_fn(&stream, &geometry, [64; 3], &options, function).map(drop);
+        let make =
+            || Volume::from_fn(&stream, &geometry, [64; 3], options.clone(), function).map(drop);
         let Err(payload) = std::panic::catch_unwind(AssertUnwindSafe(make)) else {
             return Err(Failure::new(format!("no panic, {on_caller}")));
         };
@@ -401,7 +404,7 @@ fn listed(device: &TestDevice) -> TestResult {
         let list = super::lists::voxels(&mut rng, n, 50);
         let buffer = DeviceBuffer::from_slice(&stream, &list)?;
         let options = VolumeOptions::new(OnIndex(0));
-        let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_voxels(&stream, &geometry, &buffer, options)?;
         let model = Model::of_voxels(OnIndex(0), &list, None);
         let decoded = model.check_nodes(&volume.download_bytes(&stream)?)?;
         ensure_eq!(volume.leaf_origins(&stream)?.to_vec(&stream)?, decoded.order);

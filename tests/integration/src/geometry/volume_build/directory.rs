@@ -62,7 +62,7 @@ fn ways(device: &TestDevice) -> TestResult {
         let list = voxels(&mut rng, n, 60);
         let buffer = DeviceBuffer::from_slice(&stream, &list)?;
         let asked = [around(&list), vec![[0; 3], [i32::MAX; 3], [i32::MIN; 3]]].concat();
-        let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_voxels(&stream, &geometry, &buffer, options.clone())?;
         let [inside, there] = listed(on, &volume, &asked)?;
         // All voxels that it was made of, at least.
         ensure!(there >= n && inside >= there && inside < asked.len());
@@ -77,7 +77,7 @@ fn ways(device: &TestDevice) -> TestResult {
     let dims = [40, 9, 17];
     let values = vec![3.0f32; dims.iter().product()];
     let dense = DenseOptions::new(options.clone()).origin([-20, 4088, 3]);
-    let volume = Volume::from_host_dense(&stream, &geometry, dims, &values, &dense)?;
+    let volume = Volume::from_host_dense(&stream, &geometry, dims, &values, dense)?;
     let asked = [[-20, 4088, 3], [19, 4096, 19], [20, 4096, 19], [-25, 4088, 3], [0, 4104, 8]];
     ensure_eq!(listed(on, &volume, &asked)?, [3, 3]);
     // A box of 2^21 leaves, for two of them, and one of more than 2^64.
@@ -85,7 +85,7 @@ fn ways(device: &TestDevice) -> TestResult {
         let list = [[0; 3], far, [-(1 << 22), 5, 5]];
         let list = if far[0] == 1 << 10 { &list[..2] } else { &list[..] };
         let buffer = DeviceBuffer::from_slice(&stream, list)?;
-        let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_voxels(&stream, &geometry, &buffer, options.clone())?;
         ensure_eq!(listed(on, &volume, &around(list))?, [0, 0]);
     }
     // A leaf without active voxels lies in no box; a tile is no leaf.
@@ -102,7 +102,7 @@ fn rebuilt(device: &TestDevice) -> TestResult {
     let capacity = Capacity { entries: 300, leaves: 200, lower: 8, upper: 8 };
     let options = VolumeOptions::new(0.0f32).capacity(capacity);
     let empty = DeviceBuffer::<[i32; 3]>::zeroed(&stream, 0)?;
-    let mut volume = Volume::from_voxels(&stream, &geometry, &empty, &options)?;
+    let mut volume = Volume::from_voxels(&stream, &geometry, &empty, options)?;
     ensure_eq!(listed(on, &volume, &[[0; 3], [-9, 9, 9]])?, [0, 0]);
     let mut rng = device.rng(996);
     let mut last = (Vec::new(), [0; 2]);

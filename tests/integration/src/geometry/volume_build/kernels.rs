@@ -30,8 +30,8 @@ fn stored(device: &TestDevice) -> TestResult {
                 true => Model::of_voxels(-1.0f32, &list, None),
             };
             let mut volume = match exact {
-                false => Volume::from_leaves(&stream, &geometry, &buffer, &options)?,
-                true => Volume::from_voxels(&stream, &geometry, &buffer, &options)?,
+                false => Volume::from_leaves(&stream, &geometry, &buffer, options.clone())?,
+                true => Volume::from_voxels(&stream, &geometry, &buffer, options.clone())?,
             };
             let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
             let kernel = module.kernel("store")?;

@@ -57,17 +57,17 @@ impl Each for Lists<'_> {
         let list = voxels(&mut rng, 60, 24);
         let buffer = DeviceBuffer::from_slice(&stream, &list)?;
         if !self.exact {
-            let volume = Volume::from_leaves(&stream, &geometry, &buffer, &options)?;
+            let volume = Volume::from_leaves(&stream, &geometry, &buffer, options.clone())?;
             let model = Model::of_tiles(background, &list);
             model.check(&stream, &volume, &reference).map_err(fail)?;
             return Ok(());
         }
-        let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_voxels(&stream, &geometry, &buffer, options.clone())?;
         let model = Model::of_voxels(background, &list, None);
         model.check(&stream, &volume, &reference).map_err(fail)?;
         let values: Vec<T> = (0..list.len() as u64).map(|n| T::number(n + 9)).collect();
         let there = DeviceBuffer::from_slice(&stream, &values)?;
-        let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &there, &options);
+        let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &there, options.clone());
         if matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex) {
             ensure_refused(volume)?;
             return Ok(());
@@ -98,19 +98,19 @@ fn lengths(device: &TestDevice) -> TestResult {
         let spread = if n > 5000 { 300 } else { 90 };
         let list = voxels(&mut rng, n, spread);
         let buffer = DeviceBuffer::from_slice(&stream, &list)?;
-        let volume = Volume::from_leaves(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_leaves(&stream, &geometry, &buffer, options.clone())?;
         let model = Model::of_tiles(0.25f32, &list);
         let fail = |e: Failure| Failure::new(format!("{n} entries: {e}"));
         let decoded = model.check_nodes(&volume.download_bytes(&stream)?).map_err(fail)?;
         ensure_eq!(decoded.voxels, 512 * model.leaves.len() as u64);
-        let volume = Volume::from_voxels(&stream, &geometry, &buffer, &options)?;
+        let volume = Volume::from_voxels(&stream, &geometry, &buffer, options.clone())?;
         let model = Model::of_voxels(0.25f32, &list, None);
         model.check_nodes(&volume.download_bytes(&stream)?).map_err(fail)?;
     }
     // Entries that are all left out.
     let list = vec![[i32::MIN, 0, 0]; 40];
     let buffer = DeviceBuffer::from_slice(&stream, &list)?;
-    let volume = Volume::from_leaves(&stream, &geometry, &buffer, &options)?;
+    let volume = Volume::from_leaves(&stream, &geometry, &buffer, options.clone())?;
     Model::of_tiles(0.25f32, &list).check(&stream, &volume, &reference)?;
     Ok(())
 }
@@ -142,11 +142,11 @@ fn points(device: &TestDevice) -> TestResult {
         .collect();
     ensure!(at.iter().any(|at| !is_voxel(*at)) && at.iter().any(|at| is_voxel(*at)));
     let buffer = DeviceBuffer::from_slice(&stream, &points)?;
-    let volume = Volume::from_leaves(&stream, &geometry, &buffer, &options)?;
+    let volume = Volume::from_leaves(&stream, &geometry, &buffer, options.clone())?;
     Model::of_tiles(7, &at).check(&stream, &volume, &reference)?;
     let values: Vec<i32> = (0..points.len() as i32).collect();
     let there = DeviceBuffer::from_slice(&stream, &values)?;
-    let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &there, &options)?;
+    let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &there, options.clone())?;
     Model::of_voxels(7, &at, Some(&values)).check(&stream, &volume, &reference)?;
     Ok(())
 }
@@ -156,12 +156,12 @@ fn refused(device: &TestDevice) -> TestResult {
     let buffer = DeviceBuffer::from_slice(&stream, &[[0, 0, 0], [1, 1, 1]])?;
     let options = VolumeOptions::new(0.0f32);
     let long = options.clone().name("n".repeat(256));
-    let volume = Volume::from_leaves(&stream, &geometry, &buffer, &long);
+    let volume = Volume::from_leaves(&stream, &geometry, &buffer, long);
     ensure!(volume.is_err_and(|error| error.to_string().contains("name")));
     let values = DeviceBuffer::from_slice(&stream, &[1.0f32])?;
-    let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &values, &options);
+    let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &values, options.clone());
     ensure!(volume.is_err_and(|error| error.to_string().contains("1 values for 2 voxels")));
-    let mut volume = Volume::from_leaves(&stream, &geometry, &buffer, &options)?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &buffer, options)?;
     ensure_refused(volume.rebuild_from_leaves(&stream, &buffer))?;
     ensure_refused(volume.build_status(&stream))?;
     Ok(())

@@ -67,11 +67,11 @@ fn saved(device: &TestDevice) -> TestResult {
             let capacity = Capacity { leaves: 100, lower: 100, upper: 24, entries: 100 };
             let many = DeviceBuffer::from_slice(&stream, &voxels(&mut rng, 100, 60))?;
             let room = plain.clone().capacity(capacity);
-            let mut volume = Volume::from_leaves(&stream, &geometry, &many, &room)?;
+            let mut volume = Volume::from_leaves(&stream, &geometry, &many, room)?;
             ensure!(volume.build_status(&stream)?.is_built());
             for n in [0, 1, 33] {
                 let few = DeviceBuffer::from_slice(&stream, &voxels(&mut rng, n, 60))?;
-                let exact = Volume::from_voxels(&stream, &geometry, &few, &plain)?;
+                let exact = Volume::from_voxels(&stream, &geometry, &few, plain.clone())?;
                 volume.rebuild_from_voxels(&stream, &few)?;
                 let (found, wanted) = (volume.download(&stream)?, exact.download(&stream)?);
                 ensure!(found.bytes() == wanted.bytes(), "{}, {n} voxels", T::TYPE);
@@ -108,7 +108,7 @@ fn room(device: &TestDevice) -> TestResult {
             entries: list.len() as u32,
         };
         let options = plain.clone().capacity(capacity);
-        let mut volume = Volume::from_voxels(&stream, &geometry, &before, &options)?;
+        let mut volume = Volume::from_voxels(&stream, &geometry, &before, options.clone())?;
         check(&stream, &volume, &small, 0)?;
         let bytes = volume.download_bytes(&stream)?;
         volume.rebuild_from_voxels(&stream, &buffer)?;
@@ -140,7 +140,7 @@ fn room(device: &TestDevice) -> TestResult {
     }
     // More entries than there is room for, and none.
     let capacity = Capacity { leaves: 9, lower: 9, upper: 9, entries: 199 };
-    let mut volume = Volume::from_leaves(&stream, &geometry, &before, &plain.capacity(capacity))?;
+    let mut volume = Volume::from_leaves(&stream, &geometry, &before, plain.capacity(capacity))?;
     let refused = volume.rebuild_from_voxels(&stream, &buffer);
     ensure!(
         refused.is_err_and(|error| error.to_string().contains("200 entries, and room for 199"))
@@ -152,7 +152,7 @@ fn room(device: &TestDevice) -> TestResult {
     // No room at all.
     let none = Capacity { leaves: 0, lower: 0, upper: 0, entries: 3 };
     let options = VolumeOptions::new(background).capacity(none);
-    let volume = Volume::from_leaves(&stream, &geometry, &before, &options)?;
+    let volume = Volume::from_leaves(&stream, &geometry, &before, options)?;
     no_room(volume.counts(&stream))?;
     ensure_eq!(volume.build_status(&stream)?.leaves, 2);
     ensure!(!volume.build_status(&stream)?.is_built());
@@ -179,7 +179,7 @@ fn in_place(device: &TestDevice) -> TestResult {
     let (options, _) = options(OnIndex(0))?;
     let mut volume = {
         let nothing = DeviceBuffer::<[i32; 3]>::zeroed(&stream, 0)?;
-        Volume::from_leaves(&stream, &geometry, &nothing, &options.capacity(capacity))?
+        Volume::from_leaves(&stream, &geometry, &nothing, options.capacity(capacity))?
     };
     for n in [300, 5, 700, 0, 64] {
         let list = voxels(&mut rng, n, 40);
@@ -201,7 +201,7 @@ fn graphs(device: &TestDevice) -> TestResult {
     let list = DeviceBuffer::<[i32; 3]>::zeroed(&stream, ENTRIES)?;
     let values = DeviceBuffer::<[f32; 3]>::zeroed(&stream, ENTRIES)?;
     let options = options.capacity(capacity);
-    let volume = Volume::from_leaves(&stream, &geometry, &list, &options)?;
+    let volume = Volume::from_leaves(&stream, &geometry, &list, options)?;
     let state = (volume, list, values);
     let mut graph = device.context().capture(state, |stream, (volume, list, values)| {
         volume.rebuild_from_voxels_with(stream, &*list, &*values)

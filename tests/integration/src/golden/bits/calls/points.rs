@@ -1,7 +1,7 @@
 //! `geom_kernels::hash_grid`.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::{GridOptions, HashGrid, Lookup, NeighborSum, Pairs, Queries};
+use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup, NeighborSum, Pairs};
 use geom_kernels::{Points, QueryOrder, Real};
 
 use super::{Got, Lab, Plain, word};
@@ -55,9 +55,11 @@ pub(in super::super) fn build_grid<'a, T: Real>(
     groups: Option<&'a DeviceBuffer<u32>>,
     radius: T,
 ) -> Got<()> {
+    let points = points.into();
+    grid.reserve(&lab.stream, points.len())?;
     match groups {
-        None => grid.build(&lab.stream, points, radius)?,
-        Some(groups) => grid.build_grouped(&lab.stream, points, groups, radius)?,
+        None => grid.rebuild(&lab.stream, points, radius)?,
+        Some(groups) => grid.rebuild_grouped(&lab.stream, points, groups, radius)?,
     }
     Ok(())
 }
@@ -98,8 +100,8 @@ pub(in super::super) fn grid_report<T: Real>(lab: &Lab, grid: &HashGrid<T>) -> G
 }
 
 /// Queries at the grid's own points.
-pub(in super::super) fn own<'a, T: Real>(radius: T, pairs: Pairs) -> Queries<'a, T> {
-    Queries::at_grid_points(radius).pairs(pairs)
+pub(in super::super) fn own<'a, T: Real>(radius: T, pairs: Pairs) -> GridQueries<'a, T> {
+    GridQueries::at_grid_points(radius).pairs(pairs)
 }
 
 /// Queries at other points.
@@ -107,28 +109,29 @@ pub(in super::super) fn at<T: Real>(
     points: Points<'_, T>,
     radius: T,
     sorted: bool,
-) -> Queries<'_, T> {
-    Queries::at(points, radius).order(if sorted { QueryOrder::Sorted } else { QueryOrder::Given })
+) -> GridQueries<'_, T> {
+    let order = if sorted { QueryOrder::Sorted } else { QueryOrder::Given };
+    GridQueries::at(points, radius).order(order)
 }
 
 pub(in super::super) fn with_radii<'a, T: Real>(
-    queries: Queries<'a, T>,
+    queries: GridQueries<'a, T>,
     radii: &'a DeviceBuffer<T>,
-) -> Queries<'a, T> {
-    queries.radii(radii)
+) -> GridQueries<'a, T> {
+    queries.within_each(radii)
 }
 
 pub(in super::super) fn with_groups<'a, T: Real>(
-    queries: Queries<'a, T>,
+    queries: GridQueries<'a, T>,
     groups: &'a DeviceBuffer<u32>,
-) -> Queries<'a, T> {
+) -> GridQueries<'a, T> {
     queries.groups(groups)
 }
 
 pub(in super::super) fn neighbor_counts<T: Real>(
     lab: &Lab,
     grid: &HashGrid<T>,
-    queries: &Queries<'_, T>,
+    queries: &GridQueries<'_, T>,
     n: usize,
 ) -> Got<Vec<u32>> {
     lab.filled(n, |counts| grid.count_neighbors(&lab.stream, queries, counts))
@@ -138,7 +141,7 @@ pub(in super::super) fn neighbor_counts<T: Real>(
 pub(in super::super) fn neighbor_lists<T: Real>(
     lab: &Lab,
     grid: &HashGrid<T>,
-    queries: &Queries<'_, T>,
+    queries: &GridQueries<'_, T>,
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     let lists = grid.neighbor_lists(&lab.stream, queries)?;
     Ok((lab.down(&lists.offsets)?, lab.down(&lists.indices)?))
@@ -148,7 +151,7 @@ pub(in super::super) fn neighbor_lists<T: Real>(
 pub(in super::super) fn neighbor_lists_into<T: Real>(
     lab: &Lab,
     grid: &HashGrid<T>,
-    queries: &Queries<'_, T>,
+    queries: &GridQueries<'_, T>,
     (n, room): (usize, usize),
 ) -> Got<(Vec<u64>, Vec<u32>)> {
     lab.filled_both((n + 1, room), |offsets, indices| {
@@ -160,7 +163,7 @@ pub(in super::super) fn neighbor_lists_into<T: Real>(
 pub(in super::super) fn nearest_points<T: Real>(
     lab: &Lab,
     grid: &HashGrid<T>,
-    queries: &Queries<'_, T>,
+    queries: &GridQueries<'_, T>,
     (n, k): (usize, usize),
 ) -> Got<(Vec<u32>, Vec<T>)> {
     lab.filled_both((n * k, n * k), |indices, squares| {
@@ -175,7 +178,7 @@ pub(in super::super) fn nearest_points<T: Real>(
 pub(in super::super) unsafe fn neighbor_sums<T: Real, Out: Plain>(
     lab: &Lab,
     grid: &HashGrid<T>,
-    queries: &Queries<'_, T>,
+    queries: &GridQueries<'_, T>,
     (output, snippet, data): (&str, &str, Option<u32>),
     n: usize,
 ) -> Got<Vec<Out>> {

@@ -52,8 +52,8 @@ pub(in super::super) fn listed_volume<'a, T: VolumeValue>(
     options: &VolumeOptions<T>,
 ) -> Got<Volume> {
     Ok(match from {
-        From::Tiles => Volume::from_leaves(&lab.stream, &lab.geometry, list, options)?,
-        From::Voxels => Volume::from_voxels(&lab.stream, &lab.geometry, list, options)?,
+        From::Tiles => Volume::from_leaves(&lab.stream, &lab.geometry, list, options.clone())?,
+        From::Voxels => Volume::from_voxels(&lab.stream, &lab.geometry, list, options.clone())?,
     })
 }
 
@@ -63,7 +63,7 @@ pub(in super::super) fn valued_volume<'a, T: VolumeValue>(
     values: &'a DeviceBuffer<T>,
     options: &VolumeOptions<T>,
 ) -> Got<Volume> {
-    Ok(Volume::from_voxels_with(&lab.stream, &lab.geometry, list, values, options)?)
+    Ok(Volume::from_voxels_with(&lab.stream, &lab.geometry, list, values, options.clone())?)
 }
 
 pub(in super::super) fn rebuild_volume<'a>(
@@ -120,9 +120,9 @@ pub(in super::super) fn dense_volumes<T: VolumeValue + Plain + Send + Sync>(
         (x * dims[1] + y) * dims[2] + z
     };
     Ok([
-        Volume::from_dense(stream, geometry, dims, &there, &options)?,
-        Volume::from_host_dense(stream, geometry, dims, dense, &options)?,
-        Volume::from_fn(stream, geometry, dims, &options, |voxel| dense[place(voxel)])?,
+        Volume::from_dense(stream, geometry, dims, &there, options.clone())?,
+        Volume::from_host_dense(stream, geometry, dims, dense, options.clone())?,
+        Volume::from_fn(stream, geometry, dims, options.clone(), |voxel| dense[place(voxel)])?,
     ])
 }
 
