@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{Context, DeclaredKernels, Error, Kernel, KernelSource, Module, Result};
+use cuda_safe::{Context, DeclaredKernels, KernelSource, Module, Result};
 
 use crate::headers::program;
 
@@ -277,69 +277,3 @@ impl KernelSource for Source {
         Module::from_ptx(context, TEXTS[self as usize].ptx)
     }
 }
-
-/// Kernels of one source, which are loaded together when one of them is asked for.
-#[derive(Clone, Default)]
-pub(crate) struct Group<const N: usize> {
-    kernels: OnceLock<[Kernel; N]>,
-}
-
-impl<const N: usize> Group<N> {
-    /// The kernels of these names in `source`: the same in every call.
-    pub(crate) fn get(
-        &self,
-        geometry: &GeometryKernels,
-        source: Source,
-        names: impl FnOnce() -> [String; N],
-    ) -> Result<&[Kernel; N]> {
-        if let Some(kernels) = self.kernels.get() {
-            return Ok(kernels);
-        }
-        let module = geometry.module(source)?;
-        let kernels = names().iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
-        // As many as names.
-        let kernels = kernels.try_into().map_err(|_| Error::invalid("a kernel is missing"))?;
-        // Another thread may have been faster; its kernels are the same.
-        Ok(self.kernels.get_or_init(|| kernels))
-    }
-}
-
-impl<const N: usize> fmt::Debug for Group<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.kernels.get().into_iter().flatten()).finish()
-    }
-}
-
-/// Declares `Kernels`: for each group its source, and its kernels, whose names begin with
-/// what is said first.
-macro_rules! kernel_groups {
-    ($prefix:literal, $($group:ident: $Group:ident of $source:ident [$($kernel:ident),+ $(,)?];)+) => {
-        /// They are loaded when one of their group is first asked for.
-        #[derive(Debug)]
-        pub(super) struct Kernels {
-            geometry: $crate::GeometryKernels,
-            $($group: $crate::geometry::Group<{ [$(stringify!($kernel)),+].len() }>,)+
-        }
-
-        impl Kernels {
-            pub(super) fn new(geometry: &$crate::GeometryKernels) -> Self {
-                Self { geometry: geometry.clone(), $($group: $crate::geometry::Group::default(),)+ }
-            }
-
-            $(pub(super) fn $group(&self) -> cuda_safe::Result<$Group<'_>> {
-                let names = || [$(concat!($prefix, stringify!($kernel))),+].map(String::from);
-                let [$($kernel),+] = self.$group.get(&self.geometry, $crate::geometry::Source::$source, names)?;
-                Ok($Group { $($kernel),+ })
-            })+
-        }
-
-        $(
-            /// Kernels of one source.
-            pub(super) struct $Group<'a> {
-                $(pub(super) $kernel: &'a cuda_safe::Kernel,)+
-            }
-        )+
-    };
-}
-
-pub(crate) use kernel_groups;

@@ -56,5 +56,6 @@ pub(crate) fn in_parts(
     block: u32,
     mut run: impl FnMut(Range<usize>, u32, LaunchConfig) -> Result<()>,
 ) -> Result<()> {
-    parts(len, CHUNK).try_for_each(|(range, n)| run(range, n, LaunchConfig::cover(n as usize, block)))
+    parts(len, CHUNK)
+        .try_for_each(|(range, n)| run(range, n, LaunchConfig::cover(n as usize, block)))
 }

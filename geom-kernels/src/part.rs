@@ -112,33 +112,13 @@ unsafe impl KernelArg for Part<'_> {
     }
 }
 
-/// An optional view to be written, as a pointer parameter that is null without it.
-#[derive(Debug)]
-pub(crate) struct MaybeMut<'a, T: Copy + 'static>(pub(crate) Option<DeviceSliceMut<'a, T>>);
-
-// SAFETY: the kernel writes the view; nothing through a null pointer.
-unsafe impl<T: Copy + 'static> KernelArg for MaybeMut<'_, T> {
-    type Abi = u64;
-    const TYPE: ArgType = ArgType::value::<u64>();
-
-    fn abi(&self) -> u64 {
-        self.0.as_ref().map_or(0, |view| view.device_ptr())
-    }
-
-    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |view| {
-            visitor.visit(view.allocation(), view.byte_range(), Access::Write)
-        })
-    }
-}
-
 /// An optional view to be read, as a pointer parameter that is null without it.
 #[derive(Debug)]
-pub(crate) struct Maybe<'a, T>(Option<DeviceSlice<'a, T>>);
+pub(crate) struct Maybe<'a, T>(pub(crate) Option<DeviceSlice<'a, T>>);
 
 /// An optional view to be written, as a pointer parameter that is null without it.
 #[derive(Debug)]
-pub(crate) struct MaybeMut<'a, T>(Option<DeviceSliceMut<'a, T>>);
+pub(crate) struct MaybeMut<'a, T>(pub(crate) Option<DeviceSliceMut<'a, T>>);
 
 impl<'a, T: Copy + 'static> MaybeMut<'a, T> {
     /// A range of a view, if there is one.
@@ -152,11 +132,6 @@ impl<'a, T: Copy + 'static> MaybeMut<'a, T> {
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
-}
-
-/// A view to be read, if there is one.
-pub(crate) fn read_part<T>(view: Option<DeviceSlice<'_, T>>) -> Maybe<'_, T> {
-    Maybe(view)
 }
 
 // SAFETY: the kernel reads the view; nothing through a null pointer.

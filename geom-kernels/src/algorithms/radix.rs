@@ -12,7 +12,7 @@ use cuda_safe::{
 use super::count;
 use crate::GeometryKernels;
 use crate::geometry::{Source, of_source};
-use crate::part::read_part;
+use crate::part::Maybe;
 
 /// The threads of a block that counts digits.
 const COUNT_THREADS: u32 = 512;
@@ -388,7 +388,7 @@ impl GeometryKernels {
                         kernels.pass(stream, launch, keys, to, NULL, NULL, pass, state)?;
                     }
                     Some(values_to) => {
-                        let (kernels, values) = (self.pairs::<K>()?, read_part(values));
+                        let (kernels, values) = (self.pairs::<K>()?, Maybe(values));
                         kernels.pass(stream, launch, keys, to, values, values_to, pass, state)?;
                     }
                 }

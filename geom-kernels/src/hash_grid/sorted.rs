@@ -10,7 +10,7 @@ use super::layout::point_size;
 use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
-use crate::part::{Maybe, Part, read_part, scratch};
+use crate::part::{Maybe, Part, scratch};
 use crate::points::{Points, PointsArg};
 use crate::real::{Real, source_of};
 
@@ -107,7 +107,7 @@ impl<T: Real> HashGrid<T> {
         // points. Writes a point for each.
         unsafe {
             let out = Part::of(&sorted, 0..sorted.len(), Access::Write);
-            order.order(stream, cover(n), arg, read_part(which), from, other, out)?;
+            order.order(stream, cover(n), arg, Maybe(which), from, other, out)?;
         }
         Ok(sorted)
     }

@@ -14,7 +14,7 @@ use super::{Corners, Recorded, share_memory};
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, same_length};
 use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface};
-use crate::part::{kept_scratch, read_part, scratch};
+use crate::part::{Maybe, kept_scratch, scratch};
 
 /// How often the adjoint adds to vertices, and to a point where others add to it, too.
 const ADDS_TO_VERTICES: usize = 9;
@@ -271,7 +271,7 @@ impl Asked {
             return Ok(answers);
         };
         let (kernels, launch, n) = (&self.kernels, cover(n), n as u64);
-        let (closest, none) = (closest.as_slice(), read_part::<f32>(None));
+        let (closest, none) = (closest.as_slice(), Maybe::<f32>(None));
         // SAFETY: as many distances as answers, or a null pointer.
         unsafe {
             match distances {

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::explore;
+use crate::memory::Access;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, PoisonError, thread};
-use crate::memory::Access;
 
 macro_rules! model {
     ($core:ident, $host_takes_turn:expr) => {{

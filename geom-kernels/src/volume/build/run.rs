@@ -19,7 +19,7 @@ use crate::GeometryKernels;
 use crate::algorithms::{RESULT_AT, Wishes};
 use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
-use crate::part::{Maybe, read, read_part};
+use crate::part::{Maybe, read};
 use crate::volume::VolumeValue;
 
 kernels! {
@@ -374,11 +374,11 @@ impl Work {
                     self.geometry.kernels::<Dense>()?.dense_leaves(stream, launch, arg, &dense)
                 }
                 (Fill::Voxels(values), Some(Listed { list: VoxelList::Indices(voxels), .. })) => {
-                    kernels.index_leaves(stream, launch, arg, voxels, read_part(values))
+                    kernels.index_leaves(stream, launch, arg, voxels, Maybe(values))
                 }
                 (Fill::Voxels(values), Some(Listed { list: VoxelList::Points(points), map })) => {
                     let points = &WorldArg(points, map);
-                    kernels.world_leaves(stream, launch, arg, points, read_part(values))
+                    kernels.world_leaves(stream, launch, arg, points, Maybe(values))
                 }
                 (Fill::Tiles | Fill::Voxels(_), _) => kernels.tile_leaves(stream, launch, arg),
             }
