@@ -72,6 +72,23 @@ pub(crate) fn read<T: Copy + 'static, V: UseVisitor>(
     visitor.visit(view.allocation(), view.byte_range(), Access::Read)
 }
 
+/// Where parts of one allocation lie that follow each other.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// The bytes of all of them.
+    pub(crate) end: usize,
+}
+
+impl Parts {
+    /// Places the next one, which begins at a multiple of 256 bytes.
+    pub(crate) fn next(&mut self, bytes: usize) -> Range<usize> {
+        let begin = self.end;
+        let end = begin.saturating_add(bytes);
+        self.end = end.checked_next_multiple_of(256).unwrap_or(usize::MAX);
+        begin..end
+    }
+}
+
 /// A range of bytes of a buffer, as a pointer parameter.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {

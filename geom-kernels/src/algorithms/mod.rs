@@ -45,7 +45,7 @@ pub use scan::{Offset, Scan};
 pub use select::{SelectFlag, Selectable};
 
 pub(crate) use indices::SortedIndices;
-pub(crate) use radix::{Buffers, Digits, Layout, Pass, RESULT_AT, RadixKey, Wishes};
+pub(crate) use radix::{Buffers, Digits, Layout, Pass, RESULT_AT, RadixKey, Wishes, with_pairs};
 
 /// Sorts and what is like them. Made by [`GeometryKernels::algorithms`]; see the [module](self).
 ///

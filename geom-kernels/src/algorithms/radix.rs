@@ -1,12 +1,13 @@
 //! Radix sorts between two sets of buffers: for the public calls, and for kernels of this crate that make
 //! their keys themselves.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_safe::{
-    DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig, Result, Stream,
-    kernels,
+    DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig, Result,
+    Stream, kernels,
 };
 
 use super::count;
@@ -262,6 +263,34 @@ impl<K: RadixKey> Buffers<'_, K> {
         }
         Ok(())
     }
+}
+
+/// Calls `sort` with the keys and values of `n` pairs, two buffers of each, and the sort's state: parts of `memory`
+/// that lie one after the other in this order.
+pub(crate) fn with_pairs<K: RadixKey, R>(
+    memory: &mut DeviceBuffer<u8>,
+    (keys, values, state): (&[Range<usize>; 2], &[Range<usize>; 2], &Range<usize>),
+    n: usize,
+    sort: impl FnOnce(&mut Buffers<'_, K>, &mut DeviceSliceMut<'_, u32>) -> Result<R>,
+) -> Result<R> {
+    let start = keys[0].start;
+    let all = memory.slice_mut(start..state.end)?;
+    let (all, state_part) = all.split_at_mut(state.start - start)?;
+    let (all, second_values) = all.split_at_mut(values[1].start - start)?;
+    let (all, first_values) = all.split_at_mut(values[0].start - start)?;
+    let (first, second) = all.split_at_mut(keys[1].start - start)?;
+    let bytes = n * size_of::<K>();
+    let mut buffers = Buffers {
+        keys: [of_type(first, bytes)?, of_type(second, bytes)?],
+        values: [of_type(first_values, 4 * n)?, of_type(second_values, 4 * n)?],
+    };
+    sort(&mut buffers, &mut of_type(state_part, state.len())?)
+}
+
+/// The first `bytes` of a view, as elements of another type.
+fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
+    let (begin, _) = view.split_at_mut(bytes)?;
+    begin.cast_mut()
 }
 
 /// Where keys go, and their values if they have any.

@@ -2,18 +2,14 @@
 
 use std::ops::Range;
 
-use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 
 use super::GridOptions;
 use super::layout::{Header, point_size};
-use crate::algorithms::{Buffers, Digits, Layout, RadixKey};
-use crate::part::{Part, scratch};
+use crate::algorithms::{Buffers, Digits, Layout, RadixKey, with_pairs};
+use crate::part::{Part, Parts, scratch};
 use crate::points::MAX_POINTS;
 use crate::real::Real;
-
-/// Every part begins at a multiple of as many bytes.
-const ALIGNMENT: usize = 256;
 
 /// What a grid is reserved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,12 +81,8 @@ impl Memory {
         if n > MAX_POINTS {
             return Err(Error::invalid(format!("{n} points; at most 2^30 are possible")));
         }
-        let mut end = 0usize;
-        let mut part = |bytes: usize| {
-            let begin = end;
-            end = (begin + bytes).next_multiple_of(ALIGNMENT);
-            begin..begin + bytes
-        };
+        let mut parts = Parts::default();
+        let mut part = |bytes| parts.next(bytes);
         let key = capacity.key_size();
         let header = part(size_of::<Header<T>>());
         let points = part(n * point_size::<T>());
@@ -103,7 +95,7 @@ impl Memory {
         let bounds = part(if capacity.bounded { 0 } else { 6 * 8 });
         // SAFETY: every part but the header is written by a build
         // before anything reads it, and until then the header says that there is nothing.
-        let mut buffer = unsafe { scratch::<u8>(stream, end)? };
+        let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         buffer.slice_mut(header.clone())?.fill(stream, 0)?;
         Ok(Self {
             buffer,
@@ -140,22 +132,7 @@ impl Memory {
         n: usize,
         sort: impl FnOnce(&mut Buffers<'_, K>, &mut DeviceSliceMut<'_, u32>) -> Result<R>,
     ) -> Result<R> {
-        let [first, second] = self.keys.each_ref().map(|keys| keys.start);
-        let [first_indices, second_indices] = self.indices.each_ref().map(|indices| indices.start);
-        let state = self.sort.start;
-        // The parts lie one after the other, in this order.
-        let all = self.buffer.slice_mut(first..self.sort.end)?;
-        let (all, state_part) = all.split_at_mut(state - first)?;
-        let (all, second_indices_part) = all.split_at_mut(second_indices - first)?;
-        let (all, first_indices_part) = all.split_at_mut(first_indices - first)?;
-        let (first_part, second_part) = all.split_at_mut(second - first)?;
-        let keys = n * size_of::<K>();
-        let mut buffers = Buffers {
-            keys: [of_type(first_part, keys)?, of_type(second_part, keys)?],
-            values: [of_type(first_indices_part, 4 * n)?, of_type(second_indices_part, 4 * n)?],
-        };
-        let words = self.sort.len();
-        sort(&mut buffers, &mut of_type(state_part, words)?)
+        with_pairs(&mut self.buffer, (&self.keys, &self.indices, &self.sort), n, sort)
     }
 
     /// Makes the bounds those of no points.
@@ -171,10 +148,4 @@ impl Memory {
     pub(crate) fn bytes(&self) -> usize {
         self.buffer.size_bytes()
     }
-}
-
-/// The first `bytes` of a view, as elements of another type.
-fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
-    let (begin, _) = view.split_at_mut(bytes)?;
-    begin.cast_mut()
 }

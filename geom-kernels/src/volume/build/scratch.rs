@@ -2,36 +2,17 @@
 
 use std::ops::Range;
 
-use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream};
 
 use super::layout::{BuildState, RawNodes};
-use crate::algorithms::{Buffers, Digits, Layout};
-use crate::part::scratch;
+use crate::algorithms::{Buffers, Digits, Layout, with_pairs};
+use crate::part::{Parts, scratch};
 use crate::volume::layout::TREE_END;
-
-/// Every part begins at a multiple of as many bytes.
-const ALIGNMENT: usize = 256;
 
 /// The entries of a tile that is looked through for nodes: `NodeTile` in device/geom/volume/build_order.cuh.
 const NODE_TILE: usize = 256 * 8;
 /// The leaves of a tile of sums: `volume_scan` in device/kernels/volume_build.cu.
 const SCAN_TILE: usize = 256 * 16;
-
-/// Where parts lie that follow each other.
-#[derive(Debug, Default)]
-struct Parts {
-    end: usize,
-}
-
-impl Parts {
-    fn next(&mut self, bytes: usize) -> Range<usize> {
-        let begin = self.end;
-        let end = begin.saturating_add(bytes);
-        self.end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
-        begin..end
-    }
-}
 
 /// The memory of a list of entries: keys, their order, and what is found out about them.
 #[derive(Debug)]
@@ -85,21 +66,7 @@ impl Entries {
         n: usize,
         sort: impl FnOnce(&mut Buffers<'_, u64>, &mut DeviceSliceMut<'_, u32>) -> Result<R>,
     ) -> Result<R> {
-        let [first, second] = self.keys.each_ref().map(|part| part.start);
-        let [first_places, second_places] = self.places.each_ref().map(|part| part.start);
-        let state = self.sort.start;
-        // The parts lie one after the other, in this order.
-        let all = self.memory.slice_mut(first..self.sort.end)?;
-        let (all, state_part) = all.split_at_mut(state - first)?;
-        let (all, second_places_part) = all.split_at_mut(second_places - first)?;
-        let (all, first_places_part) = all.split_at_mut(first_places - first)?;
-        let (first_part, second_part) = all.split_at_mut(second - first)?;
-        let mut buffers = Buffers {
-            keys: [of_type(first_part, 8 * n)?, of_type(second_part, 8 * n)?],
-            values: [of_type(first_places_part, 4 * n)?, of_type(second_places_part, 4 * n)?],
-        };
-        let words = self.sort.len();
-        sort(&mut buffers, &mut of_type(state_part, words)?)
+        with_pairs(&mut self.memory, (&self.keys, &self.places, &self.sort), n, sort)
     }
 
     /// The state. Waits.
@@ -107,12 +74,6 @@ impl Entries {
         let bytes = self.memory.slice(self.state.clone())?.to_vec(stream)?;
         Ok(bytemuck::pod_read_unaligned(&bytes))
     }
-}
-
-/// The first `bytes` of a view, as elements of another type.
-fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
-    let (begin, _) = view.split_at_mut(bytes)?;
-    begin.cast_mut()
 }
 
 /// What builds of one kind of volume begin with: the values that they need, and a head.

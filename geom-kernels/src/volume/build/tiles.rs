@@ -52,28 +52,26 @@ impl VoxelList<'_> {
     }
 }
 
-impl<'a> From<DeviceSlice<'a, [i32; 3]>> for VoxelList<'a> {
-    fn from(voxels: DeviceSlice<'a, [i32; 3]>) -> Self {
-        Self::Indices(voxels)
-    }
+/// From views and buffers of each kind.
+macro_rules! from_elements {
+    ($($element:ty: $kind:ident;)+) => {$(
+        impl<'a> From<DeviceSlice<'a, $element>> for VoxelList<'a> {
+            fn from(list: DeviceSlice<'a, $element>) -> Self {
+                Self::$kind(list)
+            }
+        }
+
+        impl<'a> From<&'a DeviceBuffer<$element>> for VoxelList<'a> {
+            fn from(list: &'a DeviceBuffer<$element>) -> Self {
+                Self::$kind(list.as_slice())
+            }
+        }
+    )+};
 }
 
-impl<'a> From<&'a DeviceBuffer<[i32; 3]>> for VoxelList<'a> {
-    fn from(voxels: &'a DeviceBuffer<[i32; 3]>) -> Self {
-        Self::Indices(voxels.as_slice())
-    }
-}
-
-impl<'a> From<DeviceSlice<'a, [f32; 3]>> for VoxelList<'a> {
-    fn from(points: DeviceSlice<'a, [f32; 3]>) -> Self {
-        Self::Points(points)
-    }
-}
-
-impl<'a> From<&'a DeviceBuffer<[f32; 3]>> for VoxelList<'a> {
-    fn from(points: &'a DeviceBuffer<[f32; 3]>) -> Self {
-        Self::Points(points.as_slice())
-    }
+from_elements! {
+    [i32; 3]: Indices;
+    [f32; 3]: Points;
 }
 
 impl Volume {

@@ -14,7 +14,7 @@
 //! # What is covered
 //! | test | calls |
 //! |---|---|
-//! | `hash_grid_f32`, `hash_grid_f64` | `HashGrid`: `build`, `rebuild`, both `_grouped`, `reserve`, `report`, `count_neighbors`, `neighbor_lists`, `neighbor_lists_into`, `k_nearest`; all of `GridOptions`, `Queries`, `Pairs`, `QueryOrder`, `Lookup`; `Points::flat`, `strided` |
+//! | `hash_grid_f32`, `hash_grid_f64` | `HashGrid`: `reserve`, `rebuild`, `rebuild_grouped`, `report`, `count_neighbors`, `neighbor_lists`, `neighbor_lists_into`, `k_nearest`; all of `GridOptions`, `GridQueries`, `Pairs`, `QueryOrder`, `Lookup`; `Points::flat`, `strided` |
 //! | `neighbor_sums` | `NeighborSum::run`, `run_with`; `Points` of each vector type |
 //! | `bvh` | `Bvh`: `build`, `with_capacity`, `rebuild`, `refit`, `report`, `parts`, `count_overlaps`, `overlap_lists`, `overlap_lists_into`; all of `BvhQueries` |
 //! | `mesh_closed`, `mesh_open`, `mesh_faulty` | `Mesh`: `upload`, `refit`, `refit_to`, `rebuild`, the reports and arrays, `closest_points`, `any_within`, `signed_distances`, `signed_closest_points`, `classify`, `winding_numbers`, the overlaps, `closest_hits`, `any_hits`, `count_hits`, `all_hits`, `all_hits_into`, `positions_at`, `normals_at`, `attributes_at`; `FaceTree` |
