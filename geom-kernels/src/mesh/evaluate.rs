@@ -5,7 +5,7 @@ use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView, kernels};
 use super::layout::FacePoint;
 use super::{Mesh, MeshView};
 use crate::geometry::{Source, of_source};
-use crate::lengths::{cover, parts, same_length};
+use crate::lengths::{parts, same_length};
 
 /// How many points are evaluated at once.
 const CHUNK: usize = 1 << 28;
@@ -16,20 +16,18 @@ kernels! {
     // SAFETY: thread i reads point i and writes what is at index i of the output, if i < n. Of a mesh it reads
     // what its view gives, and what `attributes` has for vertices that the mesh has: `width` numbers for each.
     unsafe in Source::MeshEvaluate {
-        safe fn positions(mesh: MeshView<'_>, points: &[FacePoint], n: u32, out: &mut [[f32; 3]])
-            where n <= points.len(), n <= out.len();
-        safe fn normals(mesh: MeshView<'_>, points: &[FacePoint], n: u32, out: &mut [[f32; 3]])
-            where n <= points.len(), n <= out.len();
+        safe fn positions(
+            mesh: MeshView<'_>, points: &[FacePoint], n: u32 = points.len(), out: &mut [[f32; 3]],
+        ) over n where n <= out.len();
+        safe fn normals(
+            mesh: MeshView<'_>, points: &[FacePoint], n: u32 = points.len(), out: &mut [[f32; 3]],
+        ) over n where n <= out.len();
         /// # Safety
         /// `attributes` has `width` numbers for each point of the mesh.
         unsafe fn attributes(
-            mesh: MeshView<'_>,
-            points: &[FacePoint],
-            n: u32,
-            attributes: &[f32],
-            width: u32,
+            mesh: MeshView<'_>, points: &[FacePoint], n: u32 = points.len(), attributes: &[f32], width: u32,
             out: &mut [f32],
-        ) where n <= points.len(), n * width <= out.len();
+        ) over n where n * width <= out.len();
     }
 }
 of_source!(Evaluate, Source::MeshEvaluate);
@@ -48,10 +46,9 @@ impl Mesh<'_> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        for (range, n) in parts(points.len(), CHUNK) {
-            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
-            let out = positions.slice_mut(range)?;
-            kernels.positions(stream, launch, self.view(), part, n, out)?;
+        for (range, _) in parts(points.len(), CHUNK) {
+            let (part, out) = (points.slice(range.clone())?, positions.slice_mut(range)?);
+            kernels.positions(stream, self.view(), part, out)?;
         }
         Ok(())
     }
@@ -70,10 +67,9 @@ impl Mesh<'_> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        for (range, n) in parts(points.len(), CHUNK) {
-            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
-            let out = normals.slice_mut(range)?;
-            kernels.normals(stream, launch, self.view(), part, n, out)?;
+        for (range, _) in parts(points.len(), CHUNK) {
+            let (part, out) = (points.slice(range.clone())?, normals.slice_mut(range)?);
+            kernels.normals(stream, self.view(), part, out)?;
         }
         Ok(())
     }
@@ -100,13 +96,11 @@ impl Mesh<'_> {
         let width = u32::try_from(N).map_err(|_| Error::invalid("attributes of 2^32 numbers"))?;
         let (attributes, kernels) =
             (attributes.cast::<f32>()?, self.geometry().kernels::<Evaluate>()?);
-        for (range, n) in parts(points.len(), CHUNK) {
-            let (launch, part) = (cover(range.len()), points.slice(range.clone())?);
+        for (range, _) in parts(points.len(), CHUNK) {
+            let part = points.slice(range.clone())?;
             let out = out.slice_mut(range)?.cast_mut::<f32>()?;
             // SAFETY: there are N numbers for each of the mesh's points, as was just compared.
-            unsafe {
-                kernels.attributes(stream, launch, self.view(), part, n, attributes, width, out)?;
-            }
+            unsafe { kernels.attributes(stream, self.view(), part, attributes, width, out) }?;
         }
         Ok(())
     }
