@@ -71,7 +71,7 @@ fn check<K: RadixKey + Ord + std::fmt::Debug>(
                     digits,
                     0,
                     &mut *state,
-                )?
+                )?;
             };
         }
         let wishes = Wishes { indices, counted };

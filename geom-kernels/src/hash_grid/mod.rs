@@ -37,7 +37,7 @@
 //!
 //! # Arrays
 //! With the feature `ndarray`, an n × 3 array becomes points by `DeviceBuffer::from_array` and
-//! [`Points::flat`], and answers become arrays by `DeviceBuffer::to_array`.
+//! [`Points::flat`](crate::Points::flat), and answers become arrays by `DeviceBuffer::to_array`.
 //!
 //! # Sources
 //! S. Green, Particle Simulation using CUDA, 2010 (sorted cells); R. Hoetzlein, Fast Fixed-Radius

@@ -140,7 +140,7 @@ fn extents_beyond_a_limit(device: &TestDevice) -> TestResult {
     match kernels.plane_shape(&stream, &mut out, 300_000) {
         Err(error) => match error.kind() {
             ErrorKind::Limit { what, value, .. } => {
-                ensure_eq!((*what, *value), ("grid y", 150_000))
+                ensure_eq!((*what, *value), ("grid y", 150_000));
             }
             _ => return Err(error.into()),
         },
