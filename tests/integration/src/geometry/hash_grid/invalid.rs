@@ -95,7 +95,7 @@ fn queries(device: &TestDevice) -> TestResult {
         refused(grid.neighbor_lists(stream, &GridQueries::at(&at, radius)), "no radius")?;
     }
     let own = GridQueries::at_grid_points(0.5);
-    refused(grid.count_neighbors(stream, &own, counts.slice_mut(1..)?), "counts has 9")?;
+    refused(grid.count_neighbors(stream, &own, counts.slice_mut(1..)?), "room for 9 counts")?;
     refused(
         grid.count_neighbors(stream, &GridQueries::at(&at, 0.5), &mut counts),
         "7 are written",
@@ -111,7 +111,7 @@ fn queries(device: &TestDevice) -> TestResult {
     }
     let mut offsets = DeviceBuffer::<u64>::zeroed(stream, 10)?;
     let lists = grid.neighbor_lists_into(stream, &own, &mut offsets, &mut counts);
-    refused(lists, "offsets has 10")?;
+    refused(lists, "room for 10 offsets")?;
 
     let mut near = DeviceBuffer::<u32>::zeroed(stream, 1290)?;
     let mut squares = DeviceBuffer::<f32>::zeroed(stream, 1290)?;
@@ -122,9 +122,9 @@ fn queries(device: &TestDevice) -> TestResult {
     let half = own.pairs(Pairs::Half);
     refused(grid.k_nearest(stream, &half, 129, &mut near, &mut squares), "129")?;
     refused(grid.k_nearest(stream, &half, 1, &mut near, &mut squares), "half")?;
-    refused(grid.k_nearest(stream, &own, 2, &mut near, &mut squares), "indices has 1290")?;
+    refused(grid.k_nearest(stream, &own, 2, &mut near, &mut squares), "room for 1290 indices")?;
     let few = near.slice_mut(..20)?;
-    refused(grid.k_nearest(stream, &own, 2, few, &mut squares), "distances has 1290")?;
+    refused(grid.k_nearest(stream, &own, 2, few, &mut squares), "room for 1290 distances")?;
 
     // Nothing was written, and the grid still answers.
     ensure!(counts.to_vec(stream)?.iter().all(|count| *count == 0));
