@@ -181,7 +181,9 @@ fn refuses(device: &TestDevice) -> TestResult {
     let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let mut counts = fixture.upload(&[7u32; 9])?;
     let refused = bvh.count_overlaps(stream, &there, &mut counts);
-    ensure!(refused.is_err_and(|error| error.to_string().contains("9 elements, and 10")));
+    ensure!(
+        refused.is_err_and(|error| error.to_string().contains("room for 9 counts, and 10 are"))
+    );
     let centers = fixture.upload(&[[0.0f32; 3]; 9])?;
     for radius in [f32::NAN, -1.0] {
         let refused =
@@ -193,7 +195,9 @@ fn refuses(device: &TestDevice) -> TestResult {
     ensure!(refused.is_err_and(|error| error.to_string().contains("8 radii for 9")));
     let (mut offsets, mut indices) = (fixture.upload(&[0u64; 10])?, fixture.upload(&[0u32; 10])?);
     let refused = bvh.overlap_lists_into(stream, &there, &mut offsets, &mut indices);
-    ensure!(refused.is_err_and(|error| error.to_string().contains("10 elements, and 11")));
+    ensure!(
+        refused.is_err_and(|error| error.to_string().contains("room for 10 offsets, and 11 are"))
+    );
     ensure_eq!(counts.to_vec(stream)?, [7; 9]);
     // One radius for all, of points that lie among other numbers.
     let spheres = BvhQueries::spheres(&centers, 10.0);
