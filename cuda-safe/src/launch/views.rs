@@ -33,26 +33,78 @@ pub trait WriteView<'a, T: Copy + 'static> {
     fn write_view(self) -> DeviceSliceMut<'a, T>;
 }
 
-/// Implements a trait for all that converts into its view.
-macro_rules! views {
-    ($($trait:ident::$method:ident -> $view:ident: $($memory:ty),+;)+) => {$($(
-        #[diagnostic::do_not_recommend]
-        impl<'a, T: Copy + 'static> $trait<'a, T> for $memory {
-            #[inline]
-            fn $method(self) -> $view<'a, T> {
-                self.into()
-            }
-        }
-    )+)+};
+// Written out: what the compiler shows of an argument that does not fit ends at one of these, and a macro would be
+// in between.
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for DeviceSlice<'a, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self
+    }
 }
 
-views! {
-    ReadView::read_view -> DeviceSlice:
-        DeviceSlice<'a, T>, &'a DeviceSlice<'_, T>, &'a DeviceSliceMut<'_, T>,
-        &'a DeviceBuffer<T>, &'a UnifiedBuffer<T>;
-    WriteView::write_view -> DeviceSliceMut:
-        DeviceSliceMut<'a, T>, &'a mut DeviceSliceMut<'_, T>,
-        &'a mut DeviceBuffer<T>, &'a mut UnifiedBuffer<T>;
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceSlice<'_, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceSliceMut<'_, T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a DeviceBuffer<T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> ReadView<'a, T> for &'a UnifiedBuffer<T> {
+    #[inline]
+    fn read_view(self) -> DeviceSlice<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for DeviceSliceMut<'a, T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceSliceMut<'_, T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut DeviceBuffer<T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
+    #[inline]
+    fn write_view(self) -> DeviceSliceMut<'a, T> {
+        self.into()
+    }
 }
 
 /// A launch configuration: a [`LaunchConfig`], or a pair of grid and block.

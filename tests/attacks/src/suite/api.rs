@@ -44,7 +44,6 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
     ("Source::allocations", "of a trait in a private module"),
     ("Source::parts", "of a trait in a private module"),
-    ("Source::passes", "of a trait in a private module"),
 ];
 
 /// What the sources declare.

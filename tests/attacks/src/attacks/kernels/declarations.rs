@@ -361,4 +361,67 @@ fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![clauses_that_wrap, extents_that_wrap, names_that_mean_something_else, arguments_of_all_sizes,];
+kernels! {
+    struct Derived;
+    // SAFETY: `add_one` writes element i in thread i, and only if i < n; `mark` writes element w y + x in thread
+    // (x, y), and only if x < w and y < h.
+    unsafe in r#"
+        template <class T> __global__ void add_one(T* x, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] += 1;
+        }
+        extern "C" __global__ void mark(unsigned* marks, long long w, long long h) {
+            long long x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+            if (x < w && y < h) marks[w * y + x] += 1;
+        }
+    "# {
+        safe fn add_one<T in [u32, f32]>(x: &mut [T], n: u32 = x.len()) over n;
+        #[name = "add_one<{T}>"]
+        safe fn shifted<T in [u32, f32]>(x: &mut [T], n: u32 = x.len() - 1) over 2 * n where n < x.len();
+        safe fn mark(marks: &mut [u32], w: i64, h: i64) over [w, h] where 0 <= w, 0 <= h, w * h <= marks.len();
+    }
+}
+
+/// Asks for counts and extents that are negative, wrap or are too many, and for instances that there are none of.
+///
+/// - row: a parameter that a declaration fills in has the value of its expression, and `n = x.len()` never exceeds the length of `x`
+/// - row: a `safe fn` with `over` is launched over its extents alone
+/// - row: a method of a template launches the instance of its type
+/// - targets: `kernels!`
+/// - must: right
+fn counts_and_instances(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let k = Derived::load(&context)?;
+    let mut numbers = DeviceBuffer::<u32>::zeroed(&stream, 300)?;
+    // A part of a buffer has its own length, and none has none.
+    k.add_one(&stream, numbers.slice_mut(10..290)?)?;
+    k.add_one(&stream, numbers.slice_mut(20..20)?)?;
+    k.shifted(&stream, numbers.slice_mut(..1)?)?;
+    lab.refused_because(k.shifted(&stream, numbers.slice_mut(..0)?), "out of the range of u32")?;
+    let marked = |i: usize| u32::from((10..290).contains(&i));
+    ensure!(numbers.to_vec(&stream)?.into_iter().eq((0..300).map(marked)));
+    let mut floats = DeviceBuffer::<f32>::zeroed(&stream, 33)?;
+    k.add_one(&stream, &mut floats)?;
+    ensure_eq!(floats.to_vec(&stream)?, [1.0; 33]);
+    let mut integers = DeviceBuffer::<i32>::zeroed(&stream, 33)?;
+    lab.refused_because(k.add_one(&stream, &mut integers), "not for i32")?;
+    ensure_eq!(integers.to_vec(&stream)?, [0; 33]);
+    for (w, h) in [(-1, 1), (1, -1), (i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (17, 18)] {
+        ensure!(k.mark(&stream, &mut numbers, w, h).is_err());
+    }
+    // The product is 0, so no clause forbids it; whatever the answer, nothing is launched.
+    drop(k.mark(&stream, &mut numbers, 0, i64::MAX));
+    ensure!(numbers.to_vec(&stream)?.into_iter().eq((0..300).map(marked)));
+    numbers.fill(&stream, 0)?;
+    k.mark(&stream, &mut numbers, 15, 20)?;
+    ensure_eq!(numbers.to_vec(&stream)?, [1; 300]);
+    Ok(())
+}
+
+list![
+    clauses_that_wrap,
+    extents_that_wrap,
+    names_that_mean_something_else,
+    arguments_of_all_sizes,
+    counts_and_instances,
+];
