@@ -18,6 +18,47 @@
 //! compiles for devices from Turing on (compute capability 7.5), the first time for some tenths of a
 //! second; the driver keeps the result. No compiler and no header of CUDA is needed.
 //!
+//! # A first program
+//! Points move towards a mesh, the farther the fewer neighbours they have:
+//! ```no_run
+//! use cuda_safe::prelude::*;
+//! use geom_kernels::mesh::{ClosestPoint, shapes};
+//! use geom_kernels::prelude::*;
+//!
+//! kernels! {
+//!     struct Kernels;
+//!     // SAFETY: thread i reads and writes element i, and only if i < n.
+//!     unsafe in geom_kernels::program(r#"
+//!         #include <geom/mesh.cuh>
+//!         extern "C" __global__ void pull(const geom::ClosestPoint* closest, const unsigned* neighbors,
+//!                                         geom::vec3<float>* points, unsigned n) {
+//!             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!             if (i >= n) return;
+//!             points[i] += (closest[i].position - points[i]) * (0.1f / (1 + neighbors[i]));
+//!         }"#) {
+//!         safe fn pull(
+//!             closest: &[ClosestPoint], neighbors: &[u32], points: &mut [[f32; 3]], n: u32 = points.len(),
+//!         ) over n where closest.len() == n, neighbors.len() == n;
+//!     }
+//! }
+//!
+//! fn main() -> cuda_safe::Result<()> {
+//!     let (context, ball) = (Context::new(0)?, shapes::icosphere(4, 1.0)?);
+//!     let (stream, geometry) = (&context.stream()?, &GeometryKernels::new(&context));
+//!     let kernels = Kernels::load(&context)?;
+//!     let mut points = DeviceBuffer::from_slice(stream, &[[0.1f32, 0.2, 0.3]; 1000])?;
+//!     let mesh = Mesh::upload(stream, geometry, &ball, MeshOptions::default())?;
+//!     let grid = HashGrid::build(stream, geometry, &points, 0.1, GridOptions::default())?;
+//!     let mut closest = DeviceBuffer::zeroed(stream, points.len())?;
+//!     let mut neighbors = DeviceBuffer::zeroed(stream, points.len())?;
+//!     mesh.closest_points(stream, &PointQueries::at(&points), &mut closest)?;
+//!     grid.count_neighbors(stream, &GridQueries::at_grid_points(0.1), &mut neighbors)?;
+//!     kernels.pull(stream, &closest, &neighbors, &mut points)?;
+//!     println!("{:?}", points.to_vec(stream)?.first());
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # Features
 //! - `mesh-files`: meshes from and to OBJ, STL and PLY files.
 //! - `volume-codecs`: NanoVDB files that are compressed, with zip or Blosc; others need no feature.
