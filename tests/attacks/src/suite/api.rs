@@ -34,6 +34,10 @@ const NOT_TARGETS: &[(&str, &str)] = &[
         "Declared::kernel",
         "only for what `kernels!` writes: methods of the struct return the kernel",
     ),
+    (
+        "DeclaredInstances::kernel",
+        "only for what `kernels!` writes: methods of the struct return the kernel",
+    ),
     ("DeclaredIn::module", "only for what `kernels!` writes: `module` of the struct returns it"),
     (
         "Nvrtc::from_functions",
