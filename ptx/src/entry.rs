@@ -283,7 +283,7 @@ impl<'a> Scanner<'a> {
         Ok(here)
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+    fn require(&mut self, byte: u8) -> Result<(), Error> {
         if self.eat(byte)? {
             Ok(())
         } else {
@@ -337,7 +337,7 @@ impl<'a> Scanner<'a> {
             if self.eat(b')')? {
                 return Ok(signature);
             }
-            self.expect(b',')?;
+            self.require(b',')?;
         }
     }
 
@@ -391,7 +391,7 @@ impl<'a> Scanner<'a> {
         while self.eat(b'[')? {
             array = true;
             let count = self.number()?;
-            self.expect(b']')?;
+            self.require(b']')?;
             size = size.and_then(|s| s.checked_mul(count));
         }
         let align = align.unwrap_or(element);

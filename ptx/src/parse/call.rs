@@ -18,7 +18,7 @@ impl Body<'_, '_> {
 
     /// `(a, b)`
     fn actuals(&mut self) -> Result<Box<[Operand]>> {
-        self.cur.expect(b'(')?;
+        self.cur.require(b'(')?;
         let mut list = Vec::new();
         if self.cur.eat(b')')? {
             return Ok(list.into());

@@ -76,7 +76,7 @@ fn unary(cur: &mut Cursor<'_>, what: &str, depth: usize) -> Result<Number> {
     }
     if cur.eat(b'(')? {
         let inner = binary(cur, what, 0, depth - 1)?;
-        cur.expect(b')')?;
+        cur.require(b')')?;
         return Ok(inner);
     }
     if cur.kind() == Kind::Word && cur.text() == "WARP_SZ" {

@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         Ok(met)
     }
 
-    pub(super) fn expect(&mut self, punct: u8) -> Result<()> {
+    pub(super) fn require(&mut self, punct: u8) -> Result<()> {
         if self.eat(punct)? { Ok(()) } else { Err(self.expected(&format!("`{}`", punct as char))) }
     }
 
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         if self.eat(b',')? {
             return Ok(true);
         }
-        self.expect(end)?;
+        self.require(end)?;
         Ok(false)
     }
 

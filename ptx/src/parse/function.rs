@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         body.directives()?;
         let defines = body.cur.at(b'{');
         if !defines {
-            body.cur.expect(b';')?;
+            body.cur.require(b';')?;
         }
         let Body { mut f, scopes, unique, .. } = body;
         // The name is known inside the body: recursion.
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
 impl<'a> Body<'_, 'a> {
     /// `(.param .b64 a, .reg .u32 b)`
     fn formals(&mut self) -> Result<Vec<Formal>> {
-        self.cur.expect(b'(')?;
+        self.cur.require(b'(')?;
         let mut formals = Vec::new();
         if self.cur.eat(b')')? {
             return Ok(formals);
@@ -195,7 +195,7 @@ impl<'a> Body<'_, 'a> {
 
     /// Reads the body, up to and with its last brace.
     fn statements(mut self) -> Result<Function> {
-        self.cur.expect(b'{')?;
+        self.cur.require(b'{')?;
         loop {
             match self.cur.kind() {
                 Kind::Punct(b'{') => {
@@ -300,12 +300,12 @@ impl<'a> Body<'_, 'a> {
                 self.cur.advance()?;
             }
         }
-        self.cur.expect(b';')?;
+        self.cur.require(b';')?;
         Ok(PrototypeKind::Signature { returns, params, noreturn })
     }
 
     fn formal_types(&mut self) -> Result<Vec<Variable>> {
-        self.cur.expect(b'(')?;
+        self.cur.require(b'(')?;
         let mut types = Vec::new();
         if self.cur.eat(b')')? {
             return Ok(types);
@@ -361,7 +361,7 @@ impl<'a> Body<'_, 'a> {
             let name = self.cur.word("a register's name")?;
             let count = if self.cur.eat(b'<')? {
                 let count = self.cur.unsigned("a number of registers")?;
-                self.cur.expect(b'>')?;
+                self.cur.require(b'>')?;
                 Some(count)
             } else {
                 None
@@ -389,7 +389,7 @@ impl<'a> Body<'_, 'a> {
 
     /// `@%p bra …;`
     fn instruction(&mut self) -> Result<()> {
-        self.cur.expect(b'@')?;
+        self.cur.require(b'@')?;
         let guard = Some(self.pred()?);
         let (place, line) = (self.cur.offset(), self.cur.line());
         let word = self.cur.word("an instruction")?;

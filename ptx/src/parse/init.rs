@@ -57,7 +57,7 @@ impl Filler<'_, '_> {
     /// Reads `{…}` that fills dimension `level` from element `base` on; returns the element after
     /// the last one filled.
     fn braces(&mut self, level: usize, base: u64) -> Result<u64> {
-        self.cur.expect(b'{')?;
+        self.cur.require(b'{')?;
         let stride = self.strides.get(level).copied().unwrap_or(1);
         let end = base + self.dims.get(level).copied().unwrap_or(1) * stride;
         let mut at = base;
@@ -105,11 +105,11 @@ impl Filler<'_, '_> {
             }
         };
         if mask.is_some() {
-            self.cur.expect(b'(')?;
+            self.cur.require(b'(')?;
         }
         let (symbol, addend, generic) = self.address()?;
         if mask.is_some() {
-            self.cur.expect(b')')?;
+            self.cur.require(b')')?;
         }
         let width = u8::try_from(bytes).unwrap_or(u8::MAX);
         let address = InitAddress { offset, bytes: width, symbol, addend, generic, mask };
@@ -146,7 +146,7 @@ impl Filler<'_, '_> {
         let word = self.cur.word("a symbol")?;
         if word == "generic" && self.cur.eat(b'(')? {
             let (symbol, inner, _) = self.address_of_symbol()?;
-            self.cur.expect(b')')?;
+            self.cur.require(b')')?;
             let outer = addend(self.cur)?;
             return Ok((symbol, inner.wrapping_add(outer), true));
         }

@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         let name = self.cur.string()?.to_owned();
         let stamp = if self.cur.eat(b',')? {
             let time = self.cur.unsigned("a time")?;
-            self.cur.expect(b',')?;
+            self.cur.require(b',')?;
             Some((time, self.cur.unsigned("a size")?))
         } else {
             None
@@ -204,9 +204,9 @@ impl<'a> Parser<'a> {
 
     fn alias(&mut self) -> Result<()> {
         let alias = self.function_name()?;
-        self.cur.expect(b',')?;
+        self.cur.require(b',')?;
         let target = self.function_name()?;
-        self.cur.expect(b';')?;
+        self.cur.require(b';')?;
         self.module.items.push(Item::Alias(self.module.aliases.len()));
         self.module.aliases.push((alias, target));
         Ok(())

@@ -13,7 +13,7 @@ const VECTOR: usize = 128;
 
 impl<'a> Body<'_, 'a> {
     pub(super) fn comma(&mut self) -> Result<()> {
-        self.cur.expect(b',')
+        self.cur.require(b',')
     }
 
     fn unknown(&self, name: &str, place: usize) -> crate::Error {
@@ -196,7 +196,7 @@ impl<'a> Body<'_, 'a> {
 
     /// `[base+offset]`
     pub(super) fn address(&mut self) -> Result<Address> {
-        self.cur.expect(b'[')?;
+        self.cur.require(b'[')?;
         let place = self.cur.offset();
         let address = if self.cur.kind() == Kind::Word && self.cur.text() != "WARP_SZ" {
             let name = self.cur.word("an address")?;
@@ -215,7 +215,7 @@ impl<'a> Body<'_, 'a> {
                 _ => return Err(self.cur.error_at(place, "an address must be an integer")),
             }
         };
-        self.cur.expect(b']')?;
+        self.cur.require(b']')?;
         Ok(address)
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn align(cur: &mut Cursor<'_>) -> Result<u32> {
 
 /// The text in the parentheses that come next.
 pub(super) fn parenthesized<'a>(cur: &mut Cursor<'a>) -> Result<&'a str> {
-    cur.expect(b'(')?;
+    cur.require(b'(')?;
     let start = cur.offset();
     let mut depth = 0usize;
     loop {
@@ -158,7 +158,7 @@ pub(super) fn declarator<'a>(cur: &mut Cursor<'a>, head: &Head) -> Result<(&'a s
                 .ok_or_else(|| cur.error_at(place, "the variable is too large"))?;
             var.dims.push(n);
         }
-        cur.expect(b']')?;
+        cur.require(b']')?;
     }
     Ok((name, var))
 }

@@ -126,7 +126,7 @@ impl<'a> Body<'_, 'a> {
             None => self.other(name, &mods, place)?,
         };
         self.mods = mods;
-        self.cur.expect(b';')?;
+        self.cur.require(b';')?;
         self.emit(guard, op, line);
         Ok(())
     }
