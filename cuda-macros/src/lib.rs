@@ -54,7 +54,7 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # The promise
-/// Whoever writes `unsafe in SOURCE` promises the following for every launch of a `safe fn` that its
+/// The author of `unsafe in SOURCE` promises the following for every launch of a `safe fn` that its
 /// declaration allows: the kernel accesses only the memory that its arguments give it and the variables
 /// of its module, it writes only `&mut` arguments and these variables, and it does not race with itself.
 ///

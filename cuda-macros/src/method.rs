@@ -89,7 +89,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     };
     quote(
         "$attributes $docs
-        #[allow(clippy::too_many_arguments, reason = \"a kernel has as many as it has\")]
+        #[allow(clippy::too_many_arguments, reason = \"the kernel decides how many there are\")]
         #[allow(dead_code, reason = \"a source may have more kernels than the program launches\")]
         $visibility $unsafety fn $name $generics (
             &self,
@@ -104,7 +104,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             $filled
             $derived
             $checks
-            // SAFETY: of a `safe fn`, whoever wrote `unsafe in` promised that its kernel stays inside
+            // SAFETY: of a `safe fn`, the author of `unsafe in` promised that its kernel stays inside
             // its arguments, and does not race, in the shapes and under the clauses that were just
             // checked; of an `unsafe fn`, our caller promises it.
             unsafe {

@@ -207,7 +207,7 @@ fn reference(ty: &[Token], and: &Token, rest: &[Token], safe: bool) -> Result<Ki
     }
 }
 
-/// The element, as text, of a type that holds memory: what somebody wrote who had a slice in mind.
+/// Returns the element, as text, of a type that holds memory, which was written instead of a slice.
 fn memory(ty: &[Token]) -> Option<String> {
     const HOLDERS: [&str; 5] =
         ["DeviceBuffer", "DeviceSlice", "DeviceSliceMut", "PinnedBuffer", "Vec"];

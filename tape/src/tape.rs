@@ -169,7 +169,7 @@ impl Tape {
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: nothing was
     /// recorded; `loss` is not one number, or was recorded as one of another type; no differentiable path leads to it from anything watched;
-    /// something that an adjoint needs was overwritten since. Otherwise what the driver answered.
+    /// something that an adjoint needs was overwritten since. Otherwise if the driver returns an error.
     pub fn backward<'a, T: Differentiable>(
         &mut self,
         stream: &Stream,

@@ -26,7 +26,7 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
     /// A variable with this value. Its place is at home on `stream`, on which it is used best.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn new(stream: &Stream, value: T) -> Result<Self> {
         Ok(Self { value, place: DeviceBuffer::zeroed(stream, size_of::<T>())? })
     }

@@ -116,7 +116,7 @@ fn a_generic_kernel_is_chosen_before_anything_else_is_done() {
     let index = "&self.f,((0usize*2usize+::cuda_safe::__private::instance::<A>(\"`A`of`f`\",";
     assert!(code.contains(index), "{code}");
     assert!(code.contains(".0)*3usize+::cuda_safe::__private::instance::<B>("), "{code}");
-    // The compiler is told of all of them.
+    // The compiler is given all of them.
     let load = code.find("load_kernels(S,context,&[").map_or("", |at| &code[at..]);
     assert_eq!(load.split(']').next().map(|list| list.matches("\"f<").count()), Some(6));
 }

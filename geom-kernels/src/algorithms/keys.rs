@@ -134,7 +134,7 @@ impl Algorithms<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if lengths differ, if the key has not all these
-    /// bits, from 2^31 keys on, and if the scratch given is too short; otherwise what the driver answered.
+    /// bits, from 2^31 keys on, and if the scratch given is too short; otherwise if the driver returns an error.
     pub fn sort_keys<'a, K: Key>(
         &self,
         stream: &Stream,

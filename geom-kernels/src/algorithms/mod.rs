@@ -69,7 +69,7 @@ impl GeometryKernels {
 impl Algorithms<'_> {
     /// The same with scratch memory of the caller's, which may have any contents and has other ones after
     /// each call. Calls of several threads take turns; calls on several streams wait for one another on the
-    /// device. How many bytes a call needs is told by the functions whose names end in `_scratch`.
+    /// device. The functions whose names end in `_scratch` return how many bytes a call needs.
     ///
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};

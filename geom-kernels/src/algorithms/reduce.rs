@@ -89,7 +89,7 @@ impl Algorithms<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if `sum` has not one element, from 2^31
-    /// elements on, and if the scratch given is too short; otherwise what the driver answered.
+    /// elements on, and if the scratch given is too short; otherwise if the driver returns an error.
     pub fn sum<'a, T: Number>(
         &self,
         stream: &Stream,

@@ -100,7 +100,7 @@ impl Algorithms<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, from 2^31 elements on,
-    /// and if the scratch given is too short; otherwise what the driver answered.
+    /// and if the scratch given is too short; otherwise if the driver returns an error.
     pub fn exclusive_scan<'a, T: Scan>(
         &self,
         stream: &Stream,

@@ -127,7 +127,7 @@ impl Algorithms<'_> {
             // No more than n are written.
             let capacity = to.len().min(LIMIT) as u32;
             // SAFETY: the callers have checked that there are as many elements as flags; the number is one, and
-            // the state is as it has to be, as was just seen to.
+            // the state was cleared above.
             unsafe {
                 match from {
                     Some(from) => kernels

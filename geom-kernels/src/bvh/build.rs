@@ -16,7 +16,7 @@ use crate::part::{Part, enqueues};
 /// Threads in a block of kernels whose threads wait for others: the sooner a block can end, the better.
 const SMALL_BLOCK: u32 = 128;
 
-/// Blocks that make nodes: those that have none to make only ask whether there will be one.
+/// The most blocks that make nodes. A block without a node to make only waits for one.
 const MOST_COLLAPSE_BLOCKS: usize = 528;
 
 /// Values are the places of keys, whose digits are counted.
@@ -25,7 +25,7 @@ const COUNTED: Wishes = Wishes { indices: true, counted: true };
 kernels! {
     #[name = "bvh_{}"]
     struct Build;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::BvhBuild {
         /// Makes a key of each item, counts their digits in the sort's state, and writes the header.
         ///
@@ -144,7 +144,7 @@ impl Tree {
     /// (`Cluster*`) and the state of the build (`BuildState*`).
     ///
     /// # Errors
-    /// More boxes than there is room for; otherwise what the driver answered.
+    /// More boxes than there is room for; otherwise if the driver returns an error.
     ///
     /// # Safety
     /// `bound` launches such a kernel, which stays inside what it reads boxes from for items below `n`.

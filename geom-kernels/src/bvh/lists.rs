@@ -18,7 +18,7 @@ macro_rules! overlap_kernels {
         cuda_safe::kernels! {
             #[name = $prefix]
             $visibility struct $name;
-            // SAFETY: the kernels are unsafe: each names what its launches promise. Those that count write a count
+            // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks. Those that count write a count
             // for each query, at its own index. Those that list read the offset of each query and the one after
             // it, and read and write from the one to the other, as far as there are elements.
             unsafe in $source {
@@ -74,7 +74,7 @@ impl Bvh {
     ///
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
-    /// radii of another number than queries; otherwise what the driver answered.
+    /// radii of another number than queries; otherwise if the driver returns an error.
     pub fn count_overlaps<'a, 'b>(
         &self,
         stream: &Stream,

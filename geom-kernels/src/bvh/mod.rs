@@ -90,7 +90,7 @@ pub struct BvhReport {
 kernels! {
     #[name = "bvh_{}"]
     struct Boxes;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::BvhBoxes {
         /// Finds the bounds of the boxes.
         ///
@@ -166,8 +166,8 @@ impl Bvh {
     /// Builds it again from these boxes, in the memory that it has; it can be recorded in a graph.
     ///
     /// # Errors
-    /// More boxes than there is room for, which leaves the hierarchy as it was; otherwise what the driver
-    /// answered.
+    /// More boxes than there is room for, which leaves the hierarchy as it was; otherwise if the driver
+    /// returns an error.
     pub fn rebuild<'a>(
         &mut self,
         stream: &Stream,
@@ -197,7 +197,7 @@ impl Bvh {
     /// leaf that its item is in.
     ///
     /// # Errors
-    /// Another number of boxes than it was built from; otherwise what the driver answered.
+    /// Another number of boxes than it was built from; otherwise if the driver returns an error.
     pub fn refit<'a>(
         &mut self,
         stream: &Stream,

@@ -53,7 +53,7 @@ impl<T: Real> HashGrid<T> {
     ///
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
-    /// radii or groups of another number than queries; otherwise what the driver answered.
+    /// radii or groups of another number than queries; otherwise if the driver returns an error.
     pub fn count_neighbors<'a>(
         &self,
         stream: &Stream,

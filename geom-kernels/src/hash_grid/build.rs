@@ -79,7 +79,7 @@ impl<T: Real> HashGrid<T> {
     /// What is in the grid is lost if it has to grow. The memory is freed in stream order.
     ///
     /// # Errors
-    /// More than [`MAX_POINTS`](crate::MAX_POINTS); otherwise what the driver answered, such as out of
+    /// More than [`MAX_POINTS`](crate::MAX_POINTS); otherwise if the driver returns an error, such as out of
     /// memory.
     pub fn reserve(&mut self, stream: &Stream, points: usize) -> Result<()> {
         if self.capacity() >= points {

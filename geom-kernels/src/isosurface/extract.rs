@@ -33,8 +33,8 @@ impl MarchingCubes {
     /// The surface where the field is `iso`, in memory that is just large enough. Waits for its size.
     ///
     /// # Errors
-    /// `iso` is not finite; more than 2^32 - 1 vertices or faces; a stream that records; otherwise what the driver
-    /// answered.
+    /// `iso` is not finite; more than 2^32 - 1 vertices or faces; a stream that records; otherwise if the driver
+    /// returns an error.
     pub fn extract<F: Field>(
         &self,
         stream: &Stream,
@@ -66,7 +66,7 @@ impl MarchingCubes {
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;
-    /// otherwise what the driver answered.
+    /// otherwise if the driver returns an error.
     pub fn extract_into<F: Field>(
         &self,
         stream: &Stream,
@@ -106,7 +106,7 @@ impl MarchingCubes {
     /// waited for, and it can be recorded in a graph.
     ///
     /// # Errors
-    /// `iso` is not finite; not one element of counts; otherwise what the driver answered.
+    /// `iso` is not finite; not one element of counts; otherwise if the driver returns an error.
     pub fn count<'a, F: Field>(
         &self,
         stream: &Stream,

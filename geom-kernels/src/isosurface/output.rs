@@ -79,7 +79,7 @@ impl TriangleBuffers {
     /// The surface in host memory, without normals. Waits.
     ///
     /// # Errors
-    /// A stream that records; otherwise what the driver answered.
+    /// A stream that records; otherwise if the driver returns an error.
     pub fn download(&self, stream: &Stream) -> Result<TriangleMesh> {
         let points = self.vertices.to_vec(stream)?;
         Ok(TriangleMesh { points, faces: self.faces.to_vec(stream)? })

@@ -43,7 +43,7 @@ const fn source<K: Kind>() -> Source {
 kernels! {
     #[name = "isosurface_{}_{K}"]
     struct Passes<K: Kind in [RawDenseField = "dense", RawBlockField = "blocks"]>;
-    // SAFETY: the kernels are unsafe: each names what its launches promise. All are launched with a block of 32
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks. All are launched with a block of 32
     // words for each of its warps.
     unsafe in source::<K>() {
         /// Reads the field, and writes the signs of each of its words, all of the state, and the counts.

@@ -20,8 +20,8 @@ use crate::volume::{Mask, Volume, VolumeOptions, VolumeValue, VolumeView};
 kernels! {
     #[name = "isosurface_{}"]
     struct Kernels;
-    // SAFETY: the kernels read the volume, in which its view keeps them. They write so many elements as they are told
-    // that there is room for.
+    // SAFETY: the kernels read what the volume's view gives, and write at most as many elements as their capacity
+    // parameter says.
     unsafe in geometry::Source::IsosurfaceVolume {
         /// # Safety
         /// `list` has 27 elements for each leaf.

@@ -168,7 +168,7 @@ impl<'a> Mesh<'a> {
     /// with an index out of range are skipped. It can be recorded in a graph.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn rebuild(&mut self, stream: &Stream) -> Result<()> {
         self.remake(stream, true, FaceTree::rebuild)
     }
@@ -178,7 +178,7 @@ impl<'a> Mesh<'a> {
     /// changed its shape. It can be recorded in a graph.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn refit(&mut self, stream: &Stream) -> Result<()> {
         self.remake(stream, false, FaceTree::refit)
     }
@@ -274,7 +274,7 @@ impl<'a> Mesh<'a> {
     /// Takes other points, as many as before, and [refits](Self::refit).
     ///
     /// # Errors
-    /// Another number of points; otherwise what the driver answered.
+    /// Another number of points; otherwise if the driver returns an error.
     pub fn refit_to(
         &mut self,
         stream: &Stream,
@@ -292,7 +292,7 @@ impl<'a> Mesh<'a> {
     /// What is wrong with the mesh, and how large it is. Waits.
     ///
     /// # Errors
-    /// A stream that records; otherwise what the driver answered.
+    /// A stream that records; otherwise if the driver returns an error.
     pub fn report(&self, stream: &Stream) -> Result<MeshReport> {
         let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
         self.topology_kernels.report(stream, surface)
@@ -301,7 +301,7 @@ impl<'a> Mesh<'a> {
     /// How its hierarchy came out. Waits.
     ///
     /// # Errors
-    /// A stream that records; otherwise what the driver answered.
+    /// A stream that records; otherwise if the driver returns an error.
     pub fn bvh_report(&self, stream: &Stream) -> Result<BvhReport> {
         self.tree.report(stream)
     }

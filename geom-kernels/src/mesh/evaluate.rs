@@ -36,7 +36,7 @@ impl Mesh<'_> {
     /// The position of each point of a face, as the mesh's points are now; NaN where there is no such face.
     ///
     /// # Errors
-    /// `positions` has another length than `points`; otherwise what the driver answered.
+    /// `positions` has another length than `points`; otherwise if the driver returns an error.
     pub fn positions_at<'a, 'b>(
         &self,
         stream: &Stream,
@@ -78,8 +78,8 @@ impl Mesh<'_> {
     /// face: (1 - u - v) a + u b + v c, in f64, rounded once. NaN where there is no such face.
     ///
     /// # Errors
-    /// `attributes` has another length than the mesh's points, or `out` than `points`; otherwise what the
-    /// driver answered.
+    /// `attributes` has another length than the mesh's points, or `out` than `points`; otherwise if the
+    /// driver returns an error.
     pub fn attributes_at<'a, 'b, 'c, const N: usize>(
         &self,
         stream: &Stream,

@@ -17,7 +17,7 @@ use crate::part::{Enqueues, Part, enqueues};
 kernels! {
     #[name = "mesh_{}"]
     struct Build;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MeshBuild {
         /// Finds the bounds of faces below `n`, of which it reads points that there are.
         ///
@@ -76,7 +76,7 @@ impl FaceTree {
     /// Builds it from these faces. It can be recorded.
     ///
     /// # Errors
-    /// More faces than there is room for, which leaves it as it was; otherwise what the driver answered.
+    /// More faces than there is room for, which leaves it as it was; otherwise if the driver returns an error.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
@@ -99,7 +99,7 @@ impl FaceTree {
     /// be recorded.
     ///
     /// # Errors
-    /// Another number of faces than it was built from; otherwise what the driver answered.
+    /// Another number of faces than it was built from; otherwise if the driver returns an error.
     pub fn refit(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         self.tree.can_refit("faces", surface.faces().len())?;
         let kernels = self.geometry.kernels::<Build>()?;
@@ -158,7 +158,7 @@ impl FaceTree {
     /// As [`Bvh::parts`](crate::bvh::Bvh::parts).
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     #[cfg(feature = "internals")]
     pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         self.tree.parts(stream)
@@ -167,7 +167,7 @@ impl FaceTree {
     /// The triangles of the items, in the order of leaves, as words. Waits for them. For this project's tests.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn triangle_words(&self, stream: &Stream) -> Result<Vec<[u32; 16]>> {
         let items = self.report(stream)?.items;
         let triangles: DeviceSlice<'_, [u32; 16]> = self.tree.memory.view(&self.triangles)?;
@@ -177,7 +177,7 @@ impl FaceTree {
     /// How the last build came out. Waits for it.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn report(&self, stream: &Stream) -> Result<BvhReport> {
         self.tree.report(stream)
     }

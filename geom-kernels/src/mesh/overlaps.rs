@@ -38,7 +38,7 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;
-    /// radii of another number than queries; otherwise what the driver answered.
+    /// radii of another number than queries; otherwise if the driver returns an error.
     pub fn count_overlaps<'a, 'b>(
         &self,
         stream: &Stream,

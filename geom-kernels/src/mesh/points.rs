@@ -31,7 +31,7 @@ const KEY_BITS: u32 = 30;
 kernels! {
     #[name = "mesh_{}"]
     struct Closest;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MeshClosest {
         /// # Safety
         /// There is a key for each query: each writes that of its own index.
@@ -53,7 +53,7 @@ of_source!(Closest, Source::MeshClosest);
 kernels! {
     #[name = "mesh_{}"]
     struct Signed;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MeshSigned {
         /// # Safety
         /// There is a distance for each query and, if there are any, a closest point: each writes those of its
@@ -203,7 +203,7 @@ impl Mesh<'_> {
     /// found, the answer's face is [`NO_FACE`](super::NO_FACE) and its distance infinite.
     ///
     /// # Errors
-    /// `closest` has another length than there are points; otherwise what the driver answered.
+    /// `closest` has another length than there are points; otherwise if the driver returns an error.
     pub fn closest_points<'a>(
         &self,
         stream: &Stream,
@@ -238,7 +238,7 @@ impl Mesh<'_> {
     /// The signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
     ///
     /// # Errors
-    /// `distances` has another length than there are points; otherwise what the driver answered.
+    /// `distances` has another length than there are points; otherwise if the driver returns an error.
     pub fn signed_distances<'a>(
         &self,
         stream: &Stream,
@@ -252,8 +252,8 @@ impl Mesh<'_> {
     /// As [`signed_distances`](Self::signed_distances), with the closest points.
     ///
     /// # Errors
-    /// `distances` or `closest` have another length than there are points; otherwise what the driver
-    /// answered.
+    /// `distances` or `closest` have another length than there are points; otherwise if the driver
+    /// returns an error.
     pub fn signed_closest_points<'a, 'b>(
         &self,
         stream: &Stream,
@@ -305,7 +305,7 @@ impl Mesh<'_> {
     /// as [`Sign::Parity`] tells. Distances and limits do not matter; a point that is not finite is outside.
     ///
     /// # Errors
-    /// `sides` has another length than there are points; otherwise what the driver answered.
+    /// `sides` has another length than there are points; otherwise if the driver returns an error.
     pub fn classify<'a>(
         &self,
         stream: &Stream,

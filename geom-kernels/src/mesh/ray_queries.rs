@@ -65,7 +65,7 @@ impl Mesh<'_> {
     /// other in the array are fastest if they are alike.
     ///
     /// # Errors
-    /// `hits` has another length than there are rays; otherwise what the driver answered.
+    /// `hits` has another length than there are rays; otherwise if the driver returns an error.
     pub fn closest_hits<'a, 'b>(
         &self,
         stream: &Stream,

@@ -139,7 +139,7 @@ impl Topology {
     /// What is wrong with a mesh, and how large it is. Waits.
     ///
     /// # Errors
-    /// A stream that records; otherwise what the driver answered.
+    /// A stream that records; otherwise if the driver returns an error.
     pub fn report(&self, stream: &Stream, surface: Surface<'_>) -> Result<MeshReport> {
         let mut counts = Counts::start(stream)?;
         if surface.face_count() > 0 {

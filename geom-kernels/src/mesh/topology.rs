@@ -177,7 +177,7 @@ impl Topology {
     /// Nothing is waited for, and it can be recorded.
     ///
     /// # Errors
-    /// `neighbors` has not three elements for each face; otherwise what the driver answered.
+    /// `neighbors` has not three elements for each face; otherwise if the driver returns an error.
     pub fn neighbors<'a>(
         &self,
         stream: &Stream,
@@ -203,8 +203,8 @@ impl Topology {
     /// waited for, and it can be recorded.
     ///
     /// # Errors
-    /// `neighbors` has not three elements for each face, `closed` not one; otherwise what the driver
-    /// answered.
+    /// `neighbors` has not three elements for each face, `closed` not one; otherwise if the driver
+    /// returns an error.
     pub fn closed<'a, 'b>(
         &self,
         stream: &Stream,
@@ -232,7 +232,7 @@ impl Topology {
     /// and rounded once. Nothing is waited for, and it can be recorded.
     ///
     /// # Errors
-    /// `normals` has not one element for each point; otherwise what the driver answered.
+    /// `normals` has not one element for each point; otherwise if the driver returns an error.
     pub fn vertex_normals<'a>(
         &self,
         stream: &Stream,

@@ -144,7 +144,7 @@ impl Topology {
     /// Which faces are skipped. Waits.
     ///
     /// # Errors
-    /// A stream that records; otherwise what the driver answered.
+    /// A stream that records; otherwise if the driver returns an error.
     pub fn validate(&self, stream: &Stream, surface: Surface<'_>) -> Result<Validation> {
         let mut counts = Counts::start(stream)?;
         let n = surface.faces().len();

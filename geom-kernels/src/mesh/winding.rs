@@ -22,7 +22,7 @@ const BLOCK: u32 = 128;
 kernels! {
     #[name = "mesh_{}"]
     pub(super) struct Winding;
-    // SAFETY: the kernels are unsafe: each names what its launches promise.
+    // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MeshWinding {
         /// Reads the hierarchy's header and nodes, and of the triangles those in leaves, all below the
         /// capacities; writes moments and arrivals of as many nodes at most.
@@ -132,7 +132,7 @@ impl Moments {
     /// for, and it can be recorded.
     ///
     /// # Errors
-    /// A hierarchy with room for more than the one that this was made for; otherwise what the driver answered.
+    /// A hierarchy with room for more than the one that this was made for; otherwise if the driver returns an error.
     pub(crate) fn update(&mut self, stream: &Stream, tree: &FaceTree) -> Result<()> {
         let nodes = room(tree.tree());
         if nodes > self.arrivals.len() {
@@ -218,8 +218,8 @@ impl Mesh<'_> {
     ///
     /// # Errors
     /// The mesh was made without [`MeshOptions::winding`](super::MeshOptions::winding); `beta` is less than 1
-    /// or not a number; `numbers` has another length than there are points; otherwise what the driver
-    /// answered.
+    /// or not a number; `numbers` has another length than there are points; otherwise if the driver
+    /// returns an error.
     pub fn winding_numbers<'a>(
         &self,
         stream: &Stream,

@@ -253,8 +253,8 @@ impl Asked {
         })
     }
 
-    /// What the adjoint is to find of the answers; and their distances, if asked for. Without answers there is
-    /// nothing to keep.
+    /// Keeps what the adjoint needs of the closest points, and writes their distances if `distances` is given.
+    /// Without closest points there is nothing to keep.
     fn keep(
         &self,
         stream: &Stream,

@@ -146,7 +146,7 @@ impl GeometryKernels {
     /// The sum of all elements, recorded, to the one number of `sum`; 0 of none.
     ///
     /// # Errors
-    /// `sum` has not one element; 2^31 numbers or more; otherwise what the driver answered.
+    /// `sum` has not one element; 2^31 numbers or more; otherwise if the driver returns an error.
     pub fn record_sum<'a, 'b, V: DifferentiableValue<Number: Summed>>(
         &self,
         t: &mut Recorder<'_>,

@@ -139,7 +139,7 @@ impl Volume {
     /// # Errors
     /// The volume has values of its own; it came from the host and `values` has not as many elements as it has
     /// indices, which is [`value_count`](Self::value_count) less one; `out` has another length than there are
-    /// positions; otherwise what the driver answered.
+    /// positions; otherwise if the driver returns an error.
     pub fn sample_indexed<'a, P: Real, V: Interpolated>(
         &self,
         stream: &Stream,

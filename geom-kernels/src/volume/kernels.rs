@@ -8,7 +8,7 @@ use super::view::{VolumeView, VolumeViewMut};
 use crate::geometry::{Source, of_source};
 use crate::real::Real;
 
-/// Declares them. Types that lie alike share kernels.
+/// Declares the kernels. Types of the same layout share one.
 macro_rules! for_values {
     ([$($value:tt = $lies:literal),+ $(,)?], [$($index:tt = $index_lies:literal),+]) => {
         kernels! {
@@ -71,7 +71,7 @@ kernels! {
     // SAFETY: as that of `Lookup`; the flags are bytes.
     unsafe in Source::VolumeActive {
         /// # Safety
-        /// The volume's values lie as `T` does.
+        /// The volume's values have the layout of `T`.
         unsafe fn active<T: VolumeValue in [
             u32 = "u32", i64 = "i64", i16 = "i16", u8 = "u8", [f32; 3] = "vec3f", [f64; 3] = "vec3d",
             [f32; 4] = "vec4f", [f64; 4] = "vec4d", Bool = "bool", Mask = "mask", Index = "index",

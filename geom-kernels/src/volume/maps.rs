@@ -42,7 +42,7 @@ macro_rules! maps {
                 /// fma(x, a, fma(y, b, c z)), and of positions in the world the translation is taken off first.
                 ///
                 /// # Errors
-                /// `to` has another length than `from`; otherwise what the driver answered.
+                /// `to` has another length than `from`; otherwise if the driver returns an error.
                 pub fn $name<'a, P: Real>(
                     &self,
                     stream: &Stream,

@@ -17,8 +17,8 @@ impl Volume {
     /// grids it is the index.
     ///
     /// # Errors
-    /// `values` is of another type than the volume's, or has another length than `voxels`; otherwise what the
-    /// driver answered.
+    /// `values` is of another type than the volume's, or has another length than `voxels`; otherwise if the
+    /// driver returns an error.
     pub fn lookup<'a, T: VolumeValue>(
         &self,
         stream: &Stream,
@@ -37,7 +37,7 @@ impl Volume {
     /// Whether each voxel is active, itself or as part of a tile.
     ///
     /// # Errors
-    /// `active` has another length than `voxels`; otherwise what the driver answered.
+    /// `active` has another length than `voxels`; otherwise if the driver returns an error.
     pub fn is_active<'a>(
         &self,
         stream: &Stream,
@@ -46,7 +46,7 @@ impl Volume {
     ) -> Result<()> {
         let (voxels, active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;
-        // Only the host knows the type of values, and types that lie alike share kernels.
+        // Only the host knows the type of values, and types of the same layout share kernels.
         match self.value_type() {
             ValueType::F32 | ValueType::I32 | ValueType::U32 | ValueType::Rgba8 => {
                 self.active_as::<u32>(stream, voxels, active)
@@ -91,7 +91,7 @@ impl Volume {
     ///
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; `refused` has not one
-    /// element; the volume is one of indices; otherwise what the driver answered.
+    /// element; the volume is one of indices; otherwise if the driver returns an error.
     pub fn store<'a, T: VolumeValue>(
         &mut self,
         stream: &Stream,

@@ -40,7 +40,7 @@ kernels! {
 }
 of_source!(<V: VolumeValue, C: Real> Stored<V, C>, source(V::TYPE));
 
-/// Of other types it is never asked: they have no instance, and `is_wide` refuses them before.
+/// Returns the source for values of a type. Other types have no instance, and `is_wide` refuses them before.
 const fn source(value_type: ValueType) -> Source {
     match value_type {
         ValueType::F64 => Source::VolumeSampleF64,
@@ -98,7 +98,7 @@ impl Volume {
     ///
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than there are positions; a type
-    /// that can't be interpolated so; otherwise what the driver answered.
+    /// that can't be interpolated so; otherwise if the driver returns an error.
     pub fn sample<'a, P: Real, T: VolumeValue>(
         &self,
         stream: &Stream,

@@ -98,8 +98,8 @@ pub(crate) struct Part<'a> {
     raw: RawSamples,
 }
 
-// SAFETY: the kernels read three numbers of the type that is told for each below `length`, all of which lie in the
-// memory that is reported.
+// SAFETY: the kernels read three numbers of type `P` (`of_f64`) for each index below `length`. All of them are in the
+// memory that `uses` reports.
 unsafe impl KernelArg for Part<'_> {
     type Abi = RawSamples;
     const TYPE: ArgType = ArgType::value::<RawSamples>();

@@ -73,8 +73,8 @@ impl Recorder<'_> {
     /// Copies on the device.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise if the
+    /// driver returns an error.
     pub fn copy<'a, 'b, T: Differentiable>(
         &mut self,
         from: impl ReadView<'a, T>,
@@ -102,7 +102,7 @@ impl Recorder<'_> {
     /// Writes `value` to every element.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// If the driver returns an error.
     pub fn fill<'b, T: Differentiable + NoUninit>(
         &mut self,
         to: impl WriteView<'b, T>,

@@ -25,7 +25,7 @@ impl Recorder<'_> {
     /// # Errors
     /// Before anything is launched: the arguments do not fit; a buffer is shorter than the elements that
     /// are used; something that depends on what is watched goes where the operation has no gradient, or
-    /// the operation has no adjoint. Otherwise what the driver answered.
+    /// the operation has no adjoint. Otherwise if the driver returns an error.
     #[inline]
     pub fn launch<A: EachArg>(
         &mut self,

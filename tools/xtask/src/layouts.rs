@@ -149,7 +149,7 @@ fn fields<'a>(rust: &str, sources: &'a [(String, String)]) -> Result<Vec<&'a str
     Ok(body.lines().filter_map(field).collect())
 }
 
-/// What lies between the braces of each `struct NAME` of a file, as rustfmt writes it.
+/// Returns the text between the braces of each `struct NAME` of a file that rustfmt has formatted.
 fn bodies<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!("struct {name}");
     let found = text.match_indices(&start).filter_map(|(at, start)| {
