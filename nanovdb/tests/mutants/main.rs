@@ -16,6 +16,7 @@ use mutate::{Mutant, Random};
 use nanovdb::Grid;
 use samples::Sample;
 use test_support::nvdb::{follow, layouts, mutate, samples};
+use test_support::sample::deep;
 
 /// The checks that look no further than the head.
 const HEAD: [&str; 9] =
@@ -23,9 +24,8 @@ const HEAD: [&str; 9] =
 
 /// How many mutants: few, or many where they are asked for.
 fn count(few: usize, many: usize) -> usize {
-    let deep = std::env::var_os("TEST_DEEP").is_some_and(|value| value != "0");
     let asked = std::env::var("MUTANTS").ok().and_then(|count| count.parse().ok());
-    asked.unwrap_or(if deep { many } else { few })
+    asked.unwrap_or(if deep() { many } else { few })
 }
 
 /// The checks that mutants failed, and how many each of them; those that failed none under `""`.

@@ -11,9 +11,12 @@
 
 pub mod failure;
 pub mod meter;
+#[cfg(feature = "nvdb")]
 pub mod nvdb;
 pub mod process;
 pub mod rng;
+pub mod sample;
+pub mod time;
 
 pub use failure::{Failure, TestResult, ensure_refused, first_difference};
 pub use rng::Rng;

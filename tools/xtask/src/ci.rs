@@ -72,7 +72,7 @@ const STEPS: [Step; 14] = [
     ("layouts --check", || layouts::layouts(true).map(Outcome::from)),
     ("headers --check", || headers::headers(true).map(Outcome::from)),
     ("ptx --check", ptx),
-    ("test", || test::test(&test::Request::default()).map(Outcome::Tested)),
+    ("test", || test::test(&test::Request::ci()).map(Outcome::Tested)),
     ("names", || names::names(false).map(Outcome::from)),
 ];
 

@@ -13,6 +13,7 @@ mod layouts;
 mod machine;
 mod mutants;
 mod names;
+mod phase;
 mod process;
 mod setup;
 mod tally;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use test_support::sample::Effort;
 use xtask::Error;
 
 fn main() -> ExitCode {
@@ -51,8 +53,9 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
-            let request =
-                test::Request { deep: given.get_flag("deep"), filters: strings(given, "filter") };
+            let effort = if given.get_flag("deep") { Effort::Deep } else { Effort::Quick };
+            let seed = given.get_one::<String>("seed").cloned();
+            let request = test::Request { effort, seed, filters: strings(given, "filter") };
             let tally = test::test(&request)?;
             println!("{tally}");
             Ok(tally.failed == 0)
@@ -113,6 +116,10 @@ fn command_line() -> Command {
         .long("deep")
         .action(ArgAction::SetTrue)
         .help("More random cases, larger sizes: minutes instead of seconds");
+    let seed = Arg::new("seed")
+        .long("seed")
+        .value_name("TEXT")
+        .help("What the samples are drawn from [default: the commit's hash]");
     let filter =
         Arg::new("filter").num_args(0..).help("Run only tests whose name contains one of these");
     let args = Arg::new("args")
@@ -167,6 +174,7 @@ fn command_line() -> Command {
             Command::new("test")
                 .about("Run all tests that can run on this machine")
                 .arg(deep)
+                .arg(seed)
                 .arg(filter),
         )
         .subcommand(

@@ -18,7 +18,7 @@ use serde_json::Value;
 use xtask::{Error, root};
 
 use crate::process;
-use crate::test::{INTEGRATION, TOOLS};
+use crate::test::{EXCEPT_TOOLS, INTEGRATION, LIBRARIES};
 
 const TESTS: &str = "tests/integration/golden/tests.txt";
 const RENAMED: &str = "tests/integration/golden/renamed.txt";
@@ -177,8 +177,7 @@ fn numbered<'a>(prefix: &str, all: impl Iterator<Item = &'a str>, names: &mut BT
 /// The doc tests, as rustdoc lists them: `crate/src/file.rs - item (line 5): test`.
 fn doc_tests() -> Result<BTreeSet<String>, Error> {
     let mut list = process::cargo();
-    list.args(["test", "--release", "--quiet", "--workspace", "--exclude", INTEGRATION]);
-    list.args(TOOLS.map(|tool| ["--exclude", tool]).as_flattened());
+    list.args(["test", "--quiet"]).args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened());
     let text = process::output(list.args(["--doc", "--", "--list"]))?;
     let mut names = BTreeSet::new();
     let mut items: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -69,6 +69,16 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     }
 }
 
+/// Runs `command` to its end, its error output shown, and returns its standard output whether it ends well or not.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn printed(command: &mut Command) -> Result<String, Error> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| cannot_start(command, &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Runs test programs, their output shown, and sums up the results that they print.
 ///
 /// # Errors

@@ -4,8 +4,13 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use std::time::Duration;
+
 use serde_json::Value;
+use test_support::time::Took;
 use xtask::Error;
+
+use crate::phase::Phase;
 
 /// How many tests passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,16 +52,19 @@ pub(crate) struct Tier {
     pub(crate) name: String,
     pub(crate) ran: u64,
     pub(crate) tally: Tally,
+    pub(crate) took: Took,
     /// Why the tier did not run, if it did not.
     pub(crate) not_run: Option<String>,
 }
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.not_run {
-            Some(reason) => write!(f, "{:14} not run: {reason}", self.name),
-            None => write!(f, "{:14} {}", self.name, self.tally),
-        }
+impl Tier {
+    /// The tier as a phase of the run.
+    pub(crate) fn phase(&self) -> Phase {
+        let result = match &self.not_run {
+            Some(reason) => format!("not run: {reason}"),
+            None => self.tally.to_string(),
+        };
+        Phase { name: self.name.clone(), took: self.took, result }
     }
 }
 
@@ -73,10 +81,15 @@ pub(crate) fn parse_report(text: &str) -> Result<Vec<Tier>, Error> {
 fn parse_tier(tier: &Value) -> Result<Tier, Error> {
     let wrong = |field: &str| format!("the test report has a tier without `{field}`: {tier}");
     let count = |field: &str| tier[field].as_u64().ok_or_else(|| wrong(field));
+    let time = |field: &str| {
+        let seconds = tier[field].as_f64().ok_or_else(|| wrong(field))?;
+        Duration::try_from_secs_f64(seconds).map_err(|_| wrong(field))
+    };
     Ok(Tier {
         name: tier["tier"].as_str().ok_or_else(|| wrong("tier"))?.to_owned(),
         ran: count("ran")?,
         tally: Tally { passed: count("passed")?, failed: count("failed")? },
+        took: Took { clock: time("seconds")?, processor: time("processor_seconds")? },
         not_run: tier["not_run"].as_str().map(str::to_owned),
     })
 }
@@ -117,9 +130,9 @@ mod tests {
     use super::*;
 
     const REPORT: &str = r#"{"tiers":[
-        {"tier":"host","ran":3,"passed":2,"failed":1,"not_run":null},
-        {"tier":"compile","ran":0,"passed":0,"failed":0,"not_run":null},
-        {"tier":"gpu","ran":0,"passed":0,"failed":0,"not_run":"no GPU"}]}"#;
+        {"tier":"host","ran":3,"passed":2,"failed":1,"seconds":1.5,"processor_seconds":2,"not_run":null},
+        {"tier":"compile","ran":0,"passed":0,"failed":0,"seconds":0,"processor_seconds":0,"not_run":null},
+        {"tier":"gpu","ran":0,"passed":0,"failed":0,"seconds":0,"processor_seconds":0,"not_run":"no GPU"}]}"#;
 
     #[test]
     fn result_lines_are_summed() {
@@ -149,15 +162,11 @@ mod tests {
 
     #[test]
     fn a_report_is_read_whole() -> Result<(), Error> {
-        let lines: Vec<String> = parse_report(REPORT)?.iter().map(Tier::to_string).collect();
-        assert_eq!(
-            lines,
-            [
-                "host           2 passed, 1 failed",
-                "compile        0 passed, 0 failed",
-                "gpu            not run: no GPU"
-            ]
-        );
+        let tiers = parse_report(REPORT)?;
+        let results: Vec<String> = tiers.iter().map(|tier| tier.phase().result).collect();
+        assert_eq!(results, ["2 passed, 1 failed", "0 passed, 0 failed", "not run: no GPU"]);
+        let seconds = |seconds| Duration::from_secs_f64(seconds);
+        assert_eq!(tiers[0].took, Took { clock: seconds(1.5), processor: seconds(2.0) });
         Ok(())
     }
 
@@ -167,7 +176,8 @@ mod tests {
             "",
             "{}",
             r#"{"tiers":[{"tier":"host","ran":1,"passed":1}]}"#,
-            r#"{"tiers":[{"ran":1,"passed":1,"failed":0}]}"#,
+            r#"{"tiers":[{"ran":1,"passed":1,"failed":0,"seconds":0,"processor_seconds":0}]}"#,
+            r#"{"tiers":[{"tier":"host","ran":1,"passed":1,"failed":0}]}"#,
         ] {
             assert!(parse_report(text).is_err(), "{text}");
         }
@@ -191,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_result_that_was_lost_is_noticed() -> Result<(), Error> {
-        let text = r#"{"tiers":[{"tier":"host","ran":4,"passed":2,"failed":1,"not_run":null}]}"#;
+        let text = r#"{"tiers":[{"tier":"host","ran":4,"passed":2,"failed":1,"seconds":1.5,"processor_seconds":2,"not_run":null}]}"#;
         assert_eq!(
             problems(&parse_report(text)?, &["host"], false),
             ["tier host ran 4 tests and tells the result of 3"]

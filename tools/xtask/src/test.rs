@@ -1,11 +1,16 @@
 //! `cargo xtask test`: the tests of all packages, then the integration tests, tier by tier.
 
 use std::fs;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use serde_json::Value;
+use test_support::sample::{self, Effort};
+use test_support::time::Began;
 use xtask::{Error, root};
 
 use crate::machine;
+use crate::phase::Phase;
 use crate::process;
 use crate::setup;
 use crate::tally::{self, Tally, Tier};
@@ -20,56 +25,139 @@ pub(crate) const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];
 /// report.
 const REPORT_VARIABLE: &str = "TEST_REPORT";
 
-/// The environment variable that asks every test for more and larger cases.
-const DEEP_VARIABLE: &str = "TEST_DEEP";
+/// The environment variable under which the integration tests end at once. They are built with the other packages,
+/// so that all share one build of the libraries, but run by themselves.
+const APART_VARIABLE: &str = "TEST_APART";
+
+/// What each phase may take in CI, in seconds of the processors.
+const BUDGETS: [(&str, u64); 10] = [
+    ("build", 1500),
+    ("libraries", 600),
+    ("tools", 60),
+    ("host", 150),
+    ("compile", 200),
+    ("sweep", 700),
+    ("foreign-c", 60),
+    ("foreign-rust", 120),
+    ("foreign-python", 60),
+    ("emu", 500),
+];
 
 /// Which tests to run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Request {
-    /// More random cases, larger sizes.
-    pub(crate) deep: bool,
+    /// How many repetitions and how large sizes.
+    pub(crate) effort: Effort,
+    /// The seed of all samples; if there is none, the commit's hash.
+    pub(crate) seed: Option<String>,
     /// If not empty: only tests whose name contains one of these.
     pub(crate) filters: Vec<String>,
 }
 
+impl Request {
+    /// What CI runs.
+    pub(crate) fn ci() -> Self {
+        Self { effort: Effort::Ci, seed: None, filters: Vec::new() }
+    }
+
+    /// The text of the seed.
+    fn seed(&self) -> String {
+        let asked = self.seed.clone().or_else(|| std::env::var(sample::SEED_VARIABLE).ok());
+        asked.or_else(commit).unwrap_or_else(|| "0".to_owned())
+    }
+}
+
+/// The commit that is checked out, if this is a checkout.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["rev-parse", "--short=12", "HEAD"]).stderr(Stdio::null());
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// Runs the tests and prints a summary. Whatever failed is counted, also a tier that could have run
-/// and did not.
+/// and did not, and in CI a phase that took longer than its budget.
 ///
 /// # Errors
 /// Something that the tests need could not be had.
 pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
-    // The profile of the demo and the bundle, so that one build serves them all.
-    let mut libraries = cargo_test(request)?;
-    libraries.args(["--release", "--workspace"]);
-    libraries.args(["--exclude", INTEGRATION]);
-    // The tools are built for development already: they are running.
-    libraries.args(TOOLS.map(|tool| ["--exclude", tool]).as_flattened());
-    let libraries = counted(&mut libraries, request)?;
+    let seed = request.seed();
+    println!("xtask: samples are drawn from the seed {seed}; `--seed {seed}` draws the same again");
+    let mut phases = Vec::new();
+    let (program, began) = (build(request, &seed)?, Began::now());
 
-    let mut tools = cargo_test(request)?;
+    let mut libraries = cargo_test(request, &seed)?;
+    libraries.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
+    let libraries = counted(&mut libraries, request)?;
+    phases.push(program.phase);
+    phases.push(Phase::tested("libraries", began, libraries));
+
+    let began = Began::now();
+    let mut tools = cargo_test(request, &seed)?;
     tools.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
     let tools = counted(&mut tools, request)?;
+    phases.push(Phase::tested("tools", began, tools));
 
-    let (tiers, mut problems, python) = integration(request)?;
-
-    println!("\n{:14} {libraries}", "libraries");
-    println!("{:14} {tools}", "tools");
+    let (tiers, mut problems, python) = match program.path {
+        Some(path) => integration(request, &seed, &path)?,
+        None => (Vec::new(), vec!["the integration tests were not built".to_owned()], false),
+    };
     let mut sum = libraries;
     sum += tools;
     for tier in &tiers {
-        println!("{tier}");
+        phases.push(tier.phase());
         sum += tier.tally;
+    }
+    println!();
+    for phase in &phases {
+        println!("{phase}");
     }
     problems.extend(tally::problems(
         &tiers,
         &required_tiers(machine::has_gpu(), python),
         !request.filters.is_empty(),
     ));
+    if request.effort == Effort::Ci {
+        problems.extend(phases.iter().filter_map(|phase| phase.over(&BUDGETS)));
+    }
     for problem in problems {
         println!("FAILED: {problem}");
         sum += Tally::FAILURE;
     }
     Ok(sum)
+}
+
+/// The tests of all packages but the tools, in the profile of the demo and the bundle, so that one build serves
+/// them all. The tools are built for development already: they are running.
+pub(crate) const LIBRARIES: [&str; 2] = ["--release", "--workspace"];
+pub(crate) const EXCEPT_TOOLS: [[&str; 2]; 3] =
+    [["--exclude", TOOLS[0]], ["--exclude", TOOLS[1]], ["--exclude", TOOLS[2]]];
+
+/// The integration tests' program, if it could be built.
+struct Program {
+    path: Option<PathBuf>,
+    phase: Phase,
+}
+
+/// Builds all tests. What does not compile fails again, and is counted, when it is to run.
+fn build(request: &Request, seed: &str) -> Result<Program, Error> {
+    let began = Began::now();
+    let mut cargo = cargo_test(request, seed)?;
+    cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened());
+    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let messages = process::printed(&mut cargo)?;
+    let path = messages.lines().filter_map(executable).next_back();
+    Ok(Program { path, phase: Phase::ended("build", began, "") })
+}
+
+/// The program that a message of cargo says it built, if it is the integration tests'.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let target = &message["target"];
+    let ours = message["reason"] == "compiler-artifact"
+        && target["name"] == "integration"
+        && target["kind"][0] == "test";
+    ours.then(|| message["executable"].as_str().map(PathBuf::from))?
 }
 
 /// The tiers that can run on a machine; `python` says whether there are packages for its Python.
@@ -85,14 +173,22 @@ fn required_tiers(gpu: bool, python: bool) -> Vec<&'static str> {
 }
 
 /// `cargo test` with what all tests are given.
-fn cargo_test(request: &Request) -> Result<Command, Error> {
+fn cargo_test(request: &Request, seed: &str) -> Result<Command, Error> {
     let mut cargo = process::cargo();
     cargo.args(["test", "--no-fail-fast"]);
-    if request.deep {
-        cargo.env(DEEP_VARIABLE, "1");
-    }
-    setup::name_tested_nvrtc(&mut cargo)?;
+    given(&mut cargo, request, seed)?;
     Ok(cargo)
+}
+
+/// Gives a program what all tests are given.
+fn given(program: &mut Command, request: &Request, seed: &str) -> Result<(), Error> {
+    match request.effort {
+        Effort::Quick => {}
+        Effort::Ci => drop(program.env(sample::CI_VARIABLE, "1")),
+        Effort::Deep => drop(program.env(sample::DEEP_VARIABLE, "1")),
+    }
+    program.env(sample::SEED_VARIABLE, seed);
+    setup::name_tested_nvrtc(program)
 }
 
 /// Runs tests under Rust's own harness. A run that fails without a failed test (it did not build,
@@ -108,17 +204,25 @@ fn counted(cargo: &mut Command, request: &Request) -> Result<Tally, Error> {
 
 /// Runs the integration tests: each tier's result, what is wrong beside failed tests, and whether programs in
 /// Python could be tested.
-fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>, bool), Error> {
+fn integration(
+    request: &Request,
+    seed: &str,
+    path: &Path,
+) -> Result<(Vec<Tier>, Vec<String>, bool), Error> {
     let folder = root().join("target");
     fs::create_dir_all(&folder)?;
     let report = folder.join(format!("test-report-{}.json", std::process::id()));
-    let mut cargo = cargo_test(request)?;
-    cargo
-        .args(["--release", "--package", INTEGRATION, "--"])
+    let mut program = process::program(path);
+    given(&mut program, request, seed)?;
+    let package = root().join("tests/integration");
+    program
         .args(&request.filters)
-        .env(REPORT_VARIABLE, &report);
-    let python = setup::name_python(&mut cargo)?;
-    let status = process::status(&mut cargo)?;
+        .env(REPORT_VARIABLE, &report)
+        .env("CARGO_MANIFEST_DIR", &package)
+        .current_dir(package)
+        .stdin(Stdio::null());
+    let python = setup::name_python(&mut program)?;
+    let status = process::status(&mut program)?;
 
     let read = fs::read_to_string(&report)
         .map_err(|error| Error::from(format!("the integration tests left no report: {error}")))
@@ -139,6 +243,26 @@ fn integration(request: &Request) -> Result<(Vec<Tier>, Vec<String>, bool), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_integration_tests_are_found_among_what_is_built() {
+        let built = |kind: &str, name: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/{name}"}}"#
+            )
+        };
+        assert_eq!(executable(&built("test", "integration")), Some("/t/integration".into()));
+        assert_eq!(executable(&built("lib", "integration")), None);
+        assert_eq!(executable(&built("test", "other")), None);
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(executable("no JSON"), None);
+    }
+
+    #[test]
+    fn a_seed_that_is_asked_for_is_taken() {
+        let asked = Request { seed: Some("7".to_owned()), ..Request::ci() };
+        assert_eq!(asked.seed(), "7");
+    }
 
     #[test]
     fn what_is_there_makes_its_tier_required() {

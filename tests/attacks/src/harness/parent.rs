@@ -7,6 +7,7 @@ use std::process::Command;
 use super::child::{COMMAND, HELD};
 use super::header::workspace;
 use super::{Attack, Failure, Kind, Outcome, TestResult, limited_to, refused};
+use test_support::sample::deep;
 
 /// The variable that asks for one seed, instead of the first in a plain run and 50 in a deep one.
 const SEED_VARIABLE: &str = "ATTACK_SEED";
@@ -35,11 +36,6 @@ const CLEARED: [&str; 18] = [
     "CUDA_SETUP_DIR",
     "TEST_REPORT",
 ];
-
-/// Whether the long versions of tests are asked for.
-pub(crate) fn deep() -> bool {
-    std::env::var_os("TEST_DEEP").is_some_and(|value| value != "0")
-}
 
 /// Runs all variants of an attack under all seeds.
 pub(crate) fn run(attack: &Attack) -> TestResult {

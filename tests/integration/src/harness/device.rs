@@ -10,11 +10,6 @@ use super::report::count_launches;
 use super::{Failure, Open, Rng, TestResult};
 use crate::programs::Program;
 
-/// Whether the long versions of tests are asked for.
-pub(crate) fn deep() -> bool {
-    std::env::var_os("TEST_DEEP").is_some_and(|value| value != "0")
-}
-
 /// A device of some tier, with the programs that were compiled for it.
 pub(crate) struct TestDevice {
     tier: &'static str,

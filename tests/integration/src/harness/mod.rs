@@ -20,12 +20,13 @@ mod tools;
 pub(crate) use case::{Case, Open, Run};
 pub(crate) use child::{PASSED as CHILD_PASSED, limited, spawn_self, tell};
 pub(crate) use compiler::{Compiler, compilers};
-pub(crate) use device::{TestDevice, deep, nothing_found};
+pub(crate) use device::{TestDevice, nothing_found};
 pub(crate) use language::{Language, built, cargo, cc, device_library, python, sources};
 pub(crate) use numbers::{note_numbers, take_numbers};
 pub(crate) use report::count_launches;
 pub(crate) use run::main;
 pub(crate) use test_support::process::{Outcome, limited_to};
+pub(crate) use test_support::sample::{self, Effort, deep};
 pub(crate) use test_support::{
     Failure, Rng, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
 };

@@ -1,6 +1,10 @@
 //! What a run tells whoever started it: one line of JSON in the file that `TEST_REPORT` names.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use test_support::time::Took;
 
 /// Kernel launches made by this process and by the processes of its fault tests.
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
@@ -18,6 +22,32 @@ pub(crate) fn launches() -> u64 {
 pub(crate) struct Tally {
     pub(crate) passed: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// How long each took.
+    times: Mutex<Vec<(Duration, String)>>,
+}
+
+/// How many of the slowest tests are named.
+const SLOWEST: usize = 8;
+
+impl Tally {
+    pub(crate) fn took(&self, name: &str, time: Duration) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((time, name.to_owned()));
+    }
+
+    /// Prints the slowest tests, so that a tier that has become slow shows where.
+    pub(crate) fn print_slowest(&self) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let shown: Vec<String> = times
+            .iter()
+            .take(SLOWEST)
+            .map(|(time, name)| format!("{name} {:.1} s", time.as_secs_f64()))
+            .collect();
+        if !shown.is_empty() {
+            println!("slowest: {}", shown.join(", "));
+        }
+    }
 }
 
 /// One tier's result.
@@ -26,6 +56,7 @@ pub(crate) struct TierReport {
     pub(crate) tier: &'static str,
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    pub(crate) took: Took,
     /// Why it did not run, if it did not.
     pub(crate) not_run: Option<String>,
 }
@@ -34,11 +65,13 @@ impl TierReport {
     fn to_json(&self) -> String {
         let reason = self.not_run.as_deref().map_or_else(|| "null".to_owned(), quoted);
         format!(
-            r#"{{"tier":{},"ran":{},"passed":{},"failed":{},"not_run":{reason}}}"#,
+            r#"{{"tier":{},"ran":{},"passed":{},"failed":{},"seconds":{:.1},"processor_seconds":{:.1},"not_run":{reason}}}"#,
             quoted(self.tier),
             self.passed + self.failed,
             self.passed,
             self.failed,
+            self.took.clock.as_secs_f64(),
+            self.took.processor.as_secs_f64(),
         )
     }
 }

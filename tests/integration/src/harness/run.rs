@@ -4,8 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use libtest_mimic::{Failed, Trial};
+use test_support::time::Began;
 
 use super::child::{run_as_child, run_in_child};
 use super::command::{Command, Faults};
@@ -121,11 +123,12 @@ struct Tier<'a> {
     command: &'a Command,
     tally: Arc<Tally>,
     trials: Vec<Trial>,
+    began: Began,
 }
 
 impl<'a> Tier<'a> {
     fn new(name: &'static str, command: &'a Command) -> Self {
-        Self { name, command, tally: Arc::default(), trials: Vec::new() }
+        Self { name, command, tally: Arc::default(), trials: Vec::new(), began: Began::now() }
     }
 
     fn add(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
@@ -138,7 +141,8 @@ impl<'a> Tier<'a> {
     fn add_always(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
         let name = format!("{}::{name}", self.name);
         let tally = self.tally.clone();
-        self.trials.push(Trial::test(name, move || {
+        self.trials.push(Trial::test(name.clone(), move || {
+            let began = Instant::now();
             let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
                 let text = panic
                     .downcast_ref::<String>()
@@ -148,6 +152,7 @@ impl<'a> Tier<'a> {
             });
             let counter = if result.is_ok() { &tally.passed } else { &tally.failed };
             counter.fetch_add(1, Ordering::Relaxed);
+            tally.took(&name, began.elapsed());
             result.map_err(|failure| Failed::from(failure.to_string()))
         }));
     }
@@ -166,10 +171,12 @@ impl<'a> Tier<'a> {
     }
 
     fn report(self, not_run: Option<String>) -> TierReport {
+        self.tally.print_slowest();
         TierReport {
             tier: self.name,
             passed: self.tally.passed.load(Ordering::Relaxed),
             failed: self.tally.failed.load(Ordering::Relaxed),
+            took: self.began.took(),
             not_run,
         }
     }

@@ -3,9 +3,9 @@
 //!
 //! The tests are those of `cuda-safe`, of the tape and of geometry, unchanged, and judge as ever.
 //! Which of them are in question is measured: one whose work was never left to the seed has one
-//! interleaving, and runs no more. `schedules::every_seed` gives each of 1,000 seeds to one of the
-//! rest in turn, and with `TEST_DEEP` to each of them. What numbers of the tape are compared within
-//! a tolerance must be the same bits under every seed, but where atomics add them in any order.
+//! interleaving, and runs no more. `schedules::every_seed` gives each of 200 seeds, in CI 1,000, to one of
+//! the rest in turn; they are drawn from the run's seed. A deep run gives each of 1,000 to every one. Numbers of the
+//! tape that are compared within a tolerance must be the same bits under every seed, unless atomics add them.
 //!
 //! A failure says how to run it again: `--schedule NAME SEED` runs one test under one seed.
 
@@ -15,7 +15,7 @@ mod planted;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::harness::{Case, Run, TestDevice, TestResult, deep, ensure, ensure_eq};
+use crate::harness::{Case, Effort, Run, TestDevice, TestResult, deep, ensure, ensure_eq, sample};
 use crate::seeds::Plant;
 use parent::{Ran, Unit, run_all};
 
@@ -30,7 +30,15 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-const SEEDS: u64 = 1000;
+/// How many seeds are tried: by all tests together, in a deep run by each.
+fn seeds() -> u64 {
+    if sample::effort() == Effort::Quick { 200 } else { 1000 }
+}
+
+/// The first seed after 0, drawn for this run.
+fn first_seed() -> u64 {
+    1 + sample::seed() % 1_000_000_000
+}
 
 /// So many seeds say in a deep run that a test has one interleaving.
 const PROBES: u64 = 20;
@@ -186,9 +194,10 @@ fn every_seed() -> TestResult {
         .enumerate()
         .map(|(place, test)| {
             let seeds: Vec<u64> = if deep() {
-                (probes(test)..SEEDS).collect()
+                (probes(test)..seeds()).collect()
             } else {
-                (place as u64..SEEDS).step_by(rest.len()).collect()
+                let seeds = (place as u64..seeds()).step_by(rest.len());
+                seeds.map(|seed| first_seed() + seed).collect()
             };
             (test.name, seeds)
         })
@@ -196,6 +205,9 @@ fn every_seed() -> TestResult {
     play(later.into_iter(), &mut sums, &mut wrong);
     report(&sums);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let runs = |test: &&&Candidate| sums.get(test.name).map_or(0, |sum| sum.runs);
+    let once: Vec<_> = rest.iter().filter(|test| runs(test) < 2).map(|test| test.name).collect();
+    ensure!(once.is_empty(), "these ran under one seed only: {once:?}");
     same_numbers(&sums)
 }
 

@@ -5,8 +5,9 @@
 //! panic, nothing of the run may be alive, the device must be well, and somebody must have been told
 //! which call it was: the test, whoever asks for errors of drops, or who closes the context. See `judge`.
 //!
-//! The first three calls of each name fail, and all of them with `TEST_DEEP`. Of a slow test as many
-//! as its time allows, in an order that is drawn from the names alone: one of each function first.
+//! A short run is a sample of the faults: of the first three calls of each name, at least one, and then as many as
+//! the test's share of time allows, in an order that the run's seed draws. CI's sample is larger and takes one fault
+//! of each function first. A deep run tries every call.
 //!
 //! Not here: opening the context, which `host/faults.rs` sweeps, as it does fatal codes; and tests
 //! with a process of their own (`Case::fault`, `Case::process`), which are about faults already.
@@ -22,12 +23,14 @@ mod planted;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::harness::{Case, Run, TestResult, deep, ensure};
+use crate::harness::{Case, Effort, Run, TestResult, deep, ensure, sample};
 
 pub(crate) use child::{CHILD, child_main};
 
 /// The fewest faults that a whole sweep tries.
-const FEWEST: u64 = 5000;
+fn fewest() -> u64 {
+    if sample::effort() == Effort::Quick { 1500 } else { 5000 }
+}
 
 /// How many calls of each name fail.
 fn occurrences() -> u64 {
@@ -37,6 +40,8 @@ fn occurrences() -> u64 {
 /// What the sweeps of this process have found, for the count at the end.
 struct Totals {
     cases: AtomicU64,
+    /// Those with at least one fault, or with no call that could fail.
+    swept: AtomicU64,
     clean_ms: AtomicU64,
     possible: AtomicU64,
     named: AtomicU64,
@@ -46,6 +51,7 @@ struct Totals {
 
 static TOTALS: Totals = Totals {
     cases: AtomicU64::new(0),
+    swept: AtomicU64::new(0),
     clean_ms: AtomicU64::new(0),
     possible: AtomicU64::new(0),
     named: AtomicU64::new(0),
@@ -78,6 +84,8 @@ fn count() -> TestResult {
         of(&TOTALS.missed),
         of(&TOTALS.clean_ms),
     );
-    ensure!(tried >= FEWEST, "{tried} faults are too few");
+    let (cases, swept) = (of(&TOTALS.cases), of(&TOTALS.swept));
+    ensure!(swept == cases, "of {cases} tests {} were tried with no fault", cases - swept);
+    ensure!(tried >= fewest(), "{tried} faults are too few: {} are wanted", fewest());
     Ok(())
 }

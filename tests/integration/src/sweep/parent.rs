@@ -6,21 +6,24 @@ use std::time::Duration;
 
 use super::child::{ABSORBED, BEGINS, CHILD, DONE, LASTING, MISSED, NAMED, POSSIBLE, WRONG};
 use super::{TOTALS, occurrences};
-use crate::harness::{Failure, TestResult, deep, limited, spawn_self};
+use crate::harness::{Effort, Failure, TestResult, limited, sample, spawn_self};
 
-/// The milliseconds of a core for the faults of a test. A deep sweep tries all of them, and this is for
-/// one process of several. The variable is a limit for the test in either sweep.
-const SHARE: u64 = 100;
+/// The milliseconds of a core for the faults of a test, beside the first one.
+const QUICK_SHARE: u64 = 10;
+const CI_SHARE: u64 = 100;
+/// A deep sweep tries all faults, and this is for one process of several.
 const DEEP_SHARE: u64 = 30_000;
+/// Sets the share in every sweep.
 const SHARE_VARIABLE: &str = "TEST_SWEEP_MS";
 
 /// The milliseconds that a process has, and whether others follow it until all was tried.
-fn share() -> (u64, bool) {
+fn share(planted: bool) -> (u64, bool) {
     let asked = std::env::var(SHARE_VARIABLE).ok().and_then(|text| text.parse().ok());
-    match asked {
-        Some(asked) => (asked, false),
-        None if deep() => (DEEP_SHARE, true),
-        None => (SHARE, false),
+    match (asked, sample::effort()) {
+        (Some(asked), _) => (asked, false),
+        (None, Effort::Deep) => (DEEP_SHARE, true),
+        (None, Effort::Quick) if !planted => (QUICK_SHARE, false),
+        (None, Effort::Quick | Effort::Ci) => (CI_SHARE, false),
     }
 }
 
@@ -71,10 +74,10 @@ fn read(found: &mut Found, text: &str, ending: &str, all: bool) -> Option<u64> {
     if over { None } else { place.map(|place| place.saturating_add(1)) }
 }
 
-/// Sweeps a test.
-pub(super) fn try_all(name: &str) -> Result<Found, Failure> {
+/// Sweeps a test. One with a planted bug has the time that finding it takes, in a short run too.
+pub(super) fn try_all(name: &str, planted: bool) -> Result<Found, Failure> {
     let mut found = Found::default();
-    let (share, all) = share();
+    let (share, all) = share(planted);
     let share = share.to_string();
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("found");
@@ -105,20 +108,25 @@ pub(super) fn try_all(name: &str) -> Result<Found, Failure> {
 
 /// Sweeps a test, and wants nothing to be wrong.
 pub(super) fn sweep(name: &'static str) -> TestResult {
-    let found = try_all(name)?;
+    let found = try_all(name, false)?;
     TOTALS.cases.fetch_add(1, Ordering::Relaxed);
     TOTALS.clean_ms.fetch_add(found.clean.as_millis() as u64, Ordering::Relaxed);
     TOTALS.possible.fetch_add(found.possible, Ordering::Relaxed);
     TOTALS.named.fetch_add(found.named, Ordering::Relaxed);
     TOTALS.absorbed.fetch_add(found.absorbed, Ordering::Relaxed);
     TOTALS.missed.fetch_add(found.missed, Ordering::Relaxed);
+    let tried = found.named + found.absorbed + found.missed;
+    if tried > 0 || found.possible == 0 {
+        TOTALS.swept.fetch_add(1, Ordering::Relaxed);
+    }
     if found.wrong.is_empty() {
         return Ok(());
     }
     let shown: Vec<_> = found.wrong.iter().take(SHOWN).map(String::as_str).collect();
     Err(Failure::new(format!(
-        "{} faults are handled wrongly:\n{}",
+        "{} faults are handled wrongly:\n{}\nagain: {}cargo xtask test sweep::{name}",
         found.wrong.len(),
-        shown.join("\n")
+        shown.join("\n"),
+        sample::environment(),
     )))
 }

@@ -35,7 +35,7 @@ pub(super) fn sweeps() -> [Case; 5] {
 }
 
 fn finds(name: &'static str, call: &str, what: &str) -> TestResult {
-    let found = try_all(name)?;
+    let found = try_all(name, true)?;
     let hit = found.wrong.iter().any(|text| text.contains(call) && text.contains(what));
     ensure!(hit, "not found: {:?}", found.wrong);
     let others: Vec<_> = found.wrong.iter().filter(|text| !text.contains(call)).collect();
@@ -44,7 +44,7 @@ fn finds(name: &'static str, call: &str, what: &str) -> TestResult {
 }
 
 fn finds_nothing(name: &'static str) -> TestResult {
-    let found = try_all(name)?;
+    let found = try_all(name, true)?;
     ensure!(found.named > 10 && found.missed == 0, "{found:?}");
     if found.wrong.is_empty() { Ok(()) } else { Err(Failure::new(found.wrong.join("\n"))) }
 }
