@@ -58,7 +58,9 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
 }
 
 /// A program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for what there is.
-/// Options, name expressions and further headers are added as to any other program.
+/// Options, name expressions and further headers are added as to any other program. Compiling fails if a further
+/// header has the name of one of these and another text: see
+/// [`Program::header`](cuda_safe::nvrtc::Program::header).
 ///
 /// ```no_run
 /// let program = geom_kernels::program(

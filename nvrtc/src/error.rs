@@ -40,7 +40,7 @@ pub enum Error {
         /// The compiler's log.
         log: String,
     },
-    /// Asked of this crate what no C string or command line can express.
+    /// An input that the compiler cannot take: a NUL byte, or two headers of one name.
     #[error("{what}: {why}")]
     InvalidInput {
         /// Which input.

@@ -1,5 +1,6 @@
 //! The program to compile, and the way from it to its image: through the cache or the compiler.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::cache::{Cache, CacheStatus, Kind};
@@ -58,9 +59,16 @@ impl Program {
         self
     }
 
-    /// A header in memory, found under exactly this name before any file.
+    /// Adds a header in memory, which `#include` finds under exactly this name before any file.
+    ///
+    /// Sets of headers may overlap: a header that the program has already, with the same text, changes nothing.
+    /// Compiling fails with [`Error::InvalidInput`] if two headers have one name and different texts: neither
+    /// replaces the other.
     pub fn header(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
-        self.headers.push((name.into(), text.into()));
+        let header = (name.into(), text.into());
+        if !self.headers.contains(&header) {
+            self.headers.push(header);
+        }
         self
     }
 
@@ -116,10 +124,7 @@ impl Program {
     /// error: [`Image::cache`] tells of it.
     #[doc(alias = "nvrtcCompileProgram")]
     pub fn compile(&self, arch: Arch) -> Result<Image, Error> {
-        match &self.library {
-            Some(library) => self.compile_by(library, arch),
-            None => self.compile_by(&Nvrtc::find()?, arch),
-        }
+        self.compile_with(arch, Nvrtc::find)
     }
 
     /// As [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
@@ -128,9 +133,31 @@ impl Program {
     /// # Errors
     /// As `compile`.
     pub fn compile_for_driver(&self, arch: Arch, cuda_version: i32) -> Result<Image, Error> {
+        self.compile_with(arch, || Nvrtc::find_for_driver(cuda_version))
+    }
+
+    /// Compiles by the given library, or the one that `find` returns.
+    fn compile_with(
+        &self,
+        arch: Arch,
+        find: impl FnOnce() -> Result<Nvrtc, Error>,
+    ) -> Result<Image, Error> {
+        self.check_headers()?;
         match &self.library {
             Some(library) => self.compile_by(library, arch),
-            None => self.compile_by(&Nvrtc::find_for_driver(cuda_version)?, arch),
+            None => self.compile_by(&find()?, arch),
+        }
+    }
+
+    /// Checks that no two headers have one name. NVRTC refuses them without naming the header.
+    fn check_headers(&self) -> Result<(), Error> {
+        let mut names = HashSet::with_capacity(self.headers.len());
+        match self.headers.iter().find(|(name, _)| !names.insert(name)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::InvalidInput {
+                what: format!("the header {name}"),
+                why: "the program has it already, with another text; rename one of the two".into(),
+            }),
         }
     }
 
@@ -279,5 +306,31 @@ impl Program {
             version: facts.version,
             cache: CacheStatus::Stored,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_one_name_and_different_texts_are_refused_by_name() {
+        let program = Program::new("").header("a.h", "1").header("b.h", "2").header("a.h", "3");
+        // Before any compiler is looked for.
+        let results =
+            [program.compile(Arch::sm(9, 0)), program.compile_for_driver(Arch::sm(9, 0), 13000)];
+        for result in results {
+            let Err(Error::InvalidInput { what, why }) = result else { panic!("{result:?}") };
+            assert_eq!(what, "the header a.h");
+            assert!(why.contains("another text"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_given_twice_is_kept_once() {
+        let program = Program::new("").header("a.h", "1").header("b.h", "1").header("a.h", "1");
+        let names: Vec<_> = program.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a.h", "b.h"]);
+        assert!(program.check_headers().is_ok());
     }
 }
