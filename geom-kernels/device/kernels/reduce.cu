@@ -1,4 +1,4 @@
-// Sums, least and greatest elements. How they are launched: src/sort/kernels.rs.
+// Sums, least and greatest elements. How they are launched: src/algorithms/reduce.rs.
 #include <geom/sort/reduce.cuh>
 
 using namespace geom::sort;

@@ -1,4 +1,4 @@
-// Elements that are marked. How they are launched: src/sort/kernels.rs.
+// Elements that are marked. How they are launched: src/algorithms/select.rs.
 #include <geom/sort/compact.cuh>
 
 using namespace geom::sort;

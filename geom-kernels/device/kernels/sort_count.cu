@@ -1,4 +1,4 @@
-// Counting the digits of keys. How they are launched: src/sort/kernels.rs.
+// Counting the digits of keys. How they are launched: src/algorithms/radix.rs.
 #include <geom/sort/radix_sort.cuh>
 
 using namespace geom::sort;

@@ -1,5 +1,5 @@
 // Kernels that do a pass of a radix sort, and that make prefix sums. How they are launched:
-// src/sort/kernels.rs.
+// src/algorithms/radix.rs.
 #pragma once
 
 #include <geom/sort/radix_sort.cuh>
