@@ -152,32 +152,24 @@ impl<T> fmt::Debug for Saved<'_, T> {
     }
 }
 
-// SAFETY: the kernel reads the elements, which are reported; it gets none if the value is gone.
-unsafe impl<T: Copy + 'static> KernelArg for Saved<'_, T> {
-    type Abi = u64;
-    const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
-    const IS_UNBORROWED: bool = true;
+/// A value and a reference to it are the same argument.
+macro_rules! saved_arg {
+    ($($arg:ty),+) => {$(
+        // SAFETY: the kernel reads the elements, which are reported; it gets none if the value is gone.
+        unsafe impl<T: Copy + 'static> KernelArg for $arg {
+            type Abi = u64;
+            const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
+            const IS_UNBORROWED: bool = true;
 
-    fn abi(&self) -> u64 {
-        self.device_ptr()
-    }
+            fn abi(&self) -> u64 {
+                self.device_ptr()
+            }
 
-    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        self.place.visit(visitor)
-    }
+            fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+                self.place.visit(visitor)
+            }
+        }
+    )+};
 }
 
-// SAFETY: as above.
-unsafe impl<T: Copy + 'static> KernelArg for &Saved<'_, T> {
-    type Abi = u64;
-    const TYPE: ArgType = ArgType::pointer::<Self, T>(false);
-    const IS_UNBORROWED: bool = true;
-
-    fn abi(&self) -> u64 {
-        self.device_ptr()
-    }
-
-    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        self.place.visit(visitor)
-    }
-}
+saved_arg!(Saved<'_, T>, &Saved<'_, T>);
