@@ -11,7 +11,7 @@ pub(crate) const BLOCK: u32 = 256;
 const MOST_BLOCKS: usize = 1056;
 
 /// The most elements of one launch of [`in_parts`].
-const CHUNK: usize = 1 << 28;
+pub(crate) const MOST_IN_PART: usize = 1 << 28;
 
 /// Checks that an output has as many elements as are written.
 pub(crate) fn same_length(what: &str, length: usize, wanted: usize) -> Result<()> {
@@ -40,22 +40,26 @@ pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
-/// Divides `n` elements into ranges of at most `most`, which are launched one after the other. With each range
-/// comes its length; `most` must be less than 2^32.
-pub(crate) fn parts(n: usize, most: usize) -> impl Iterator<Item = (Range<usize>, u32)> {
-    (0..n).step_by(most).map(move |start| {
-        let end = n.min(start.saturating_add(most));
-        (start..end, (end - start) as u32)
-    })
-}
-
 /// Calls `run` with ranges that cover `len` elements, their lengths, and launches of `block` threads in a block with
 /// a thread for each element.
 pub(crate) fn in_parts(
     len: usize,
     block: u32,
+    run: impl FnMut(Range<usize>, u32, LaunchConfig) -> Result<()>,
+) -> Result<()> {
+    in_parts_of(len, MOST_IN_PART, block, run)
+}
+
+/// As [`in_parts`], with ranges of at most `most` elements, which must be less than 2^32 and not 0.
+pub(crate) fn in_parts_of(
+    len: usize,
+    most: usize,
+    block: u32,
     mut run: impl FnMut(Range<usize>, u32, LaunchConfig) -> Result<()>,
 ) -> Result<()> {
-    parts(len, CHUNK)
-        .try_for_each(|(range, n)| run(range, n, LaunchConfig::cover(n as usize, block)))
+    (0..len).step_by(most).try_for_each(|start| {
+        let end = len.min(start.saturating_add(most));
+        let n = end - start;
+        run(start..end, n as u32, LaunchConfig::cover(n, block))
+    })
 }

@@ -5,10 +5,7 @@ use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView, kernels};
 use super::layout::FacePoint;
 use super::{Mesh, MeshView};
 use crate::geometry::{Source, of_source};
-use crate::lengths::{parts, same_length};
-
-/// How many points are evaluated at once.
-const CHUNK: usize = 1 << 28;
+use crate::lengths::{BLOCK, in_parts, same_length};
 
 kernels! {
     #[name = "mesh_{}"]
@@ -46,11 +43,10 @@ impl Mesh<'_> {
         let (points, mut positions) = (points.into(), positions.write_view());
         same_length("positions", positions.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        for (range, _) in parts(points.len(), CHUNK) {
+        in_parts(points.len(), BLOCK, |range, _, _| {
             let (part, out) = (points.slice(range.clone())?, positions.slice_mut(range)?);
-            kernels.positions(stream, self.view(), part, out)?;
-        }
-        Ok(())
+            kernels.positions(stream, self.view(), part, out)
+        })
     }
 
     /// The unit normal of each face, as the mesh's points are now: zero of one without area, NaN where there
@@ -67,11 +63,10 @@ impl Mesh<'_> {
         let (points, mut normals) = (points.into(), normals.write_view());
         same_length("normals", normals.len(), points.len())?;
         let kernels = self.geometry().kernels::<Evaluate>()?;
-        for (range, _) in parts(points.len(), CHUNK) {
+        in_parts(points.len(), BLOCK, |range, _, _| {
             let (part, out) = (points.slice(range.clone())?, normals.slice_mut(range)?);
-            kernels.normals(stream, self.view(), part, out)?;
-        }
-        Ok(())
+            kernels.normals(stream, self.view(), part, out)
+        })
     }
 
     /// What the mesh's points have, such as velocities, colours or texture coordinates, at each point of a
@@ -96,12 +91,11 @@ impl Mesh<'_> {
         let width = u32::try_from(N).map_err(|_| Error::invalid("attributes of 2^32 numbers"))?;
         let (attributes, kernels) =
             (attributes.cast::<f32>()?, self.geometry().kernels::<Evaluate>()?);
-        for (range, _) in parts(points.len(), CHUNK) {
+        in_parts(points.len(), BLOCK, |range, _, _| {
             let part = points.slice(range.clone())?;
             let out = out.slice_mut(range)?.cast_mut::<f32>()?;
             // SAFETY: there are N numbers for each of the mesh's points, as was just compared.
-            unsafe { kernels.attributes(stream, self.view(), part, attributes, width, out) }?;
-        }
-        Ok(())
+            unsafe { kernels.attributes(stream, self.view(), part, attributes, width, out) }
+        })
     }
 }

@@ -14,7 +14,7 @@ use super::winding::Winding;
 use super::{Mesh, MeshView};
 use crate::Flag;
 use crate::geometry::{Source, of_source};
-use crate::lengths::{cover, parts, same_length};
+use crate::lengths::{cover, in_parts_of, same_length};
 use crate::order::QueryOrder;
 use crate::part::{MaybeMut, read};
 use crate::points::Points;
@@ -23,7 +23,7 @@ use crate::points::Points;
 const BLOCK: u32 = 128;
 
 /// How many are sorted at once: what sorting needs, 16 bytes for each, does not grow beyond that.
-const CHUNK: usize = 1 << 24;
+const MOST_SORTED: usize = 1 << 24;
 
 /// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
 const KEY_BITS: u32 = 30;
@@ -344,14 +344,13 @@ impl Mesh<'_> {
         mut run: impl FnMut(&Prepared<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         queries.check()?;
-        for (range, n) in parts(queries.len(), CHUNK) {
+        in_parts_of(queries.len(), MOST_SORTED, BLOCK, |range, n, _| {
             let mut part = Prepared { queries: queries.part(range.clone())?, order: None };
             if queries.order.sorts(n as usize) && !self.faces().is_empty() {
                 part.order = Some(self.sorted(stream, &part)?);
             }
-            run(&part, range)?;
-        }
-        Ok(())
+            run(&part, range)
+        })
     }
 
     /// The indices of points along a curve through the mesh's bounds.

@@ -7,15 +7,12 @@ use cuda_safe::{
 use super::layout::RayHit;
 use super::{Mesh, MeshView};
 use crate::geometry::{Source, of_source};
-use crate::lengths::{parts, same_length};
+use crate::lengths::{in_parts, same_length};
 use crate::rows::{Find, Rows};
 use crate::{Flag, Ray};
 
 /// Threads in a block.
 const BLOCK: u32 = 128;
-
-/// How many rays are launched at once.
-const CHUNK: usize = 1 << 28;
 
 kernels! {
     #[name = "mesh_{}"]
@@ -157,16 +154,14 @@ impl Mesh<'_> {
             }),
             Find::Lists(offsets, mut hits) => {
                 let capacity = hits.len() as u64;
-                for (range, n) in parts(rays.len(), CHUNK) {
-                    let launch = LaunchConfig::cover(range.len(), BLOCK);
+                in_parts(rays.len(), BLOCK, |range, n, launch| {
                     let (view, from) = (self.view(), offsets.slice(range.start..=range.end)?);
                     let (part, hits) = (rays.slice(range)?, hits.reborrow());
                     // SAFETY: `Rows` has made the offsets by a scan.
                     unsafe {
-                        kernels.list_hits(stream, launch, view, part, n, from, hits, capacity)?;
-                    };
-                }
-                Ok(())
+                        kernels.list_hits(stream, launch, view, part, n, from, hits, capacity)
+                    }
+                })
             }
         };
         // SAFETY: the kernel writes a count for each ray.
@@ -181,9 +176,7 @@ fn for_rays<T: Copy + 'static>(
     run: impl Fn(LaunchConfig, DeviceSlice<'_, Ray>, u32, DeviceSliceMut<'_, T>) -> Result<()>,
 ) -> Result<()> {
     same_length("answers", answers.len(), rays.len())?;
-    for (range, n) in parts(rays.len(), CHUNK) {
-        let launch = LaunchConfig::cover(range.len(), BLOCK);
-        run(launch, rays.slice(range.clone())?, n, answers.slice_mut(range)?)?;
-    }
-    Ok(())
+    in_parts(rays.len(), BLOCK, |range, n, launch| {
+        run(launch, rays.slice(range.clone())?, n, answers.slice_mut(range)?)
+    })
 }
