@@ -80,7 +80,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Places the next one, which begins at a multiple of 256 bytes.
+    /// Places the next `n` elements, which begin at a multiple of 256 bytes.
+    pub(crate) fn take<T>(&mut self, n: usize) -> Range<usize> {
+        self.next(n.saturating_mul(size_of::<T>()))
+    }
+
+    /// Places the next part, which begins at a multiple of 256 bytes.
     pub(crate) fn next(&mut self, bytes: usize) -> Range<usize> {
         let begin = self.end;
         let end = begin.saturating_add(bytes);

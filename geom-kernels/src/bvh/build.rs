@@ -193,7 +193,7 @@ impl Tree {
         }
         if n > 0 {
             let sort = self.sort.kernels();
-            scratch.with_pairs(|pairs, state| {
+            scratch.with_pairs(n, |pairs, state| {
                 sort.sort_buffers_planned(stream, &layout, pairs, state, COUNTED)
             })?;
         }

@@ -11,11 +11,8 @@ use cuda_safe::{
 use super::layout::{BinaryNode, BuildState, BvhNode, Cluster, Header, Refitted, Task};
 use super::{BuildMode, MAX_BOXES};
 use crate::Aabb;
-use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT};
-use crate::part::{Part, scratch};
-
-/// Every part begins at a multiple of as many bytes.
-const ALIGNMENT: usize = 256;
+use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT, with_pairs};
+use crate::part::{Part, Parts, scratch};
 
 /// All 64 bits of a key: 63 of the Morton curve, and one that only skipped boxes have.
 pub(super) fn digits() -> Digits {
@@ -25,20 +22,6 @@ pub(super) fn digits() -> Digits {
 /// The most nodes that a hierarchy of so many items has: `device/geom/bvh/build_collapse.cuh` says why.
 pub(super) fn most_nodes(items: usize) -> usize {
     items / 3 + 1
-}
-
-/// Lays parts out one after the other.
-#[derive(Default)]
-struct Parts {
-    end: usize,
-}
-
-impl Parts {
-    fn take<T>(&mut self, n: usize) -> Range<usize> {
-        let (begin, bytes) = (self.end, n * size_of::<T>());
-        self.end = (begin + bytes).next_multiple_of(ALIGNMENT);
-        begin..begin + bytes
-    }
 }
 
 /// A hierarchy's memory and where its parts lie.
@@ -148,14 +131,14 @@ unsafe impl KernelArg for RefittedArg<'_> {
 #[derive(Debug)]
 pub(super) struct Scratch {
     buffer: DeviceBuffer<u8>,
-    // What must be zeros, ...
-    pub(super) state: Range<usize>,
-    pub(super) sort: Range<usize>,
-    pub(super) arrivals: Range<usize>,
-    pub(super) tasks: Range<usize>,
-    // ... and what need not. Keys, and indices of items, before and after each pass of the sort.
+    // Keys, and indices of items, before and after each pass of the sort: with its state in the order of `with_pairs`.
     pub(super) keys: [Range<usize>; 2],
     pub(super) indices: [Range<usize>; 2],
+    // From here to the tasks all must be zeros.
+    pub(super) sort: Range<usize>,
+    pub(super) state: Range<usize>,
+    pub(super) arrivals: Range<usize>,
+    pub(super) tasks: Range<usize>,
     pub(super) items: Range<usize>,
     pub(super) binary: Range<usize>,
     // Lists of clusters and their heads, if they are built by nearness.
@@ -172,27 +155,27 @@ impl Scratch {
         builder: BuildMode,
     ) -> Result<Self> {
         let mut parts = Parts::default();
-        let state = parts.take::<BuildState>(1);
-        let sort = parts.take::<u32>(layout.words());
-        let arrivals = parts.take::<u32>(n);
-        let tasks = parts.take::<Task>(most_nodes(n));
         let keys = [parts.take::<u64>(n), parts.take::<u64>(n)];
         let indices = [parts.take::<u32>(n), parts.take::<u32>(n)];
+        let sort = parts.take::<u32>(layout.words());
+        let state = parts.take::<BuildState>(1);
+        let arrivals = parts.take::<u32>(n);
+        let tasks = parts.take::<Task>(most_nodes(n));
         let items = parts.take::<Cluster>(n);
         let binary = parts.take::<BinaryNode>(n);
         let listed = if builder == BuildMode::Quality { n } else { 0 };
         let (clusters, heads) = (parts.take::<Cluster>(listed), parts.take::<u32>(listed));
         // SAFETY: what kernels read of it is written before.
         let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
-        buffer.slice_mut(state.start..tasks.end)?.fill(stream, 0)?;
+        buffer.slice_mut(sort.start..tasks.end)?.fill(stream, 0)?;
         Ok(Self {
             buffer,
-            state,
-            sort,
-            arrivals,
-            tasks,
             keys,
             indices,
+            sort,
+            state,
+            arrivals,
+            tasks,
             items,
             binary,
             clusters,
@@ -216,32 +199,12 @@ impl Scratch {
         self.read(&(at..at + 4))
     }
 
-    /// Calls `sort` with the keys and indices, two buffers of each, and the sort's state.
+    /// Calls `sort` with the keys and indices of `n` items, two buffers of each, and the sort's state.
     pub(super) fn with_pairs(
         &mut self,
+        n: usize,
         sort: impl FnOnce(&mut Buffers<'_, u64>, &mut DeviceSliceMut<'_, u32>) -> Result<()>,
     ) -> Result<()> {
-        // The parts lie one after the other, in this order.
-        let all = self.buffer.as_slice_mut();
-        let (all, second_indices) = split(all, &self.indices[1])?;
-        let (all, first_indices) = split(all, &self.indices[0])?;
-        let (all, second_keys) = split(all, &self.keys[1])?;
-        let (all, first_keys) = split(all, &self.keys[0])?;
-        let (_, state) = split(all, &self.sort)?;
-        let mut pairs = Buffers {
-            keys: [first_keys.cast_mut()?, second_keys.cast_mut()?],
-            values: [first_indices.cast_mut()?, second_indices.cast_mut()?],
-        };
-        sort(&mut pairs, &mut state.cast_mut()?)
+        with_pairs(&mut self.buffer, (&self.keys, &self.indices, &self.sort), n, sort)
     }
-}
-
-/// What lies before a part, and the part.
-fn split<'a>(
-    view: DeviceSliceMut<'a, u8>,
-    part: &Range<usize>,
-) -> Result<(DeviceSliceMut<'a, u8>, DeviceSliceMut<'a, u8>)> {
-    let (before, rest) = view.split_at_mut(part.start)?;
-    let (part, _) = rest.split_at_mut(part.len())?;
-    Ok((before, part))
 }

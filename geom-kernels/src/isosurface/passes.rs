@@ -12,13 +12,10 @@ use super::field::Source as Field;
 use super::layout::{Edges, RawBlockField, RawDenseField, RawIndexMap, Signs, Tile};
 use super::output::{Counts, Output, OutputArg};
 use crate::geometry::{GeometryKernels, Source, of_source};
-use crate::part::{Part, kept_scratch};
+use crate::part::{Part, Parts, kept_scratch};
 
 /// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
 const TILE: usize = 256;
-
-/// Every part of the scratch begins at a multiple of as many bytes.
-const ALIGNMENT: usize = 256;
 
 /// A kind of field, by what kernels are given of it.
 #[doc(hidden)]
@@ -151,19 +148,14 @@ impl<'a, F: Field> Search<'a, F> {
         let tiles = words.div_ceil(TILE);
         let launch = u32::try_from(tiles).map(|tiles| LaunchConfig::new(tiles, TILE as u32));
         let launch = launch.map_err(|_| Error::invalid("a field of too many words"))?;
-        let mut end = 0;
-        let mut part = |bytes: usize| {
-            let begin = end;
-            end = (begin + bytes).next_multiple_of(ALIGNMENT);
-            begin..begin + bytes
-        };
-        let signs = part(words * size_of::<Signs>());
-        let edges = part(words * size_of::<Edges>());
-        let tiles_at = part(tiles * size_of::<Tile>());
+        let mut parts = Parts::default();
+        let signs = parts.take::<Signs>(words);
+        let edges = parts.take::<Edges>(words);
+        let tiles_at = parts.take::<Tile>(tiles);
         // The words of two chains: see `count` in device/geom/isosurface/count.cuh.
-        let state = part(2 * (1 + 2 * tiles) * size_of::<u64>());
+        let state = parts.take::<u64>(2 * (1 + 2 * tiles));
         // SAFETY: the passes read of it only what those before have written, or what is filled here.
-        let mut scratch = unsafe { kept_scratch::<u8>(stream, home, end)? };
+        let mut scratch = unsafe { kept_scratch::<u8>(stream, home, parts.end)? };
         if !F::CONSISTENT {
             // Faces may name edges of a tile that has none.
             scratch.slice_mut(edges.clone())?.fill(stream, 0)?;
