@@ -84,10 +84,10 @@ pub use extract::MarchingCubes;
 pub(crate) use field::Parts;
 pub use field::{DenseField, Field, IndexToWorld};
 #[cfg(feature = "tape")]
-pub(crate) use layout::RawIndexMap;
+pub(crate) use layout::{RawBlockField, RawDenseField, RawIndexMap};
 pub use output::{Counts, Output, TriangleBuffers};
 #[cfg(feature = "tape")]
-pub(crate) use passes::Search;
+pub(crate) use passes::{Kind as FieldKind, Search};
 pub use volume::VolumeField;
 #[cfg(feature = "tape")]
 pub(crate) use volume::{MOST_LAUNCHED, is_wide};

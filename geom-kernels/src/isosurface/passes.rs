@@ -37,6 +37,10 @@ const fn source<K: Kind>() -> Source {
     if K::DENSE { Source::IsosurfaceDense } else { Source::IsosurfaceBlocks }
 }
 
+/// What `emit` writes: vertices and faces alone, or normals too.
+struct Faces;
+struct Normals;
+
 kernels! {
     #[name = "isosurface_{}_{K}"]
     struct Passes<K: Kind in [RawDenseField = "dense", RawBlockField = "blocks"]>;
@@ -73,24 +77,13 @@ kernels! {
             counts: &mut [Counts],
         ) where 1 <= counts.len();
         /// Reads of the field's values those at the ends of edges and beside them; writes vertices and faces
-        /// below the capacities, and no normals.
+        /// below the capacities, and normals if they are asked for.
         ///
         /// # Safety
-        /// `count` has left edges and tiles for the same field. The launch has a block for each tile.
-        unsafe fn emit(
-            field: impl KernelArg<Abi = K>,
-            map: RawIndexMap,
-            iso: f32,
-            signs: Part<'_>,
-            edges: Part<'_>,
-            tiles: Part<'_>,
-            out: OutputArg<'_, '_>,
-        );
-        /// As `emit`, with normals.
-        ///
-        /// # Safety
-        /// As `emit`; there are as many normals as vertices.
-        unsafe fn emit_normals(
+        /// `count` has left edges and tiles for the same field. The launch has a block for each tile. If normals are
+        /// asked for, there are as many as vertices.
+        #[name = "isosurface_{Of}_{K}"]
+        unsafe fn emit<Of: 'static in [Faces = "emit", Normals = "emit_normals"]>(
             field: impl KernelArg<Abi = K>,
             map: RawIndexMap,
             iso: f32,
@@ -206,9 +199,9 @@ impl<'a, F: Field> Search<'a, F> {
         // SAFETY: `count` was launched before. `normals` is as long as `vertices` (`Output::check`).
         unsafe {
             if with_normals {
-                passes.emit_normals(stream, launch, field, map, iso, signs, edges, tiles, out)
+                passes.emit::<Normals>(stream, launch, field, map, iso, signs, edges, tiles, out)
             } else {
-                passes.emit(stream, launch, field, map, iso, signs, edges, tiles, out)
+                passes.emit::<Faces>(stream, launch, field, map, iso, signs, edges, tiles, out)
             }
         }
     }

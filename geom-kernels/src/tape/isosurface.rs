@@ -7,8 +7,9 @@ use super::volume::{DifferentiableValue, Kept};
 use super::{Recorded, value};
 use crate::geometry::{Source, of_source};
 use crate::isosurface::{
-    BlockField, Counts, DenseField, Field, IndexToWorld, MOST_LAUNCHED, MarchingCubes, Output,
-    Parts, RawIndexMap, Search, TriangleBuffers, VolumeField, is_wide,
+    BlockField, Counts, DenseField, Field, FieldKind, IndexToWorld, MOST_LAUNCHED, MarchingCubes,
+    Output, Parts, RawBlockField, RawDenseField, RawIndexMap, Search, TriangleBuffers, VolumeField,
+    is_wide,
 };
 use crate::lengths::cover;
 use crate::part::{Part, scratch};
@@ -23,7 +24,7 @@ const ADDS: usize = 2;
 kernels! {
     #[name = "tape_{}"]
     struct FieldAdjoints;
-    // SAFETY: of the first two a thread for each corner of the field's words reads what the forward has left of
+    // SAFETY: of `isosurface` a thread for each corner of the field's words reads what the forward has left of
     // its word, values of the field, and the gradients of vertices below the capacity, which it clears; and adds
     // to those of values. `fill_blocks` reads the origins and 512 gradients of each block, and adds to those of
     // values that the volume's memory has.
@@ -31,21 +32,9 @@ kernels! {
         /// # Safety
         /// `edges` and `tiles` are what a search for the surface of this field has left, or what another field with
         /// as many words has; there are gradients of `capacity` vertices and of all values of the field.
-        unsafe fn isosurface_dense(
-            field: DenseField<'_>,
-            map: RawIndexMap,
-            iso: f32,
-            edges: Part<'_>,
-            tiles: Part<'_>,
-            g: Gradient<'_, [f32; 3]>,
-            capacity: u32,
-            of_values: Gradient<'_, f32>,
-            frame: impl KernelArg<Abi = Frame>,
-        );
-        /// # Safety
-        /// As [`isosurface_dense`](Self::isosurface_dense).
-        unsafe fn isosurface_blocks(
-            field: BlockField<'_>,
+        #[name = "tape_isosurface_{K}"]
+        unsafe fn isosurface<K: FieldKind in [RawDenseField = "dense", RawBlockField = "blocks"]>(
+            field: impl KernelArg<Abi = K>,
             map: RawIndexMap,
             iso: f32,
             edges: Part<'_>,
@@ -166,7 +155,7 @@ impl MarchingCubes {
                         let field = DenseField::new(values, dims, to_world)?;
                         // SAFETY: what the forward has found in this field; its vertices and values.
                         unsafe {
-                            kernels.isosurface_dense(
+                            kernels.isosurface(
                                 stream, launch, field, map, iso, edges, tiles, g, capacity,
                                 of_values, frame,
                             )
@@ -177,7 +166,7 @@ impl MarchingCubes {
                         let field = BlockField::new(values, stride, origins, neighbors, to_world)?;
                         // SAFETY: as above.
                         unsafe {
-                            kernels.isosurface_blocks(
+                            kernels.isosurface(
                                 stream, launch, field, map, iso, edges, tiles, g, capacity,
                                 of_values, frame,
                             )
