@@ -20,8 +20,8 @@ pub const MAX_POINTS: usize = 1 << 30;
 
 /// Points in device memory: what grids are built from and queried at.
 ///
-/// From buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (of which w is ignored) and
-/// `Double3`, by `into()`; from anything else by [`Points::strided`].
+/// Buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (whose w is ignored) and `Double3` convert by
+/// `into()`. [`Points::flat`] takes an array of numbers, and [`Points::strided`] every other layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Points<'a, T: Real> {
     /// The memory that they lie in, as bytes of an allocation, and its address.
@@ -131,10 +131,21 @@ impl<'a, T: Real> Points<'a, T> {
         data.cast::<T>().ok()?.slice(..3 * len).ok()?.cast().ok()
     }
 
-    /// The points as a view, if they follow each other.
+    /// Returns the points as a view, for a recorded query.
+    ///
+    /// # Errors
+    /// The points are not packed.
     #[cfg(feature = "tape")]
-    pub(crate) fn packed(&self) -> Option<DeviceSlice<'a, [T; 3]>> {
-        self.packed
+    pub(crate) fn recorded(&self) -> Result<DeviceSlice<'a, [T; 3]>> {
+        self.packed.ok_or_else(|| {
+            let number = std::any::type_name::<T>();
+            Error::invalid(
+                "recorded queries take packed points, with x, y, z, x, y, z, … in memory",
+            )
+            .with_hint(format!(
+                "copy the points to a buffer of `[{number}; 3]` by a recorded launch"
+            ))
+        })
     }
 
     /// The points of a range, which must lie below [`len`](Self::len).
@@ -157,16 +168,22 @@ impl<'a, T: Real> Points<'a, T> {
         (self.stride as u64, self.component as u64)
     }
 
+    /// The allocation, and the bytes of it that all coordinates lie in.
+    pub(crate) fn memory(&self) -> (&'a Arc<Allocation>, Range<usize>) {
+        (self.allocation, self.bytes.0..self.bytes.1)
+    }
+
     /// Reports that they are read.
     pub(crate) fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        visitor.visit(self.allocation, self.bytes.0..self.bytes.1, Access::Read)
+        let (allocation, bytes) = self.memory();
+        visitor.visit(allocation, bytes, Access::Read)
     }
 }
 
-/// From views of elements that begin with three coordinates.
+/// From views of elements that begin with three coordinates, and from what converts to such views.
 macro_rules! from_elements {
-    ($($element:ty: $real:ty, $stride:literal;)+) => {$(
-        impl<'a> From<DeviceSlice<'a, $element>> for Points<'a, $real> {
+    ($([$($T:ident)?] $element:ty: $real:ty, $stride:literal;)+) => {$(
+        impl<'a $(, $T: Real)?> From<DeviceSlice<'a, $element>> for Points<'a, $real> {
             fn from(points: DeviceSlice<'a, $element>) -> Self {
                 const {
                     assert!(size_of::<$element>() == $stride * size_of::<$real>());
@@ -175,29 +192,31 @@ macro_rules! from_elements {
             }
         }
 
-        from_elements! { $element: $real; DeviceBuffer<$element>, UnifiedBuffer<$element>, DeviceSliceMut<'_, $element> }
-
-        impl<'a> From<&'a mut DeviceBuffer<$element>> for Points<'a, $real> {
+        impl<'a $(, $T: Real)?> From<&'a mut DeviceBuffer<$element>> for Points<'a, $real> {
             fn from(points: &'a mut DeviceBuffer<$element>) -> Self {
                 points.as_slice().into()
             }
         }
+
+        from_elements! { DeviceBuffer<$element>, [$($T)?] $element: $real }
+        from_elements! { UnifiedBuffer<$element>, [$($T)?] $element: $real }
+        from_elements! { DeviceSlice<'_, $element>, [$($T)?] $element: $real }
+        from_elements! { DeviceSliceMut<'_, $element>, [$($T)?] $element: $real }
     )+};
-    ($element:ty: $real:ty; $($memory:ty),+) => {$(
-        impl<'a> From<&'a $memory> for Points<'a, $real> {
+    ($memory:ty, [$($T:ident)?] $element:ty: $real:ty) => {
+        impl<'a $(, $T: Real)?> From<&'a $memory> for Points<'a, $real> {
             fn from(points: &'a $memory) -> Self {
-                DeviceSlice::from(points).into()
+                DeviceSlice::<$element>::from(points).into()
             }
         }
-    )+};
+    };
 }
 
 from_elements! {
-    [f32; 3]: f32, 3;
-    [f64; 3]: f64, 3;
-    Float3: f32, 3;
-    Float4: f32, 4;
-    Double3: f64, 3;
+    [T] [T; 3]: T, 3;
+    [] Float3: f32, 3;
+    [] Float4: f32, 4;
+    [] Double3: f64, 3;
 }
 
 /// `geom::grid::Points<T>`.

@@ -312,9 +312,9 @@ pub(super) const LAYOUTS: &[Layout] = &[
     },
     {
         type T = crate::volume::RawSamples;
-        const _: fn(T) = |T { points: _, length: _, of_f64: _, maps: _ }| ();
+        const _: fn(T) = |T { x: _, y: _, z: _, length: _, stride: _, of_f64: _, maps: _ }| ();
         Layout { name: "geom::volume::Samples", header: "geom/volume/batch.cuh", size: size_of::<T>(), align: align_of::<T>(),
-            fields: &[("points", offset_of!(T, points)), ("length", offset_of!(T, length)), ("of_f64", offset_of!(T, of_f64)), ("maps", offset_of!(T, maps))] }
+            fields: &[("x", offset_of!(T, x)), ("y", offset_of!(T, y)), ("z", offset_of!(T, z)), ("length", offset_of!(T, length)), ("stride", offset_of!(T, stride)), ("of_f64", offset_of!(T, of_f64)), ("maps", offset_of!(T, maps))] }
     },
     {
         type T = crate::volume::build::RawWorld;

@@ -140,12 +140,7 @@ impl<'a> PointQueries<'a> {
     /// The points, which must be packed.
     #[cfg(feature = "tape")]
     pub(crate) fn points(&self) -> Result<DeviceSlice<'a, [f32; 3]>> {
-        self.points.packed().ok_or_else(|| {
-            Error::invalid(
-                "recorded queries take packed points, with x, y, z, x, y, z, … in memory",
-            )
-            .with_hint("copy the points to a buffer of `[f32; 3]` by a recorded launch")
-        })
+        self.points.recorded()
     }
 
     /// The limits, if each has its own.

@@ -219,7 +219,7 @@ impl Volume {
     where
         [P; 3]: Differentiable,
     {
-        let (variables, (points, in_world)) = (self.variables::<V>()?, samples.points());
+        let (variables, (points, in_world)) = (self.variables::<V>()?, samples.recorded()?);
         let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
         let (raw, shared) = (self.raw_at(0), share_memory(&points, &variables));
         let mut custom = t.custom();
@@ -297,7 +297,7 @@ impl Volume {
     where
         [P; 3]: Differentiable,
     {
-        let ((points, in_world), (array, background)) = (samples.points(), values.parts());
+        let ((points, in_world), (array, background)) = (samples.recorded()?, values.parts());
         let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
         let (raw, shared) = (self.raw_at(0), share_memory(&points, &array));
         let mut custom = t.custom();

@@ -3,12 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+#[cfg(feature = "tape")]
+use cuda_safe::DeviceSlice;
 use cuda_safe::{
-    Access, Allocation, DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Result,
+    Access, Allocation, DeviceRepr, KernelArg, LaunchConfig, Result,
     arg::{ArgType, UseVisitor},
 };
 
-use crate::lengths::in_parts;
+use crate::lengths::{MOST_IN_PART, in_parts_of};
+use crate::points::Points;
 use crate::real::Real;
 
 /// Threads in a block.
@@ -16,26 +19,29 @@ pub(crate) const BLOCK: u32 = 128;
 
 /// Positions in device memory, in index space or in the world, of `f32` or `f64`.
 ///
+/// The positions may have every layout that [`Points`] has: packed, with a stride, or in separate arrays of
+/// coordinates. The layout changes no bit of a result.
+///
 /// A position that is not finite, or has a coordinate beyond 2^30 in size in index space, has the background
 /// and a gradient of zeros. Neighbours in the array are fastest if they are neighbours in space; they are never
 /// sorted, as that costs more than it saves.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<'a, P: Real> {
-    points: DeviceSlice<'a, [P; 3]>,
+    points: Points<'a, P>,
     in_world: bool,
 }
 
 impl<'a, P: Real> Samples<'a, P> {
     /// At positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
     #[must_use]
-    pub fn index(points: impl Into<DeviceSlice<'a, [P; 3]>>) -> Self {
+    pub fn index(points: impl Into<Points<'a, P>>) -> Self {
         Self { points: points.into(), in_world: false }
     }
 
     /// At positions in the world, which the volume's map takes to index space: the one of f32 those of `f32`,
     /// unless values are of f64. Gradients are those in the world.
     #[must_use]
-    pub fn world(points: impl Into<DeviceSlice<'a, [P; 3]>>) -> Self {
+    pub fn world(points: impl Into<Points<'a, P>>) -> Self {
         Self { points: points.into(), in_world: true }
     }
 
@@ -54,10 +60,10 @@ impl<'a, P: Real> Samples<'a, P> {
     /// Whether positions are of f64.
     pub(crate) const WIDE: bool = size_of::<P>() == 8;
 
-    /// The positions, and whether they are in the world.
+    /// The positions, which must be packed, and whether they are in the world.
     #[cfg(feature = "tape")]
-    pub(crate) fn points(&self) -> (DeviceSlice<'a, [P; 3]>, bool) {
-        (self.points, self.in_world)
+    pub(crate) fn recorded(&self) -> Result<(DeviceSlice<'a, [P; 3]>, bool)> {
+        Ok((self.points.recorded()?, self.in_world))
     }
 
     /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
@@ -65,27 +71,44 @@ impl<'a, P: Real> Samples<'a, P> {
         &self,
         mut run: impl FnMut(Part<'a>, LaunchConfig, Range<usize>) -> Result<()>,
     ) -> Result<()> {
-        in_parts(self.len(), BLOCK, |range, length, launch| {
-            let points = self.points.slice(range.clone())?;
+        let (stride, component) = self.points.strides();
+        let bytes = |numbers: u64| numbers.saturating_mul(size_of::<P>() as u64);
+        let (stride, most) = device_stride(bytes(stride));
+        in_parts_of(self.len(), most, BLOCK, |range, length, launch| {
+            let part = self.points.part(range.clone());
+            // Of a position in memory: they don't wrap.
+            let axis = |c: u64| part.address().wrapping_add(c.wrapping_mul(bytes(component)));
             let raw = RawSamples {
-                points: points.device_ptr(),
+                x: axis(0),
+                y: axis(1),
+                z: axis(2),
                 length,
+                stride,
                 of_f64: Self::WIDE.into(),
                 maps: self.in_world.into(),
             };
-            run(Part { memory: (points.allocation(), points.byte_range()), raw }, launch, range)
+            run(Part { memory: part.memory(), raw }, launch, range)
         })
     }
+}
+
+/// Returns the stride in bytes as kernels take it, and the most positions of a launch. Kernels multiply by 32 bits.
+/// Positions that are farther apart, of which no memory has many, are launched one at a time, without a stride.
+fn device_stride(bytes: u64) -> (u32, usize) {
+    u32::try_from(bytes).map_or((0, 1), |stride| (stride, MOST_IN_PART))
 }
 
 /// `geom::volume::Samples`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct RawSamples {
-    pub(crate) points: u64,
+    pub(crate) x: u64,
+    pub(crate) y: u64,
+    pub(crate) z: u64,
     pub(crate) length: u32,
-    pub(crate) of_f64: u16,
-    pub(crate) maps: u16,
+    pub(crate) stride: u32,
+    pub(crate) of_f64: u32,
+    pub(crate) maps: u32,
 }
 
 // SAFETY: repr(C); LAYOUTS has it as geom::volume::Samples.
@@ -98,8 +121,8 @@ pub(crate) struct Part<'a> {
     raw: RawSamples,
 }
 
-// SAFETY: the kernels read three numbers of type `P` (`of_f64`) for each index below `length`. All of them are in the
-// memory that `uses` reports.
+// SAFETY: for each index below `length` the kernels read three numbers of type `P` (`of_f64`), each `stride` bytes
+// behind that of the index before. `Points` has checked that all of them are in the memory that `uses` reports.
 unsafe impl KernelArg for Part<'_> {
     type Abi = RawSamples;
     const TYPE: ArgType = ArgType::value::<RawSamples>();
@@ -110,5 +133,18 @@ unsafe impl KernelArg for Part<'_> {
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         visitor.visit(self.memory.0, self.memory.1.clone(), Access::Read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_beyond_32_bits_are_launched_one_by_one() {
+        assert_eq!(device_stride(12), (12, MOST_IN_PART));
+        assert_eq!(device_stride(u32::MAX.into()), (u32::MAX, MOST_IN_PART));
+        assert_eq!(device_stride(1 << 32), (0, 1));
+        assert_eq!(device_stride(u64::MAX), (0, 1));
     }
 }

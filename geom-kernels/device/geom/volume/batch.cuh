@@ -7,25 +7,34 @@
 namespace geom {
 namespace volume {
 
-// Positions that a volume is asked for. `geom_kernels::volume::Samples` in Rust.
+// Positions that a volume is sampled at. `geom_kernels::volume::Samples` in Rust.
 struct Samples {
-    // Three numbers for each.
-    const void* points;
-    unsigned length;
-    // Whether the numbers are f64, and how often the map is between the positions and index space: once, or
+    // Coordinate c of position i is `stride` * i bytes behind the first of these pointers, of c = 0, 1 and 2. A
+    // pointer for each and a stride of 32 bits make an address one instruction, whatever the layout: packed
+    // positions have no code of their own.
+    const void* x;
+    const void* y;
+    const void* z;
+    unsigned length, stride;
+    // Whether coordinates are f64, and how often the map is between the positions and index space: once, or
     // not at all. A loop over that is a branch that all threads take alike; an `if` would become instructions
     // that all of them wait for.
-    unsigned short of_f64, maps;
+    unsigned of_f64, maps;
 
-    // Which are read once, and need not stay in caches.
-    __device__ __forceinline__ vec3<float> given(unsigned i, float) const {
-        const float* p = static_cast<const float*>(points) + 3ull * i;
-        return vec3<float>(__ldcs(p), __ldcs(p + 1), __ldcs(p + 2));
+    // Coordinates are read once, and need not stay in caches.
+    template <class P>
+    __device__ __forceinline__ vec3<P> load(unsigned i) const {
+        const unsigned long long at = static_cast<unsigned long long>(i) * stride;
+        return vec3<P>(coordinate<P>(x, at), coordinate<P>(y, at), coordinate<P>(z, at));
     }
+    template <class P>
+    static __device__ __forceinline__ P coordinate(const void* first, unsigned long long at) {
+        return __ldcs(reinterpret_cast<const P*>(static_cast<const char*>(first) + at));
+    }
+    __device__ __forceinline__ vec3<float> given(unsigned i, float) const { return load<float>(i); }
     __device__ __forceinline__ vec3<double> given(unsigned i, double) const {
-        if (of_f64 == 0) return exact::widen(given(i, 0.0f));
-        const double* p = static_cast<const double*>(points) + 3ull * i;
-        return vec3<double>(__ldcs(p), __ldcs(p + 1), __ldcs(p + 2));
+        if (of_f64 == 0) return exact::widen(load<float>(i));
+        return load<double>(i);
     }
     // Position i in index space.
     template <class C>

@@ -5,6 +5,7 @@ mod grids;
 mod indexed;
 mod interpolation;
 mod kernels;
+mod layouts;
 mod lookups;
 mod maps;
 mod march;
@@ -33,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
         transfers::cases(),
         maps::cases(),
         sampling::cases(),
+        layouts::cases(),
         indexed::cases(),
         kernels::cases(),
         march::cases(),
