@@ -59,6 +59,7 @@
 //! None is on by default.
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
+//! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
 //! - `tracing`: what happens is told to the `tracing` crate, under the target `cuda_safe`: launches,
 //!   recorded ones too, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
 //!   streams made to wait and, with their times in nanoseconds, loads of modules and waits of the host
@@ -111,6 +112,8 @@ pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
     KeptMemory, PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
 };
+#[cfg(feature = "packed-ptx")]
+pub use module::PackedPtx;
 pub use module::{
     DeclaredKernels, Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage,
     OptimizationLevel,

@@ -1,5 +1,6 @@
 //! Conditional nodes: parts of a graph that run if, or while, a number in device memory is not zero.
 
+use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{
@@ -14,6 +15,42 @@ use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner};
+
+/// PTX of a kernel that sets a conditional handle to a value in device memory.
+const SET_CONDITIONAL: &CStr = cr"
+.version 8.0
+.target sm_50
+.address_size 64
+
+.extern .func cudaGraphSetConditional
+(
+    .param .b64 handle,
+    .param .b32 value
+);
+
+.visible .entry set_conditional
+(
+    .param .u64 handle,
+    .param .u64 flag
+)
+{
+    .reg .b32 %value;
+    .reg .b64 %handle, %flag;
+
+    ld.param.u64 %handle, [handle];
+    ld.param.u64 %flag, [flag];
+    cvta.to.global.u64 %flag, %flag;
+    ld.global.u32 %value, [%flag];
+    {
+        .param .b64 first;
+        .param .b32 second;
+        st.param.b64 [first], %handle;
+        st.param.b32 [second], %value;
+        call.uni cudaGraphSetConditional, (first, second);
+    }
+    ret;
+}
+";
 
 /// The kernel that gives a handle its value, loaded at the first conditional node of a context.
 #[derive(Default)]
@@ -34,12 +71,13 @@ impl Conditional {
         if let Some(loaded) = &*loaded {
             return Ok(loaded.function);
         }
-        let text = concat!(include_str!("conditional.ptx"), "\0");
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         context.with_current(|| {
             // SAFETY: `module` is a valid place for a handle, a context is current, and the image is
             // a C string of PTX.
-            unsafe { call!(context, cuModuleLoadData(&raw mut module, text.as_ptr().cast())) }?;
+            unsafe {
+                call!(context, cuModuleLoadData(&raw mut module, SET_CONDITIONAL.as_ptr().cast()))
+            }?;
             // SAFETY: `function` is a valid place for a handle, the module is live, and the name is
             // a C string.
             unsafe {

@@ -22,6 +22,9 @@ pub enum ModuleImage<'a> {
     Image(&'a nvrtc::Image),
     /// PTX text.
     Ptx(&'a str),
+    /// PTX text compressed with gzip.
+    #[cfg(feature = "packed-ptx")]
+    PackedPtx(super::PackedPtx<'a>),
     /// Machine code for one architecture.
     Cubin(&'a [u8]),
     /// Images for several architectures in one.
@@ -31,6 +34,13 @@ pub enum ModuleImage<'a> {
 impl<'a> From<&'a nvrtc::Image> for ModuleImage<'a> {
     fn from(image: &'a nvrtc::Image) -> Self {
         Self::Image(image)
+    }
+}
+
+#[cfg(feature = "packed-ptx")]
+impl<'a> From<super::PackedPtx<'a>> for ModuleImage<'a> {
+    fn from(packed: super::PackedPtx<'a>) -> Self {
+        Self::PackedPtx(packed)
     }
 }
 
@@ -59,6 +69,11 @@ pub(super) fn load(
             let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
             let reach = Reach::of_ptx(ptx);
             Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, reach))
+        }
+        #[cfg(feature = "packed-ptx")]
+        ModuleImage::PackedPtx(packed) => {
+            let text = packed.unpack()?;
+            load(context, ModuleImage::Ptx(&text), options).map_err(|error| packed.named(error))
         }
         ModuleImage::Cubin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Cubin, options)?;

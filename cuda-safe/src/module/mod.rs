@@ -4,6 +4,8 @@ mod declared;
 mod global;
 mod jit;
 mod load;
+#[cfg(feature = "packed-ptx")]
+mod packed;
 mod source;
 mod variables;
 
@@ -20,6 +22,8 @@ pub use declared::{
 pub use global::Global;
 pub use jit::{JitOptions, OptimizationLevel};
 pub use load::{LoadedFrom, ModuleImage};
+#[cfg(feature = "packed-ptx")]
+pub use packed::PackedPtx;
 pub use source::KernelSource;
 pub(crate) use variables::KernelVariables;
 use variables::Variables;
@@ -93,6 +97,15 @@ impl Module {
     /// As [`Module::load_with`].
     pub fn from_ptx(context: &Context, ptx: &str) -> Result<Self> {
         Self::load_with(context, ModuleImage::Ptx(ptx), &JitOptions::default())
+    }
+
+    /// Unpacks PTX in memory and loads it.
+    ///
+    /// # Errors
+    /// As [`PackedPtx::unpack`] and [`Module::load_with`]. Either names the module.
+    #[cfg(feature = "packed-ptx")]
+    pub fn from_packed_ptx(context: &Context, packed: PackedPtx<'_>) -> Result<Self> {
+        Self::load_with(context, packed, &JitOptions::default())
     }
 
     /// Loads a cubin: machine code for one architecture.
