@@ -3,10 +3,10 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use cuda_safe::nvrtc::Options;
-use cuda_safe::{Context, DeclaredKernels, KernelSource, Module, Result};
+use cuda_safe::{Context, DeclaredKernels, KernelSource, Module, PackedPtx, Result};
 
 use crate::headers::program;
 
@@ -21,34 +21,65 @@ pub struct GeometryKernels {
 
 struct Inner {
     context: Context,
-    exact_arch: bool,
-    modules: [OnceLock<Module>; TEXTS.len()],
+    load: Load,
+    /// The loaded modules, by name.
+    modules: RwLock<HashMap<&'static str, Module>>,
     /// What [`GeometryKernels::kernels`] has made, by type.
     kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What kernels are made from: CUDA C++, the name of its file, and what NVRTC made of it.
-struct Texts {
-    cuda: &'static str,
-    file: &'static str,
-    ptx: &'static str,
+/// How a module is loaded: [`unpack`] or [`compile`]. A pointer, so that a program that never calls
+/// [`GeometryKernels::compiled`] links neither the headers nor the compiler.
+type Load = fn(&Context, &Embedded) -> Result<Module>;
+
+fn unpack(context: &Context, embedded: &Embedded) -> Result<Module> {
+    Module::from_packed_ptx(context, embedded.ptx)
 }
 
-/// Declares [`Source`], and for each the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx`. Several modules
-/// `in` one file are each compiled with `MODULE_NAME` defined.
+fn compile(context: &Context, embedded: &Embedded) -> Result<Module> {
+    let program = program(embedded.cuda).name(embedded.file).options(Options::new());
+    program.load_kernels(context, &[])
+}
+
+/// A module of kernels: its CUDA C++, that text's file name, and the PTX that NVRTC made of it.
+pub(crate) struct Embedded {
+    cuda: &'static str,
+    file: &'static str,
+    ptx: PackedPtx<'static>,
+}
+
+/// A source of kernels: a reference to a static. There is no table of them that a program needs, so the linker keeps
+/// only those that the program refers to.
+#[derive(Clone, Copy)]
+pub(crate) struct Source(&'static Embedded);
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Source").field(&self.0.ptx.name()).finish()
+    }
+}
+
+/// Declares the constants of [`Source`], with the texts of `device/kernels/NAME.cu` and `ptx/NAME.ptx.gz`. Several
+/// modules `in` one file are each compiled with `MODULE_NAME` defined.
 macro_rules! sources {
     ($($(#[$when:meta])? $source:ident = $name:literal $(in $file:literal)?,)+) => {
-        /// A source of kernels: an index into [`TEXTS`] and `Inner::modules`.
-        #[derive(Debug, Clone, Copy)]
-        pub(crate) enum Source {
-            $($(#[$when])? $source,)+
-        }
+        impl Source {
+            $($(#[$when])? pub(crate) const $source: Self = {
+                static MODULE: Embedded = Embedded {
+                    cuda: cuda_text!($name $(in $file)?),
+                    file: concat!($name, ".cu"),
+                    ptx: PackedPtx::new(
+                        $name,
+                        include_bytes!(concat!("../ptx/", $name, ".ptx.gz")),
+                    ),
+                };
+                Self(&MODULE)
+            };)+
 
-        const TEXTS: &[Texts] = &[$($(#[$when])? Texts {
-            cuda: cuda_text!($name $(in $file)?),
-            file: concat!($name, ".cu"),
-            ptx: include_str!(concat!("../ptx/", $name, ".ptx")),
-        },)+];
+            /// All of them: for tests only, since a program that uses this embeds every module.
+            #[cfg(any(test, feature = "internals"))]
+            const ALL: &[Self] = &[$($(#[$when])? Self::$source,)+];
+        }
     };
 }
 
@@ -70,96 +101,96 @@ macro_rules! cuda_text {
 /// The crate's own kernels: file names and CUDA C++. For this project's tests.
 #[cfg(feature = "internals")]
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TEXTS.iter().map(|texts| (texts.file, texts.cuda))
+    Source::ALL.iter().map(|source| (source.0.file, source.0.cuda))
 }
 
-/// The PTX of the crate's own kernels, module by module. For this project's tests.
+/// Returns the PTX of the crate's own kernels, module by module. For this project's tests.
 #[cfg(feature = "internals")]
-pub fn ptx() -> impl Iterator<Item = &'static str> {
-    TEXTS.iter().map(|texts| texts.ptx)
+pub fn ptx() -> impl Iterator<Item = PackedPtx<'static>> {
+    Source::ALL.iter().map(|source| source.0.ptx)
 }
 
 sources! {
-    SortPairs32 = "sort_pairs_u32" in "sort",
-    SortPairs64 = "sort_pairs_u64" in "sort",
-    SortKeys = "sort_keys" in "sort",
-    SortCount = "sort_count",
-    Scan = "scan" in "sort",
-    ScanOffsets = "scan_offsets" in "sort",
-    Select = "select",
-    Reduce = "reduce",
-    GridBuild32 = "hash_grid_build_f32" in "hash_grid",
-    GridBuild64 = "hash_grid_build_f64" in "hash_grid",
-    GridUnbounded32 = "hash_grid_unbounded_f32" in "hash_grid",
-    GridUnbounded64 = "hash_grid_unbounded_f64" in "hash_grid",
-    GridOrder32 = "hash_grid_order_f32" in "hash_grid",
-    GridOrder64 = "hash_grid_order_f64" in "hash_grid",
-    GridQuery32 = "hash_grid_query_f32" in "hash_grid",
-    GridQuery64 = "hash_grid_query_f64" in "hash_grid",
-    GridNearest32 = "hash_grid_nearest_f32" in "hash_grid",
-    GridNearest64 = "hash_grid_nearest_f64" in "hash_grid",
-    MeshBuild = "mesh_build",
-    MeshClosest = "mesh_closest",
-    MeshSigned = "mesh_signed",
-    MeshRays = "mesh_rays",
-    MeshEvaluate = "mesh_evaluate",
-    MeshOverlap = "mesh_overlap",
-    MeshTopology = "mesh_topology",
-    MeshReport = "mesh_report",
-    MeshWinding = "mesh_winding",
-    BvhBuild = "bvh_build",
-    BvhCluster = "bvh_cluster",
-    BvhBoxes = "bvh_boxes",
-    BvhQuery = "bvh_query",
-    VolumeLookup = "volume_lookup",
-    VolumeActive = "volume_active",
-    VolumeStore = "volume_store",
-    VolumeNearest = "volume_nearest",
-    VolumeMap = "volume_map",
-    VolumeSampleF32 = "volume_sample_f32" in "volume_sample",
-    VolumeSampleF64 = "volume_sample_f64" in "volume_sample",
-    VolumeSampleVec3F = "volume_sample_vec3f" in "volume_sample",
-    VolumeSampleVec3D = "volume_sample_vec3d" in "volume_sample",
-    VolumeSampleVec4F = "volume_sample_vec4f" in "volume_sample",
-    VolumeSampleVec4D = "volume_sample_vec4d" in "volume_sample",
-    VolumeIndexF32 = "volume_index_f32" in "volume_sample",
-    VolumeIndexF64 = "volume_index_f64" in "volume_sample",
-    VolumeIndexVec3F = "volume_index_vec3f" in "volume_sample",
-    VolumeIndexVec3D = "volume_index_vec3d" in "volume_sample",
-    VolumeIndexVec4F = "volume_index_vec4f" in "volume_sample",
-    VolumeIndexVec4D = "volume_index_vec4d" in "volume_sample",
-    IsosurfaceDense = "isosurface_dense",
-    IsosurfaceBlocks = "isosurface_blocks",
-    IsosurfaceVolume = "isosurface_volume",
-    VolumeBuild = "volume_build",
-    VolumeDense = "volume_dense",
-    VolumeLists = "volume_lists",
-    VolumeMarch = "volume_march",
-    VolumeDirectory = "volume_directory",
+    SORT_PAIRS_U32 = "sort_pairs_u32" in "sort",
+    SORT_PAIRS_U64 = "sort_pairs_u64" in "sort",
+    SORT_KEYS = "sort_keys" in "sort",
+    SORT_COUNT = "sort_count",
+    SCAN = "scan" in "sort",
+    SCAN_OFFSETS = "scan_offsets" in "sort",
+    SELECT = "select",
+    REDUCE = "reduce",
+    HASH_GRID_BUILD_F32 = "hash_grid_build_f32" in "hash_grid",
+    HASH_GRID_BUILD_F64 = "hash_grid_build_f64" in "hash_grid",
+    HASH_GRID_UNBOUNDED_F32 = "hash_grid_unbounded_f32" in "hash_grid",
+    HASH_GRID_UNBOUNDED_F64 = "hash_grid_unbounded_f64" in "hash_grid",
+    HASH_GRID_ORDER_F32 = "hash_grid_order_f32" in "hash_grid",
+    HASH_GRID_ORDER_F64 = "hash_grid_order_f64" in "hash_grid",
+    HASH_GRID_QUERY_F32 = "hash_grid_query_f32" in "hash_grid",
+    HASH_GRID_QUERY_F64 = "hash_grid_query_f64" in "hash_grid",
+    HASH_GRID_NEAREST_F32 = "hash_grid_nearest_f32" in "hash_grid",
+    HASH_GRID_NEAREST_F64 = "hash_grid_nearest_f64" in "hash_grid",
+    MESH_BUILD = "mesh_build",
+    MESH_CLOSEST = "mesh_closest",
+    MESH_SIGNED = "mesh_signed",
+    MESH_RAYS = "mesh_rays",
+    MESH_EVALUATE = "mesh_evaluate",
+    MESH_OVERLAP = "mesh_overlap",
+    MESH_TOPOLOGY = "mesh_topology",
+    MESH_REPORT = "mesh_report",
+    MESH_WINDING = "mesh_winding",
+    BVH_BUILD = "bvh_build",
+    BVH_CLUSTER = "bvh_cluster",
+    BVH_BOXES = "bvh_boxes",
+    BVH_QUERY = "bvh_query",
+    VOLUME_LOOKUP = "volume_lookup",
+    VOLUME_ACTIVE = "volume_active",
+    VOLUME_STORE = "volume_store",
+    VOLUME_NEAREST = "volume_nearest",
+    VOLUME_MAP = "volume_map",
+    VOLUME_SAMPLE_F32 = "volume_sample_f32" in "volume_sample",
+    VOLUME_SAMPLE_F64 = "volume_sample_f64" in "volume_sample",
+    VOLUME_SAMPLE_VEC3F = "volume_sample_vec3f" in "volume_sample",
+    VOLUME_SAMPLE_VEC3D = "volume_sample_vec3d" in "volume_sample",
+    VOLUME_SAMPLE_VEC4F = "volume_sample_vec4f" in "volume_sample",
+    VOLUME_SAMPLE_VEC4D = "volume_sample_vec4d" in "volume_sample",
+    VOLUME_INDEX_F32 = "volume_index_f32" in "volume_sample",
+    VOLUME_INDEX_F64 = "volume_index_f64" in "volume_sample",
+    VOLUME_INDEX_VEC3F = "volume_index_vec3f" in "volume_sample",
+    VOLUME_INDEX_VEC3D = "volume_index_vec3d" in "volume_sample",
+    VOLUME_INDEX_VEC4F = "volume_index_vec4f" in "volume_sample",
+    VOLUME_INDEX_VEC4D = "volume_index_vec4d" in "volume_sample",
+    ISOSURFACE_DENSE = "isosurface_dense",
+    ISOSURFACE_BLOCKS = "isosurface_blocks",
+    ISOSURFACE_VOLUME = "isosurface_volume",
+    VOLUME_BUILD = "volume_build",
+    VOLUME_DENSE = "volume_dense",
+    VOLUME_LISTS = "volume_lists",
+    VOLUME_MARCH = "volume_march",
+    VOLUME_DIRECTORY = "volume_directory",
     #[cfg(feature = "tape")]
-    TapeMeshPoints = "tape_mesh_points",
+    TAPE_MESH_POINTS = "tape_mesh_points",
     #[cfg(feature = "tape")]
-    TapeMeshRays = "tape_mesh_rays",
+    TAPE_MESH_RAYS = "tape_mesh_rays",
     #[cfg(feature = "tape")]
-    TapeMeshEvaluate = "tape_mesh_evaluate",
+    TAPE_MESH_EVALUATE = "tape_mesh_evaluate",
     #[cfg(feature = "tape")]
-    TapeMeshNormals = "tape_mesh_normals",
+    TAPE_MESH_NORMALS = "tape_mesh_normals",
     #[cfg(feature = "tape")]
-    TapeIsosurface = "tape_isosurface",
+    TAPE_ISOSURFACE = "tape_isosurface",
     #[cfg(feature = "tape")]
-    TapeReduce = "tape_reduce",
+    TAPE_REDUCE = "tape_reduce",
     #[cfg(feature = "tape")]
-    TapeVolumeF32 = "tape_volume_f32" in "tape_volume",
+    TAPE_VOLUME_F32 = "tape_volume_f32" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeF64 = "tape_volume_f64" in "tape_volume",
+    TAPE_VOLUME_F64 = "tape_volume_f64" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec3F = "tape_volume_vec3f" in "tape_volume",
+    TAPE_VOLUME_VEC3F = "tape_volume_vec3f" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec3D = "tape_volume_vec3d" in "tape_volume",
+    TAPE_VOLUME_VEC3D = "tape_volume_vec3d" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec4F = "tape_volume_vec4f" in "tape_volume",
+    TAPE_VOLUME_VEC4F = "tape_volume_vec4f" in "tape_volume",
     #[cfg(feature = "tape")]
-    TapeVolumeVec4D = "tape_volume_vec4d" in "tape_volume",
+    TAPE_VOLUME_VEC4D = "tape_volume_vec4d" in "tape_volume",
 }
 
 impl GeometryKernels {
@@ -167,22 +198,21 @@ impl GeometryKernels {
     /// 12.0 and every device from Turing on (compute capability 7.5).
     #[must_use]
     pub fn new(context: &Context) -> Self {
-        Self::with(context, false)
+        Self::with(context, unpack)
     }
 
     /// Compiled by NVRTC for exactly the context's device, from the same sources.
     #[must_use]
     pub fn compiled(context: &Context) -> Self {
-        Self::with(context, true)
+        Self::with(context, compile)
     }
 
-    fn with(context: &Context, exact_arch: bool) -> Self {
-        let modules = [const { OnceLock::new() }; TEXTS.len()];
+    fn with(context: &Context, load: Load) -> Self {
         Self {
             inner: Arc::new(Inner {
                 context: context.clone(),
-                exact_arch,
-                modules,
+                load,
+                modules: RwLock::default(),
                 kernels: RwLock::default(),
             }),
         }
@@ -217,28 +247,23 @@ impl GeometryKernels {
 
     /// The module of a source, loaded now if nobody has asked for it before.
     pub(crate) fn module(&self, source: Source) -> Result<Module> {
-        let slot = &self.inner.modules[source as usize];
-        if let Some(module) = slot.get() {
-            return Ok(module.clone());
+        let (name, modules) = (source.0.ptx.name(), &self.inner.modules);
+        let found = modules.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(module) = found {
+            return Ok(module);
         }
-        let Texts { cuda, file, ptx } = &TEXTS[source as usize];
-        let module = if self.inner.exact_arch {
-            let program = program(*cuda).name(*file).options(Options::new());
-            program.load_kernels(&self.inner.context, &[])?
-        } else {
-            Module::from_ptx(&self.inner.context, ptx)?
-        };
-        // Two threads may both have loaded it; the module of the second goes to the bin.
-        Ok(slot.get_or_init(|| module).clone())
+        let module = (self.inner.load)(&self.inner.context, source.0)?;
+        // Another thread may have loaded it too; the second module goes to the deferred-free list.
+        let mut modules = modules.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(modules.entry(name).or_insert(module).clone())
     }
 }
 
 impl fmt::Debug for GeometryKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let loaded = self.inner.modules.iter().filter(|module| module.get().is_some()).count();
+        let loaded = self.inner.modules.read().unwrap_or_else(PoisonError::into_inner).len();
         f.debug_struct("GeometryKernels")
             .field("context", &self.inner.context)
-            .field("exact_arch", &self.inner.exact_arch)
             .field("loaded", &loaded)
             .finish()
     }
@@ -254,7 +279,7 @@ pub(crate) unsafe trait OfSource: DeclaredKernels {
 }
 
 /// Says which source a declaration of [`kernels!`](cuda_safe::kernels) is about:
-/// `of_source!(Evaluate, Source::MeshEvaluate)`, `of_source!(<K: RadixKey> Pairs<K>, K::PAIRS)`.
+/// `of_source!(Evaluate, Source::MESH_EVALUATE)`, `of_source!(<K: RadixKey> Pairs<K>, K::PAIRS)`.
 macro_rules! of_source {
     (<$($T:ident: $bound:path),+> $kernels:ty, $source:expr) => {
         // SAFETY: the declaration is about this source.
@@ -274,6 +299,9 @@ pub(crate) use of_source;
 
 impl KernelSource for Source {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
-        Module::from_ptx(context, TEXTS[self as usize].ptx)
+        unpack(context, self.0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,17 @@
 //! The tape's own kernels, from PTX that is part of this crate.
 
 use cuda_safe::nvrtc::Program;
-use cuda_safe::{Context, KernelSource, Module, Result, kernels};
+use cuda_safe::{PackedPtx, kernels};
 
 use crate::backward::{FrameArg, PlaceArg};
 use crate::frame::Members;
 
-const PTX: &str = include_str!("../ptx/tape.ptx");
+const PTX: PackedPtx<'_> = PackedPtx::new("tape", include_bytes!("../ptx/tape.ptx.gz"));
 
-/// The PTX of the crate's own kernels. For this project's tests.
+/// Returns the PTX of the crate's own kernels. For this project's tests.
 #[cfg(feature = "internals")]
 #[must_use]
-pub fn ptx() -> &'static str {
+pub fn ptx() -> PackedPtx<'static> {
     PTX
 }
 
@@ -33,21 +33,12 @@ pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
 }
 
-/// The embedded PTX as the source of the declaration below.
-struct Embedded;
-
-impl KernelSource for Embedded {
-    fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
-        Module::from_ptx(context, PTX)
-    }
-}
-
 kernels! {
     #[name = "tape_{}"]
     pub(crate) struct Kernels;
     // SAFETY: threads go on to further elements until all are done, so a launch in x of any size is right, where
     // `# Safety` does not name one. The status is read, and so is what `from` and `other` point to.
-    unsafe in Embedded {
+    unsafe in PTX {
         /// # Safety
         /// Both places have `n` numbers, and overlap in none.
         unsafe fn add_f32(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);

@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
+use cuda_safe::PackedPtx;
 
 use crate::stop::Stop;
 
 pub(crate) use tree::{nearest_brute_force, tree};
 
-/// The kernels of `kernels.cu`.
-pub(crate) const PTX: &str = include_str!("kernels.ptx");
+/// The PTX of `kernels.cu`.
+pub(crate) const PTX: PackedPtx<'_> = PackedPtx::new("kernels", include_bytes!("kernels.ptx.gz"));
 
 /// A loaded program and memory for it.
 pub(crate) struct Machine {
@@ -30,7 +31,7 @@ impl Machine {
     pub(crate) fn new() -> Result<Self, Stop> {
         let space = Space::new().map_err(stopped)?;
         let info = DeviceInfo::default();
-        let program = Program::load(PTX, &space, &info).map_err(stopped)?;
+        let program = Program::load(&PTX.unpack()?, &space, &info).map_err(stopped)?;
         Ok(Self { space, info, program })
     }
 

@@ -144,7 +144,8 @@ fn saxpy(_: &Bench) -> Result<Vec<Row>, Stop> {
 
 fn load(_: &Bench) -> Result<Vec<Row>, Stop> {
     // The same kernels under many names.
-    let (head, kernels) = PTX.split_once(".visible").unwrap_or((PTX, ""));
+    let ptx = PTX.unpack()?;
+    let (head, kernels) = ptx.split_once(".visible").unwrap_or((&ptx, ""));
     let mut text = head.to_owned();
     let mut copies = 0;
     while text.len() < 400_000 && !kernels.is_empty() {

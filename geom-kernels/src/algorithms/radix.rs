@@ -47,13 +47,13 @@ pub(crate) trait RadixKey: Pod {
 }
 
 impl RadixKey for u32 {
-    const PAIRS: Source = Source::SortPairs32;
+    const PAIRS: Source = Source::SORT_PAIRS_U32;
     const THREADS: u32 = 384;
     const TILE: usize = Self::THREADS as usize * 12;
 }
 
 impl RadixKey for u64 {
-    const PAIRS: Source = Source::SortPairs64;
+    const PAIRS: Source = Source::SORT_PAIRS_U64;
     const THREADS: u32 = 256;
     const TILE: usize = Self::THREADS as usize * 12;
 }
@@ -94,19 +94,19 @@ of_source!(<K: RadixKey> Pairs<K>, K::PAIRS);
 kernels! {
     struct Plan;
     // SAFETY: one block reads and writes the words of the state before GROUPS_AT alone.
-    unsafe in Source::SortPairs64 {
+    unsafe in Source::SORT_PAIRS_U64 {
         #[name = "sort_plan"]
         safe fn plan(n: u32, passes: u32, state: &mut [u32])
             where 2080 <= state.len(), passes <= 8, block.x == 256, grid.x == 1;
     }
 }
-of_source!(Plan, Source::SortPairs64);
+of_source!(Plan, Source::SORT_PAIRS_U64);
 
 kernels! {
     struct Keys;
     // SAFETY: with as many blocks as there are tiles of n, passes read and write the first n elements (indices
     // beyond them are never written to), and of the state the words that the layout has.
-    unsafe in Source::SortKeys {
+    unsafe in Source::SORT_KEYS {
         /// # Safety
         /// The launch, the pass and the state are those of one [`Layout`], the state is in use for this sort, and
         /// there are as many keys as the layout says.
@@ -116,12 +116,12 @@ kernels! {
         );
     }
 }
-of_source!(Keys, Source::SortKeys);
+of_source!(Keys, Source::SORT_KEYS);
 
 kernels! {
     pub(super) struct Counts;
     // SAFETY: it reads n keys and adds to the counts of the state's words before GROUPS_AT by atomic operations.
-    unsafe in Source::SortCount {
+    unsafe in Source::SORT_COUNT {
         /// # Safety
         /// `digits` are those of bits that the keys have.
         #[name = "sort_count_{K}"]
@@ -130,7 +130,7 @@ kernels! {
         ) where n <= keys.len(), 2080 <= state.len();
     }
 }
-of_source!(Counts, Source::SortCount);
+of_source!(Counts, Source::SORT_COUNT);
 
 /// Which bits of a key count, and how they are divided among passes, lowest first: `geom::sort::Digits`.
 #[repr(C)]

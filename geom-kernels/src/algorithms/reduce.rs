@@ -14,7 +14,7 @@ kernels! {
     struct Reductions;
     // SAFETY: block b joins the elements of tile b that are below n, of which there is one at least, and writes
     // one number, at b. Every thread meets every barrier.
-    unsafe in Source::Reduce {
+    unsafe in Source::REDUCE {
         // Sums of signed integers are those of unsigned ones, bit for bit.
         safe fn add<T: Number in [
             u32 = "u32", i32 = "u32", u64 = "u64", i64 = "u64", f32 = "f32", f64 = "f64",
@@ -30,7 +30,7 @@ kernels! {
             where n <= elements.len(), block.x == 256, 4096 * grid.x < n + 4096, grid.x <= greatest.len();
     }
 }
-of_source!(Reductions, Source::Reduce);
+of_source!(Reductions, Source::REDUCE);
 
 /// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.

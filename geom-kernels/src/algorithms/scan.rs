@@ -11,7 +11,7 @@ use crate::lengths::has_length;
 kernels! {
     struct Scans;
     // SAFETY: as that of `scan_offsets`, the scan in the same template.
-    unsafe in Source::Scan {
+    unsafe in Source::SCAN {
         /// # Safety
         /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, `from` has `n` and `to`
         /// as many, and one more if `total`. `state` is zero and has a word and two for each tile.
@@ -21,13 +21,13 @@ kernels! {
         );
     }
 }
-of_source!(Scans, Source::Scan);
+of_source!(Scans, Source::SCAN);
 
 kernels! {
     struct ScanOffsets;
     // SAFETY: it reads n elements, writes as many sums, and one more if `total`, and uses of the state a word and
     // two for each tile. The callers check the lengths.
-    unsafe in Source::ScanOffsets {
+    unsafe in Source::SCAN_OFFSETS {
         /// # Safety
         /// As that of [`Scans::scan`].
         unsafe fn scan_offsets(
@@ -35,7 +35,7 @@ kernels! {
         );
     }
 }
-of_source!(ScanOffsets, Source::ScanOffsets);
+of_source!(ScanOffsets, Source::SCAN_OFFSETS);
 
 /// Integers that can be summed by [`Algorithms::exclusive_scan`] and [`Algorithms::inclusive_scan`]: `u32`, `i32`,
 /// `u64`, `i64`.

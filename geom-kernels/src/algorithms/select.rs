@@ -14,7 +14,7 @@ kernels! {
     struct Selects;
     // SAFETY: they read n flags and elements, write at most `capacity` elements and one number, and use of the
     // state a word and two for each tile. The callers check the lengths.
-    unsafe in Source::Select {
+    unsafe in Source::SELECT {
         /// # Safety
         /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, of which there are as
         /// many as flags; `to` has `capacity` elements and `number` one. `state` is zero and has a word and two
@@ -30,7 +30,7 @@ kernels! {
         );
     }
 }
-of_source!(Selects, Source::Select);
+of_source!(Selects, Source::SELECT);
 
 /// What marks an element for [`Algorithms::select`] if it is not 0: `u8` and `u32`.
 pub trait SelectFlag: Pod + Sealed {}

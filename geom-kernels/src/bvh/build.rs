@@ -26,7 +26,7 @@ kernels! {
     #[name = "bvh_{}"]
     struct Build;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::BvhBuild {
+    unsafe in Source::BVH_BUILD {
         /// Makes a key of each item, counts their digits in the sort's state, and writes the header.
         ///
         /// # Safety
@@ -74,13 +74,13 @@ kernels! {
         );
     }
 }
-of_source!(Build, Source::BvhBuild);
+of_source!(Build, Source::BVH_BUILD);
 
 kernels! {
     #[name = "bvh_{}"]
     struct Clustering;
     // SAFETY: the kernel is unsafe: it names what its launches promise.
-    unsafe in Source::BvhCluster {
+    unsafe in Source::BVH_CLUSTER {
         /// The builder by nearness.
         ///
         /// # Safety
@@ -101,7 +101,7 @@ kernels! {
         );
     }
 }
-of_source!(Clustering, Source::BvhCluster);
+of_source!(Clustering, Source::BVH_CLUSTER);
 
 /// A hierarchy, and what builds it.
 #[derive(Debug)]

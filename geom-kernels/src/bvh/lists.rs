@@ -47,7 +47,7 @@ macro_rules! overlap_kernels {
 pub(crate) use overlap_kernels;
 
 overlap_kernels! {
-    pub(super) struct Query in Source::BvhQuery, "bvh_{}", BvhView<'_>;
+    pub(super) struct Query in Source::BVH_QUERY, "bvh_{}", BvhView<'_>;
     count_boxes, list_boxes;
     count_spheres, list_spheres;
     count_rays, list_rays;

@@ -91,7 +91,7 @@ kernels! {
     #[name = "bvh_{}"]
     struct Boxes;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::BvhBoxes {
+    unsafe in Source::BVH_BOXES {
         /// Finds the bounds of the boxes.
         ///
         /// # Safety
@@ -119,7 +119,7 @@ kernels! {
         ) where n <= boxes.len();
     }
 }
-of_source!(Boxes, Source::BvhBoxes);
+of_source!(Boxes, Source::BVH_BOXES);
 
 /// A hierarchy of boxes of f32.
 ///

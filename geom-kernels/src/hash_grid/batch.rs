@@ -12,7 +12,7 @@ kernels! {
     #[name = "hash_grid_{}_{T}"]
     pub(super) struct Query<T: Real in [f32 = "f32", f64 = "f64"]>;
     // SAFETY: each query below their number reads the grid, and writes what belongs to its own index.
-    unsafe in source_of::<T>(Source::GridQuery32, Source::GridQuery64) {
+    unsafe in source_of::<T>(Source::HASH_GRID_QUERY_F32, Source::HASH_GRID_QUERY_F64) {
         /// # Safety
         /// `counts` has an element for each query.
         unsafe fn count(grid: GridView<'_, T>, queries: &Prepared<'_, T>, pairs: u32, counts: &mut [u32]);
@@ -25,13 +25,13 @@ kernels! {
         ) where capacity <= indices.len();
     }
 }
-of_source!(<T: Real> Query<T>, source_of::<T>(Source::GridQuery32, Source::GridQuery64));
+of_source!(<T: Real> Query<T>, source_of::<T>(Source::HASH_GRID_QUERY_F32, Source::HASH_GRID_QUERY_F64));
 
 kernels! {
     #[name = "hash_grid_{}_{T}"]
     struct Nearest<T: Real in [f32 = "f32", f64 = "f64"]>;
     // SAFETY: each query below their number reads the grid, and writes the k elements of its own index.
-    unsafe in source_of::<T>(Source::GridNearest32, Source::GridNearest64) {
+    unsafe in source_of::<T>(Source::HASH_GRID_NEAREST_F32, Source::HASH_GRID_NEAREST_F64) {
         /// # Safety
         /// `k` is from 1 to 16, and both outputs have `k` elements for each query.
         unsafe fn nearest_16(
@@ -46,7 +46,7 @@ kernels! {
         ) where 1 <= k <= 128;
     }
 }
-of_source!(<T: Real> Nearest<T>, source_of::<T>(Source::GridNearest32, Source::GridNearest64));
+of_source!(<T: Real> Nearest<T>, source_of::<T>(Source::HASH_GRID_NEAREST_F32, Source::HASH_GRID_NEAREST_F64));
 
 impl<T: Real> HashGrid<T> {
     /// The number of neighbours of each query.

@@ -18,7 +18,7 @@ kernels! {
     #[name = "hash_grid_{}_{T}"]
     pub(super) struct Bounded<T: Real in [f32 = "f32", f64 = "f64"]>;
     // SAFETY: they read the points, and write the header and what belongs to the index of each point.
-    unsafe in source_of::<T>(Source::GridBuild32, Source::GridBuild64) {
+    unsafe in source_of::<T>(Source::HASH_GRID_BUILD_F32, Source::HASH_GRID_BUILD_F64) {
         /// # Safety
         /// `header` has room for one, `keys` for a key for each point; digits are counted in `state`, which is
         /// that of a sort of them.
@@ -35,14 +35,14 @@ kernels! {
         );
     }
 }
-of_source!(<T: Real> Bounded<T>, source_of::<T>(Source::GridBuild32, Source::GridBuild64));
+of_source!(<T: Real> Bounded<T>, source_of::<T>(Source::HASH_GRID_BUILD_F32, Source::HASH_GRID_BUILD_F64));
 
 kernels! {
     #[name = "hash_grid_{}_{T}"]
     pub(super) struct Unbounded<T: Real in [f32 = "f32", f64 = "f64"]>;
     // SAFETY: they read the points, and write the bounds, the header, the table and what belongs to the index of
     // each point.
-    unsafe in source_of::<T>(Source::GridUnbounded32, Source::GridUnbounded64) {
+    unsafe in source_of::<T>(Source::HASH_GRID_UNBOUNDED_F32, Source::HASH_GRID_UNBOUNDED_F64) {
         /// # Safety
         /// `bounds` has six words, which are lowered by atomic operations.
         unsafe fn bounds(points: PointsArg<'_, T>, groups: u32, bounds: Part<'_>);
@@ -68,7 +68,7 @@ kernels! {
         );
     }
 }
-of_source!(<T: Real> Unbounded<T>, source_of::<T>(Source::GridUnbounded32, Source::GridUnbounded64));
+of_source!(<T: Real> Unbounded<T>, source_of::<T>(Source::HASH_GRID_UNBOUNDED_F32, Source::HASH_GRID_UNBOUNDED_F64));
 
 /// Values are the places of keys, whose digits are counted.
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };

@@ -18,7 +18,7 @@ kernels! {
     #[name = "hash_grid_{}_{T}"]
     struct Order<T: Real in [f32 = "f32", f64 = "f64"]>;
     // SAFETY: they read the header and the points, and write what belongs to the index of each.
-    unsafe in source_of::<T>(Source::GridOrder32, Source::GridOrder64) {
+    unsafe in source_of::<T>(Source::HASH_GRID_ORDER_F32, Source::HASH_GRID_ORDER_F64) {
         /// # Safety
         /// `keys` has an element for each point; digits are counted in `state`, which is that of a sort of them.
         unsafe fn short_keys(
@@ -32,7 +32,7 @@ kernels! {
         );
     }
 }
-of_source!(<T: Real> Order<T>, source_of::<T>(Source::GridOrder32, Source::GridOrder64));
+of_source!(<T: Real> Order<T>, source_of::<T>(Source::HASH_GRID_ORDER_F32, Source::HASH_GRID_ORDER_F64));
 
 impl<T: Real> HashGrid<T> {
     /// The points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.

@@ -34,7 +34,7 @@ impl Kind for RawBlockField {
 
 /// Where the kernels of a kind of field are.
 const fn source<K: Kind>() -> Source {
-    if K::DENSE { Source::IsosurfaceDense } else { Source::IsosurfaceBlocks }
+    if K::DENSE { Source::ISOSURFACE_DENSE } else { Source::ISOSURFACE_BLOCKS }
 }
 
 /// What `emit` writes: vertices and faces alone, or normals too.

@@ -22,7 +22,7 @@ kernels! {
     struct Kernels;
     // SAFETY: the kernels read what the volume's view gives, and write at most as many elements as their capacity
     // parameter says.
-    unsafe in geometry::Source::IsosurfaceVolume {
+    unsafe in geometry::Source::ISOSURFACE_VOLUME {
         /// # Safety
         /// `list` has 27 elements for each leaf.
         unsafe fn beside_leaves(
@@ -68,7 +68,7 @@ kernels! {
         ) where n <= origins.len(), 512 * n <= values.len();
     }
 }
-of_source!(Kernels, geometry::Source::IsosurfaceVolume);
+of_source!(Kernels, geometry::Source::ISOSURFACE_VOLUME);
 
 /// The most blocks: their values are at most 2^32.
 const MOST_BLOCKS: usize = 1 << 23;

@@ -12,7 +12,7 @@ kernels! {
     pub(super) struct Evaluate;
     // SAFETY: thread i reads point i and writes what is at index i of the output, if i < n. Of a mesh it reads
     // what its view gives, and what `attributes` has for vertices that the mesh has: `width` numbers for each.
-    unsafe in Source::MeshEvaluate {
+    unsafe in Source::MESH_EVALUATE {
         safe fn positions(
             mesh: MeshView<'_>, points: &[FacePoint], n: u32 = points.len(), out: &mut [[f32; 3]],
         ) over n where n <= out.len();
@@ -27,7 +27,7 @@ kernels! {
         ) over n where n * width <= out.len();
     }
 }
-of_source!(Evaluate, Source::MeshEvaluate);
+of_source!(Evaluate, Source::MESH_EVALUATE);
 
 impl Mesh<'_> {
     /// The position of each point of a face, as the mesh's points are now; NaN where there is no such face.

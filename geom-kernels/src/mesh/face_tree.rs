@@ -18,7 +18,7 @@ kernels! {
     #[name = "mesh_{}"]
     struct Build;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::MeshBuild {
+    unsafe in Source::MESH_BUILD {
         /// Finds the bounds of faces below `n`, of which it reads points that there are.
         ///
         /// # Safety
@@ -44,7 +44,7 @@ kernels! {
         unsafe fn refit(tree: RefittedArg<'_>, triangles: u64, n: u32);
     }
 }
-of_source!(Build, Source::MeshBuild);
+of_source!(Build, Source::MESH_BUILD);
 
 /// A hierarchy of the faces of a mesh.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::geometry::Source;
 use crate::rows::{Find, Rows};
 
 overlap_kernels! {
-    struct Overlaps in Source::MeshOverlap, "mesh_{}", MeshView<'_>;
+    struct Overlaps in Source::MESH_OVERLAP, "mesh_{}", MeshView<'_>;
     count_faces_in_boxes, list_faces_in_boxes;
     count_boxes_in_boxes, list_boxes_in_boxes;
     count_faces_in_balls, list_faces_in_balls;

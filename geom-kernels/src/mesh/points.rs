@@ -32,7 +32,7 @@ kernels! {
     #[name = "mesh_{}"]
     struct Closest;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::MeshClosest {
+    unsafe in Source::MESH_CLOSEST {
         /// # Safety
         /// There is a key for each query: each writes that of its own index.
         unsafe fn point_keys(mesh: MeshView<'_>, queries: &Prepared<'_>, keys: &mut [u32]);
@@ -48,13 +48,13 @@ kernels! {
         unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [Flag]);
     }
 }
-of_source!(Closest, Source::MeshClosest);
+of_source!(Closest, Source::MESH_CLOSEST);
 
 kernels! {
     #[name = "mesh_{}"]
     struct Signed;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::MeshSigned {
+    unsafe in Source::MESH_SIGNED {
         /// # Safety
         /// There is a distance for each query and, if there are any, a closest point: each writes those of its
         /// own index, and nothing through a null pointer.
@@ -77,7 +77,7 @@ kernels! {
         unsafe fn sides(mesh: MeshView<'_>, queries: &Prepared<'_>, sides: &mut [i32]);
     }
 }
-of_source!(Signed, Source::MeshSigned);
+of_source!(Signed, Source::MESH_SIGNED);
 
 /// Points that a mesh is asked about, and how far each looks.
 ///

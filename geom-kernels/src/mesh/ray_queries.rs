@@ -18,7 +18,7 @@ kernels! {
     #[name = "mesh_{}"]
     struct Rays;
     // SAFETY: thread i reads ray i and writes answer i, if i < n.
-    unsafe in Source::MeshRays {
+    unsafe in Source::MESH_RAYS {
         safe fn nearest_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [RayHit])
             where n <= rays.len(), n <= hits.len();
         safe fn any_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [Flag])
@@ -40,7 +40,7 @@ kernels! {
         ) where n <= rays.len(), n < offsets.len(), capacity <= hits.len();
     }
 }
-of_source!(Rays, Source::MeshRays);
+of_source!(Rays, Source::MESH_RAYS);
 
 /// The hits of each ray, one list after the other.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ kernels! {
     // SAFETY: the kernels read faces below their number, and of them points that there are, and add to the counts
     // by atomic operations. Bits are set of points that there are, and each block writes two sums. They work by
     // whole warps, and `measure_faces` by blocks of 256.
-    unsafe in Source::MeshReport {
+    unsafe in Source::MESH_REPORT {
         safe fn validate(
             points: &[[f32; 3]],
             faces: &[[u32; 3]],
@@ -53,7 +53,7 @@ kernels! {
                 3 * face_count <= places.len(), 1 <= counts.len(), block.x == 256;
     }
 }
-of_source!(Report, Source::MeshReport);
+of_source!(Report, Source::MESH_REPORT);
 
 /// What is wrong with a mesh, and how large it is. All of it is the same on every run and every device.
 ///

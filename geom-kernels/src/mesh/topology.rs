@@ -18,7 +18,7 @@ kernels! {
     struct Kernels;
     // SAFETY: thread i reads face i, if there are so many, and of its points those that there are, and writes 3
     // keys. Three for each face do not overflow 32 bits.
-    unsafe in Source::MeshTopology {
+    unsafe in Source::MESH_TOPOLOGY {
         safe fn edge_keys(
             points: &[[f32; 3]],
             faces: &[[u32; 3]],
@@ -67,7 +67,7 @@ kernels! {
                 point_count <= normals.len();
     }
 }
-of_source!(Kernels, Source::MeshTopology);
+of_source!(Kernels, Source::MESH_TOPOLOGY);
 
 /// The most faces of a mesh: a leaf of a hierarchy numbers its items in 28 bits.
 pub(crate) const MAX_FACES: usize = (1 << 28) - 1;

@@ -23,7 +23,7 @@ kernels! {
     #[name = "mesh_{}"]
     pub(super) struct Winding;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
-    unsafe in Source::MeshWinding {
+    unsafe in Source::MESH_WINDING {
         /// Reads the hierarchy's header and nodes, and of the triangles those in leaves, all below the
         /// capacities; writes moments and arrivals of as many nodes at most.
         ///
@@ -49,7 +49,7 @@ kernels! {
         );
     }
 }
-of_source!(Winding, Source::MeshWinding);
+of_source!(Winding, Source::MESH_WINDING);
 
 /// `geom::ChildMoments`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

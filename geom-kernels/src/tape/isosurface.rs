@@ -28,7 +28,7 @@ kernels! {
     // its word, values of the field, and the gradients of vertices below the capacity, which it clears; and adds
     // to those of values. `fill_blocks` reads the origins and 512 gradients of each block, and adds to those of
     // values that the volume's memory has.
-    unsafe in Source::TapeIsosurface {
+    unsafe in Source::TAPE_ISOSURFACE {
         /// # Safety
         /// `edges` and `tiles` are what a search for the surface of this field has left, or what another field with
         /// as many words has; there are gradients of `capacity` vertices and of all values of the field.
@@ -57,7 +57,7 @@ kernels! {
         );
     }
 }
-of_source!(FieldAdjoints, Source::TapeIsosurface);
+of_source!(FieldAdjoints, Source::TAPE_ISOSURFACE);
 
 impl MarchingCubes {
     /// [`extract`](Self::extract), recorded: gradients of vertices with respect to the field's

@@ -19,7 +19,7 @@ kernels! {
     struct EvaluateAdjoints;
     // SAFETY: thread i reads point and gradient i, if i < n, and adds to the gradients of that point and of the
     // vertices of a face that there is, or of their attributes.
-    unsafe in Source::TapeMeshEvaluate {
+    unsafe in Source::TAPE_MESH_EVALUATE {
         /// # Safety
         /// There are `n` points, and gradients of each; and gradients of all points of the surface.
         unsafe fn positions(
@@ -61,7 +61,7 @@ kernels! {
         );
     }
 }
-of_source!(EvaluateAdjoints, Source::TapeMeshEvaluate);
+of_source!(EvaluateAdjoints, Source::TAPE_MESH_EVALUATE);
 
 impl Mesh<'_> {
     /// [`positions_at`](Self::positions_at), recorded: gradients with respect to u and v of the points, and to

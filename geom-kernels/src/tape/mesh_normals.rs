@@ -18,7 +18,7 @@ kernels! {
     // SAFETY: both read, of the faces, points that there are. `vertex_normals` writes to the keys that are less
     // than there are points, each by one thread. `vertex_normals_adjoint` has a thread for each face, which reads
     // sums and gradients of its vertices, if there are such, and adds to theirs.
-    unsafe in Source::TapeMeshNormals {
+    unsafe in Source::TAPE_MESH_NORMALS {
         /// # Safety
         /// There are as many `vertices` (the keys, sorted) and `places` as the surface has corners, and normals and
         /// sums of all its points.
@@ -40,7 +40,7 @@ kernels! {
         );
     }
 }
-of_source!(VertexNormals, Source::TapeMeshNormals);
+of_source!(VertexNormals, Source::TAPE_MESH_NORMALS);
 
 impl Topology {
     /// [`vertex_normals`](Self::vertex_normals), recorded: gradients with respect to the points, through the

@@ -32,7 +32,7 @@ kernels! {
     // SAFETY: thread i of `keep_answers` reads answer i and writes what is kept of it, and its distance. Thread i
     // of the others reads query, answer, distance and gradient i, and adds to the gradients of that query and of
     // the vertices of a face that there is. All of this if i < n.
-    unsafe in Source::TapeMeshPoints {
+    unsafe in Source::TAPE_MESH_POINTS {
         /// # Safety
         /// There are `n` distances to be written, or they are a null pointer.
         unsafe fn keep_answers(
@@ -71,7 +71,7 @@ kernels! {
         ) where n <= answers.len();
     }
 }
-of_source!(PointAdjoints, Source::TapeMeshPoints);
+of_source!(PointAdjoints, Source::TAPE_MESH_POINTS);
 
 /// A distance that has a gradient.
 trait Distance: 'static {

@@ -14,7 +14,7 @@ kernels! {
     #[name = "tape_{}"]
     struct Hits;
     // SAFETY: thread i of `keep_hits` reads hit i and writes its face, if i < n; i has 64 bits.
-    unsafe in Source::TapeMeshRays {
+    unsafe in Source::TAPE_MESH_RAYS {
         safe fn keep_hits(hits: &[RayHit], n: u64, faces: &mut [u32])
             where n <= hits.len(), n <= faces.len();
         /// Thread i reads ray, face and gradient i, and adds to the gradients of that ray and of the vertices of a
@@ -35,7 +35,7 @@ kernels! {
         ) where n <= faces.len();
     }
 }
-of_source!(Hits, Source::TapeMeshRays);
+of_source!(Hits, Source::TAPE_MESH_RAYS);
 
 // SAFETY: eight f32.
 unsafe impl Differentiable for Ray {

@@ -44,7 +44,7 @@ kernels! {
     // SAFETY: of what is summed, block b reads chunk b of 4096 of the n elements, which there is, and writes
     // out[b], by 256 threads, as its shared memory has room for. `root` replaces one number, by one thread. Thread i
     // of the adjoints, and of `first_greatest`, reads elements i and adds to gradients i, if i < n.
-    unsafe in Source::TapeReduce {
+    unsafe in Source::TAPE_REDUCE {
         safe fn sum(x: &[T], n: u32, divisor: T, out: &mut [T])
             where n <= x.len(), 4096 * (grid.x - 1) < n, grid.x <= out.len(), block.x == 256;
         safe fn dot(x: &[T], y: &[T], n: u32, divisor: T, out: &mut [T])
@@ -121,7 +121,7 @@ kernels! {
         ) where 1 <= first.len();
     }
 }
-of_source!(<T: Summed> Reduce<T>, Source::TapeReduce);
+of_source!(<T: Summed> Reduce<T>, Source::TAPE_REDUCE);
 
 /// What is summed of each number, and the name of its sum.
 pub(super) trait Term: 'static {

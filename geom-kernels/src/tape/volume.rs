@@ -41,12 +41,12 @@ macro_rules! values {
 }
 
 values! {
-    f32: f32, TapeVolumeF32;
-    f64: f64, TapeVolumeF64;
-    [f32; 3]: f32, TapeVolumeVec3F;
-    [f64; 3]: f64, TapeVolumeVec3D;
-    [f32; 4]: f32, TapeVolumeVec4F;
-    [f64; 4]: f64, TapeVolumeVec4D;
+    f32: f32, TAPE_VOLUME_F32;
+    f64: f64, TAPE_VOLUME_F64;
+    [f32; 3]: f32, TAPE_VOLUME_VEC3F;
+    [f64; 3]: f64, TAPE_VOLUME_VEC3D;
+    [f32; 4]: f32, TAPE_VOLUME_VEC4F;
+    [f64; 4]: f64, TAPE_VOLUME_VEC4D;
 }
 
 /// How values are interpolated.

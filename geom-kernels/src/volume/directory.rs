@@ -11,7 +11,7 @@ use crate::part::Part;
 kernels! {
     struct Directories;
     // SAFETY: it reads the tree, and writes the head of the directory and at most `room` entries.
-    unsafe in Source::VolumeDirectory {
+    unsafe in Source::VOLUME_DIRECTORY {
         /// # Safety
         /// `grid` is that of a tree of such nodes whose distances all lead to nodes, `root` from its root on, and
         /// `directory` has room for a head and `room` entries.
@@ -19,7 +19,7 @@ kernels! {
         unsafe fn write(nodes: RawNodes, grid: Part<'_>, root: Part<'_>, room: u32, directory: Part<'_>);
     }
 }
-of_source!(Directories, Source::VolumeDirectory);
+of_source!(Directories, Source::VOLUME_DIRECTORY);
 
 /// The size of `geom::volume::Directory`, and what it is aligned to.
 const HEAD: usize = 32;

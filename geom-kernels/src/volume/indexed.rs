@@ -52,12 +52,12 @@ of_source!(<V: Interpolated, C: Real> Indexed<V, C>, source(V::TYPE));
 /// Other types are not [`Interpolated`].
 const fn source(value_type: ValueType) -> Source {
     match value_type {
-        ValueType::F64 => Source::VolumeIndexF64,
-        ValueType::Vec3F => Source::VolumeIndexVec3F,
-        ValueType::Vec3D => Source::VolumeIndexVec3D,
-        ValueType::Vec4F => Source::VolumeIndexVec4F,
-        ValueType::Vec4D => Source::VolumeIndexVec4D,
-        _ => Source::VolumeIndexF32,
+        ValueType::F64 => Source::VOLUME_INDEX_F64,
+        ValueType::Vec3F => Source::VOLUME_INDEX_VEC3F,
+        ValueType::Vec3D => Source::VOLUME_INDEX_VEC3D,
+        ValueType::Vec4F => Source::VOLUME_INDEX_VEC4F,
+        ValueType::Vec4D => Source::VOLUME_INDEX_VEC4D,
+        _ => Source::VOLUME_INDEX_F32,
     }
 }
 

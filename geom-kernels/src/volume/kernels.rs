@@ -16,7 +16,7 @@ macro_rules! for_values {
             pub(super) struct Lookup;
             // SAFETY: thread i reads voxel i and writes value i, if i < n. Of a volume it reads what its view
             // gives.
-            unsafe in Source::VolumeLookup {
+            unsafe in Source::VOLUME_LOOKUP {
                 safe fn lookup<T: VolumeValue in [$($value = $lies,)+ $($index = $index_lies,)+]>(
                     volume: VolumeView<'_, T>, voxels: &[[i32; 3]], n: u32, values: &mut [T],
                 ) where n <= voxels.len(), n <= values.len();
@@ -29,7 +29,7 @@ macro_rules! for_values {
             // SAFETY: thread i reads voxel and value i, if i < n, and writes that of a voxel in a leaf of the
             // volume by relaxed stores, which don't race with each other; whole warps add to the count by
             // atomic operations.
-            unsafe in Source::VolumeStore {
+            unsafe in Source::VOLUME_STORE {
                 safe fn store<T: VolumeValue in [$($value = $lies,)+]>(
                     volume: VolumeViewMut<'_, T>, voxels: &[[i32; 3]], n: u32, values: &[T], refused: &mut [u64],
                 ) where n <= voxels.len(), n <= values.len(), 1 <= refused.len(), block.x % 32 == 0;
@@ -41,7 +41,7 @@ macro_rules! for_values {
             pub(super) struct Nearest;
             // SAFETY: thread i reads position i of the samples, if there are more, and writes value i. Of a volume
             // it reads what its view gives.
-            unsafe in Source::VolumeNearest {
+            unsafe in Source::VOLUME_NEAREST {
                 /// # Safety
                 /// There are as many values as samples, of which the positions are of `P`.
                 unsafe fn nearest<
@@ -61,15 +61,15 @@ for_values! {
     ],
     [Index = "index", OnIndex = "on_index"]
 }
-of_source!(Lookup, Source::VolumeLookup);
-of_source!(Store, Source::VolumeStore);
-of_source!(Nearest, Source::VolumeNearest);
+of_source!(Lookup, Source::VOLUME_LOOKUP);
+of_source!(Store, Source::VOLUME_STORE);
+of_source!(Nearest, Source::VOLUME_NEAREST);
 
 kernels! {
     #[name = "volume_{}_{T}"]
     pub(super) struct Active;
     // SAFETY: as that of `Lookup`; the flags are bytes.
-    unsafe in Source::VolumeActive {
+    unsafe in Source::VOLUME_ACTIVE {
         /// # Safety
         /// The volume's values have the layout of `T`.
         unsafe fn active<T: VolumeValue in [
@@ -80,4 +80,4 @@ kernels! {
             where n <= voxels.len(), n <= active.len();
     }
 }
-of_source!(Active, Source::VolumeActive);
+of_source!(Active, Source::VOLUME_ACTIVE);

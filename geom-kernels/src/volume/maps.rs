@@ -13,13 +13,13 @@ kernels! {
     #[name = "volume_{}_{P}"]
     struct Maps;
     // SAFETY: thread i reads vector i and writes vector i, if i < n.
-    unsafe in Source::VolumeMap {
+    unsafe in Source::VOLUME_MAP {
         safe fn map<P: Real in [f32 = "f32", f64 = "f64"]>(
             map: RawMap, from: &[[P; 3]], n: u32, kind: u32, to_world: u32, to: &mut [[P; 3]],
         ) where n <= from.len(), n <= to.len();
     }
 }
-of_source!(Maps, Source::VolumeMap);
+of_source!(Maps, Source::VOLUME_MAP);
 
 // SAFETY: repr(C); LAYOUTS has it as geom::VolumeMap.
 unsafe impl DeviceRepr for RawMap {}

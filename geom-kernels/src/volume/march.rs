@@ -16,7 +16,7 @@ kernels! {
     #[name = "volume_{}_{T}"]
     struct March;
     // SAFETY: thread i reads ray i and writes hit or integral i, if i < n. Of a volume it reads what its view gives.
-    unsafe in Source::VolumeMarch {
+    unsafe in Source::VOLUME_MARCH {
         safe fn first_crossings<T: VolumeValue in [f32 = "f32", f64 = "f64"]>(
             volume: VolumeView<'_, T>, rays: &[Ray], n: u32, iso: f64, hits: &mut [VolumeHit],
         ) where n <= rays.len(), n <= hits.len();
@@ -25,7 +25,7 @@ kernels! {
         ) where n <= rays.len(), n <= integrals.len();
     }
 }
-of_source!(March, Source::VolumeMarch);
+of_source!(March, Source::VOLUME_MARCH);
 
 /// Where a ray first crosses a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]

@@ -43,12 +43,12 @@ of_source!(<V: VolumeValue, C: Real> Stored<V, C>, source(V::TYPE));
 /// Returns the source for values of a type. Other types have no instance, and `is_wide` refuses them before.
 const fn source(value_type: ValueType) -> Source {
     match value_type {
-        ValueType::F64 => Source::VolumeSampleF64,
-        ValueType::Vec3F => Source::VolumeSampleVec3F,
-        ValueType::Vec3D => Source::VolumeSampleVec3D,
-        ValueType::Vec4F => Source::VolumeSampleVec4F,
-        ValueType::Vec4D => Source::VolumeSampleVec4D,
-        _ => Source::VolumeSampleF32,
+        ValueType::F64 => Source::VOLUME_SAMPLE_F64,
+        ValueType::Vec3F => Source::VOLUME_SAMPLE_VEC3F,
+        ValueType::Vec3D => Source::VOLUME_SAMPLE_VEC3D,
+        ValueType::Vec4F => Source::VOLUME_SAMPLE_VEC4F,
+        ValueType::Vec4D => Source::VOLUME_SAMPLE_VEC4D,
+        _ => Source::VOLUME_SAMPLE_F32,
     }
 }
 

@@ -1,11 +1,14 @@
-//! `cargo xtask ptx [--check]`: compiles the device/kernels/*.cu of each package that has kernels to its
-//! folder ptx. A file that tests `defined(MODULE_NAME)` is compiled once for each such name. All of them may include the headers of all packages that have some.
+//! `cargo xtask ptx [--check | --print MODULE]`: compiles the device/kernels/*.cu of each package that has kernels to
+//! its folder ptx, as files `NAME.ptx.gz`. A file that tests `defined(MODULE_NAME)` is compiled once for each such name.
+//! All of them may include the headers of all packages that have some.
 //!
-//! `--check` writes nothing and fails if what is checked in differs from what would be written. Either
+//! `--check` writes nothing and fails if a text that is checked in differs from what would be written. Either
 //! way it fails if a kernel's floating-point results would depend on who compiles its PTX: see `exact`.
+//! `--print` prints the text of a module as it is checked in, and compiles nothing.
 
 mod compile;
 mod exact;
+mod pack;
 
 use std::env;
 use std::error::Error;
@@ -28,7 +31,10 @@ const PACKAGES: [&str; 2] = ["geom-kernels", "tape"];
 /// Below the root: where `#include <geom/...>` is looked for.
 const HEADERS: [&str; 3] = ["geom-kernels/device", "tape/device", "cuda-safe/device"];
 
-const USAGE: &str = "usage: cargo xtask ptx [--check]";
+/// Folders of packed PTX outside these packages: a text that benchmarks compare over time, compiled once.
+const OTHERS: [&str; 1] = ["bench/src/emu"];
+
+const USAGE: &str = "usage: cargo xtask ptx [--check | --print MODULE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -36,6 +42,7 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         [] => all(false),
         ["--check"] => all(true),
+        ["--print", module] => pack::print(&folders(), module),
         [CHILD, library, file, name, headers @ ..] => {
             compile::one(library, file, name, headers).map(|text| print!("{text}"))
         }
@@ -53,6 +60,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// The folders of packed PTX.
+fn folders() -> Vec<PathBuf> {
+    let packages = PACKAGES.iter().map(|package| xtask::root().join(package).join("ptx"));
+    packages.chain(OTHERS.iter().map(|other| xtask::root().join(other))).collect()
+}
+
 /// Compiles every file, and writes or compares what came of it. Everything wrong is told at once.
 fn all(check: bool) -> Result<(), Failure> {
     fetch(&NVRTC_12_0)?;
@@ -67,50 +80,34 @@ fn all(check: bool) -> Result<(), Failure> {
 /// As [`all`], for one package; what is wrong there.
 fn of_package(library: &Path, package: &Path, check: bool) -> Result<Vec<String>, Failure> {
     let (sources, outputs) = (package.join("device/kernels"), package.join("ptx"));
-    let mut names = Vec::new();
+    let mut modules = Vec::new();
     let mut wrong = Vec::new();
-    for file in stems(&sources, "cu")? {
+    for file in names(&sources)?.iter().filter_map(|name| name.strip_suffix(".cu")) {
         let source = read(&sources.join(format!("{file}.cu")))?;
         let exceptions = exact::exceptions(&source)?;
-        for name in compile::modules(&file, &source) {
-            let text = compiled(library, &package.join("device"), &file, &name)?;
-            let offences = exact::offences(&text, &exceptions)
-                .map_err(|error| format!("{name}.ptx: {error}"))?;
+        for name in compile::modules(file, &source) {
+            let text = compiled(library, &package.join("device"), file, &name)?;
+            let offences =
+                exact::offences(&text, &exceptions).map_err(|error| format!("{name}: {error}"))?;
             wrong.extend(offences.into_iter().map(|offence| format!("{file}.cu: {offence}")));
-            wrong.extend(put(&outputs.join(format!("{name}.ptx")), &text, check)?);
-            names.push(name);
+            wrong.extend(pack::put(&outputs, &name, &text, check)?);
+            modules.push(name);
         }
     }
-    for name in stems(&outputs, "ptx")?.iter().filter(|name| !names.contains(name)) {
-        wrong.push(format!("{name}.ptx has no source: delete it"));
+    for name in pack::modules(&outputs)?.iter().filter(|name| !modules.contains(name)) {
+        wrong.push(format!("{} has no source: delete it", pack::path(&outputs, name).display()));
     }
     Ok(wrong)
 }
 
-/// Writes a text, or compares it; what is wrong.
-fn put(path: &Path, text: &str, check: bool) -> Result<Option<String>, Failure> {
-    let shown = path.display();
-    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
-        return Ok(None);
-    }
-    if check {
-        return Ok(Some(format!("{shown} is not what its source gives: run `cargo xtask ptx`")));
-    }
-    fs::write(path, text).map_err(|error| format!("{shown}: {error}"))?;
-    println!("wrote {shown}");
-    Ok(None)
-}
-
-/// The names of a folder's files with this extension, without it, in order.
-fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, Failure> {
+/// The names of a folder's files, in order.
+fn names(folder: &Path) -> Result<Vec<String>, Failure> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
-        let path: PathBuf = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|found| found == extension) {
-            let name = path.file_stem().and_then(|name| name.to_str());
-            names.push(name.ok_or_else(|| format!("{}: no text", path.display()))?.to_owned());
-        }
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.into_string();
+        names.push(name.map_err(|name| format!("{}: {name:?} is not UTF-8", folder.display()))?);
     }
     names.sort();
     Ok(names)

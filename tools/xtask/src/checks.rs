@@ -1,5 +1,5 @@
-//! Checks of the sources that no compiler makes: how long files are, and that nothing in them
-//! names a path of somebody's machine.
+//! Checks of the sources that no compiler makes: how long files are, that nothing in them
+//! names a path of somebody's machine, and that PTX outside tests is packed.
 
 use std::env;
 use std::fs;
@@ -45,6 +45,11 @@ fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
     let lines = text.lines().count();
     if lines > MOST_LINES && is_code(path) && !is_generated(path, text) {
         offences.push(format!(": {lines} lines, more than {MOST_LINES}"));
+    }
+    if path.extension().is_some_and(|extension| extension == "ptx")
+        && path.components().all(|part| part.as_os_str() != "tests")
+    {
+        offences.push(": PTX outside `tests` is packed (gzip -9n)".to_owned());
     }
     for (index, line) in text.lines().enumerate() {
         if let Some(home) = homes.iter().find(|home| names_path(line, home)) {
@@ -138,6 +143,14 @@ mod tests {
         assert_eq!(found("src/bindings/driver.rs", &long), [""; 0]);
         let generated = format!("// {}: by a tool\n{long}", concat!("@gene", "rated"));
         assert_eq!(found("src/a.rs", &generated), [""; 0]);
+    }
+
+    #[test]
+    fn ptx_outside_tests_is_packed() {
+        assert_eq!(found("tape/ptx/tape.ptx", "").len(), 1);
+        for path in ["cuda-emu/tests/ptx/faults.ptx", "tests/a/b.ptx", "tape/ptx/tape.ptx.gz"] {
+            assert_eq!(found(path, ""), [""; 0], "{path}");
+        }
     }
 
     #[test]

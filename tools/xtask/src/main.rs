@@ -46,7 +46,10 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             Ok(true)
         }
         Some(("bindgen", given)) => generator("xtask-bindgen", given),
-        Some(("ptx", given)) => generator("xtask-ptx", given),
+        Some(("ptx", given)) => match given.get_one::<String>("print") {
+            Some(module) => print_ptx(module),
+            None => generator("xtask-ptx", given),
+        },
         Some(("attributes", given)) => attributes::attributes(given.get_flag("check")),
         Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
         Some(("headers", given)) => headers::headers(given.get_flag("check")),
@@ -102,6 +105,13 @@ fn generator(package: &str, given: &ArgMatches) -> Result<bool, Error> {
     process::succeeds(&mut generator)
 }
 
+/// Prints a module's PTX.
+fn print_ptx(module: &str) -> Result<bool, Error> {
+    let mut print = process::cargo();
+    print.args(["run", "--quiet", "--package", "xtask-ptx", "--", "--print", module]);
+    process::succeeds(&mut print)
+}
+
 fn command_line() -> Command {
     let driver = Arg::new("driver")
         .long("driver")
@@ -112,6 +122,11 @@ fn command_line() -> Command {
         .long("check")
         .action(ArgAction::SetTrue)
         .help("Only compare with what is checked in");
+    let print = Arg::new("print")
+        .long("print")
+        .value_name("MODULE")
+        .conflicts_with("check")
+        .help("Print the PTX of a module as it is checked in");
     let deep = Arg::new("deep")
         .long("deep")
         .action(ArgAction::SetTrue)
@@ -146,7 +161,10 @@ fn command_line() -> Command {
                 .arg(check.clone()),
         )
         .subcommand(
-            Command::new("ptx").about("Compile geom-kernels's kernels to PTX").arg(check.clone()),
+            Command::new("ptx")
+                .about("Compile the kernels of geom-kernels and tape to packed PTX")
+                .arg(check.clone())
+                .arg(print),
         )
         .subcommand(
             Command::new("attributes")
@@ -265,6 +283,16 @@ mod tests {
             return Err("the command is not `bench`".into());
         };
         assert_eq!(strings(given, "args"), ["launch", "--pairs", "30"]);
+        Ok(())
+    }
+
+    #[test]
+    fn ptx_checks_or_prints() -> Result<(), Error> {
+        let matches = parse(&["ptx", "--print", "scan"])?;
+        let module = matches.subcommand().and_then(|(_, given)| given.get_one::<String>("print"));
+        assert_eq!(module.map(String::as_str), Some("scan"));
+        assert!(parse(&["ptx", "--print"]).is_err());
+        assert!(parse(&["ptx", "--check", "--print", "scan"]).is_err());
         Ok(())
     }
 

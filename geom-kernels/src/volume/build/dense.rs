@@ -21,7 +21,7 @@ kernels! {
     pub(super) struct Dense;
     // SAFETY: they read the values of a box, or of leaves by the indices of their entries, and write what a build
     // or an array has room for.
-    unsafe in Source::VolumeDense {
+    unsafe in Source::VOLUME_DENSE {
         /// # Safety
         /// The build has as many entries as the lattice has leaves, with a key and a byte for each.
         unsafe fn judge(build: &Arg<'_>, field: &DenseArg<'_>, lattice: RawLattice);
@@ -37,7 +37,7 @@ kernels! {
         );
     }
 }
-of_source!(Dense, Source::VolumeDense);
+of_source!(Dense, Source::VOLUME_DENSE);
 
 /// Coordinates are from -`LIMIT` to below `LIMIT`: `coordinate_limit` in device/geom/volume/build_keys.cuh.
 const LIMIT: i64 = 1 << 23;

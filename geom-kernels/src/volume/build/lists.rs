@@ -18,7 +18,7 @@ kernels! {
     struct Lists;
     // SAFETY: thread i reads leaf i, if i < n and there are as many, and writes origin or count i. The warp of leaf
     // i reads offsets i and i + 1, and writes voxels from the one to the other, below `room`.
-    unsafe in Source::VolumeLists {
+    unsafe in Source::VOLUME_LISTS {
         safe fn list_leaves(leaves: LeavesArg<'_>, n: u32, origins: &mut [[i32; 3]]) where n <= origins.len();
         safe fn count_voxels(leaves: LeavesArg<'_>, n: u32, counts: &mut [u32]) where n <= counts.len();
         /// # Safety
@@ -28,7 +28,7 @@ kernels! {
         ) where n < offsets.len(), room <= voxels.len();
     }
 }
-of_source!(Lists, Source::VolumeLists);
+of_source!(Lists, Source::VOLUME_LISTS);
 
 /// Where in a grid the number of values of indices lies.
 const VALUES: usize = 656;

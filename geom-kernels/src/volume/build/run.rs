@@ -27,7 +27,7 @@ kernels! {
     pub(super) struct Build;
     // SAFETY: they write what entries and nodes there are room for into the memory of a build, and the nodes that
     // have room into the grid (`Arg`).
-    unsafe in Source::VolumeBuild {
+    unsafe in Source::VOLUME_BUILD {
         /// # Safety
         /// There is a voxel for each entry, for whose keys there is room.
         unsafe fn index_keys(build: &Arg<'_>, voxels: &[[i32; 3]]);
@@ -64,7 +64,7 @@ kernels! {
         unsafe fn root(build: &Arg<'_>);
     }
 }
-of_source!(Build, Source::VolumeBuild);
+of_source!(Build, Source::VOLUME_BUILD);
 
 /// Threads in a block: `leaf_threads` and `node_threads` in device/geom/volume/.
 const LEAF_THREADS: u32 = 128;

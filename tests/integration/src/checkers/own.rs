@@ -87,8 +87,8 @@ const DEEP_LIMIT: u64 = 4 * 3600;
 /// The kernels that geom-kernels and tape have.
 fn all() -> Result<BTreeSet<String>, Failure> {
     let mut names = BTreeSet::new();
-    for ptx in geom_kernels::ptx().chain([tape::ptx()]) {
-        names.extend(ptx::entries(ptx)?.into_iter().map(|kernel| kernel.name));
+    for packed in geom_kernels::ptx().chain([tape::ptx()]) {
+        names.extend(ptx::entries(&packed.unpack()?)?.into_iter().map(|kernel| kernel.name));
     }
     ensure!(names.len() > 400, "there are {} kernels", names.len());
     Ok(names)

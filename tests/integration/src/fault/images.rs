@@ -1,7 +1,11 @@
 //! Images that are cut short, too new, or wrong inside: an error that says so, and no crash.
 
+use std::io::Write;
+
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, ErrorKind, LoadedFrom, Module};
+use cuda_safe::{DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, PackedPtx};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use super::error_of;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -13,6 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::fault("fault::images::random_bytes", random_bytes),
         Case::fault("fault::images::ptx_of_the_future", ptx_of_the_future),
         Case::fault("fault::images::ptx_that_is_wrong", ptx_that_is_wrong),
+        Case::fault("fault::images::packed_ptx", packed_ptx),
         Case::fault("fault::images::a_cubin_for_another_gpu", a_cubin_for_another_gpu),
         Case::fault("fault::images::a_cubin_alone", a_cubin_alone),
         Case::fault("fault::images::a_variable_that_is_not_there", a_variable_that_is_not_there),
@@ -124,6 +129,50 @@ fn ptx_that_is_wrong(device: &TestDevice) -> TestResult {
     let module = Module::from_ptx(device.context(), header)?;
     let error = error_of("no kernels", module.kernel("fill"))?;
     ensure!(error.hint().unwrap_or_default().contains("no kernels"), "{error}");
+    still_works(device)
+}
+
+/// The text as `gzip` packs it.
+fn pack(ptx: &str) -> Result<Vec<u8>, Failure> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(ptx.as_bytes())?;
+    Ok(encoder.finish()?)
+}
+
+fn packed_ptx(device: &TestDevice) -> TestResult {
+    let context = device.context();
+    let image = device.image(&BASIC)?;
+    let ptx = image.ptx.as_deref().unwrap_or_default();
+    let whole = pack(ptx)?;
+    let packed = PackedPtx::new("the_module", &whole);
+    for module in [
+        Module::from_packed_ptx(context, packed)?,
+        Module::compile(context, packed)?,
+        Module::load_with(context, packed, &JitOptions::default())?,
+    ] {
+        ensure_eq!(module.loaded_from(), LoadedFrom::Ptx);
+        ensure_eq!(module.kernel_names(), Module::from_ptx(context, ptx)?.kernel_names());
+        let stream = device.stream()?;
+        let iota = module.kernel("iota")?;
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+        // SAFETY: `iota` takes (unsigned*, unsigned long long, unsigned) and writes that many words.
+        unsafe { device.launch(&iota, &stream, (1, 128), (&mut buffer, 100_u64, 3_u32)) }?;
+        first_difference(&buffer.to_vec(&stream)?, &(3..103).collect::<Vec<_>>())?;
+    }
+
+    // The driver is not asked about a pack that is not whole.
+    let cut = PackedPtx::new("the_module", &whole[..whole.len() - 1]);
+    let error = error_of("a pack that is cut short", Module::from_packed_ptx(context, cut))?;
+    ensure!(matches!(error.kind(), ErrorKind::Invalid(_)) && error.call().is_none(), "{error}");
+    ensure!(error.to_string().contains("`the_module`"), "{error}");
+
+    // An error of the driver's compiler about the text inside names the module too.
+    let wrong = pack(&ptx.replacen("ret;", "nonsense.f32 %q1, %q2;\n\tret;", 1))?;
+    let wrong = PackedPtx::new("the_module", &wrong);
+    let error = error_of("wrong PTX in a pack", Module::from_packed_ptx(context, wrong))?;
+    ensure_eq!(error.code(), Some(CUresult::CUDA_ERROR_INVALID_PTX), "{error}");
+    let asked = error.asked().unwrap_or_default();
+    ensure!(asked.contains("`the_module`") && asked.contains("nonsense"), "{asked}");
     still_works(device)
 }
 
