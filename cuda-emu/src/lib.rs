@@ -65,3 +65,8 @@ pub fn driver() -> &'static cuda_sys::Driver {
 pub fn resolver() -> impl Fn(&CStr) -> *const c_void {
     resolve
 }
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -226,3 +226,8 @@ pub fn kernels(input: TokenStream) -> TokenStream {
         .or_else(|error| token::to_stream(error.to_tokens()))
         .unwrap_or_default()
 }
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -144,3 +144,8 @@ pub mod __private {
         Error::new(ErrorKind::Precondition { kernel, clause, values: values.to_vec() })
     }
 }
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -105,3 +105,8 @@ pub use real::Real;
 
 /// An answer that is yes or no, as kernels write it for each query: 1 or 0.
 pub type Flag = u8;
+
+/// Compiles the examples of the README, one of which records on a tape.
+#[cfg(all(doctest, feature = "tape"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -89,3 +89,8 @@ pub use grid::{BlindInfo, Grid, GridInfo, Leaf, Tile};
 pub use layout::NodeLayout;
 pub use map::Map;
 pub use types::{GridClass, ValueType, Version};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

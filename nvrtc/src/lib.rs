@@ -56,3 +56,8 @@ pub use library::{Nvrtc, NvrtcVersion};
 pub use options::{Options, Std};
 pub use program::Program;
 pub use ptx::{Class, Param, ParamType, Signature};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

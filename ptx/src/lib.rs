@@ -48,3 +48,8 @@ pub mod variables;
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;
 pub use parse::parse;
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -132,3 +132,8 @@ pub use spec::{Effect, Op, OpSpec, Param, Primal};
 #[cfg(feature = "internals")]
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
