@@ -1,4 +1,11 @@
 //! Type parameters, each with the list of its instances: `<T: Real in [f32 = "f32", f64 = "f64"]>`.
+//!
+//! The generated code finds the instance of a type by its `TypeId`, once for each launch. The alternative was a trait
+//! that each instance implements: it would need an impl for each pair of a declaration and a type, would put a trait
+//! bound on every generic caller, and could not serve types of other crates. The price is that a type outside the list
+//! is an error of the launch, or of `load` for a struct, instead of the compiler.
+//!
+//! The kernels of one generic function lie in one opaque field: in an array, safe code could swap the instances.
 
 use crate::cursor::{Cursor, split_at_commas};
 use crate::lex::quote;

@@ -1,5 +1,9 @@
-//! What a declaration leaves the caller nothing to say of: parameters that are filled in, and the launch
-//! of an `over`.
+//! Parameters that are filled in, and the launch of an `over`.
+//!
+//! `over n` exists because a count that is passed beside its slices, a launch that covers it and a clause that bounds it
+//! say one thing three times, and each can be wrong alone. A filled-in `n = x.len()` cannot exceed the length of `x`, so
+//! it counts as the check of that length. The method of an `over` takes no launch, so that its promise covers exactly
+//! the launches that the declaration shows.
 
 use crate::check::{checked, values};
 use crate::clause::Expr;

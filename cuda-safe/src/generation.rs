@@ -1,5 +1,5 @@
-//! When somebody else destroys the primary context: by `cuDevicePrimaryCtxReset`, which is what
-//! `cudaDeviceReset` does, or by releasing it more often than they retained it.
+//! What happens when other code destroys the primary context: by `cuDevicePrimaryCtxReset`, as
+//! `cudaDeviceReset` does, or by releasing it more often than it retained it.
 //!
 //! All our handles are stale then, and what the driver does with a stale handle is not defined. So
 //! the device's *generation* is over: from then on calls return that error without calling the
@@ -21,12 +21,20 @@
 //!    thread destroys it in between, the retain makes a new one, whose id is another: the verdict
 //!    is right.
 //!
-//! Nothing can be done for what others take away while it is in use: managed memory goes with the
-//! context, so whoever resets it must see to it that nobody looks at any. Pinned memory stays: its
-//! pages are the process's own.
+//! If the context is inactive or has another id, the generation is over; else the error belongs to
+//! the call that returned it. Without `cuCtxGetId` (every driver from 12.0 on has it) the code alone
+//! ends the generation. On driver 580 stale handles crash the second time in a process.
 //!
-//! The old generation's retain is not given back: whether it still counts can't be known, and a
-//! release too many would do to others what they did to us.
+//! An adopted context (`Context::from_raw`) that is the primary one is watched in the same way. A
+//! context that another library created cannot be queried without its handle, so an error of it is
+//! an error of that call; its owner has promised to keep it.
+//!
+//! Memory that others free while it is in use cannot be protected: managed memory disappears with
+//! the context, so code that resets the context must not do so while the host reads or writes
+//! managed memory. Pinned memory stays: its pages belong to the process.
+//!
+//! The old generation's retain is not given back: whether it still counts cannot be known, and one
+//! release too many would take the context from others.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -34,9 +34,11 @@ impl ContextInner {
     /// driver takes it.
     ///
     /// The stream alone does not decide: while a context of another device is current, the driver
-    /// refuses copies of memory of a pool (`CUDA_ERROR_INVALID_VALUE`, driver 580). It takes them with
-    /// none current or with this one, which is what most threads have. So this asks, which costs 7 ns,
-    /// and pushes and pops only where it must (33 ns).
+    /// refuses copies of pool memory (`CUDA_ERROR_INVALID_VALUE`; two H200s, driver 580). It accepts
+    /// launches, memsets, allocations, events and graph launches. Copies work with no context or
+    /// this one current, which are the usual cases. So this reads the current context, which costs
+    /// 7 ns, and pushes and pops only if it must (33 ns). In a capture the stream's context is always
+    /// pushed for copies and memsets, because a node may keep the context that it was recorded in.
     #[inline]
     pub(crate) fn copying(&self, copy: impl FnOnce() -> Result<()>) -> Result<()> {
         self.state.usable()?;

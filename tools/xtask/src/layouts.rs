@@ -2,7 +2,8 @@
 //!
 //! The table names each type in C++ and in Rust. The names of the fields are read from the Rust
 //! declaration; the generated file leaves numbers to the compiler, and does not compile if a field is
-//! missing in it.
+//! missing in it. The test `geometry::layouts::are_those_of_the_device` compiles the list as assertions against the
+//! headers, so a field that changes on one side fails there.
 
 use std::fmt::Write as _;
 use std::fs;

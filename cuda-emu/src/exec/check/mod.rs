@@ -6,7 +6,8 @@
 //! **Racecheck**: two accesses of which one writes, and that nothing orders. An access is stamped with a
 //! counter of its warp ([`shadow::Access`]). A thread knows of others' accesses up to the counters that it
 //! has learned of ([`threads::Clocks`]): at barriers of the block and the warp, at `mbarrier`s, by release and
-//! acquire, or fences, around strong accesses of one address, and by waiting for `cp.async`. What it does
+//! acquire, or fences, around strong accesses of one address, and by waiting for `cp.async`. Clocks are kept by
+//! warp, in rows of 32 lanes that all threads share that met at the same barrier. What it does
 //! not know of, and conflicts with, it races with. Relaxed, volatile and atomic accesses don't race with
 //! each other. The memory starts empty at each launch: launches of a stream are in order, and races between
 //! streams are not looked for. So that reports are the same each time, a launch then has one worker.
