@@ -12,7 +12,7 @@ use cuda_sys::{
 
 use crate::stop::Stop;
 
-/// What a raw call answered, if not success.
+/// The code that a raw call returned, if not success.
 #[derive(Debug)]
 pub(crate) struct RawError {
     call: &'static str,
@@ -52,7 +52,7 @@ type LaunchKernel = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> CUresult;
 
-/// One kernel on one stream in one shape. Holds raw handles: whoever makes it keeps kernel and
+/// One kernel on one stream in one shape. Holds raw handles: its owner keeps kernel and
 /// stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launcher {

@@ -133,7 +133,7 @@ impl RawGraph {
 impl Drop for RawGraph {
     fn drop(&mut self) {
         // SAFETY: both were made by `capture` and are destroyed only here; a null handle is only
-        // answered with an error. A failure would change no figure.
+        // returned an error. A failure would change no figure.
         unsafe {
             if let Some(destroy) = self.fns.cuGraphExecDestroy.filter(|_| !self.exec.is_null()) {
                 let _ = destroy(self.exec);

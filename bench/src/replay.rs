@@ -32,7 +32,7 @@ impl<'a> Replays<'a> {
         Ok(format!("sm_{major}{minor}"))
     }
 
-    /// Milliseconds of one of the calls of a graph, each of which is told the number of its input.
+    /// Milliseconds of one of the calls of a graph, each of which gets the number of its input.
     pub(crate) fn run<S, F>(&self, state: S, call: F) -> Result<(Vec<f64>, S), Stop>
     where
         S: Send + 'static,

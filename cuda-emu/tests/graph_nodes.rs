@@ -93,7 +93,7 @@ fn a_kernels_node_tells_its_arguments_and_attributes() {
     );
     // New parameters leave the attributes; another node can have them, too.
     ok!(cuGraphKernelNodeSetParams_v2(node, &raw const params));
-    // What was told before was the old node's.
+    // The earlier values were those of the old node.
     ok!(cuGraphKernelNodeGetParams_v2(node, &raw mut params));
     let (mut clone, mut twin) = (ptr::null_mut(), ptr::null_mut());
     ok!(cuGraphAddKernelNode_v2(&raw mut twin, graph, &raw const node, 1, &raw const params));

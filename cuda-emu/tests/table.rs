@@ -126,7 +126,7 @@ fn what_is_missing_says_so() {
 fn codes_have_names() {
     let mut text = ptr::null();
     ok!(cuGetErrorName(CUresult::CUDA_ERROR_LAUNCH_FAILED, &raw mut text));
-    // SAFETY: the call has answered with a static string.
+    // SAFETY: the call has returned a static string.
     let name = unsafe { CStr::from_ptr(text) };
     assert_eq!(name, c"CUDA_ERROR_LAUNCH_FAILED");
     ok!(cuGetErrorString(CUresult::CUDA_SUCCESS, &raw mut text));

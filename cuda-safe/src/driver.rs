@@ -56,7 +56,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`ErrorKind::MissingLibrary`](crate::ErrorKind::MissingLibrary) lists every name tried;
-    /// otherwise what `cuInit` answered, such as `CUDA_ERROR_NO_DEVICE`.
+    /// otherwise the error that `cuInit` returns, such as `CUDA_ERROR_NO_DEVICE`.
     pub fn load() -> Result<Self> {
         Self::from_sys(cuda_sys::Driver::load()?)
     }
@@ -82,7 +82,7 @@ impl Driver {
     /// Initialises a driver from its table of functions: how software devices plug in.
     ///
     /// # Errors
-    /// What `cuInit` or the enumeration of devices answered.
+    /// The error that `cuInit` or the enumeration of devices returns.
     #[doc(alias = "cuInit")]
     pub fn from_sys(sys: &'static cuda_sys::Driver) -> Result<Self> {
         if forked() || is_emitting() {
@@ -127,7 +127,7 @@ impl Driver {
     /// The newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuDriverGetVersion")]
     pub fn version(&self) -> Result<i32> {
         if forked() || is_emitting() {
@@ -328,7 +328,7 @@ impl fmt::Debug for DeviceState {
     }
 }
 
-/// Tells that the driver has answered an error.
+/// Emits an event for an error that the driver returned.
 #[cold]
 fn reported(error: Error) -> Error {
     event!(ERROR, %error, "the driver answered an error");

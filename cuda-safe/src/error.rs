@@ -9,7 +9,7 @@ use cuda_sys::{CUresult, MissingLibrary, MissingSymbol};
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure: which call met it, what the driver answered, what was asked for, and what to do.
+/// A failure: the call that failed, the code that the driver returned, the values of the call, and what to do.
 ///
 /// Cheap to clone: after a fatal error (see [`Error::is_fatal`]) every later call on that device
 /// answers the same error. Formatting one never calls the driver.
@@ -31,7 +31,7 @@ struct Inner {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The driver answered with this code.
+    /// The driver returned this code.
     Driver(CUresult),
     /// Device memory ran out; all numbers are bytes, read when it happened.
     OutOfMemory {
@@ -200,7 +200,7 @@ impl Error {
         self.0.call
     }
 
-    /// The driver's code, if the driver answered.
+    /// The driver's code, if the driver returned one.
     #[must_use]
     pub fn code(&self) -> Option<CUresult> {
         match self.0.kind {
@@ -210,8 +210,8 @@ impl Error {
         }
     }
 
-    /// The code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver did not answer
-    /// or answered with a code that is newer than these bindings.
+    /// The code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code,
+    /// or one that is newer than these bindings.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::name)

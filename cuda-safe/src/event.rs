@@ -34,7 +34,7 @@ impl Event {
     /// A new event that measures no time, which makes it cheaper to record and wait for.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuEventCreate")]
     pub fn new(context: &Context) -> Result<Self> {
         Self::with_flags(context, CUevent_flags::CU_EVENT_DISABLE_TIMING.0, false)
@@ -43,7 +43,7 @@ impl Event {
     /// A new event that measures time; see [`Event::elapsed_ms`].
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuEventCreate")]
     pub fn timing(context: &Context) -> Result<Self> {
         Self::with_flags(context, CUevent_flags::CU_EVENT_DEFAULT.0, true)

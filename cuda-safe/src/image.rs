@@ -3,7 +3,7 @@
 //! The driver's loading calls take a pointer and no length, so a truncated image makes the driver
 //! read memory that is not the caller's. Everything here that names a range of the image is
 //! checked against its length: the ELF tables and sections of a cubin, the entries of a fatbin.
-//! PTX has no ranges; it is text up to a NUL, which whoever calls the driver has to append.
+//! PTX has no ranges; it is text up to a NUL, which the caller of the driver appends.
 //!
 //! This is a check of extent, not of meaning: an image of the right shape with nonsense inside is
 //! left to the driver, and what a kernel does when it runs is nobody's to check.
@@ -39,7 +39,7 @@ const WITHOUT_BYTES: [u32; 4] = [8, 0x7000_0007, 0x7000_000a, 0x7000_0015];
 /// The fatbin's own header, and the part that we read of each entry's.
 const FATBIN_HEADER: u16 = 16;
 
-/// Says what an image is, or what is wrong with it, in words for whoever supplied it.
+/// Says what an image is, or what is wrong with it, in words for the user.
 ///
 /// All ranges that an accepted image names lie inside `bytes`.
 pub(crate) fn check(bytes: &[u8]) -> Result<ImageKind, String> {

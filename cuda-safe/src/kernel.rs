@@ -146,7 +146,7 @@ impl Kernel {
         self.inner.raw
     }
 
-    /// The parameters, in order: for who launches kernels that are only known when the program runs.
+    /// The parameters, in order, to launch kernels that are only known when the program runs.
     /// `None` if neither the driver nor the image tells.
     #[must_use]
     pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
@@ -164,7 +164,7 @@ impl Kernel {
     }
 
     /// Compares types of arguments with the parameters, as each [`launch`](Self::launch) does once for each
-    /// tuple of them: for who launches another kernel with these arguments, and a few of its own.
+    /// tuple of them. Use it to launch another kernel with these arguments and a few more.
     ///
     /// # Errors
     /// [`Argument`](crate::ErrorKind::Argument) names the first that does not fit.
@@ -188,7 +188,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Argument`](crate::ErrorKind::Argument) or [`Limit`](crate::ErrorKind::Limit) before the
-    /// driver is asked; otherwise what the driver answered. Faults of the kernel itself come later,
+    /// driver is asked; otherwise the error that the driver returns. Faults of the kernel itself come later,
     /// from whichever call waits for it.
     ///
     /// # Safety
@@ -222,7 +222,7 @@ impl Kernel {
     /// What the kernel needs, as compiled for the device.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuFuncGetAttribute")]
     pub fn attributes(&self) -> Result<KernelAttributes> {
         let inner = &*self.inner;
@@ -243,8 +243,8 @@ impl Kernel {
     /// together with the static part must be allowed so, on devices that have it.
     ///
     /// # Errors
-    /// [`Limit`](crate::ErrorKind::Limit) beyond what the device has; otherwise what the driver
-    /// answered.
+    /// [`Limit`](crate::ErrorKind::Limit) beyond what the device has; otherwise the error that the driver
+    /// returns.
     #[doc(alias = "cuFuncSetAttribute")]
     pub fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
         let inner = &*self.inner;
@@ -272,7 +272,7 @@ impl Kernel {
     /// launch, which costs time there and is not possible while a stream is being captured.
     ///
     /// # Errors
-    /// What the driver answered; drivers before 12.4 load with the module, and nothing happens.
+    /// The error that the driver returns; drivers before 12.4 load with the module, and nothing happens.
     #[doc(alias = "cuFuncLoad")]
     pub fn load(&self) -> Result<()> {
         let context = self.inner.module.context();

@@ -36,9 +36,9 @@
 //! level are crates on top of this one, with whole operations that are safe.
 //!
 //! # Order
-//! Work on one stream runs in order. A buffer used on several streams orders them: whoever writes
-//! it waits for all who used it before, whoever reads it for who wrote it before. That costs an
-//! event and a wait at such a conflict, and nothing otherwise.
+//! Work on one stream runs in order. A buffer that is used on several streams orders them: a writer
+//! waits for all earlier uses, and a reader for the last write. Such a conflict costs an event and a
+//! wait; uses without a conflict cost nothing.
 //!
 //! # Errors
 //! Every failure is an [`Error`] with the call, the code, what was asked and what to do. Faults of
@@ -60,7 +60,7 @@
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
-//! - `tracing`: what happens is told to the `tracing` crate, under the target `cuda_safe`: launches,
+//! - `tracing`: events of the `tracing` crate, under the target `cuda_safe`: launches,
 //!   recorded ones too, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
 //!   streams made to wait and, with their times in nanoseconds, loads of modules and waits of the host
 //!   at `DEBUG`; compiles, cached ones too, at `INFO`; every error of the driver at `ERROR`, also one

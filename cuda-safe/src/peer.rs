@@ -41,7 +41,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the contexts belong to different
-    /// drivers; otherwise what the driver answered.
+    /// drivers; otherwise the error that the driver returns.
     #[doc(alias = "cuDeviceCanAccessPeer")]
     pub fn can_access_peer(&self, other: &Self) -> Result<bool> {
         let (user, owner) = (self.inner(), other.inner());
@@ -67,8 +67,8 @@ impl Context {
     /// [`DeviceSliceMut::copy_from_peer`], on a stream of its own context.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the devices can't; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the devices can't; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuCtxEnablePeerAccess")]
     #[doc(alias = "cuMemPoolSetAccess")]
     pub fn enable_peer_access(&self, other: &Self) -> Result<()> {
@@ -147,7 +147,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ, or the stream
-    /// belongs to neither context; otherwise what the driver answered.
+    /// belongs to neither context; otherwise the error that the driver returns.
     #[doc(alias = "cuMemcpyPeerAsync")]
     pub fn copy_from_peer<'b>(
         &mut self,

@@ -2,7 +2,7 @@
 //!
 //! | level | what |
 //! |---|---|
-//! | `ERROR` | an error that the driver answered; one that loses the device, once |
+//! | `ERROR` | an error that the driver returned; one that loses the device, once |
 //! | `WARN` | an error that a drop met |
 //! | `INFO` | a program compiled |
 //! | `DEBUG` | a module loaded; the host waited; a stream was made to wait for another |

@@ -29,8 +29,8 @@ use generated::HEADERS;
 /// | `geom/volume.cuh` | `Volume<T>`: `lookup`, `sample_nearest`, `sample_trilinear`, `sample_tricubic`, with gradients and of indices, `world_to_index` and the like, `is_active`, `store`; parts of it in `geom/volume/` |
 /// | `geom/volume/march.cuh` | rays through a `Volume<T>`: `first_crossing`, `integrate`, `for_each_segment` |
 /// | `geom/volume/iterate.cuh` | the leaves of a `Volume<T>`, for kernels that work on all voxels |
-/// | `geom/isosurface.cuh` | what blocks do to find the surface in a field of numbers: `find_signs`, `count`, `emit`, for fields of one's own too; parts of it in `geom/isosurface/` |
-/// | `geom/sort/*.cuh` | what blocks do to sort, scan, reduce and select: for who writes such kernels |
+/// | `geom/isosurface.cuh` | block-level steps to find the surface in a field: `find_signs`, `count`, `emit`, also for custom fields; parts of it in `geom/isosurface/` |
+/// | `geom/sort/*.cuh` | block-level sorts, scans, reductions and selections, to write such kernels |
 /// | `geom/mesh/adjoint.cuh` | gradients through closest points, distances, hits of rays, positions, attributes and normals of a face; parts of it in `geom/mesh/adjoint/` |
 /// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
@@ -40,7 +40,7 @@ use generated::HEADERS;
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every
 /// program and on every device, also under `--use_fast_math` and `--fmad=false`. The rest is compiled as
-/// one's own code is.
+/// your code is.
 ///
 /// For nvcc, write them below a folder that is given with `-I`:
 /// ```no_run

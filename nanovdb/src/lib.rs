@@ -30,9 +30,9 @@
 //! | a file | [`write_file`], [`WriteOptions`]; in memory [`write()`] |
 //! | where things lie | [`ValueType::layout`] |
 //!
-//! A [`Grid`] has been checked: whoever follows its distances, as devices do without looking, stays inside of
-//! it. What is checked is told at [`Grid::from_bytes`], and an [`Error`] names the check that failed, and the
-//! node and the byte where it can.
+//! A [`Grid`] has been checked: code that follows the offsets in it without further checks, as kernels do, stays
+//! inside it. [`Grid::from_bytes`] lists the checks. An [`Error`] names the check that failed, with the node and
+//! the byte if they are known.
 //!
 //! ```
 //! use nanovdb::{Builder, Grid};

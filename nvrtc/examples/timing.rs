@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1);
     let library = || match &path {
         None => Nvrtc::find(),
-        // SAFETY: whoever gives the path says that it is an NVRTC.
+        // SAFETY: the user who passes the path says that it is an NVRTC.
         Some(path) => unsafe { Nvrtc::at(path) },
     };
     if let Some(folder) = std::env::var_os(CHILD) {

@@ -69,7 +69,7 @@ pub enum Error {
     Status {
         /// The function.
         call: &'static str,
-        /// What it answered.
+        /// The code that it returned.
         code: nvrtcResult,
         /// The compiler's log, often empty.
         log: String,

@@ -398,7 +398,7 @@ fn query_archs(raw: &cuda_sys::Nvrtc) -> Result<Vec<u32>, Error> {
     Ok(archs.into_iter().filter_map(|n| u32::try_from(n).ok()).collect())
 }
 
-/// Turns what a call answered into a result.
+/// Turns the code that a call returned into a result.
 pub(crate) fn check(
     raw: &cuda_sys::Nvrtc,
     call: &'static str,

@@ -203,7 +203,7 @@ impl Program {
             Ok(lock) => lock,
             Err(reason) => return without(reason),
         };
-        // Whoever held the lock before may have kept the image.
+        // The previous holder of the lock may have kept the image.
         if let Ok(Some(image)) = read() {
             return Ok(image);
         }

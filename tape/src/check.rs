@@ -1,6 +1,6 @@
 //! Gradients against differences: helpers for tests of operations and of programs.
 //!
-//! Adjoints of `double` are held against central differences; those of `float`, whose differences say
+//! Adjoints of `double` are compared with central differences; those of `float`, whose differences say
 //! little, against those of `double`. All errors are relative to the largest entry.
 
 use std::fmt;

@@ -252,7 +252,7 @@ impl<'a> CustomBuilder<'a> {
     }
 
     /// As [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
-    /// writes what the adjoint is to find. It is told whether gradients come through it; if not, what it
+    /// writes what the adjoint is to find. Its argument says whether gradients come through it; if not, what it
     /// returns is dropped.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl Store {
         all.map(DeviceBuffer::size_bytes).sum()
     }
 
-    /// Memory of at least `bytes`, with any contents: whoever takes it writes before it reads. A graph that
+    /// Memory of at least `bytes`, with any contents: its user writes before it reads. A graph that
     /// reads it may run without the one that writes it, so new memory is zero.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<DeviceBuffer<u8>> {
         let size = bytes

@@ -82,7 +82,7 @@ impl Tape {
     /// is recorded becomes part of the graph too.
     ///
     /// # Errors
-    /// What `record` answered; nothing is recorded then.
+    /// The error that `record` returns; nothing is recorded then.
     pub fn record_again(
         &mut self,
         stream: &Stream,

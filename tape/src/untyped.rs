@@ -10,7 +10,7 @@ use cuda_safe::{
     arg::{ArgType, KernelArgs, UseVisitor},
 };
 
-/// Who is told of memory that a launch uses.
+/// Receives the memory that a launch uses.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&Arc<Allocation>, Range<usize>, Access) -> Result<()>;
 
 /// The parameters of a launch by their addresses, and the memory that it uses.

@@ -44,7 +44,7 @@ impl Machine {
         Ok(start)
     }
 
-    /// The `n` floats at `start`, which `upload` has answered for at least as many.
+    /// The `n` floats at `start`, which `upload` has returned for at least as many.
     pub(crate) fn download(&self, start: u64, n: usize) -> Vec<f32> {
         // SAFETY: the memory lives as long as the space, and no launch is running: `launch` ends
         // with its kernel.

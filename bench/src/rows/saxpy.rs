@@ -68,7 +68,7 @@ impl<'a> Timer<'a> {
         Ok(Self { gpu, own: Own::load(&gpu.context)?, begin, end })
     }
 
-    /// Milliseconds of one of [`LAUNCHES`] runs; each is told its number.
+    /// Milliseconds of one of [`LAUNCHES`] runs; each gets its number.
     fn run<E>(&self, mut enqueue: impl FnMut(usize) -> Result<(), E>) -> Result<f64, Stop>
     where
         Stop: From<E>,

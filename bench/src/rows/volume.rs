@@ -48,7 +48,7 @@ pub(super) const N: usize = 256;
 const RADIUS: f64 = 0.7;
 /// Samples of each set.
 const COUNT: usize = 8_000_000;
-/// How many answers are held against the oracle, evenly taken from all.
+/// How many results are compared with the oracle, evenly taken from all.
 const CHECKED: usize = 20_000;
 
 /// The distance between voxels, which are the centres of as many cells from -1 to 1.

@@ -139,7 +139,7 @@ pub(super) fn enter(
         body()?;
         planted.map_or(Ok(()), |planted| Err(planted.code))
     };
-    // The body's state is behind locks that are taken over from whoever panicked.
+    // The body's state is behind locks that ignore the poison of a panic.
     let result = catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|_| {
         eprintln!("cuda-emu: {} panicked; this is a mistake in the software device", call.name);
         Err(CUresult::CUDA_ERROR_UNKNOWN)

@@ -300,7 +300,7 @@ fn serve(process: &Process) {
             process.work.notify_one();
         }
         drop(state);
-        // What it uses is behind locks that are taken over from whoever panicked.
+        // Its state is behind locks that ignore the poison of a panic.
         let outcome = catch_unwind(AssertUnwindSafe(|| perform(process, &turn)));
         let outcome = outcome.unwrap_or_else(|_| {
             let report = "the software device panicked, which is a mistake in it";
@@ -459,7 +459,7 @@ impl Process {
                 let (after, timeout) =
                     self.done.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
                 state = after;
-                // A function that waits for whoever asks here would never come to its end.
+                // A function that waits for the thread that queries here would never end.
                 if timeout.timed_out() && state.engine.calling && state.engine.running > 0 {
                     break;
                 }

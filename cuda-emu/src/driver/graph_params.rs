@@ -117,7 +117,7 @@ pub(super) unsafe fn host_work(params: *const CUDA_HOST_NODE_PARAMS) -> Answer<W
     Ok(Work::Host(function, UserData(params.userData)))
 }
 
-/// A kernel's arguments as they are told to the caller: valid as long as the node is not changed.
+/// A kernel's arguments as they are returned to the caller: valid as long as the node is not changed.
 pub(super) struct Told {
     kernel: Arc<KernelWork>,
     /// The addresses of the arguments in it.
@@ -133,7 +133,7 @@ pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NO
     let start = kernel.launch.params.as_ptr();
     let layout = kernel.program.params(kernel.launch.entry);
     let place = |&(offset, _): &(usize, usize)| start.wrapping_add(offset).expose_provenance();
-    // Told once, so that what was told before stays where it is.
+    // Made once, so that pointers that were returned before stay valid.
     let told = node.told.get_or_insert_with(|| {
         let arguments = layout.iter().map(place).collect();
         Arc::new(Told { kernel: kernel.clone(), arguments })

@@ -38,7 +38,7 @@ pub(super) unsafe fn read(image: *const c_void) -> Answer<Image> {
     Ok(Image::Ptx(text.into()))
 }
 
-/// A buffer of the caller's for a log, and where its size is told.
+/// A buffer of the caller's for a log, and where its size is written.
 #[derive(Clone, Copy)]
 struct Log {
     buffer: *mut c_char,

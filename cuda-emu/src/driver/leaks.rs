@@ -91,8 +91,8 @@ fn report(left: Left, when: &str) {
 /// Has what is left at the end of the process reported then.
 pub(super) fn watch_exit() {
     extern "C" fn at_exit() {
-        // Whoever holds the lock is a thread that goes on while the process ends: nothing can be said
-        // then that would not change meanwhile.
+        // Another thread holds the lock and runs on while the process ends, so any report
+        // could be out of date at once.
         if let Some(state) = initialised().and_then(super::process::Process::try_lock) {
             report(state.objects.left_at_all(), "is left when the process ends");
         }

@@ -71,7 +71,7 @@ functions! {
             .err()
             .unwrap_or(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS);
         put_if_wanted(status, why);
-        // A caller that wants the status is told there.
+        // A caller that passes a place for the status gets it there.
         if found.is_ok() || !status.is_null() { Ok(()) } else { Err(CUresult::CUDA_ERROR_NOT_FOUND) }
     }
 }

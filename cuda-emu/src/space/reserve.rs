@@ -233,7 +233,7 @@ fn system_page() -> u64 {
 impl Drop for Reserve {
     fn drop(&mut self) {
         let start = ptr::with_exposed_provenance_mut(self.base as usize);
-        // SAFETY: the mapping is ours; whoever used its addresses kept the space alive.
+        // SAFETY: the mapping is ours; every user of its addresses kept the space alive.
         unsafe { libc::munmap(start, (self.end - self.base) as usize) };
     }
 }

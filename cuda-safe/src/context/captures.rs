@@ -48,8 +48,8 @@ impl Captures {
     /// Waits for the context by `call`, unless something is captured in it.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if something is; otherwise what `call`
-    /// answered. It is no wait for the end of the capture: that may wait for the caller.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if something is; otherwise the error that `call`
+    /// returns. It is no wait for the end of the capture: that may wait for the caller.
     pub(crate) fn wait<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
         /// Ends the wait also if the call unwinds.
         struct Waiting<'a>(&'a Captures);

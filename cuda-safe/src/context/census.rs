@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// A piece of memory, whoever has handles to it.
+    /// A piece of memory, with any number of handles.
     Buffer,
     Stream,
     Event,

@@ -23,8 +23,8 @@ impl ContextInner {
         }
     }
 
-    /// As [`with_current`](Self::with_current), for what makes nothing: the caller is told that
-    /// popping failed. Who closes the context could not ask for a kept error any more.
+    /// As [`with_current`](Self::with_current), for closures that create nothing: an error of popping is
+    /// returned. After the context is closed, a stored error could not be read.
     pub(crate) fn while_current(&self, f: impl FnOnce() -> Result<()>) -> Result<()> {
         let (result, popped) = self.run_with_current(f)?;
         result.and(popped)
@@ -59,7 +59,7 @@ impl ContextInner {
         if accepted { copy() } else { self.with_current(copy) }
     }
 
-    /// What `f` and popping have answered.
+    /// Returns the results of `f` and of popping.
     fn run_with_current<R>(
         &self,
         f: impl FnOnce() -> Result<R>,

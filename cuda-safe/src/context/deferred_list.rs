@@ -42,8 +42,8 @@ impl<T> DeferredList<T> {
         Some(items.swap_remove(position))
     }
 
-    /// Takes everything, after `wait` has seen it. What is put here meanwhile stays: whoever uses
-    /// that was perhaps not waited for. If `wait` fails all goes back.
+    /// Takes everything, after `wait` has seen it. Entries that are added meanwhile stay,
+    /// because `wait` may not cover their uses. If `wait` fails, all entries are put back.
     pub(super) fn take_all<E>(
         &self,
         wait: impl FnOnce(&[T]) -> Result<(), E>,

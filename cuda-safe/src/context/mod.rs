@@ -73,7 +73,7 @@ pub(crate) struct ContextInner {
     pub(crate) census: Census,
     /// For error reports: what was launched lately, on whichever stream.
     streams: Mutex<Vec<Weak<StreamInner>>>,
-    /// Errors met by drops, kept for whoever asks; see [`Context::take_drop_errors`].
+    /// Errors met by drops, kept until they are taken; see [`Context::take_drop_errors`].
     drop_errors: Mutex<Vec<Error>>,
 }
 
@@ -136,7 +136,7 @@ impl Context {
     /// put there what keeps the context alive.
     ///
     /// # Errors
-    /// What the driver answered when asked for the context's device or limits.
+    /// The error that the driver returns when asked for the context's device or limits.
     ///
     /// # Safety
     /// `raw` must be a context of `driver` and stay valid until `token` is dropped.
@@ -243,7 +243,7 @@ impl Context {
     /// Free and total device memory, in bytes.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuMemGetInfo")]
     pub fn memory_info(&self) -> Result<(usize, usize)> {
         self.inner.memory_info()
@@ -253,7 +253,7 @@ impl Context {
     /// of giving them back to the system. All of them by default, so that allocating is fast.
     ///
     /// # Errors
-    /// What the driver answered; nothing happens on devices without memory pools.
+    /// The error that the driver returns; nothing happens on devices without memory pools.
     #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
     pub fn set_pool_threshold(&self, bytes: u64) -> Result<()> {
         self.inner.pool.set_threshold(&self.inner, bytes)
@@ -262,7 +262,7 @@ impl Context {
     /// Gives unused memory of the pool back to the system until at most `keep` bytes are held.
     ///
     /// # Errors
-    /// What the driver answered; nothing happens on devices without memory pools.
+    /// The error that the driver returns; nothing happens on devices without memory pools.
     #[doc(alias = "cuMemPoolTrimTo")]
     pub fn trim_pool(&self, keep: usize) -> Result<()> {
         self.inner.pool.trim(&self.inner, keep)
@@ -272,7 +272,7 @@ impl Context {
     /// memory on devices without pools. **Waits for the device**, as [`Context::synchronize`] does.
     ///
     /// # Errors
-    /// The first error that a free answered; the others are freed all the same.
+    /// The first error that a free returns; the other frees are made all the same.
     pub fn free_deferred(&self) -> Result<()> {
         self.inner.free_deferred()
     }

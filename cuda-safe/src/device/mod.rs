@@ -60,7 +60,7 @@ impl Device {
     /// The device's primary context, retained at the first call and shared by all callers.
     ///
     /// # Errors
-    /// What the driver answered, or the error by which the process lost the device.
+    /// The error that the driver returns, or the error by which the process lost the device.
     #[doc(alias = "cuDevicePrimaryCtxRetain")]
     pub fn context(&self) -> Result<Context> {
         Context::primary(*self)
@@ -69,13 +69,13 @@ impl Device {
     /// The name, such as `NVIDIA H200`. Not unique: see [`Device::uuid`].
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuDeviceGetName")]
     pub fn name(&self) -> Result<String> {
         self.state().usable()?;
         let mut name = [0u8; 256];
         let sys = self.state.sys;
-        // SAFETY: `name` has room for as many bytes as the call is told, the last one stays zero.
+        // SAFETY: `name` has room for more bytes than are passed, so its last one stays zero.
         let result = unsafe { sys.cuDeviceGetName(name.as_mut_ptr().cast(), 255, self.state.raw) };
         self.state().answer("cuDeviceGetName", result)?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or(c"");
@@ -85,7 +85,7 @@ impl Device {
     /// The UUID: of the GPU, or of the MIG slice of one.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuDeviceGetUuid")]
     pub fn uuid(&self) -> Result<Uuid> {
         self.state().usable()?;
@@ -100,13 +100,13 @@ impl Device {
     /// The PCI address, such as `0000:1B:00.0`.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuDeviceGetPCIBusId")]
     pub fn pci_bus_id(&self) -> Result<String> {
         self.state().usable()?;
         let mut id = [0u8; 64];
         let sys = self.state.sys;
-        // SAFETY: `id` has room for as many bytes as the call is told, the last one stays zero.
+        // SAFETY: `id` has room for more bytes than are passed, so its last one stays zero.
         let result = unsafe { sys.cuDeviceGetPCIBusId(id.as_mut_ptr().cast(), 63, self.state.raw) };
         self.state().answer("cuDeviceGetPCIBusId", result)?;
         let id = CStr::from_bytes_until_nul(&id).unwrap_or(c"");
@@ -116,7 +116,7 @@ impl Device {
     /// The device's memory, in bytes.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuDeviceTotalMem")]
     pub fn total_memory(&self) -> Result<usize> {
         self.state().usable()?;
@@ -130,7 +130,7 @@ impl Device {
     /// The compute capability: major and minor, such as (9, 0).
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub fn compute_capability(&self) -> Result<(u32, u32)> {
         Ok((self.compute_capability_major()?, self.compute_capability_minor()?))
     }
@@ -138,7 +138,7 @@ impl Device {
     /// The architecture to compile for: exactly this device's.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub fn arch(&self) -> Result<nvrtc::Arch> {
         let (major, minor) = self.compute_capability()?;
         Ok(nvrtc::Arch::sm(major, minor))
@@ -148,7 +148,7 @@ impl Device {
     /// more urgent; both are 0 on devices without priorities.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuCtxGetStreamPriorityRange")]
     pub fn stream_priorities(&self) -> Result<(i32, i32)> {
         let context = self.context()?;
@@ -166,7 +166,7 @@ impl Device {
     /// An attribute as the driver's plain integer; the typed ones have methods of their own.
     ///
     /// # Errors
-    /// What the driver answered, such as for an attribute newer than itself.
+    /// The error that the driver returns, such as for an attribute newer than itself.
     #[doc(alias = "cuDeviceGetAttribute")]
     pub fn raw_attribute(&self, attribute: CUdevice_attribute) -> Result<i32> {
         self.state().usable()?;

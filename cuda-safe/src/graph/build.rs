@@ -73,7 +73,7 @@ impl<'env, S> GraphBuilder<'env, S> {
     /// A graph without parts, to work on `state`.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuGraphCreate")]
     pub fn new(context: &Context, state: S) -> Result<Self> {
         let inner = context.inner();
@@ -89,8 +89,8 @@ impl<'env, S> GraphBuilder<'env, S> {
     /// [`Context::capture`](crate::Context::capture) does.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a part of another graph; what `record`
-    /// answered; otherwise what the driver answered. Whatever was enqueued before the error stays in
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a part of another graph; the error that `record`
+    /// returns; otherwise the error that the driver returns. Whatever was enqueued before the error stays in
     /// the graph.
     #[doc(alias = "cuGraphAddKernelNode")]
     #[doc(alias = "cuStreamBeginCaptureToGraph")]
@@ -130,7 +130,7 @@ impl<'env, S> GraphBuilder<'env, S> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a buffer made in a part is still alive;
-    /// otherwise what the driver answered.
+    /// otherwise the error that the driver returns.
     #[doc(alias = "cuGraphInstantiate")]
     pub fn instantiate(mut self) -> Result<GraphExec<'env, S>> {
         if let Some(error) = self.spoilt.take() {

@@ -81,8 +81,8 @@ impl Context {
     /// must be dropped before the closure ends.
     ///
     /// # Errors
-    /// What `record` answered; [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a buffer made in
-    /// the closure is still alive; otherwise what the driver answered. `state` is then dropped.
+    /// The error that `record` returns; [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a buffer made in
+    /// the closure is still alive; otherwise the error that the driver returns. `state` is then dropped.
     #[doc(alias = "cuStreamBeginCapture")]
     #[doc(alias = "cuGraphInstantiate")]
     pub fn capture<'env, S, F>(&self, mut state: S, record: F) -> Result<GraphExec<'env, S>>
@@ -102,7 +102,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record; otherwise
-    /// what the driver answered.
+    /// the error that the driver returns.
     pub fn fork(&self) -> Result<Self> {
         let inner = self.inner();
         let capture = inner.capture.as_ref().ok_or_else(|| {
@@ -176,7 +176,7 @@ pub(super) struct Part {
     pub(super) graph: CUgraph,
     /// The last nodes of the captured stream.
     pub(super) tail: Arc<[RawNode]>,
-    /// What the closure answered, or what spoilt the capture; the graph is there all the same.
+    /// The error that the closure returns, or what spoilt the capture; the graph is there all the same.
     pub(super) outcome: Result<()>,
 }
 

@@ -94,7 +94,7 @@ impl Conditional {
         Ok(function)
     }
 
-    /// The module, for whoever closes the context.
+    /// Takes the module, to close the context.
     pub(crate) fn take(&self) -> Option<CUmodule> {
         let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         loaded.map(|loaded| loaded.module)

@@ -20,7 +20,7 @@ use crate::stream::{StreamInner, create_event};
 #[repr(transparent)]
 pub(super) struct RawNode(CUgraphNode);
 
-// SAFETY: a handle is a number to everybody but the driver, which is only given it by whoever holds
+// SAFETY: a handle is a number to everybody but the driver, which only gets it from code that holds
 // the graph exclusively.
 unsafe impl Send for RawNode {}
 // SAFETY: as above.
@@ -110,7 +110,7 @@ pub(super) fn capturing(
         return Ok((graph, Arc::from([])));
     }
     // SAFETY: the driver gives `count` handles, which stay there until the next call that concerns
-    // the capture; whoever captures holds the recording.
+    // the capture; the caller holds the recording.
     let tail = unsafe { std::slice::from_raw_parts(nodes.cast::<RawNode>(), count) };
     Ok((graph, tail.into()))
 }
@@ -209,7 +209,7 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
 pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNode>> {
     context.state.usable()?;
     let mut count = 0;
-    // SAFETY: the graph is live, and without a place for nodes only their number is told.
+    // SAFETY: the graph is live, and without a place for nodes only their number is written.
     unsafe { call!(context, cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count)) }?;
     let mut nodes = vec![RawNode::NULL; count];
     if count > 0 {
@@ -323,7 +323,7 @@ pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()
     if graph.is_null() || !context.state.is_usable() {
         return Ok(());
     }
-    // SAFETY: whoever calls owns the graph; executable ones made from it stand for themselves.
+    // SAFETY: the caller owns the graph; executable graphs made from it do not depend on it.
     unsafe { call!(context, cuGraphDestroy(graph)) }
 }
 
@@ -332,7 +332,7 @@ pub(super) fn destroy_exec(context: &ContextInner, exec: CUgraphExec) -> Result<
     if exec.is_null() || !context.state.is_usable() {
         return Ok(());
     }
-    // SAFETY: whoever calls owns it. A launch that is still running finishes; the call does not
+    // SAFETY: the caller owns it. A launch that is still running finishes; the call does not
     // wait for it.
     unsafe { call!(context, cuGraphExecDestroy(exec)) }
 }

@@ -118,7 +118,7 @@ impl<'env, S> GraphExec<'env, S> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a stream of another context; otherwise
-    /// what the driver answered. Faults of the graph's work come later, from whichever call waits
+    /// the error that the driver returns. Faults of the graph's work come later, from whichever call waits
     /// for it.
     #[doc(alias = "cuGraphLaunch")]
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
@@ -210,8 +210,8 @@ impl<'env, S> GraphExec<'env, S> {
     /// nothing or more than one launch was made, the launch has other attributes (cooperative,
     /// cluster, priority), or, in a graph with branches (after [`Stream::fork`], or from a
     /// [`GraphBuilder`](crate::GraphBuilder)), it uses memory that another node uses and this one did
-    /// not; what `record` answered;
-    /// otherwise what the driver answered. The node is then as it was, unless `record` fails after its
+    /// not; the error that `record` returns;
+    /// otherwise the error that the driver returns. The node is then as it was, unless `record` fails after its
     /// launch.
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn update<F>(&mut self, node: GraphNode, record: F) -> Result<()>
@@ -306,7 +306,7 @@ impl<'env, S> GraphExec<'env, S> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if nodes were changed since the graph was
-    /// recorded; otherwise what the driver answered, such as for a graph that allocates memory.
+    /// recorded; otherwise the error that the driver returns, such as for a graph that allocates memory.
     #[doc(alias = "cuGraphClone")]
     pub fn try_clone<T>(&mut self, state: T) -> Result<GraphExec<'env, T>> {
         let number = self.template.number;
@@ -325,7 +325,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// Writes the graph as it was recorded to a file, in the DOT language of Graphviz.
     ///
     /// # Errors
-    /// What the driver answered, such as for a file that can't be written.
+    /// The error that the driver returns, such as for a file that can't be written.
     #[doc(alias = "cuGraphDebugDotPrint")]
     pub fn write_dot(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let shape = self.newest.as_ref().unwrap_or(&self.template);
@@ -335,7 +335,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// Puts the graph on the device now, so that its first launch costs what later ones do.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuGraphUpload")]
     pub fn upload(&mut self, stream: &Stream) -> Result<()> {
         let inner = stream.inner();

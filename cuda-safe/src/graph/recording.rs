@@ -45,7 +45,7 @@ pub(super) enum Target {
     Ended,
 }
 
-/// The contents of a recording. Whoever enqueues on one of its streams holds it meanwhile.
+/// The contents of a recording. An enqueue on one of its streams holds it over the driver call.
 pub(crate) struct Recording {
     number: u64,
     pub(super) target: Target,
@@ -79,7 +79,7 @@ pub(super) struct Contents {
     pub(super) allocates: bool,
     /// Whether a capture with several streams is recorded: then some nodes may run at the same time.
     pub(super) has_branches: bool,
-    /// The first failure that nobody could be told of.
+    /// The first failure that no call could return.
     pub(super) broken: Option<Error>,
 }
 
@@ -130,7 +130,7 @@ impl Capture {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was recorded, for whoever makes a graph of it, or to be dropped where nothing is locked:
+    /// Takes the recorded uses, to make a graph of them or to drop them where nothing is locked:
     /// streams of the recording may live on and must not keep it.
     pub(super) fn empty(&self) -> Contents {
         let mut recording = self.lock();
@@ -463,7 +463,7 @@ impl Recording {
         Ok(start)
     }
 
-    /// Notes the buffer that allocated memory has become: whoever uses it comes after.
+    /// Records the allocation of a buffer as a write, so that its uses come after it.
     pub(crate) fn allocated(&mut self, stream: &StreamInner, allocation: &Arc<Allocation>) {
         let sequence = self.number(stream);
         let written = (allocation, 0..allocation.size_bytes(), Access::Write);

@@ -13,7 +13,7 @@ impl Kernel {
     /// this device has: [`Kernel::max_potential_cluster_size`].
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED")]
     pub fn set_non_portable_cluster(&self, allowed: bool) -> Result<()> {
         let inner = &*self.inner;
@@ -31,7 +31,7 @@ impl Kernel {
     /// be multiples of the cluster's.
     ///
     /// # Errors
-    /// What the driver answered, such as a launch without a cluster.
+    /// The error that the driver returns, such as a launch without a cluster.
     #[doc(alias = "cuOccupancyMaxActiveClusters")]
     pub fn max_active_clusters(&self, launch: &LaunchConfig) -> Result<u64> {
         self.inner.active_clusters(launch)
@@ -41,7 +41,7 @@ impl Kernel {
     /// launch asks for.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxPotentialClusterSize")]
     pub fn max_potential_cluster_size(&self, launch: &LaunchConfig) -> Result<u32> {
         let inner = &*self.inner;

@@ -11,7 +11,7 @@ impl Kernel {
     /// multiprocessor holds at the same time.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn max_active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
         self.inner.active_blocks(threads, shared)
@@ -21,7 +21,7 @@ impl Kernel {
     /// device, for launches with `shared` bytes of dynamic shared memory in each block.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxPotentialBlockSize")]
     pub fn max_potential_block_size(&self, shared: u32) -> Result<(u32, u32)> {
         let inner = &*self.inner;

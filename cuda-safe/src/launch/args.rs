@@ -146,7 +146,7 @@ pub unsafe trait KernelArg {
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
 }
 
-/// Who is told which memory an argument reaches.
+/// Receives the memory that an argument reaches.
 pub trait UseVisitor {
     /// A range of bytes of an allocation and how it is used.
     ///

@@ -84,7 +84,7 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 /// The shape of a launch: how many blocks of how many threads, how much dynamic shared memory, and
-/// what else the driver can be told: blocks resident together, clusters, priority, an early start.
+/// further attributes of the driver: blocks resident together, clusters, priority, an early start.
 ///
 /// ```
 /// use cuda_safe::LaunchConfig;

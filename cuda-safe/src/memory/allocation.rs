@@ -163,7 +163,7 @@ impl Allocation {
 
     /// The number of the newest write of any byte of `range` through this crate: it grows with every
     /// launch, copy, fill and guard of the host's that may write there, when it is recorded in a graph,
-    /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is told.
+    /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is called.
     ///
     /// One clock numbers the writes of all allocations: what was made from some memory is older than that
     /// if its version is smaller. Writes of one launch of a graph have numbers in the order in which they
@@ -173,13 +173,13 @@ impl Allocation {
         self.versions.of(range)
     }
 
-    /// Numbers a write of the bytes in `range`: for who has written by raw calls.
+    /// Numbers a write of the bytes in `range`. Call it after a write by raw calls.
     pub fn note_write(&self, range: Range<usize>) {
         self.versions.bump(range.start..range.end.min(self.bytes), self.bytes);
     }
 
-    /// The bytes in `range` as elements, for who has kept a handle to the memory and not a buffer: such
-    /// as a copy of what a recorded launch has read.
+    /// Returns the bytes in `range` as elements, for code that keeps a handle to the memory and no buffer, such
+    /// as a copy of the input of a recorded launch.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end, is no whole number

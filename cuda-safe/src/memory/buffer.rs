@@ -63,7 +63,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// A buffer of `len` elements, all zero.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemAllocAsync")]
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self>
     where
@@ -77,7 +77,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// A buffer with a copy of `source`. Returns when `source` was read.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemcpyHtoD")]
     pub fn from_slice(stream: &Stream, source: &[T]) -> Result<Self>
     where
@@ -283,7 +283,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// A new buffer at home on `stream` with a copy of this one's elements.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     pub fn try_clone(&self, stream: &Stream) -> Result<Self> {
         let mut copy = Self::allocate(stream, self.len)?;
         copy.copy_from(stream, self)?;
@@ -340,7 +340,7 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or what the driver answered.
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemAllocAsync")]
     pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
         Self::allocate(stream, len)

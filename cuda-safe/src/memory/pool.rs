@@ -83,7 +83,7 @@ impl Pool {
         (!raw.is_null()).then_some(raw)
     }
 
-    /// Takes the handle away: whoever allocates from now on does without a pool.
+    /// Takes the handle away: allocations from now on use no pool.
     fn take(&self) -> Option<CUmemoryPool> {
         let raw = self.raw.swap(std::ptr::null_mut(), Ordering::Relaxed);
         (!raw.is_null()).then_some(raw)

@@ -101,7 +101,7 @@ macro_rules! view {
             /// of a new vector have to be provided by the system first.
             ///
             /// # Errors
-            /// What the driver answered, or the error of earlier work on the stream.
+            /// The error that the driver returns, or the error of earlier work on the stream.
             #[doc(alias = "cuMemcpyDtoH")]
             pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>>
             where
@@ -123,7 +123,7 @@ macro_rules! view {
             ///
             /// # Errors
             /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise
-            /// what the driver answered, or the error of earlier work on the stream.
+            /// the error that the driver returns, or the error of earlier work on the stream.
             #[doc(alias = "cuMemcpyDtoH")]
             pub fn download(&self, stream: &Stream, target: &mut [T]) -> Result<()>
             where
@@ -271,8 +271,8 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     /// [`Context::set_copy_threads`](crate::Context::set_copy_threads).
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuMemcpyHtoD")]
     pub fn upload(&mut self, stream: &Stream, source: &[T]) -> Result<()>
     where
@@ -286,8 +286,8 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     /// Copies from elsewhere on the device, in `stream`'s order.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuMemcpyDtoD")]
     pub fn copy_from<'b>(
         &mut self,
@@ -305,7 +305,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     /// Writes `value` to every element, in `stream`'s order.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuMemset")]
     pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()>
     where

@@ -34,7 +34,7 @@ impl Module {
     /// Whether there is a variable `name`.
     ///
     /// # Errors
-    /// What the driver answered, other than that there is none.
+    /// The error that the driver returns, other than that there is none.
     #[doc(alias = "cuModuleGetGlobal")]
     pub fn has_global(&self, name: &str) -> Result<bool> {
         match find(&self.inner, name) {

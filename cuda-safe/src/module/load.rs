@@ -1,4 +1,4 @@
-//! Handing an image to the driver: checked first, since the driver is told no length.
+//! Passes an image to the driver. It is checked first, since the driver takes no length.
 
 use std::borrow::Cow;
 use std::sync::Arc;

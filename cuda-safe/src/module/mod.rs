@@ -69,7 +69,7 @@ impl Module {
     /// Loads what NVRTC made: the cubin, or, where the driver can't use that, the PTX.
     ///
     /// # Errors
-    /// What the driver answered, with the log of its compiler if that ran.
+    /// The error that the driver returns, with the log of its compiler if that ran.
     #[doc(alias = "cuModuleLoadData")]
     pub fn load(context: &Context, image: &nvrtc::Image) -> Result<Self> {
         Self::load_with(context, image, &JitOptions::default())
@@ -80,7 +80,7 @@ impl Module {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the bytes are not an image or are cut
-    /// short; otherwise what the driver answered, with the log of its compiler if that ran.
+    /// short; otherwise the error that the driver returns, with the log of its compiler if that ran.
     #[doc(alias = "cuModuleLoadDataEx")]
     pub fn load_with<'a>(
         context: &Context,
@@ -144,7 +144,7 @@ impl Module {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) lists the kernels that there are;
-    /// otherwise what the driver answered.
+    /// otherwise the error that the driver returns.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let inner = &self.inner;
@@ -306,7 +306,7 @@ impl ModuleInner {
                     if name.is_null() {
                         return Ok(String::new());
                     }
-                    // SAFETY: the driver answered a C string that lives as long as the module.
+                    // SAFETY: the driver returned a C string that lives as long as the module.
                     let name = unsafe { std::ffi::CStr::from_ptr(name) };
                     Ok(name.to_string_lossy().into_owned())
                 })

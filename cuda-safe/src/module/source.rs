@@ -11,10 +11,10 @@ use crate::trace::timed;
 /// [`nvrtc::Program`] likewise, with its options and headers; an [`nvrtc::Image`] is loaded.
 pub trait KernelSource {
     /// Makes a module that has the kernels `names`: plain names, or name expressions such as
-    /// `axpy<float>`, which the compiler is told.
+    /// `axpy<float>`, which are passed to the compiler.
     ///
     /// # Errors
-    /// Whatever compiling or loading answers.
+    /// The error that compiling or loading returns.
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module>;
 }
 

@@ -161,7 +161,7 @@ pub fn mark(name: &str) {
     }
 }
 
-/// A name space for ranges and marks, so that a library's can be told from a program's.
+/// A name space for ranges and marks, so that a library's are distinct from a program's.
 ///
 /// Dropping it tells the tool that it is gone.
 pub struct Domain {
@@ -252,7 +252,7 @@ impl fmt::Debug for Domain {
 /// ```
 #[must_use = "the range ends when the guard is dropped"]
 pub struct RangeGuard<'domain> {
-    /// Whether a tool was told of its begin.
+    /// Whether its begin was passed to a tool.
     open: bool,
     /// Null for the default domain.
     domain: Handle,

@@ -150,7 +150,7 @@ const VARIABLE: &str =
 /// Loads the tool's library and lets it fill the slots. Whether there is one that did.
 pub(super) fn attach() -> bool {
     let Some(path) = cuda_sys::environment(VARIABLE) else { return false };
-    // SAFETY: whoever set the variable wants the library loaded, with all that it does then.
+    // SAFETY: the user set the variable to have the library loaded, with all that it does then.
     let Ok(library) = (unsafe { Library::new(path) }) else { return false };
     // SAFETY: the protocol says that the function is of this type.
     let initialize = unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };

@@ -68,7 +68,7 @@ impl Stream {
     /// it does already, or if the host has seen that much done.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub fn wait_mark(&self, mark: &Mark) -> Result<()> {
         let inner = self.inner();
         inner.state().usable()?;

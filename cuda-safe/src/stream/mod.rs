@@ -43,7 +43,7 @@ impl Stream {
     /// A new stream with default priority.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuStreamCreate")]
     pub fn new(context: &Context) -> Result<Self> {
         Self::with_priority(context, 0)
@@ -53,7 +53,7 @@ impl Stream {
     /// [`Device::stream_priorities`](crate::Device::stream_priorities).
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     #[doc(alias = "cuStreamCreateWithPriority")]
     pub fn with_priority(context: &Context, priority: i32) -> Result<Self> {
         let raw = create(context.inner(), priority)?;
@@ -214,8 +214,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the event was recorded in a capture and the
-    /// stream does not record the same one, or the other way round; otherwise what the driver
-    /// answered.
+    /// stream does not record the same one, or the other way round; otherwise the error that the driver
+    /// returns.
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         let inner = &*self.inner;
@@ -234,7 +234,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them records a graph and the
-    /// other does not record the same one; otherwise what the driver answered.
+    /// other does not record the same one; otherwise the error that the driver returns.
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
         self.inner.context.state.usable()?;
         self.inner.context.state.same_driver(other.inner.context.state)?;
@@ -258,8 +258,8 @@ impl Stream {
     /// the stream is dropped, or the device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise what the
-    /// driver answered. The function is then dropped without being run.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error that the
+    /// driver returns. The function is then dropped without being run.
     #[doc(alias = "cuLaunchHostFunc")]
     pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         self.inner.host_function(Box::new(function))

@@ -1,7 +1,7 @@
 //! Order between streams, by numbers instead of questions to the driver.
 //!
-//! Each stream numbers its enqueues, *after* the driver call has returned: whoever reads number
-//! `n` knows that an event recorded from now on covers everything up to `n`. A stream remembers
+//! Each stream numbers its enqueues, *after* the driver call has returned: once number `n` is
+//! read, an event that is recorded from then on covers everything up to `n`. A stream remembers
 //! how far it already waits for each other stream; only a use beyond that costs an event and a
 //! wait. No query is ever made (one costs as much as four records).
 
@@ -43,7 +43,7 @@ impl StreamInner {
     }
 
     /// A number that stands for work whose driver call has returned, without spending one: if no
-    /// later enqueue takes it, whoever has to wait for it does (see `mark_for`). An event that
+    /// later enqueue takes it, a wait for it does (see `mark_for`). An event that
     /// covers it was recorded after the number was taken, so after the call had returned.
     #[inline]
     pub(crate) fn next_number(&self) -> u64 {

@@ -13,7 +13,7 @@ pub(super) type Repeated = Box<dyn FnMut() + Send>;
 pub(super) enum Entry {
     /// Taken out when it runs.
     Once(Callback),
-    /// Stays until whoever registered it takes it out. The lock keeps its calls apart: a graph
+    /// Stays until the code that registered it takes it out. The lock keeps its calls apart: a graph
     /// may run in several streams, and be launched again while it runs.
     Repeated(Arc<Mutex<Repeated>>),
 }

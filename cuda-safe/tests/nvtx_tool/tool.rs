@@ -1,4 +1,4 @@
-//! A tool as NVTX attaches it: writes what it is told to the file that `NVTX_TOOL_LOG` names.
+//! A tool as NVTX attaches it: writes the events that it receives to the file that `NVTX_TOOL_LOG` names.
 //! Compiled by the test into a library of its own, without dependencies.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

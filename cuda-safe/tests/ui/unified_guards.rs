@@ -1,4 +1,4 @@
-//! While the host looks, the buffer stays, and the device can't be told to write it.
+//! During a host borrow the buffer stays, and no device write of it can be enqueued.
 
 use cuda_safe::{HostRef, Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 

@@ -94,7 +94,7 @@ pub(crate) struct Apart {
 /// Compares a mesh with the bear: with the function, and with a mesh of the surface in the volume.
 ///
 /// # Errors
-/// The mesh is not closed any more; otherwise what the driver answered.
+/// A mesh that is no longer closed; otherwise the error that the driver returns.
 pub(crate) fn compare(stream: &Stream, mesh: &Mesh<'_>, surface: &Mesh<'_>) -> Checked<Apart> {
     let [report, wanted] = [mesh.report(stream)?, surface.report(stream)?];
     if !report.watertight || report.skipped_faces > 0 {

@@ -183,7 +183,7 @@ impl<'a> Fit<'a> {
     /// Enqueues what finds the loss of the mesh as it is, and the gradient.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.look.launch(&self.stream)
     }
@@ -191,7 +191,7 @@ impl<'a> Fit<'a> {
     /// Enqueues a step against the gradient that was looked for.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn step(&mut self) -> Result<()> {
         self.step.launch(&self.stream)
     }
@@ -199,7 +199,7 @@ impl<'a> Fit<'a> {
     /// The loss that was looked for last.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn loss(&self) -> Result<f64> {
         let loss = self.step.state().loss.to_vec(&self.stream)?;
         Ok(loss.into_iter().map(f64::from).sum())
@@ -208,7 +208,7 @@ impl<'a> Fit<'a> {
     /// Its gradient by the points.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn gradient(&self) -> Result<Vec<[f32; 3]>> {
         let State { points, tape, .. } = self.step.state();
         tape.gradient(points)?.to_vec(&self.stream)
@@ -217,7 +217,7 @@ impl<'a> Fit<'a> {
     /// Where the points are.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn points(&self) -> Result<Vec<[f32; 3]>> {
         self.step.state().points.to_vec(&self.stream)
     }

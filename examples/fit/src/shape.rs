@@ -63,7 +63,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 /// find its way.
 ///
 /// # Errors
-/// What the driver answered.
+/// The error that the driver returns.
 pub(crate) fn make(
     stream: &Stream,
     geometry: &GeometryKernels,
@@ -86,7 +86,7 @@ pub(crate) fn make(
 /// The surface in it, to compare with.
 ///
 /// # Errors
-/// What the driver answered.
+/// The error that the driver returns.
 pub(crate) fn surface(
     stream: &Stream,
     geometry: &GeometryKernels,

@@ -1,4 +1,4 @@
-//! How many queries are answered in a second.
+//! How many queries run in a second.
 
 use cuda_safe::{DeviceBuffer, Event, Result, Stream};
 use geom_kernels::Flag;
@@ -6,7 +6,7 @@ use geom_kernels::mesh::{ClosestPoint, PointQueries, Ray, RayHit, Sign};
 
 use crate::Scene;
 
-/// Questions, and what was answered.
+/// Queries and their results.
 pub(crate) struct Answers {
     pub(crate) points: Vec<[f32; 3]>,
     pub(crate) distances: Vec<f32>,

@@ -64,7 +64,7 @@ fn bounce(setting: &Setting, x: [f64; 2], v: [f64; 2], dt: f64) -> Option<(usize
 /// Compares where the ball ends.
 ///
 /// # Errors
-/// By how much it differs, or what the driver answered.
+/// By how much it differs, or the error that the driver returns.
 pub(crate) fn end(setting: &Setting, flight: &mut Flight, velocity: [f64; 2]) -> Checked {
     let (place, _) = fall(setting, velocity);
     let found = flight.path(velocity)?.last().map_or([f64::NAN; 2], |x| x.map(f64::from));
@@ -78,7 +78,7 @@ pub(crate) fn end(setting: &Setting, flight: &mut Flight, velocity: [f64; 2]) ->
 /// Compares the gradient with central differences. At a minimum there is nothing to compare.
 ///
 /// # Errors
-/// By how much it differs, or what the driver answered.
+/// By how much it differs, or the error that the driver returns.
 pub(crate) fn gradient(setting: &Setting, flight: &mut Flight, velocity: [f64; 2]) -> Checked {
     let wanted: [f64; 2] = std::array::from_fn(|axis| {
         let side = |by: f64| {

@@ -144,7 +144,7 @@ impl Flight {
     /// The square of how far from the target a ball ends that is thrown like this.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn loss(&mut self, velocity: [f64; 2]) -> Result<f64> {
         self.throw(velocity)?;
         let loss = self.backward.state().loss.to_vec(&self.stream)?;
@@ -154,7 +154,7 @@ impl Flight {
     /// The loss's gradient by the velocity.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn gradient(&mut self, velocity: [f64; 2]) -> Result<[f64; 2]> {
         self.throw(velocity)?;
         self.backward.launch(&self.stream)?;
@@ -166,7 +166,7 @@ impl Flight {
     /// Where the ball is before the first step, and after each.
     ///
     /// # Errors
-    /// What the driver answered.
+    /// The error that the driver returns.
     pub(crate) fn path(&mut self, velocity: [f64; 2]) -> Result<Vec<[f32; 2]>> {
         self.throw(velocity)?;
         let path = self.backward.state().path.to_vec(&self.stream)?;

@@ -77,7 +77,7 @@ impl Observe<Iteration> for Log {
 /// Throws from `first` on until the loss is at most `enough`, or the search has come to its end.
 ///
 /// # Errors
-/// What the search or the driver answered.
+/// The error that the search or the driver returns.
 pub(crate) fn search(
     flight: &mut Flight,
     first: [f64; 2],

@@ -22,7 +22,7 @@ pub trait Key: Pod + Sealed {
     /// The unsigned integer.
     #[doc(hidden)]
     type Word: Word;
-    /// The map, as kernels are told.
+    /// The map, as it is passed to kernels.
     #[doc(hidden)]
     const MAP: u32;
 }

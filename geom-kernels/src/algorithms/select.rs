@@ -75,7 +75,7 @@ impl Algorithms<'_> {
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there are not as many flags as elements or
     /// `number` has not one element, from 2^31 elements on, and if the scratch given is too short; otherwise
-    /// what the driver answered.
+    /// the error that the driver returns.
     pub fn select<'a, F: SelectFlag, T: Selectable>(
         &self,
         stream: &Stream,

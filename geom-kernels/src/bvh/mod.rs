@@ -134,7 +134,7 @@ impl Bvh {
     /// Builds a hierarchy of these boxes. Stream-ordered; nothing is waited for.
     ///
     /// # Errors
-    /// More than [`MAX_BOXES`]; otherwise what loading the kernels, allocating and the driver answered.
+    /// More than [`MAX_BOXES`]; otherwise an error of loading the kernels, of allocating or of the driver.
     pub fn build<'a>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -233,7 +233,7 @@ impl Bvh {
     /// How the last build came out. Waits for it.
     ///
     /// # Errors
-    /// What the driver answered; a stream that records.
+    /// The error that the driver returns; a stream that records.
     pub fn report(&self, stream: &Stream) -> Result<BvhReport> {
         self.tree.report(stream)
     }

@@ -187,7 +187,7 @@ impl<T: Real> HashGrid<T> {
     ///
     /// # Errors
     /// Bounds that are no box of finite extent (with volume, where periodic), or no groups; otherwise
-    /// what loading the kernels and allocating answered.
+    /// an error of loading the kernels or of allocating.
     pub fn new(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -250,7 +250,7 @@ impl<T: Real> HashGrid<T> {
     /// How the last build came out. Waits for it.
     ///
     /// # Errors
-    /// What the driver answered; a stream that records.
+    /// The error that the driver returns; a stream that records.
     pub fn report(&self, stream: &Stream) -> Result<GridReport> {
         let memory = &self.memory;
         let header = memory.buffer().slice(memory.header.clone())?.cast::<Header<T>>()?;

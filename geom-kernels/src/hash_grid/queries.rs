@@ -50,7 +50,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
     ///
     /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
     /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
-    /// either number are not answered.
+    /// either number have no result.
     #[must_use]
     pub fn at_grid_points(radius: T) -> Self {
         Self {

@@ -53,7 +53,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
     ///
     /// # Errors
     /// [`ErrorKind::Compile`](cuda_safe::ErrorKind::Compile) with the compiler's log, which calls the
-    /// snippet so; otherwise what loading answered.
+    /// snippet so; otherwise an error of loading.
     ///
     /// # Safety
     /// `output` has the layout of `Out`, and any bytes that the snippet can make of a sum are an `Out`. The

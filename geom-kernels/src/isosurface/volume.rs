@@ -107,8 +107,8 @@ impl VolumeField {
     ///
     /// # Errors
     /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of
-    /// which each leaf makes 27; a stream that records; otherwise what loading the kernels, allocating and the
-    /// driver answered.
+    /// which each leaf makes 27; a stream that records; otherwise an error of loading the kernels, of
+    /// allocating or of the driver.
     pub fn build(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
         let map = IndexToWorld::affine(volume.index_to_world_rows())?;
@@ -145,7 +145,7 @@ impl VolumeField {
     /// of surfaces beyond the blocks nothing would be found.
     ///
     /// # Errors
-    /// A volume of other values than `f32` or `f64`; otherwise what loading the kernels and the driver answered.
+    /// A volume of other values than `f32` or `f64`; otherwise an error of loading the kernels or of the driver.
     pub fn update(&mut self, stream: &Stream, volume: &Volume) -> Result<()> {
         let wide = is_wide(volume)?;
         if self.blocks() == 0 {

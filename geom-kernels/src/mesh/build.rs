@@ -121,7 +121,7 @@ impl<'a> Mesh<'a> {
     ///
     /// # Errors
     /// A face with an index that is out of range: the first one is named. More than 2^31 - 1 points or
-    /// 2^28 - 1 faces; otherwise what loading the kernels, allocating and the driver answered.
+    /// 2^28 - 1 faces; otherwise an error of loading the kernels, of allocating or of the driver.
     pub fn build(
         stream: &Stream,
         geometry: &GeometryKernels,

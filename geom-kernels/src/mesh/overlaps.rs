@@ -22,7 +22,7 @@ pub enum Overlap {
     /// The face itself: exact for boxes (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001, by
     /// signs without rounding errors). Of balls, by the face's closest point in f64, rounded once, and the
     /// square of the radius as rounded. (The limits of [`closest_points`](Mesh::closest_points) and
-    /// [`any_within`](Mesh::any_within) are by distances with larger errors, told there: of a face that is just so far
+    /// [`any_within`](Mesh::any_within) are by distances with larger errors, documented there: of a face that is just so far
     /// they may say otherwise.)
     #[default]
     Faces,

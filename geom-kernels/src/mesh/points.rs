@@ -167,7 +167,7 @@ impl<'a> PointQueries<'a> {
     }
 }
 
-/// How the inside of a mesh is told from the outside.
+/// How the inside of a mesh is distinguished from the outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sign {
@@ -193,7 +193,7 @@ impl Mesh<'_> {
     ///
     /// It lies on the face of least distance; of faces that are equally far, on the one with the least index.
     /// Answers do not depend on how the hierarchy was built, on the device, or on the order of queries; how
-    /// distances are rounded is told in `geom/mesh/closest.cuh`. Their error is at most 4 eps (|q| + the
+    /// distances are rounded is documented in `geom/mesh/closest.cuh`. Their error is at most 4 eps (|q| + the
     /// diagonal of the mesh's box) + 2^-60: edges shorter than that are taken for points. Where nothing is
     /// found, the answer's face is [`NO_FACE`](super::NO_FACE) and its distance infinite.
     ///

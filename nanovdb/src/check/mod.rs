@@ -1,7 +1,7 @@
 //! Checks of a grid, before anything in it is trusted.
 //!
 //! A grid that passes can be read by code that follows its offsets without looking, on a device for
-//! example. What is checked is told at [`Grid::from_bytes`](crate::Grid::from_bytes).
+//! example. The checks are listed at [`Grid::from_bytes`](crate::Grid::from_bytes).
 
 mod blind;
 mod nodes;

@@ -3,7 +3,7 @@
 //! A file is made of segments, one behind the other: a header of 16 bytes (magic number, version,
 //! number of grids, codec), for each grid 176 bytes that say what it is and its name, then the
 //! grids, compressed each on its own. Besides, grids can lie in a file as they lie in memory, one
-//! behind the other. Both kinds are told by their first bytes; before version 32.6 these were the same,
+//! behind the other. Both kinds are distinguished by their first bytes; before version 32.6 these were the same,
 //! and where the version is decides.
 
 mod info;

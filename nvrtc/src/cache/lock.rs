@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::trust;
 
-/// Longer than a compile takes; whoever has waited so long compiles too.
+/// Longer than a compile takes; a process that has waited so long compiles too.
 const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);

@@ -259,7 +259,7 @@ fn environment() -> Outcome {
     Ok(())
 }
 
-/// The user's word: what the variables name is loaded, whoever it belongs to.
+/// The user's word: a library that the variables name is loaded, with any owner.
 fn named() -> Outcome {
     let stage = Stage::new()?;
     let library = stage.nvrtc("shared/lib")?;

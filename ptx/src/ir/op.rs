@@ -476,7 +476,7 @@ pub enum Op {
     GridDependency { wait: bool },
     /// `createpolicy…`: `d` takes an opaque cache policy; the rest is a hint.
     CreatePolicy { opcode: Box<str>, d: Dst, operands: Box<[Piece]> },
-    /// An instruction that this crate does not take apart: textures, clusters, TMA, wgmma… Whoever
-    /// executes refuses it by name.
+    /// An instruction that this crate does not take apart: textures, clusters, TMA, wgmma… An
+    /// executor refuses it by name.
     Other { opcode: Box<str>, operands: Box<[Piece]> },
 }

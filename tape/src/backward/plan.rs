@@ -464,7 +464,7 @@ impl Planner<'_> {
         {
             self.plan.free.push(gradient.buffer);
             gradient.buffer = NONE;
-            // Whoever needs zeros there fills another buffer.
+            // A step that needs zeros there fills another buffer.
             gradient.states.set(all, UNSET);
         }
     }

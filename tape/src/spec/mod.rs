@@ -1,4 +1,4 @@
-//! What the tape is told of an operation: its kernels, and what they do with each parameter.
+//! The specification of an operation: its kernels, and what they do with each parameter.
 
 mod op;
 mod param;

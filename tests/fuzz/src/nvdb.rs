@@ -86,7 +86,7 @@ pub fn nvdb_grid(data: &[u8]) {
     });
 }
 
-/// What can be had; of what can't, that the reason is told.
+/// Reads what can be read, and requires a reason for what cannot.
 fn told<T>(answer: Result<T>) -> Option<T> {
     answer.map_err(|error| assert!(!error.to_string().is_empty() && !error.check().is_empty())).ok()
 }

@@ -23,7 +23,7 @@ thread_local! {
 }
 
 fn main() -> ExitCode {
-    // Panics are told with their files; one of them is planted.
+    // Panics are reported with their files; one of them is planted.
     std::panic::set_hook(Box::new(|panic| PANIC.set(panic.to_string())));
     let arguments = Arguments::from_args();
     let mut trials = vec![

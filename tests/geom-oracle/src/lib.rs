@@ -1,4 +1,4 @@
-//! Queries of triangle meshes on the host: what the answers of a GPU are held against.
+//! Queries of triangle meshes on the host: results of a GPU are compared with them.
 //!
 //! A [`Mesh`] is asked in f64 and, where something is decided, in exact arithmetic; on purpose with
 //! other algorithms than the device's, and with nothing shared.
@@ -13,7 +13,7 @@
 //! | [`faces_within`](Mesh::faces_within) | distances | says which are [doubtful](Found) |
 //! | [`report`](Mesh::report) | counting edges, exact areas | nothing |
 //!
-//! Coordinates are f32, and are f64 without rounding. What a device rounds, a test can't hold against
+//! Coordinates are f32, and are f64 without rounding. What a device rounds, a test can't compare with
 //! exact answers at the brink: [`classify`](Mesh::classify) and [`nearest_certain`](Mesh::nearest_certain)
 //! tell the rays for which a tolerance decides.
 

@@ -1,5 +1,5 @@
 //! The helpers that helps with copies: nobody runs the lent closure once its owner goes on, and no
-//! helper sleeps for ever, whoever changes the number of helpers meanwhile.
+//! helper sleeps for ever, whichever thread changes the number of helpers meanwhile.
 
 use std::sync::Arc;
 

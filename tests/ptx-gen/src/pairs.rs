@@ -46,7 +46,7 @@ pub(crate) const BARE: &[&str] =
     &["{add|sub|mul}{|.ftz}{|.sat}.{f32|f16|f16x2}", "{add|sub|mul}.{f64|bf16|bf16x2}"];
 
 /// A program of pairs of a multiplication and an addition. Each thread writes a word for each pair, so
-/// that what ptxas has fused can be told for each.
+/// that fusing by ptxas can be detected for each.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     /// The seed.

@@ -93,7 +93,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
     Ok(true)
 }
 
-/// A program that is told where NVRTC is.
+/// A program that gets the path of NVRTC.
 fn example(program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
     let mut example = process::program(program);
     setup::name_nvrtc(example.current_dir(root()))?;

@@ -275,7 +275,7 @@ pub fn fetch(wheel: &Wheel) -> Result<PathBuf, Error> {
     let lock_path = store.join(format!(".{}.lock", wheel.folder_name()));
     let lock = File::create(&lock_path).map_err(|error| failed("create", &lock_path, error))?;
     lock.lock().map_err(|error| failed("lock", &lock_path, error))?;
-    // Whoever held the lock before may have done the work.
+    // The previous holder of the lock may have done the work.
     if !wheel.content_path().exists() {
         // The lock makes us the only user of this name; what lies there is from a run that was cut off.
         let partial = store.join(format!(".{}.partial", wheel.folder_name()));

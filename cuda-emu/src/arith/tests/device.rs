@@ -1,4 +1,4 @@
-//! Where the manual is silent: what an H200 (driver 580, CUDA 13.0) answered.
+//! Where the manual is silent: the results of an H200 (driver 580, CUDA 13.0).
 
 use ptx::ir::{Rounding, Type};
 

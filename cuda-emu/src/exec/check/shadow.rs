@@ -40,7 +40,7 @@ impl Access {
             && !(self.how.strong && other.how.strong)
     }
 
-    /// Whether whoever races with `old`, which came before this, races with this too.
+    /// Returns whether every access that races with `old`, which came before this, races with this too.
     fn covers(&self, old: &Self) -> bool {
         old.bytes & !self.bytes == 0
             && (self.how.write || !old.how.write)

@@ -36,7 +36,7 @@ macro_rules! attributes {
                 $(#[doc = $doc])+
                 ///
                 /// # Errors
-                /// What the driver answered, such as `CUDA_ERROR_INVALID_VALUE` if it is older
+                /// The error that the driver returns, such as `CUDA_ERROR_INVALID_VALUE` if it is older
                 /// than the attribute; or that the value makes no sense.
                 #[doc(alias = $alias)]
                 pub fn $name(&self) -> crate::error::Result<$type> {

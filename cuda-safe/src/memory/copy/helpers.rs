@@ -1,9 +1,9 @@
 //! The threads that help with large copies: memory at the host's end of a copy is slower than the
 //! bus unless several cores read or write it.
 //!
-//! They know nothing of contexts or copies. A copy lends them a closure and does not return before
-//! all of them have left it, so the closure may borrow. None is ever needed: whoever lends the
-//! closure runs it, too, and a helper that comes too late finds nothing left to do.
+//! They hold no context and no copy. A copy lends them a closure and does not return before
+//! all of them have left it, so the closure may borrow. No helper is needed for progress: the
+//! copying thread runs the closure, too, and a helper that comes too late finds nothing left to do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -117,7 +117,7 @@ impl Helpers {
         // Those that have ended since: there is nothing to be learnt from them.
         handles.retain(|handle| !handle.is_finished());
         let mut state = self.shared.lock();
-        // Read under the lock: whoever lowers it meanwhile looks for helpers too many after this.
+        // Read under the lock: a thread that lowers it meanwhile removes surplus helpers after this.
         state.wanted = state.wanted.max(wanted).min(self.threads() - 1);
         while self.helpers() < state.wanted {
             let shared = self.shared.clone();

@@ -294,7 +294,7 @@ impl<'a, T> InFlight<'a, T> {
         self.blocks.back_mut().map(|(_, what)| what)
     }
 
-    /// Takes a block whose copy was enqueued, with what enqueuing it has answered.
+    /// Takes a block whose copy was enqueued, with the result of enqueuing it.
     pub(super) fn push(&mut self, block: StagingBlock, what: T, copied: Result<()>) -> Result<()> {
         let stream = self.stream;
         if copied.is_err() && !stream.state().is_usable() {
@@ -363,7 +363,7 @@ pub(super) fn copy_on_device(
     enqueue(stream, uses, |inner| match host_sees {
         // SAFETY: both ranges lie in allocations that the caller holds.
         false => unsafe { enqueue_on_device(inner, to, from, bytes) },
-        // The driver can't be told that both lie on the device.
+        // The driver takes no flag that both lie on the device.
         true => inner.context.with_current(|| {
             // SAFETY: as above, by addresses that the driver knows, so it finds out itself where they
             // are.

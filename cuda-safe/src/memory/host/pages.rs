@@ -1,7 +1,7 @@
 //! Pinned host memory: pages of the process's own, registered with the driver.
 //!
-//! The driver's own pinned memory goes with its context, also if somebody else destroys that: whoever
-//! then writes a slice of it crashes. These pages stay. They are as fast (measured on an H200).
+//! Pinned memory that the driver allocates disappears with its context, also if other code destroys
+//! that: the next write to a slice of it crashes. These pages stay. They are as fast (measured on an H200).
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

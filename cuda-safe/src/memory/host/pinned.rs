@@ -43,7 +43,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     /// A pinned buffer of `len` elements, all zero.
     ///
     /// # Errors
-    /// What the driver answered, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
+    /// The error that the driver returns, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
     #[doc(alias = "cuMemHostAlloc")]
     #[doc(alias = "cuMemAllocHost")]
     pub fn zeroed(context: &Context, len: usize) -> Result<Self>

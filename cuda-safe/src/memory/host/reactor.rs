@@ -61,7 +61,7 @@ impl Waiting {
         }
         // SAFETY: the event is alive, as the struct says.
         let answer = unsafe { self.state.sys.cuEventQuery(self.event) };
-        // An error is over, too: the task asks again and is told.
+        // An error ends the wait, too: the task queries again and gets it.
         answer != Ok(CUresult::CUDA_ERROR_NOT_READY)
     }
 }

@@ -20,8 +20,8 @@ pub(crate) const BLOCK_BYTES: usize = 2 << 20;
 /// streams pack small uploads into. When all are in flight, a copy waits for the oldest.
 const MOST_BLOCKS: usize = 24;
 
-/// A pinned block and the event that says when the device is done with it. Owned by whoever holds
-/// it; the ring frees it.
+/// A pinned block and the event that says when the device is done with it. Its holder owns it;
+/// the ring frees it.
 pub(crate) struct StagingBlock {
     start: NonNull<u8>,
     event: CUevent,

@@ -194,8 +194,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     /// from [`Transfer::wait`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub fn upload_pinned(&mut self, stream: &Stream, source: PinnedBuffer<T>) -> Result<Transfer<T>>
     where
@@ -227,8 +227,8 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
     /// from [`Transfer::wait`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuMemcpyDtoHAsync")]
     pub fn download_pinned(&self, stream: &Stream, target: PinnedBuffer<T>) -> Result<Transfer<T>>
     where

@@ -90,14 +90,14 @@ unsafe impl<T: Sync> Sync for HostMut<'_, T> {}
 buffer_facade!(UnifiedBuffer, "Returns the stream that the buffer was made with.");
 
 impl<T: Copy + 'static> UnifiedBuffer<T> {
-    /// Managed memory for `len` elements, all zero: its pages move to whoever touches them.
+    /// Managed memory for `len` elements, all zero. Its pages move to the device or host that accesses them.
     /// [`prefetch_to_device`](Self::prefetch_to_device) and
     /// [`prefetch_to_host`](Self::prefetch_to_host) move them ahead.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the host may not touch managed memory
     /// while *any* kernel runs, as on Windows: waiting for this buffer's uses would not do there.
-    /// Otherwise what the driver answered.
+    /// Otherwise the error that the driver returns.
     #[doc(alias = "cuMemAllocManaged")]
     #[doc(alias = "cudaMallocManaged")]
     pub fn managed(stream: &Stream, len: usize) -> Result<Self>
@@ -123,7 +123,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// Pinned host memory for `len` elements, all zero, that the device uses over the bus.
     ///
     /// # Errors
-    /// What the driver answered, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
+    /// The error that the driver returns, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
     #[doc(alias = "cuMemHostAlloc")]
     #[doc(alias = "cudaHostAllocMapped")]
     pub fn pinned(stream: &Stream, len: usize) -> Result<Self>
@@ -142,7 +142,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// Registering costs about as much as copying the elements once (measured: 14 ms for 256 MiB).
     ///
     /// # Errors
-    /// What the driver answered; the vector is then dropped.
+    /// The error that the driver returns; the vector is then dropped.
     #[doc(alias = "cuMemHostRegister")]
     pub fn register(stream: &Stream, vector: Vec<T>) -> Result<Self>
     where
@@ -222,8 +222,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     /// touches them one by one.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is not managed; otherwise what the
-    /// driver answered.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is not managed; otherwise the error that the
+    /// driver returns.
     #[doc(alias = "cuMemPrefetchAsync")]
     pub fn prefetch_to_device(&self, stream: &Stream) -> Result<()> {
         let device = stream.inner().state().raw;

@@ -42,7 +42,7 @@ unsafe impl Sync for Visible {}
 
 /// Where memory that the host sees comes from, which is how it goes.
 pub(in crate::memory) enum Memory {
-    /// `cuMemAllocManaged`: pages that move to whoever touches them.
+    /// `cuMemAllocManaged`: pages that move to the device or host that accesses them.
     Managed,
     /// Pages of the host's, registered, which the device reaches over the bus.
     Pinned,

@@ -14,7 +14,7 @@ use crate::stream::Stream;
 /// uses, and so does a guard of the host's. A use without a borrow so runs wholly before or wholly after
 /// any other. If it is leaked, later uses go on taking the lock.
 ///
-/// Whoever uses the memory compares the [version](Self::version) within the use: a [`KernelArg`] does so
+/// A user of the memory compares the [version](Self::version) within the use: a [`KernelArg`] does so
 /// in `uses`, after it has reported the memory to the visitor, since the lock is held from there on until
 /// the use is recorded.
 ///

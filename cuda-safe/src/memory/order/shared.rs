@@ -59,8 +59,8 @@ impl<U> Shared<U> {
     /// What is recorded. The first call raises the flag and then asks `first`, which has to count
     /// what the home stream has numbered by now.
     ///
-    /// Whoever has seen the flag raised has to ask here, not at [`known`](Self::known): `first` may
-    /// have counted already, without the asker's use, and not have answered yet.
+    /// A caller that has seen the flag raised must call this and not [`known`](Self::known): `first` may
+    /// have counted already, without the caller's use, and not have returned yet.
     pub(crate) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
         let uses = self.uses.get_or_init(|| {
             self.state.fetch_or(RAISED, Ordering::SeqCst);
@@ -69,7 +69,7 @@ impl<U> Shared<U> {
         uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is recorded, for whoever nobody uses the allocation beside.
+    /// The recorded uses. Call only with exclusive access to the allocation.
     pub(crate) fn known(&self) -> Option<MutexGuard<'_, U>> {
         Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -156,10 +156,10 @@ impl Allocation {
         })
     }
 
-    /// Notes that a graph uses the memory, so that whoever launches it needs not borrow it: from now
+    /// Marks the memory as used by a graph, whose launches do not borrow it: from now
     /// on every use takes the context's graph lock.
     ///
-    /// Nobody is between ordering and recording a conflicting use at this moment: whoever captures
+    /// No thread is between ordering and recording a conflicting use at this moment: the capturing thread
     /// has borrowed the memory for what it captures, and later users see the flag, since they have
     /// borrowed it after.
     pub(crate) fn note_captured(&self) {

@@ -1,4 +1,4 @@
-//! The number of the newest write for each range of an allocation, so that whoever saved something
+//! The number of the newest write for each range of an allocation, so that code that saved something
 //! computed from it can tell whether it still holds.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-// The kernels of one kind of field: how they are launched is told in src/isosurface/passes.rs.
+// The kernels of one kind of field: src/isosurface/passes.rs launches them.
 #pragma once
 
 #include <geom/isosurface.cuh>

@@ -76,7 +76,7 @@ distance_key(const Packed& triangle, vec3<float> q, float* height) {
 }
 
 // On which sides of the faces that are as near as any q lies: a bit each for the front and the back, both
-// if that can't be told.
+// if that can't be decided.
 constexpr unsigned side_front = 1, side_back = 2;
 
 template <bool SIDES>

@@ -1,7 +1,7 @@
 // Rays against a mesh: the nearest hit, any, all, how many.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
-// on the tree. Which faces are hit, and at which t, is told by `intersect` of a triangle: see there why no
+// on the tree. Which faces are hit, and at which t, `intersect` of a triangle decides: see there why no
 // ray slips between faces that share an edge, and why an edge counts once. The nearest hit is that of least
 // (t, face index).
 //

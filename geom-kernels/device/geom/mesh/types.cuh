@@ -10,7 +10,7 @@ namespace geom {
 //
 // Its corners come in the order of their vertices' indices, so that every edge is evaluated from its lower
 // to its higher vertex, with the same bits in both of its faces. The normal is made in f64 and exact to
-// an ulp, also of needles: what it is good for is told in mesh/closest.cuh.
+// an ulp, also of needles: mesh/closest.cuh says what it is for.
 struct alignas(16) MeshTriangle {
     float x0, y0, z0;
     // The face's index in bits 0 to 27. In bits 28 to 30 how its own corners were ordered: twice the place

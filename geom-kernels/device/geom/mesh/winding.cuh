@@ -12,7 +12,7 @@
 // at for a point, half of them in the box of a knotted tube of 1 M triangles, the others farther away):
 //   beta 1.5: 1.2e-2 / 10    beta 2: 5e-3 / 18    beta 3: 7e-4 / 41    beta 4: 3e-4 / 76
 // With beta infinite all triangles are added up one by one. Then the number is right to some 1e-6, for q
-// away from edges; nothing can be told where q lies on one, as far as f32 can tell.
+// away from edges; nothing can be decided where q lies on one, as far as f32 can tell.
 //
 // Edges shorter than 2^-60 are not seen.
 #pragma once

@@ -25,7 +25,7 @@
 namespace geom {
 namespace sort {
 
-// What a pass is told. The same in Rust: sort/radix.rs.
+// The parameters of a pass. The same in Rust: algorithms/radix.rs.
 struct Pass {
     unsigned n;        // number of pairs, below 2^31
     unsigned index;    // of the pass, from 0
@@ -230,7 +230,7 @@ struct RadixTile {
         }
         __syncthreads();
 
-        // A thread for each digit: how many the tile has, told to the others as soon as it is known.
+        // One thread for each digit publishes the tile's count as soon as it is known.
         unsigned before[WARPS];
         unsigned count = 0;
         if (has_digit) {

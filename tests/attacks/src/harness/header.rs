@@ -227,7 +227,7 @@ fn read(name: &str, kind: Kind, file: &Path, comment: &str) -> Result<Attack, Fa
             None => Err(wrong(format!("`variables` are NAME=VALUE, separated by commas: {pair}"))),
         })
         .collect::<Result<_, _>>()?;
-    // `seeds: none, because …`: whoever leaves one out says why.
+    // `seeds: none, because …`: an attack without seeds says why.
     let without = |what: &str, given: Option<String>| match given {
         None => Ok(true),
         Some(text) if text.strip_prefix("none, because ").is_some_and(|why| !why.is_empty()) => {

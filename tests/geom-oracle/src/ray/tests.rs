@@ -207,7 +207,7 @@ fn certain_answers_survive_moved_corners() {
     assert!(counts.iter().flatten().all(|count| *count > 20), "{counts:?}");
 }
 
-/// What can't be told with a tolerance is said to be uncertain, and everything else is not.
+/// A case that a tolerance can't decide is reported as uncertain, and no other.
 #[test]
 fn only_the_brink_is_uncertain() {
     let (points, faces) = sphere(2);

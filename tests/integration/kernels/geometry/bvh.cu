@@ -12,7 +12,7 @@ struct Query {
     geom::MeshRay ray;
 };
 
-// What a query found: how many, a bit for each item, and a number of all that was told of them.
+// What a query found: how many, a bit for each item, and a hash of all values that came with them.
 struct Found {
     unsigned* bits;
     unsigned count = 0, hash = 0;
@@ -94,7 +94,7 @@ extern "C" __global__ void third(geom::Bvh bvh, const Query* queries, unsigned n
     }
 }
 
-// The nearest item by its centre, and by what is told; the first by what is told; how often each was asked
+// The nearest item by its centre, and by the callback's value; the first by that value; how often each was asked
 // for and whether that was for what could still be the answer.
 extern "C" __global__ void best(
     geom::Bvh bvh, const geom::aabb<float>* items, const Query* queries, unsigned n, unsigned* out

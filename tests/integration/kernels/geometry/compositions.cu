@@ -138,7 +138,7 @@ __device__ vec3<T> way(vec3<T> x) {
 COMPOSITION(float, f32)
 COMPOSITION(double, f64)
 
-// As `follow`, with what a mesh has answered.
+// As `follow`, with the results of a mesh.
 extern "C" __global__ void follow_found(vec3<float>* x, const ClosestPoint* found, float rate, unsigned n) {
     const unsigned i = at_thread();
     if (i < n) x[i] = followed(x[i], found[i].position, rate);

@@ -209,7 +209,7 @@ fn source_that_does_not_compile(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// What is no image is refused before the driver is asked, which is told no length.
+/// Bytes that are no image are refused before the driver call, which takes no length.
 fn not_an_image(device: &TestDevice) -> TestResult {
     let image = device.image(&BASIC)?;
     let context = device.context();

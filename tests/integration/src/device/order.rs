@@ -274,7 +274,7 @@ fn downloads_and_uploads_too(device: &TestDevice) -> TestResult {
     all_are(&seen, &home, 5)
 }
 
-/// The slow reader comes first, so whoever waited for the newest alone would write over what it
+/// The slow reader comes first, so a writer that waited for the newest alone would write over what it
 /// still reads. What both have read in all rounds is looked at once, in the end.
 fn two_readers_and_a_writer(device: &TestDevice) -> TestResult {
     const WORDS: usize = 64;

@@ -56,7 +56,7 @@ fn identity(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// Waits that the crate is told of, beside those that it makes itself: the raw address hides the
+/// Waits that the program asks for, beside those that the crate makes itself: the raw address hides the
 /// buffer's use from it.
 fn wait_for_an_event(device: &TestDevice) -> TestResult {
     let (one, two) = (device.stream()?, device.stream()?);

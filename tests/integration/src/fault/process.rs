@@ -52,7 +52,7 @@ fn closed_and_opened_again(open: Open) -> TestResult {
     Ok(())
 }
 
-/// What a child made by `fork` may do: be told so by every call, and drop what it was given.
+/// What a child made by `fork` may do: get that error from every call, and drop what it was given.
 #[cfg(unix)]
 fn fork(device: &TestDevice) -> TestResult {
     let context = device.context();

@@ -199,7 +199,7 @@ fn dropped_in_every_order(open: Open) -> TestResult {
     Ok(())
 }
 
-/// Nobody has touched a stale handle: a new context finds out by itself, and the old one is told.
+/// Nobody has touched a stale handle: a new context finds out by itself, and calls on the old one return the error.
 fn found_by_the_next_context(open: Open) -> TestResult {
     let device = open()?.device(0)?;
     let mut old = Things::new(device.context()?)?;
@@ -222,7 +222,7 @@ fn found_by_the_next_context(open: Open) -> TestResult {
     Ok(())
 }
 
-/// Whoever looks before using anything is safe on every driver.
+/// A program that calls `check_alive` before anything else is safe on every driver.
 fn looked_at(open: Open) -> TestResult {
     let device = open()?.device(0)?;
     for _ in 0..3 {
@@ -279,7 +279,7 @@ fn retain(context: &Context) -> std::result::Result<CUcontext, Failure> {
 /// The primary context is active again, perhaps by the same handle, and still not ours.
 fn retained_anew_by_others(open: Open) -> TestResult {
     let device = open()?.device(0)?;
-    // Whoever looks is told.
+    // `check_alive` reports it.
     let mut old = Things::new(device.context()?)?;
     old.context.check_alive()?;
     reset(&old.context)?;

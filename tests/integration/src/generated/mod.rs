@@ -1,6 +1,6 @@
 //! Programs that nobody wrote: `ptx-gen` draws them, and a GPU and the software device must agree.
 //!
-//! - The first thousand, and pairs of bare multiplications and additions, are held against what a GPU
+//! - The first thousand, and pairs of bare multiplications and additions, are compared with what a GPU
 //!   computed: `integration --record-generated tests/integration/golden/generated.json` records that, on a GPU.
 //! - `integration --generated 100000` runs as many on the GPU and on the software device; it prints
 //!   what they consist of. Those that differ are run without the compiler's optimisation, which says

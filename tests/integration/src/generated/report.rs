@@ -23,7 +23,7 @@ pub(super) fn differs(
 }
 
 /// What is left of a program that differs. A device that fails while it runs one says nothing about
-/// that: then it is not smaller. `tried` is told of each run.
+/// that: then it is not smaller. `tried` is called for each run.
 pub(super) fn reduced(
     program: &Program,
     tested: &Runner<'_>,

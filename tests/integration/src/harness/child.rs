@@ -10,7 +10,7 @@ use test_support::process::{Outcome, limited_to};
 /// How the last line of a child's output begins if its case passed; its launches follow.
 pub(crate) const PASSED: &str = "case passed; launches: ";
 
-/// How a line of a child begins that is for whoever reads the results.
+/// The prefix of a child's lines for the reader of the results.
 const TOLD: &str = "told: ";
 
 /// Says something about a case that runs in a process of its own, also if it passes.

@@ -1,4 +1,4 @@
-//! What a run tells whoever started it: one line of JSON in the file that `TEST_REPORT` names.
+//! The report of a run for the program that started it: one line of JSON in the file that `TEST_REPORT` names.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

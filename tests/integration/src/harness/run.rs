@@ -78,7 +78,7 @@ pub(crate) fn main(cases: &[Case]) -> ExitCode {
             println!("not run: tier {}: {reason}", report.tier);
         }
     }
-    // Whoever names a tier wants it to have run.
+    // A tier that is named must run.
     let missed = command.tier.is_some() && reports.iter().any(|report| report.not_run.is_some());
     let written = report::write(&reports);
     if let Err(error) = &written {

@@ -1,4 +1,4 @@
-//! Launches with attributes: which driver function they take, what it is told, what they cost.
+//! Launches with attributes: which driver function they take, its arguments, what they cost.
 
 use cuda_safe::sys::{CUlaunchAttributeID as Id, CUresult};
 use cuda_safe::{ErrorKind, LaunchConfig};

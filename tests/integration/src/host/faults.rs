@@ -105,7 +105,7 @@ fn fail_once(
             let retried = lab.context.stats().allocation_retries == 1
                 && code == CUresult::CUDA_ERROR_OUT_OF_MEMORY;
             let met = kept.iter().any(|error| is_call(error, failed) && error.code() == Some(code));
-            // A foreign context takes its pool along when it goes, and nobody is left to be told.
+            // A foreign context takes its pool along when it goes, and nobody is left to report to.
             let alone = failed == "cuMemPoolDestroy";
             ensure!(met || retried || fatal || alone, "nobody was told; drops met {kept:?}");
         }

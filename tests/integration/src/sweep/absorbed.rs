@@ -1,4 +1,4 @@
-//! Calls whose failure nobody is told of, each with its reason. Everything else about such a run is judged
+//! Calls whose failure no error reports, each with its reason. Everything else about such a run is judged
 //! as always: no panic, nothing left, no touch of freed memory.
 
 use super::fault::Fault;
@@ -76,7 +76,7 @@ pub(super) fn entries() -> usize {
     ABSORBED.iter().map(|(calls, ..)| calls.len()).sum()
 }
 
-/// Whether nobody need be told.
+/// Returns whether no error is required.
 pub(super) fn absorbed(test: &str, fault: &Fault) -> bool {
     ABSORBED.iter().any(|(calls, codes, tests, _)| {
         calls.contains(&fault.name)

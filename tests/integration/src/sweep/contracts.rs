@@ -1,4 +1,4 @@
-//! What the sweep has found once: who was told of these failures, and of what, was wrong.
+//! What the sweep has found once: these failures were reported to the wrong caller, or wrongly.
 
 use cuda_emu::{Ledger, Moment, ledger, watch};
 use cuda_safe::DeviceBuffer;

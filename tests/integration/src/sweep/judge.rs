@@ -55,7 +55,7 @@ pub(super) struct Wrong {
     pub(super) text: String,
     /// Whether later runs of this process would suffer from it.
     pub(super) lasting: bool,
-    /// Whether all that is wrong is that nobody was told.
+    /// Returns whether a missing report is all that is wrong.
     pub(super) silent: bool,
 }
 
@@ -68,7 +68,7 @@ impl Wrong {
 /// How long threads of the library may take to give back what they hold for a moment.
 const MOMENT: Duration = Duration::from_secs(3);
 
-/// Everything that the run told, in the order in which it was told.
+/// Everything that the run reported, in order.
 fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
     let mut told = Vec::new();
     match catch_unwind(AssertUnwindSafe(|| run(&device))) {
@@ -83,7 +83,7 @@ fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
     let begin = Instant::now();
     loop {
         told.extend(context.take_drop_errors().iter().map(ToString::to_string));
-        // Who is told that closing has failed has the context back, and closes it again.
+        // A failed close returns the context, and the run closes it again.
         let Err(refused) = context.close() else { return told };
         let (back, error) = refused.into_parts();
         // The driver was not asked: something of the context is alive.

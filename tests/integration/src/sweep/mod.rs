@@ -2,8 +2,8 @@
 //!
 //! A process of its own runs the test once, and counts its calls; then once for each of them, on a
 //! device that is opened for that run, with that call failing. Afterwards there must have been no
-//! panic, nothing of the run may be alive, the device must be well, and somebody must have been told
-//! which call it was: the test, whoever asks for errors of drops, or who closes the context. See `judge`.
+//! panic, nothing of the run may be alive, the device must be well, and an error must name
+//! the call: one of the test, one that a drop kept, or one of closing the context. See `judge`.
 //!
 //! A short run is a sample of the faults: of the first three calls of each name, at least one, and then as many as
 //! the test's share of time allows, in an order that the run's seed draws. CI's sample is larger and takes one fault

@@ -228,7 +228,7 @@ fn never_ran<T: Number>(device: &TestDevice) -> TestResult {
     let (state, _) = step.into_state();
     let mut pass = device.context().capture(state, |stream, state| state.backward(stream))?;
     refused(pass.state().tape.gradient(&pass.state().x), "was never launched")?;
-    // Whoever goes back without it has what is right.
+    // A pass without it has the right gradients.
     let state = pass.state_mut();
     state.backward(&stream)?;
     state.check(&stream, &host)?;

@@ -279,7 +279,7 @@ fn fails(done: cuda_safe::Result<()>) -> cuda_safe::Result<()> {
     }
 }
 
-/// Asks for a gradient with a handle that may be another operation's; panics if it is told to.
+/// Asks for a gradient with a handle that may be another operation's; panics if its flag is set.
 struct Copied {
     out: Handle<f32>,
     x: Handle<f32>,

@@ -22,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 const N: usize = 60;
 
-/// out = x[index], which panics when its kernel was launched, if it is told to.
+/// out = x[index], which panics when its kernel was launched, if its flag is set.
 struct Gather<T> {
     kernel: Kernel,
     x: Handle<T>,

@@ -77,7 +77,7 @@ impl Graphs<'_> {
                 first_difference(&gradient(backward.state())?, &wanted)?;
             } else {
                 refused(checked, NEVER)?;
-                // It is told once; the next launch is told again.
+                // It is reported once; the next launch is reported again.
                 backward.state_mut().check(stream)?;
                 backward.launch(stream)?;
                 refused(backward.state_mut().check(stream), NEVER)?;

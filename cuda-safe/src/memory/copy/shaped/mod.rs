@@ -175,7 +175,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the box does not lie in both slices, or
-    /// rows or slices overlap; otherwise what the driver answered.
+    /// rows or slices overlap; otherwise the error that the driver returns.
     #[doc(alias = "cuMemcpy2D")]
     #[doc(alias = "cuMemcpy3D")]
     pub fn upload_3d(
@@ -237,7 +237,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the box does not lie in both views, rows
     /// or slices overlap, or the bytes from the first to the last of one box overlap those of the
-    /// other; otherwise what the driver answered.
+    /// other; otherwise the error that the driver returns.
     #[doc(alias = "cuMemcpy2D")]
     #[doc(alias = "cuMemcpy3D")]
     pub fn copy_3d_from<'b>(
@@ -289,7 +289,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the box does not lie in both slices, or
-    /// rows or slices overlap; otherwise what the driver answered, or the error of earlier work on
+    /// rows or slices overlap; otherwise the error that the driver returns, or the error of earlier work on
     /// the stream.
     #[doc(alias = "cuMemcpy2D")]
     #[doc(alias = "cuMemcpy3D")]

@@ -231,7 +231,7 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
     let mut counts = DeviceBuffer::from_slice(&stream, &vec![9u32; built])?;
     grid.count_neighbors(&stream, &GridQueries::at_grid_points(1.0), &mut counts)?;
     let seen = counts.to_vec(&stream)?;
-    // Those that both builds have are found; the others are not answered, or none.
+    // Those that both builds have are found; the others have no result, or none.
     ensure!(seen[..10].iter().all(|count| *count == 1), "{:?}", &seen[..10]);
     ensure!(seen[10..].iter().all(|count| *count == 9 || *count <= 1), "{:?}", &seen[10..20]);
     let lists = grid.neighbor_lists(&stream, &GridQueries::at_grid_points(25.0))?;

@@ -27,7 +27,7 @@ impl Notes {
     }
 }
 
-/// Records an event again on an idle stream, drops it, or closes it, after another stream was told to wait for it.
+/// Records an event again on an idle stream, drops it, or closes it, after another stream was made to wait for it.
 ///
 /// - row: work that uses the same bytes
 /// - targets: `Event::new`, `Event::timing`, `Event::record`, `Event::close`, `Stream::wait_event`

@@ -301,7 +301,7 @@ fn a_python_of_others(lab: &Lab) -> TestResult {
 
 /// Puts builtins and headers that others could have written around an NVRTC that a variable names.
 ///
-/// - row: builtins and headers come from whoever could have replaced the library
+/// - row: builtins and headers come from somebody who could have replaced the library
 /// - targets: `Nvrtc::find`, `Nvrtc::include_paths`, `Nvrtc::path`, `Program::compile`
 /// - must: right
 /// - variants: writable, stranger

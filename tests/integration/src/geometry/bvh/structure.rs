@@ -1,4 +1,4 @@
-//! What a hierarchy must be, whoever built it.
+//! What a hierarchy must be, by either builder.
 
 use cuda_safe::Stream;
 use geom_kernels::Aabb;

@@ -1,4 +1,4 @@
-//! Batch calls find what is there, whoever built the hierarchy, and after refits.
+//! Batch calls find what is there, with either builder, and after refits.
 
 use geom_kernels::Aabb;
 use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};

@@ -22,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// An item and the bits of what is told of it.
+/// An item and the bits of its value.
 type Told = (u32, u32);
 
 /// A kernel of the test's, for each of some queries.

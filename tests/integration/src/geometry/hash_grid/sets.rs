@@ -193,7 +193,7 @@ impl<T: Number> Built<'_, T> {
             Some(factor) => vec![self.radius(factor); at.len()],
             None => at.iter().map(|_| self.any_radius(rng)).collect(),
         };
-        // Own points look in their own group; others are told in which.
+        // Points of the grid search their own group; for others a group is passed.
         let groups = match &self.groups {
             Some(own) if is_own => own.clone(),
             Some(_) => (0..at.len()).map(|_| rng.below(4) as u32).collect(),

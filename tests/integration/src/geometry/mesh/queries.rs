@@ -153,7 +153,7 @@ impl<'a> Fixture<'a> {
     }
 }
 
-/// What is answered where nothing is hit.
+/// The result where nothing is hit.
 pub(super) const NO_HIT: RayHit =
     RayHit { t: f32::INFINITY, face: u32::MAX, u: 0.0, v: 0.0, front: 0 };
 

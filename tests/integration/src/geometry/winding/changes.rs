@@ -108,7 +108,7 @@ fn graphs(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// A point's number has the same bits whoever is asked beside it, and in a mesh that was built once more.
+/// A point's number has the same bits whatever other points are queried beside it, and in a mesh that was built once more.
 fn any_order(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;

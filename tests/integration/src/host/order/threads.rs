@@ -67,12 +67,12 @@ fn run(seed: u64) -> Result<Findings, Failure> {
     };
     for _ in 0..8 {
         let home = &shared.streams[rng.below(3)];
-        // Read by all, and dropped by whoever is the last to be done with it.
+        // Read by all, and dropped by the last thread that is done with it.
         let common = Arc::new(DeviceBuffer::<u8>::zeroed(home, BYTES)?);
         // Each thread writes a part of its own.
         let mut parted = DeviceBuffer::<u8>::zeroed(home, BYTES)?;
         round(&lab, &shared, &mut rng, common, &mut parted)?;
-        // Whoever writes all of it comes after all of them.
+        // A writer of all of it comes after all of them.
         shared.write(&shared.streams[rng.below(3)], parted.as_slice_mut())?;
     }
     let Shared { one, streams, launches, .. } = shared;

@@ -53,7 +53,7 @@ const PAIRS: &[(&str, &str)] = &[
 /// Where a launch's arguments stand among those of the call.
 const LAUNCH_ARGUMENTS: usize = 9;
 
-/// The code that is answered from some call on.
+/// The code that is returned from some call on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The number of the call that fails, from 0.
@@ -80,7 +80,7 @@ impl Default for Behaviour {
     }
 }
 
-/// What calls are told to, on the threads where it is installed.
+/// Receives the calls of the threads where it is installed.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     behaviour: Behaviour,
