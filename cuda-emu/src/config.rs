@@ -13,7 +13,7 @@ pub struct Failure {
     pub name: String,
     /// Which call, from 1; 0 is every call.
     pub nth: u64,
-    /// What it answers. The call has no effect.
+    /// The code that the call returns. The call has no effect.
     pub code: CUresult,
 }
 
@@ -41,7 +41,7 @@ pub enum Contraction {
 /// What is checked of kernels and of the program, beyond what always is: nothing unless set.
 ///
 /// What a checker finds it writes to standard error and keeps for [`findings`](crate::findings). The calls of
-/// the driver answer as ever.
+/// the driver return the same values.
 ///
 /// A race may be missed, but none is invented, and so with the other two. What is not looked at:
 /// - races between launches, and with the host;
@@ -333,7 +333,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 /// Half of the machine's memory, in whole GiB, 1 at the least.
 fn default_memory() -> u64 {
-    // SAFETY: sysconf only answers questions.
+    // SAFETY: sysconf only reads a setting.
     let (pages, page) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let all = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page).unwrap_or(0));

@@ -88,7 +88,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
                 Kind::Slice { mutable: true, .. } => "DeviceSliceMut",
                 _ => "DeviceSlice",
             };
-            // A path, not `x.len()`: no trait in scope may answer instead.
+            // A path, not `x.len()`: no trait in scope may supply it instead.
             let holes: &[(&str, &[Token])] = &[
                 ("cuda", krate),
                 ("view", &quote(view, &[])),

@@ -49,7 +49,7 @@ impl Arithmetic {
         }
     }
 
-    /// The method of `i128` that answers `None` where the result does not exist.
+    /// The method of `i128` that returns `None` where the result does not exist.
     pub(crate) fn checked(self) -> &'static str {
         match self {
             Arithmetic::Add => "checked_add",

@@ -1,4 +1,4 @@
-//! The macro [`kernels!`]: CUDA kernels declared once, like foreign functions, and launched safely.
+//! The macro [`kernels!`] declares CUDA kernels like foreign functions and generates methods that launch them.
 //!
 //! The crate has no dependencies: it parses by hand, so it builds in about a second. `cuda_safe`
 //! re-exports the macro; depend on that crate.

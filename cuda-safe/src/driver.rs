@@ -168,7 +168,7 @@ impl Driver {
         self.shared.devices.iter().map(move |state| Device::new(driver, state))
     }
 
-    /// Turns the answer of a call whose device is not known yet into a result. A fatal one is
+    /// Turns the return code of a call whose device is not known yet into a result. A fatal one is
     /// remembered for all devices: it may be any of them.
     pub(crate) fn answer_for_any(
         &self,
@@ -263,7 +263,7 @@ impl DeviceState {
         }
     }
 
-    /// Turns the driver's answer into a result, remembering the first fatal one for all.
+    /// Turns the driver's return code into a result, remembering the first fatal one for all.
     #[inline]
     pub(crate) fn answer(
         &self,
@@ -276,7 +276,7 @@ impl DeviceState {
         }
     }
 
-    /// The error for an answer that is not success; `launches` says what may have caused it.
+    /// The error for a result that is not success; `launches` says what may have caused it.
     #[cold]
     pub(crate) fn failed(
         &self,
@@ -313,7 +313,7 @@ impl DeviceState {
         }
     }
 
-    /// Marks the device as lost. The first error is the one that every later call answers.
+    /// Marks the device as lost. Every later call returns the first error.
     #[cold]
     pub(crate) fn lose(&self, error: Error) -> Error {
         let error = self.fatal.get_or_init(|| error).clone();
@@ -335,7 +335,7 @@ fn reported(error: Error) -> Error {
     error
 }
 
-/// Turns the answer of a call that belongs to no device into a result.
+/// Turns the return code of a call that belongs to no device into a result.
 pub(crate) fn answer(call: &'static str, result: Result<CUresult, MissingSymbol>) -> Result<()> {
     match result {
         Ok(CUresult::CUDA_SUCCESS) => Ok(()),
@@ -367,7 +367,7 @@ pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Arranges for [`FORKED`] to be raised in children: the driver answers nonsense there, and some
+/// Arranges for [`FORKED`] to be raised in children: the driver returns nonsense there, and some
 /// of its calls crash.
 fn watch_fork() {
     #[cfg(unix)]

@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failure: the call that failed, the code that the driver returned, the values of the call, and what to do.
 ///
 /// Cheap to clone: after a fatal error (see [`Error::is_fatal`]) every later call on that device
-/// answers the same error. Formatting one never calls the driver.
+/// returns the same error. Formatting one never calls the driver.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -267,7 +267,7 @@ impl Error {
     }
 }
 
-/// Codes after which the driver answers nothing else: the work that ran has failed, not the call.
+/// Codes after which the driver returns nothing else: the work that ran has failed, not the call.
 pub(crate) fn is_fatal_code(code: CUresult) -> bool {
     matches!(
         code,

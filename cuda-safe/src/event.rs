@@ -115,7 +115,7 @@ impl Event {
     }
 
     /// Whether a stream may wait for it: an event recorded in a capture exists in that capture alone.
-    /// That stays so as long as the answer is held.
+    /// That stays so as long as the returned value is held.
     pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<MutexGuard<'_, u64>> {
         let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
         let captured = self.captured();

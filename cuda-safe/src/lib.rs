@@ -5,7 +5,7 @@
 //!
 //! kernels! {
 //!     struct Kernels;
-//!     // Promised by this `unsafe`: thread i touches element i of x and y, and only if i < n.
+//!     // SAFETY: thread i touches element i of x and y, and only if i < n.
 //!     unsafe in r#"
 //!         extern "C" __global__ void axpy(float a, const float* x, float* y, size_t n) {
 //!             size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
@@ -30,10 +30,11 @@
 //! ```
 //!
 //! # Three levels of launching
-//! Foreign code is unsafe to run: the compiler can't see what a kernel does with what it is given.
-//! [`Kernel::launch`], also spelled [`launch!`], says so at each launch. [`kernels!`] states the
-//! promise once, beside the kernel's declaration, and makes methods that are safe to call. The third
-//! level are crates on top of this one, with whole operations that are safe.
+//! Foreign code is unsafe to run, because the Rust compiler cannot check a kernel.
+//! 1. [`Kernel::launch`], also spelled [`launch!`], is `unsafe` at each launch.
+//! 2. [`kernels!`] states the promise once, beside the kernel's declaration, and generates methods
+//!    that are safe to call.
+//! 3. Crates on top of this one offer whole operations that are safe.
 //!
 //! # Order
 //! Work on one stream runs in order. A buffer that is used on several streams orders them: a writer
@@ -41,16 +42,16 @@
 //! wait; uses without a conflict cost nothing.
 //!
 //! # Errors
-//! Every failure is an [`Error`] with the call, the code, what was asked and what to do. Faults of
-//! kernels come later than their launch; such an error says so and names the stream's last
-//! launches. After a fatal one the process has lost the device: every later call answers the same
-//! error and every drop is quiet.
+//! Every failure is an [`Error`] with the call, its code and values, and what to do. The fault of a
+//! kernel is returned by a later call; that error says so and names the stream's last launches. After
+//! a fatal error the process has lost the device: every later call returns the same error, and drops
+//! do not call the driver.
 //!
 //! # Beyond launches
-//! - [`Context::capture`] records work as a graph, [`GraphExec`], that is launched as often as wanted.
-//! - [`PinnedBuffer`]s are moved into a [`Transfer`], to be waited for or awaited; [`UnifiedBuffer`] is
-//!   memory that host and device both see, managed, pinned or registered.
-//! - [`PitchedLayout`] says where rectangles and boxes lie, for 2D and 3D copies.
+//! - [`Context::capture`] records work as a graph, [`GraphExec`], which can be launched many times.
+//! - A [`PinnedBuffer`] is moved into a [`Transfer`], which is waited for or awaited. A [`UnifiedBuffer`]
+//!   is memory that host and device both see: managed, pinned or registered.
+//! - [`PitchedLayout`] describes rectangles and boxes for 2D and 3D copies.
 //! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
 //! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
 //!   [`Stream::graph_lock`] keeps graphs of other threads out of what several enqueues do together.
@@ -61,10 +62,10 @@
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
 //! - `tracing`: events of the `tracing` crate, under the target `cuda_safe`: launches,
-//!   recorded ones too, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
-//!   streams made to wait and, with their times in nanoseconds, loads of modules and waits of the host
-//!   at `DEBUG`; compiles, cached ones too, at `INFO`; every error of the driver at `ERROR`, also one
-//!   that is dealt with, such as a cubin refused in favour of PTX; those that a drop met at `WARN`.
+//!   also recorded ones, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
+//!   waits between streams at `DEBUG`, and loads of modules and waits of the host there, with their
+//!   times in nanoseconds; compiles, also cached ones, at `INFO`; every error of the driver at `ERROR`,
+//!   also a handled one, such as a cubin refused in favour of PTX; errors of drops at `WARN`.
 //! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
 // First: the others use their macros.

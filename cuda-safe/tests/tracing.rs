@@ -153,7 +153,7 @@ fn everything_is_told_once() {
     });
     assert_eq!(events, list(&[(Level::TRACE, "free")]));
 
-    // Refused before the driver is asked: an error of the caller's, who has it in the hand.
+    // Refused before the driver is called: the caller gets the error.
     let events = told(|| {
         // SAFETY: refused.
         assert!(unsafe { kernel.launch(&stream, LaunchConfig::new(1, 4096), (1_u64,)) }.is_err());

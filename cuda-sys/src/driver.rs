@@ -27,8 +27,8 @@ const SYSTEM_NAMES: &[&str] = if cfg!(windows) {
 /// process; none is ever unloaded.
 ///
 /// # Errors
-/// A method fails with [`MissingSymbol`] if this driver lacks the function. What the driver itself
-/// answers is the [`CUresult`] in the `Ok`.
+/// A method fails with [`MissingSymbol`] if this driver lacks the function. The code that the
+/// driver returns is the [`CUresult`] in the `Ok`.
 ///
 /// # Safety
 /// Each method has the rules of the C function that it calls: pointers are valid for what it reads
@@ -82,7 +82,7 @@ impl Driver {
         unsafe { Self::load_first(&[path.as_ref()]) }
     }
 
-    /// A driver made of functions: `resolve` is asked once for each exported name and answers
+    /// A driver made of functions: `resolve` is asked once for each exported name and returns
     /// with the function's address, or null if it has none. The way in for software devices and
     /// for tests. The table is never freed.
     ///
@@ -157,7 +157,7 @@ impl Driver {
     }
 }
 
-/// What `cuDriverGetVersion` answers.
+/// What `cuDriverGetVersion` returns.
 fn version(fns: &DriverFns) -> Option<i32> {
     let get = fns.cuDriverGetVersion?;
     let mut version = 0;
@@ -182,7 +182,7 @@ unsafe fn bind(library: &'static Library) -> DriverFns {
     };
     for (symbol, address) in DRIVER_SYMBOLS.iter().zip(&mut addresses) {
         // cuGetProcAddress gives the newest ABI up to the version that is asked for. Only a driver
-        // that is at least as new as an ABI is sure not to answer with an older one.
+        // that is at least as new as an ABI never returns an older one.
         if address.is_null() && symbol.version <= known {
             *address = second_try(&fns, symbol);
         }

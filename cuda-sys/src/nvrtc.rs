@@ -15,8 +15,8 @@ use crate::{NVRTC_SYMBOLS, NvrtcFns, library, nvrtcResult};
 /// one process; none is ever unloaded.
 ///
 /// # Errors
-/// A method fails with [`MissingSymbol`] if this NVRTC lacks the function. What NVRTC itself
-/// answers is the [`nvrtcResult`] in the `Ok`.
+/// A method fails with [`MissingSymbol`] if this NVRTC lacks the function. The code that NVRTC
+/// returns is the [`nvrtcResult`] in the `Ok`.
 ///
 /// # Safety
 /// Each method has the rules of the C function that it calls: pointers are valid for what it reads
@@ -52,7 +52,7 @@ impl Nvrtc {
         Ok(Self::leak(fns, source))
     }
 
-    /// An NVRTC made of functions: `resolve` is asked once for each exported name and answers with
+    /// An NVRTC made of functions: `resolve` is asked once for each exported name and returns
     /// the function's address, or null if it has none. The table is never freed.
     ///
     /// # Safety
@@ -108,7 +108,7 @@ impl Nvrtc {
     }
 }
 
-/// What `nvrtcVersion` answers, in the form of the driver's version.
+/// What `nvrtcVersion` returns, in the form of the driver's version.
 fn version(fns: &NvrtcFns) -> Option<i32> {
     let get = fns.nvrtcVersion?;
     let (mut major, mut minor) = (0, 0);

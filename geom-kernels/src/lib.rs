@@ -1,25 +1,25 @@
-//! Geometry on the GPU: as batch calls from Rust, and as device headers for a user's own kernels.
+//! Geometry on the GPU: batch calls for Rust, and device headers for your own kernels.
 //!
 //! - [`bvh`]: hierarchies of boxes.
 //! - [`hash_grid`]: the points within a radius, among millions of points that move.
-//! - [`isosurface`]: the surface in a field of numbers, as a mesh.
+//! - [`isosurface`]: the surface in a field, as a mesh.
 //! - [`mesh`]: triangle meshes.
 //! - [`algorithms`]: sorts, prefix sums, reductions, selections.
 //! - [`volume`]: sparse volumes, from NanoVDB files and made on the device: samples, gradients, rays.
-//! - [`headers`] and [`program`]: the same for kernels of your own, and vectors, matrices, rotations, boxes
+//! - [`headers`] and [`program`]: the same for your own kernels, with vectors, matrices, rotations, boxes
 //!   and rays.
 //!
-//! Batch calls take and give device buffers, are enqueued on the stream that they are given, and can be
-//! recorded in a graph; what waits says so. They are safe: whatever is in the buffers, nothing is read or
-//! written outside them. Their answers do not depend on the device, on scheduling or on compiler options:
-//! everything that decides one is exact arithmetic (`geom/math/exact.cuh`).
+//! Batch calls read and write device buffers, are enqueued on the stream that is passed, and can be
+//! recorded in a graph; calls that wait say so. They are safe: whatever the buffers contain, nothing
+//! outside them is read or written. Results do not depend on the device, on scheduling or on compiler
+//! options, because everything that decides a result is exact arithmetic (`geom/math/exact.cuh`).
 //!
-//! [`GeometryKernels`] has the kernels. They are part of this crate as PTX, which every driver from CUDA 12.0 on
-//! compiles for devices from Turing on (compute capability 7.5), the first time for some tenths of a
-//! second; the driver keeps the result. No compiler and no header of CUDA is needed.
+//! [`GeometryKernels`] has the kernels. They are part of this crate as PTX. Every driver from CUDA 12.0 on
+//! compiles it for devices from Turing on (compute capability 7.5), which takes some tenths of a second
+//! the first time; the driver caches the result. No compiler and no header of CUDA is needed.
 //!
 //! # A first program
-//! Points move towards a mesh, the farther the fewer neighbours they have:
+//! Each point moves towards a mesh, and farther if it has fewer neighbours:
 //! ```no_run
 //! use cuda_safe::prelude::*;
 //! use geom_kernels::mesh::{ClosestPoint, shapes};
@@ -61,8 +61,8 @@
 //!
 //! # Features
 //! - `mesh-files`: meshes from and to OBJ, STL and PLY files.
-//! - `volume-codecs`: NanoVDB files that are compressed, with zip or Blosc; others need no feature.
-//! - `tape`: operations with gradients, to be recorded on a tape: see the module `tape`.
+//! - `volume-codecs`: NanoVDB files that are compressed with zip or Blosc; others need no feature.
+//! - `tape`: operations with gradients, which a tape records: see the module `tape`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
 // Tests reach more than users do; with the feature, as in this workspace, both lints are on.
@@ -103,7 +103,7 @@ pub use points::{MAX_POINTS, Points};
 pub use ray::Ray;
 pub use real::Real;
 
-/// An answer that is yes or no, as kernels write it for each query: 1 or 0.
+/// A boolean result, as kernels write it for each query: 1 or 0.
 pub type Flag = u8;
 
 /// Compiles the examples of the README, one of which records on a tape.

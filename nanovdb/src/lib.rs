@@ -1,7 +1,7 @@
-//! Sparse volumes in the NanoVDB format: read, checked, made and written, without CUDA.
+//! Reads, checks, builds and writes sparse volumes in the NanoVDB format, without CUDA.
 //!
 //! A volume is a [`Grid`]: a tree of voxels' values and a map to world space, in bytes that devices use
-//! as they are. What is not stored has the value of the background.
+//! unchanged. Voxels that are not stored have the value of the background.
 //!
 //! ```
 //! use nanovdb::{Builder, Grid, WriteOptions, read, write};

@@ -160,7 +160,7 @@ impl Handle {
             }
         };
         check(library, size_call, code)?;
-        // NVRTC answers 0 for what the compile did not produce, and must not be asked for it then.
+        // NVRTC returns 0 for what the compile did not produce, and must not be asked for it then.
         if length == 0 {
             return Ok(Vec::new());
         }
@@ -200,7 +200,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: created by this library and destroyed only here. The answer could not be acted upon.
+        // SAFETY: created by this library and destroyed only here. Nothing could be done about an error.
         let _ = unsafe { self.library.nvrtcDestroyProgram(&raw mut self.raw) };
     }
 }

@@ -9,9 +9,9 @@
 //! # Ok::<(), nvrtc::Error>(())
 //! ```
 //!
-//! The library is found where CUDA, pip, conda or this project put it ([`Nvrtc::find`]), and loaded
-//! only when something must be compiled: images are kept in the user's [`Cache`], and a program whose
-//! images are there never loads it. A failed compile displays as the compiler's own log.
+//! [`Nvrtc::find`] finds the library where CUDA, pip, conda or this project installed it. The library is
+//! loaded only to compile: images are kept in the user's [`Cache`], and a program whose images are
+//! there never loads it. A failed compile displays the compiler's log.
 //!
 //! # Environment
 //! | variable | meaning |
@@ -20,10 +20,10 @@
 //! | `CUDA_KERNEL_CACHE` | the cache's folder; `off` for none |
 //! | `CUDA_SETUP_DIR` | the folder that `cargo xtask setup` filled |
 //!
-//! What these and the system's variables (`LD_LIBRARY_PATH`, `CUDA_PATH`, `CUDA_HOME`) name is the user's word. What
-//! is found without them is used only if it and every folder and link on the way to it belong to the user or root
-//! and nobody else may write there: `docs/trust.md` in the repository has the whole policy. A process with raised
-//! rights (set-user-ID, say) reads none of these variables.
+//! A library that these or the system's variables (`LD_LIBRARY_PATH`, `CUDA_PATH`, `CUDA_HOME`) name is trusted. A
+//! library that is found without them is used only if it and every folder and link on the way to it belong to the user
+//! or root and nobody else may write there; `docs/trust.md` in the repository has the whole policy. A process with
+//! raised rights (such as set-user-ID) reads none of these variables.
 #![deny(unsafe_code)]
 
 mod arch;

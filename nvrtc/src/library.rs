@@ -32,7 +32,7 @@ impl fmt::Display for NvrtcVersion {
 }
 
 /// The run-time compiler. Finding it loads nothing; the library is loaded at the first compile that
-/// the cache cannot answer, and stays loaded. Copies of a handle share it.
+/// the cache does not have, and stays loaded. Copies of a handle share it.
 #[derive(Clone)]
 pub struct Nvrtc {
     inner: Arc<Inner>,
@@ -74,7 +74,7 @@ impl Nvrtc {
     }
 
     /// The NVRTC of this machine that suits a driver, found but not loaded. `cuda_version` is what
-    /// `cuDriverGetVersion` answers: 13000 for CUDA 13.0.
+    /// `cuDriverGetVersion` returns: 13000 for CUDA 13.0.
     ///
     /// A driver loads images of its own major version or an older one. Of several in one place that
     /// whose whole version does not exceed the driver's is preferred, because only its PTX loads too.
@@ -219,7 +219,7 @@ impl Nvrtc {
     /// The version. Loads the library unless the user's cache remembers it.
     ///
     /// # Errors
-    /// If the library cannot be loaded or does not answer.
+    /// If the library cannot be loaded or returns an error.
     pub fn version(&self) -> Result<NvrtcVersion, Error> {
         Ok(self.facts(&Cache::user())?.version)
     }
@@ -228,7 +228,7 @@ impl Nvrtc {
     /// user's cache remembers them.
     ///
     /// # Errors
-    /// If the library cannot be loaded or does not answer.
+    /// If the library cannot be loaded or returns an error.
     pub fn supported_archs(&self) -> Result<Vec<Arch>, Error> {
         Ok(self
             .facts(&Cache::user())?

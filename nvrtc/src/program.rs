@@ -128,7 +128,7 @@ impl Program {
     }
 
     /// As [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
-    /// [`Nvrtc::find_for_driver`]. `cuda_version` is what `cuDriverGetVersion` answers.
+    /// [`Nvrtc::find_for_driver`]. `cuda_version` is what `cuDriverGetVersion` returns.
     ///
     /// # Errors
     /// As `compile`.

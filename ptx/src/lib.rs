@@ -1,11 +1,11 @@
-//! PTX, the assembly of CUDA's virtual machine, read without CUDA.
+//! Reads PTX, the assembly of CUDA's virtual machine, without CUDA.
 //!
 //! - [`parse`] reads a whole text into a typed [`ir::Module`], whose `Display` writes PTX again;
 //!   [`cfg::Cfg`] has a function's basic blocks and post-dominators.
 //! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
 //!   takes, where it lies and whether it is an integer, a float or a structure.
 //! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
-//! - [`mangled`] reads from a C++ kernel's name what PTX has forgotten: to what its pointers point,
+//! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: what its pointers point to,
 //!   and which are `const`.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Gradients through kernels: launches are recorded, and run backwards by their adjoints.
+//! Gradients through kernels: records launches, and runs their adjoints backwards.
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module, Result};
@@ -32,7 +32,7 @@
 //!         .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
 //!         .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
 //!         .param(Param::value("n"));
-//!     // Promised by this `unsafe`: thread i touches element i of each buffer, and only if i < n.
+//!     // SAFETY: thread i touches element i of each buffer, and only if i < n.
 //!     let scale = unsafe { spec.register(&module) }?;
 //!
 //!     let a = Variable::new(&stream, 3.0f32)?;
@@ -50,50 +50,47 @@
 //! }
 //! ```
 //!
-//! # Right, or an error
-//! Whatever would make a gradient wrong in silence is an error here:
-//! - What a launch has read is there for its adjoint: if something recorded overwrites it, the tape keeps a
-//!   copy; if something else does, [`Tape::backward`] names the launch and the parameter.
-//! - What depends on something watched, and was written since by something that is not recorded (a fill
-//!   of the stream's, the host), is refused where it is used next: nobody has said what it depends on now.
-//! - What depends on something watched and goes where an operation has no gradient is refused when it is
-//!   launched, as is an operation without an adjoint. [`Recorder::stop_gradient`] and [`Op::detach`] say
-//!   that it is meant.
+//! # Correct, or an error
+//! Cases that would silently give a wrong gradient are errors:
+//! - Values that a launch has read are available to its adjoint. If a recorded step overwrites them, the tape
+//!   keeps a copy; if something else does, [`Tape::backward`] names the launch and the parameter.
+//! - A value that depends on something watched, and that unrecorded work has written since (a fill of the
+//!   stream, the host), is refused at its next use, because its new dependencies are unknown.
+//! - A value that depends on something watched, passed to a parameter without a gradient, is refused at the
+//!   launch, as is an operation without an adjoint. [`Recorder::stop_gradient`] and [`Op::detach`] allow it.
 //! - Where no differentiable path leads, there is no gradient, instead of zeros.
-//! - A launch whose buffers are shorter than what its specification says is refused; a part of a buffer
-//!   that it does not write keeps its gradient.
+//! - A launch whose buffers are shorter than its specification says is refused. A part of a buffer that it
+//!   does not write keeps its gradient.
 //!
 //! # What runs backwards
-//! Steps between what is watched and what the gradient is taken of, in reverse order; launches that
-//! gradients do not come through are not even remembered. A gradient belongs to memory: one buffer for each
-//! allocation, which views and aliases share, from when it is first needed until no step needs it any more.
-//! The plan for it all is made on the host: which gradients are stored instead of added to (ASSIGN), which
-//! are not cleared after they were read (DROP), where zeros must be. Gradients of a chain of launches are
-//! read and written once each.
+//! A pass runs the adjoints of the steps between the watched values and the output, in reverse order. Launches
+//! that no gradient comes through are not recorded. A gradient belongs to memory: each allocation has one buffer,
+//! which views and aliases share, from its first need until no step needs it any more. The host plans which
+//! gradients are stored instead of added to (ASSIGN), which are not cleared after they were read (DROP), and
+//! where zeros must be. Gradients of a chain of launches are read and written once each.
 //!
 //! The host does not wait for a pass, unless an adjoint takes scratch memory or the tape is deterministic.
-//! Recordings and passes can be captured in graphs, together or each in its own, and launched again with
-//! new data; all memory is the tape's, and it is made in the first run. The gradients are those of the new
-//! data if the recording is in a graph as well, which was launched before: a graph of a pass alone takes what
-//! it finds where the recording's values lie (memory, or copies that the recording has made). A launch of a
-//! graph can't compare versions, so none of that is checked then. After a captured pass there are gradients
-//! once its graph was launched. If the recording's graph has not run by then, the pass computes nothing, and
-//! [`Tape::check`] returns that as an error.
+//! Recordings and passes can be captured in graphs, together or separately, and launched again with new data.
+//! The tape owns all memory and allocates it in the first run. A captured pass uses the new data only if the
+//! recording is in a graph, too, that was launched before: a graph of a pass alone reads the recording's values
+//! where they lie (memory, or copies that the recording has made). A launch of a graph cannot compare versions,
+//! so they are not checked then. Gradients of a captured pass exist once its graph was launched. If the
+//! recording's graph has not run by then, the pass computes nothing, and [`Tape::check`] returns an error.
 //!
 //! A pass that is not captured uses no gradients of a graph. [`Tape::gradient`] returns those of the pass that
 //! was enqueued or captured last.
 //!
 //! # Deterministic tapes
-//! Sums of floats depend on their order, which atomics leave to chance. On a tape that is
-//! [deterministic](Tape::set_deterministic), what several threads add goes to a log. Summands of one address
-//! are then added as integers, whose sums do not depend on their order, so nothing need be sorted. Of each
-//! summand the bits are kept down to 2^-61 of the power of two above the largest; what lies below is cut off,
-//! towards negative infinity. Their sum is exact but for that. It is rounded to a `double`, for a `float` to
-//! that, and added to the gradient. With an infinity or a NaN among the summands the sum is NaN.
+//! Sums of floats depend on their order, and atomics add in any order. On a tape that is
+//! [deterministic](Tape::set_deterministic), values that several threads add go to a log. Summands of one address
+//! are then added as integers, whose sums do not depend on their order. Each summand keeps its bits down to 2^-61
+//! of the power of two above the largest; lower bits are cut off, towards negative infinity. The sum is otherwise
+//! exact. It is rounded to a `double`, for a `float` then to that, and added to the gradient. If a summand is
+//! infinite or NaN, the sum is NaN.
 //!
 //! # Adjoints
-//! [`OpSpec`] says how they are called and what they are given; `geom/tape.cuh` ([`program`]) has what they
-//! need. [`CustomOp`] is for adjoints in Rust. [`check`] holds both against differences.
+//! [`OpSpec`] says how adjoints are called and with which arguments; `geom/tape.cuh` ([`program`]) has the
+//! functions that they need. [`CustomOp`] is for adjoints in Rust. [`check`] compares both with differences.
 //!
 //! # Features
 //! - `half`: gradients with respect to `f16` and `bf16`, which are `f32`.

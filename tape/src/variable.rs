@@ -15,7 +15,7 @@ use crate::element::Differentiable;
 /// It is an argument where the kernel takes a `T` by value. Its gradient is found under it as a buffer's
 /// is: `tape.watch(&a)`, `tape.gradient(&a)`. Launches take the value that it has when they are recorded.
 ///
-/// For a structure of one's own, implement [`DeviceRepr`] and [`Differentiable`].
+/// For your own struct, implement [`DeviceRepr`] and [`Differentiable`].
 pub struct Variable<T> {
     value: T,
     /// What its gradient is found by. The memory itself is never read.

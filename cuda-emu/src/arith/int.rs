@@ -45,7 +45,7 @@ pub(crate) trait Int: Copy + 'static {
     fn mad_hi(a: Self::Bits, b: Self::Bits, c: Self::Bits) -> Self::Bits {
         Self::add(Self::mul_hi(a, b), c)
     }
-    /// `div`. A zero divisor gives all ones (the manual leaves it open; the H200 answers so) and the
+    /// `div`. A zero divisor gives all ones (the manual leaves it open; the H200 gives that) and the
     /// least value divided by -1 is itself.
     fn div(a: Self::Bits, b: Self::Bits) -> Self::Bits;
     /// `rem`, of the dividend's sign. A zero divisor gives all ones, as for [`Int::div`].

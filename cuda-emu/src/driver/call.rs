@@ -225,7 +225,7 @@ impl<T> ShowName for &Shown<T> {
     }
 }
 
-/// Defines functions of `cuda.h`: `Needs fn name(arguments) { body }`, where the body answers
+/// Defines functions of `cuda.h`: `Needs fn name(arguments) { body }`, where the body returns
 /// with an [`Answer`]. Makes the functions, the symbols that a C program finds, and the `TABLE`.
 macro_rules! functions {
     ($($needs:ident fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
@@ -291,7 +291,7 @@ macro_rules! functions_of_other_headers {
     };
 }
 
-/// Defines functions of `cuda.h` that only answer `CUDA_ERROR_NOT_SUPPORTED`, with the ABI that they have.
+/// Defines functions of `cuda.h` that only return `CUDA_ERROR_NOT_SUPPORTED`, with the ABI that they have.
 macro_rules! refused {
     ($(fn $name:ident($($ty:ty),* $(,)?);)*) => {
         $crate::driver::call::refused_of_other_headers! { $(fn $name($($ty),*);)* }
@@ -349,7 +349,7 @@ macro_rules! refused_of_other_headers {
 
 pub(super) use {functions, functions_of_other_headers, refused, refused_of_other_headers};
 
-/// Writes an answer to where the caller wants it.
+/// Writes a result to where the caller wants it.
 ///
 /// # Safety
 /// `place` is null or valid for the write.
@@ -362,7 +362,7 @@ pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Answer {
     Ok(())
 }
 
-/// As [`put`], but a null place means that the answer is not wanted.
+/// As [`put`], but a null place means that the result is not wanted.
 ///
 /// # Safety
 /// As [`put`].

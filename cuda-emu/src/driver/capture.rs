@@ -173,7 +173,7 @@ impl State {
         self.finish_capture(number, &tail)
     }
 
-    /// Forgets a capture whose stream has got to `tail`, and answers its graph.
+    /// Removes a capture whose stream has reached `tail`, and returns its graph.
     fn finish_capture(&mut self, number: u64, tail: &[u64]) -> Answer<u64> {
         let capture = self.objects.captures.get(number)?;
         let (graph, invalid, made) = (capture.graph, capture.invalid, capture.made);

@@ -112,7 +112,7 @@ impl Engine {
         self.random.map(|_| self.trace.so_far)
     }
 
-    /// Enqueues work behind other work, and answers its number. What is done already is no
+    /// Enqueues work behind other work, and returns its number. What is done already is no
     /// dependency.
     pub(super) fn insert(
         &mut self,

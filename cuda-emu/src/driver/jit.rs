@@ -115,7 +115,7 @@ impl Options {
                 CUjit_option::CU_JIT_LOG_VERBOSE => all.verbose = value.addr() != 0,
                 CUjit_option::CU_JIT_MAX_REGISTERS => all.max_registers = value.addr() as u32,
                 CUjit_option::CU_JIT_WALL_TIME => {
-                    // The place of the option's value takes the answer, a float.
+                    // The place of the option's value takes the result, a float.
                     // SAFETY: it has room for a pointer.
                     unsafe { place.cast::<f32>().write(0.0) };
                 }

@@ -23,7 +23,7 @@ pub(super) struct Process {
     pub(super) work: Condvar,
     /// Told when work is done.
     pub(super) done: Condvar,
-    /// The code that every call answers after a fault; 0 before.
+    /// The code that every call returns after a fault; 0 before.
     lost: AtomicI32,
     /// What kernels have printed since the last synchronisation.
     printed: Mutex<Vec<u8>>,

@@ -14,7 +14,7 @@ pub enum Moment {
     /// Instead of its work: the call has no effect.
     #[default]
     Before,
-    /// After its work, if that succeeds: as calls do that give something back, and answer with an
+    /// After its work, if that succeeds: as calls do that give something back, and return an
     /// error of work before them.
     After,
 }
@@ -47,7 +47,7 @@ pub struct Watch(());
 
 /// Counts the driver's calls from now on, and makes one of them fail: `nth` counts from here.
 ///
-/// Unlike [`Config::fail`](crate::Config::fail) this is for as long as the answer lives, so that one
+/// Unlike [`Config::fail`](crate::Config::fail) this lasts as long as the returned value lives, so that one
 /// process can try one failure after the other. There is one watch at a time: `None` while there is
 /// another.
 #[must_use]

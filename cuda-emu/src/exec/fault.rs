@@ -43,7 +43,7 @@ impl Code {
 #[error("{report}")]
 #[non_exhaustive]
 pub struct Fault {
-    /// What the driver answers.
+    /// The code that the driver returns.
     pub code: CUresult,
     /// Where and why.
     pub report: Box<Report>,

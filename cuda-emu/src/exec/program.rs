@@ -28,7 +28,7 @@ pub struct EntryId(u32);
 #[error("{log}")]
 #[non_exhaustive]
 pub struct LoadError {
-    /// What the driver answers.
+    /// The code that the driver returns.
     pub code: CUresult,
     /// What is wrong, for the JIT log.
     pub log: String,

@@ -226,7 +226,7 @@ fn discard(start: u64, end: u64) {
 
 /// The system's page size.
 fn system_page() -> u64 {
-    // SAFETY: sysconf only answers a question.
+    // SAFETY: sysconf only reads a setting.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE)
 }
 

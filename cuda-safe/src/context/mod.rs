@@ -232,7 +232,7 @@ impl Context {
     ///
     /// # Errors
     /// The fatal error that has lost the device, or
-    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's answer, if it does not
+    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's error, if it does not
     /// tell.
     #[doc(alias = "cuDevicePrimaryCtxGetState")]
     pub fn check_alive(&self) -> Result<()> {
@@ -401,7 +401,7 @@ impl ContextInner {
         self.state.sys
     }
 
-    /// Turns the answer of a call without a stream into a result. A fatal one carries what was
+    /// Turns the return code of a call without a stream into a result. A fatal one carries what was
     /// launched lately on all streams.
     #[inline]
     pub(crate) fn answer(
@@ -467,7 +467,7 @@ impl ContextInner {
     /// Keeps an error that a drop met.
     #[cold]
     pub(crate) fn keep_drop_error(&self, error: Error) {
-        // After a fatal error every drop would repeat it; later calls answer it anyway.
+        // After a fatal error every drop would repeat it; later calls return it anyway.
         if error.is_fatal() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The driver calls that capturing and graphs are made of, each with its answer as a `Result`. None is
+//! The driver calls that capturing and graphs are made of, each with its result as a `Result`. None is
 //! made once the device is lost: a closure that records may have met that, and come back.
 
 use std::ffi::CString;

@@ -72,12 +72,12 @@ impl KernelInner {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
-    /// How many blocks of this launch the device holds at the same time. The last answer is kept.
+    /// How many blocks of this launch the device holds at the same time. The last result is kept.
     pub(super) fn resident_blocks(&self, launch: &LaunchConfig) -> Result<u64> {
         let cluster = launch.cluster.or(self.limits.cluster);
         let key = residency_key(launch, cluster);
         let [kept, most] = &self.resident;
-        // Written most first, read key first: a key that fits goes with an answer for it, or for a
+        // Written most first, read key first: a key that fits goes with a result for it, or for a
         // later launch whose key was not yet visible; then the driver refuses what does not fit.
         if kept.load(Ordering::Acquire) == key {
             return Ok(most.load(Ordering::Acquire));

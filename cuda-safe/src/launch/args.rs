@@ -142,7 +142,7 @@ pub unsafe trait KernelArg {
     /// Reports the memory that the kernel can reach through the argument.
     ///
     /// # Errors
-    /// Whatever the visitor answers.
+    /// Whatever the visitor returns.
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
 }
 
@@ -252,7 +252,7 @@ pub unsafe trait KernelArgs {
     /// Reports the memory that the kernel can reach.
     ///
     /// # Errors
-    /// Whatever the visitor answers.
+    /// Whatever the visitor returns.
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
 
     /// Calls `f` with pointers to the values that the kernel is given.
@@ -285,7 +285,7 @@ pub trait EachArg: KernelArgs {
     /// Shows each argument, in order.
     ///
     /// # Errors
-    /// Whatever the visitor answers.
+    /// Whatever the visitor returns.
     fn each<V: ArgVisitor>(&self, visitor: &mut V) -> Result<()>;
 }
 

@@ -1,5 +1,5 @@
-//! What a device and a kernel allow, checked before the driver is asked: it answers everything
-//! that is too large with the same plain `CUDA_ERROR_INVALID_VALUE`.
+//! The limits of a device and a kernel. They are checked before the driver is called, because it
+//! returns the same plain `CUDA_ERROR_INVALID_VALUE` for all of them.
 
 use super::{Dim3, LaunchConfig};
 use crate::device::Device;

@@ -131,7 +131,7 @@ impl Pool {
         if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`.
             let result = unsafe { state.sys.cuMemPoolDestroy(pool) };
-            // There is nobody left to tell, but a fatal answer is remembered.
+            // There is nobody left to tell, but a fatal code is remembered.
             let _ = state.answer("cuMemPoolDestroy", result);
         }
     }

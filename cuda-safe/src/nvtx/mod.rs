@@ -106,7 +106,7 @@ type Create = unsafe extern "system" fn(*const c_char) -> Handle;
 type Destroy = unsafe extern "system" fn(Handle);
 type DomainEvent = unsafe extern "system" fn(Handle, *const Attributes) -> c_int;
 type DomainPlain = unsafe extern "system" fn(Handle) -> c_int;
-/// Marks answer nothing.
+/// Marks have no result.
 type Mark = unsafe extern "system" fn(*const c_char);
 type DomainMark = unsafe extern "system" fn(Handle, *const Attributes);
 

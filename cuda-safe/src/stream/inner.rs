@@ -124,7 +124,7 @@ impl StreamInner {
         self.context.state.sys
     }
 
-    /// Turns the answer of a call on this stream into a result. A fatal one carries what was
+    /// Turns the return code of a call on this stream into a result. A fatal one carries what was
     /// launched here lately.
     #[inline]
     pub(crate) fn answer(

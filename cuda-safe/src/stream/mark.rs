@@ -103,8 +103,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// If a use can't be ordered; `call` is then not made. What the work itself answers is the
-    /// caller's to look at.
+    /// If a use can't be ordered; `call` is then not made. The caller must check what the
+    /// work itself returns.
     ///
     /// # Safety
     /// `call` must not call this crate, some of whose locks are held: it would deadlock. What it

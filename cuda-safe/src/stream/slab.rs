@@ -39,7 +39,7 @@ impl Slab {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a function in, and answers its number, which is never used again.
+    /// Takes a function in, and returns its number, which is never used again.
     pub(super) fn insert(&self, entry: Entry) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, entry);

@@ -11,7 +11,7 @@ use super::state::{
 };
 use crate::*;
 
-/// Defines functions of the driver. Each counts itself and answers with its body's result.
+/// Defines functions of the driver. Each counts itself and returns its body's result.
 macro_rules! functions {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {
         /// Calls of each function.

@@ -36,7 +36,7 @@ use functions::{COUNTERS, find};
 #[must_use]
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceCell<&'static Driver> = OnceCell::new();
-    // SAFETY: `resolve` answers with functions of this crate, and `functions` assigns each of them
+    // SAFETY: `resolve` returns functions of this crate, and `functions` assigns each of them
     // to its slot, so that the compiler has checked their types.
     DRIVER.get_or_init(|| unsafe { Driver::from_resolver(&resolve) })
 }

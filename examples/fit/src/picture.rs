@@ -1,4 +1,4 @@
-//! The picture: meshes side by side, by rays of a kernel of one's own.
+//! The picture: meshes side by side, by rays of a user's kernel.
 
 use cuda_safe::vector::UChar4;
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};

@@ -1,4 +1,4 @@
-//! For each of many points the sum of the positions of its neighbours: a kernel of one's own over a
+//! For each of many points the sum of the positions of its neighbours: a user's kernel over a
 //! hash grid, checked against brute force, and timed.
 
 use std::error::Error;

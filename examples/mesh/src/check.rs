@@ -1,21 +1,21 @@
-//! The same answers by brute force, in f64.
+//! The same results by brute force, in f64.
 
 use geom_kernels::mesh::{NO_FACE, TriangleMesh};
 use rayon::prelude::*;
 
 use crate::speed::Answers;
 
-/// How many answers of each kind are checked.
+/// How many results of each kind are checked.
 const SAMPLE: usize = 200;
 
 type Vector = [f64; 3];
 type Triangle = [Vector; 3];
 
-/// Compares a sample of the answers, spread over all, with brute force; says how many. Signs only of a mesh
+/// Compares a sample of the results, spread over all, with brute force; says how many. Signs only of a mesh
 /// that is closed, turned outwards, and does not cut itself.
 ///
 /// # Errors
-/// The first answer that is wrong, with what it should be.
+/// The first result that is wrong, with what it should be.
 pub(crate) fn check(mesh: &TriangleMesh, answers: &Answers, signs: bool) -> Result<String, String> {
     let wide = |p: [f32; 3]| p.map(f64::from);
     let corner = |i: u32| mesh.points.get(i as usize).copied().map(wide);

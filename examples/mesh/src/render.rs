@@ -1,4 +1,4 @@
-//! The picture: rays from a kernel of one's own.
+//! The picture: rays from a user's kernel.
 
 use cuda_safe::vector::UChar4;
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};

@@ -1,4 +1,4 @@
-//! Moves random points onto the surface of a mesh: a kernel of one's own that asks for closest points.
+//! Moves random points onto the surface of a mesh: a user's kernel that asks for closest points.
 
 use std::error::Error;
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     kernels.project(&stream, LaunchConfig::cover(n, 128), mesh.view(), &mut positions, n as u32)?;
     let after = positions.to_vec(&stream)?;
 
-    // The same question as a batch call. Of the points as they were, it has the same answers; of those
+    // The same question as a batch call. Of the points as they were, it has the same results; of those
     // on the surface, that they are on it.
     let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, n)?;
     let asked = DeviceBuffer::from_slice(&stream, &before)?;

@@ -9,7 +9,7 @@
 using namespace geom;
 typedef unsigned long long u64;
 
-// What adjoints need of the answers, and, unless it is null, their distances.
+// Keeps what adjoints need of the results, and, unless it is null, their distances.
 extern "C" __global__ void __launch_bounds__(256)
     tape_keep_answers(const ClosestPoint* closest, u64 n, unsigned* answers, float* distances) {
     const u64 i = mesh::long_thread();
@@ -27,7 +27,7 @@ struct Queries {
     u64 length;
 };
 
-// `gradient(adjoint, i)` is that of query i, of which there is an answer.
+// `gradient(adjoint, i)` is that of query i, of which there is a result.
 template <class Gradient>
 __device__ __forceinline__ void go_back(const Queries& queries, vec3<float>* of_queries, vec3<float>* of_vertices,
                                         unsigned shared, const tape::Frame& frame, Gradient&& gradient) {

@@ -214,7 +214,7 @@ impl Bvh {
         })
     }
 
-    /// Keeps the boxes of single items, so that answers do not depend on which share a leaf.
+    /// Keeps the boxes of single items, so that results do not depend on which share a leaf.
     fn keep(
         &self,
         stream: &Stream,

@@ -30,14 +30,14 @@
 //! points it makes the same table, else rows of cells are found by hashing, in whatever extent, and
 //! compared exactly.
 //!
-//! # Kernels of your own
-//! `#include <geom/hash_grid.cuh>` ([`program`](crate::program)) and a parameter `geom::HashGrid<float>`,
-//! for which [`HashGrid::view`] is passed. With the feature `tape`, the module `tape` has an example of such a
+//! # Your own kernels
+//! Use `#include <geom/hash_grid.cuh>` ([`program`](crate::program)) and a parameter `geom::HashGrid<float>`,
+//! and pass [`HashGrid::view`]. With the feature `tape`, the module `tape` has an example of such a
 //! kernel with an adjoint, for gradients.
 //!
 //! # Arrays
 //! With the feature `ndarray`, an n × 3 array becomes points by `DeviceBuffer::from_array` and
-//! [`Points::flat`](crate::Points::flat), and answers become arrays by `DeviceBuffer::to_array`.
+//! [`Points::flat`](crate::Points::flat), and results become arrays by `DeviceBuffer::to_array`.
 //!
 //! # Sources
 //! S. Green, Particle Simulation using CUDA, 2010 (sorted cells); R. Hoetzlein, Fast Fixed-Radius

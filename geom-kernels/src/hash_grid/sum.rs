@@ -14,7 +14,7 @@ use crate::real::Real;
 /// A sum over the neighbours of each query, or anything else that goes through them once.
 ///
 /// The snippet is a C++ statement, or several, that is run for each neighbour. It sees
-/// - `sum`, of the output's type, which begins as zeros and is what the query's answer becomes;
+/// - `sum`, of the output's type, which begins as zeros and becomes the query's result;
 /// - `n`, the [`geom::Neighbor`](crate::headers): `n.position`, `n.delta` (the query less that),
 ///   `n.distance_squared`, `n.index`;
 /// - `x`, where the query is; `i`, its index; `r`, its radius;

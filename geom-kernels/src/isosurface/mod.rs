@@ -1,4 +1,4 @@
-//! The surface in a field of numbers, as a triangle mesh: marching cubes.
+//! Marching cubes: the surface in a field, as a triangle mesh.
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};

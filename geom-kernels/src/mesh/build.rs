@@ -28,7 +28,7 @@ impl Default for MeshOptions {
 }
 
 impl MeshOptions {
-    /// How the hierarchy is built. Answers do not depend on it.
+    /// How the hierarchy is built. Results do not depend on it.
     #[must_use]
     pub fn builder(mut self, builder: BuildMode) -> Self {
         self.builder = builder;

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::bvh::layout::RawBvh;
 use crate::layout::device_repr;
 
-/// No face: what answers name that found none.
+/// No face: the index in results of queries that found none.
 pub const NO_FACE: u32 = u32::MAX;
 
 /// Where a mesh is closest to a point. `geom::ClosestPoint` of `geom/mesh/closest.cuh`.

@@ -44,7 +44,7 @@ kernels! {
             closest: &mut [ClosestPoint],
         );
         /// # Safety
-        /// There is an answer for each query: each writes that of its own index.
+        /// There is a result for each query: each writes that of its own index.
         unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [Flag]);
     }
 }
@@ -192,10 +192,10 @@ impl Mesh<'_> {
     /// The closest point of the mesh, for each point.
     ///
     /// It lies on the face of least distance; of faces that are equally far, on the one with the least index.
-    /// Answers do not depend on how the hierarchy was built, on the device, or on the order of queries; how
+    /// Results do not depend on how the hierarchy was built, on the device, or on the order of queries; how
     /// distances are rounded is documented in `geom/mesh/closest.cuh`. Their error is at most 4 eps (|q| + the
     /// diagonal of the mesh's box) + 2^-60: edges shorter than that are taken for points. Where nothing is
-    /// found, the answer's face is [`NO_FACE`](super::NO_FACE) and its distance infinite.
+    /// found, the result's face is [`NO_FACE`](super::NO_FACE) and its distance infinite.
     ///
     /// # Errors
     /// `closest` has another length than there are points; otherwise if the driver returns an error.
@@ -225,7 +225,7 @@ impl Mesh<'_> {
     ) -> Result<()> {
         let kernels = self.geometry().kernels::<Closest>()?;
         self.for_points(stream, queries, "answers", within, |launch, part, out| {
-            // SAFETY: `out` has an answer for each query.
+            // SAFETY: `out` has a result for each query.
             unsafe { kernels.within(stream, launch, self.view(), part, out) }
         })
     }

@@ -58,7 +58,7 @@ impl Mesh<'_> {
     /// Both sides of faces are hit. Of faces that share an edge or a vertex exactly one is hit by a ray that
     /// passes through it, so that no ray that goes through a closed mesh slips through it (S. Woop, C.
     /// Benthin, I. Wald, "Watertight Ray/Triangle Intersection", 2013; ties by simulation of simplicity).
-    /// Answers do not depend on how the hierarchy was built or on the device. Rays that lie close to each
+    /// Results do not depend on how the hierarchy was built or on the device. Rays that lie close to each
     /// other in the array are fastest if they are alike.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Mesh<'_> {
     }
 }
 
-/// Calls `run` with launches for parts of the rays, how many they are, and the answers that belong to them.
+/// Calls `run` with launches for parts of the rays, how many they are, and the results that belong to them.
 fn for_rays<T: Copy + 'static>(
     rays: DeviceSlice<'_, Ray>,
     mut answers: DeviceSliceMut<'_, T>,

@@ -35,7 +35,7 @@ kernels! {
         unsafe fn neighbors(keys: &[u64], places: &[u32], n: u32, bits: u32, neighbors: &mut [u32])
             where n <= keys.len(), n <= places.len(), n <= neighbors.len();
         /// Reads the faces, of them points that there are, and three neighbours each, of which it reads those
-        /// that are faces; clears the answer by an atomic operation.
+        /// that are faces; clears the result by an atomic operation.
         ///
         /// # Safety
         /// There are three neighbours for each face.

@@ -213,7 +213,7 @@ impl Mesh<'_> {
     /// Dickson, Schmidt, Levin, Jacobson, Fast Winding Numbers for Soups and Clouds, 2018. With a `beta` of
     /// 2, which is a good choice, the error is below 1e-2, and below 1e-3 on average; it goes down with the
     /// third power of `beta`, and time up with the square. With `f32::INFINITY` all faces are added up one by
-    /// one. Unlike other queries' answers, the number depends on how the hierarchy was built, within its
+    /// one. Unlike other queries' results, the number depends on how the hierarchy was built, within its
     /// error; it is the same on every run and every device.
     ///
     /// # Errors

@@ -29,8 +29,8 @@ unsafe impl Differentiable for ClosestPoint {
 kernels! {
     #[name = "tape_{}"]
     struct PointAdjoints;
-    // SAFETY: thread i of `keep_answers` reads answer i and writes what is kept of it, and its distance. Thread i
-    // of the others reads query, answer, distance and gradient i, and adds to the gradients of that query and of
+    // SAFETY: thread i of `keep_answers` reads result i and writes what is kept of it, and its distance. Thread i
+    // of the others reads query, result, distance and gradient i, and adds to the gradients of that query and of
     // the vertices of a face that there is. All of this if i < n.
     unsafe in Source::TAPE_MESH_POINTS {
         /// # Safety
@@ -119,7 +119,7 @@ impl Mesh<'_> {
                 let (queries, n) = (pass.value(asked.queries)?, count as u64);
                 let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
                 let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
-                // SAFETY: `count` queries, answers and gradients; the others are of all vertices.
+                // SAFETY: `count` queries, results and gradients; the others are of all vertices.
                 unsafe {
                     asked.kernels.closest_points_adjoint(
                         stream, launch, surface, queries, &answers, n, g, of.0, of.1, shared, frame,
@@ -211,7 +211,7 @@ impl Mesh<'_> {
                 let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
                 let (stream, distances) = (pass.stream(), pass.value(out)?);
                 let (shared, frame) = (shared.into(), pass.frame());
-                // SAFETY: `count` queries, answers, distances and gradients; the others are of all vertices.
+                // SAFETY: `count` queries, results, distances and gradients; the others are of all vertices.
                 unsafe {
                     asked.kernels.distances_adjoint::<Of>(
                         stream, launch, surface, queries, &answers, n, distances, g, of.0, of.1,
@@ -272,7 +272,7 @@ impl Asked {
         };
         let (kernels, launch, n) = (&self.kernels, cover(n), n as u64);
         let (closest, none) = (closest.as_slice(), Maybe::<f32>(None));
-        // SAFETY: as many distances as answers, or a null pointer.
+        // SAFETY: as many distances as results, or a null pointer.
         unsafe {
             match distances {
                 Some(distances) => {

@@ -1,7 +1,7 @@
-//! Operations with gradients: batch calls that are recorded on a [`Tape`](::tape::Tape).
+//! Operations with gradients: batch calls that a [`Tape`](::tape::Tape) records.
 //!
-//! Each is called `record_` and the name of the batch call, and takes the [recorder](::tape::Recorder) in
-//! place of the stream. Its answers are the same, to the bit.
+//! Each is named `record_` and the name of the batch call, and takes the [recorder](::tape::Recorder) instead
+//! of the stream. Its results have the same bits.
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
@@ -46,7 +46,7 @@
 //! | [`Volume::record_sample_indexed`] | value | positions, the array of values |
 //!
 //! # Structures
-//! What a mesh's hierarchy looks like, which face or feature is the answer, and which side of a mesh a point
+//! What a mesh's hierarchy looks like, which face or feature is the result, and which side of a mesh a point
 //! is on, have no gradient. Vertices have theirs in the memory of [`Mesh::points`]: watch that, or write them
 //! by a recorded launch, [refit](crate::mesh::Mesh::refit), and ask. A mesh whose points were changed since
 //! its hierarchy was made is refused. The hierarchy itself is not needed by adjoints: it may be refitted and
@@ -65,11 +65,11 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | faces, edges or vertices are as near as each other | the gradient of the one that the answer names |
+//! | faces, edges or vertices are as near as each other | the gradient of the one that the result names |
 //! | a distance is 0 | 0; a signed one: the unit normal of the face's plane, 0 without area; the square is smooth |
-//! | a closest point on a face without area | that of the edge or vertex that the answer names; a face no thicker than 2^-23 of its sides is its longest edge |
+//! | a closest point on a face without area | that of the edge or vertex that the result names; a face no thicker than 2^-23 of its sides is its longest edge |
 //! | nothing is found, or there is no such face | 0 |
-//! | a ray meets an edge of two faces | the gradient of the face that the answer names |
+//! | a ray meets an edge of two faces | the gradient of the face that the result names |
 //! | a ray along a face, or one without area | 0 |
 //! | what becomes visible behind an edge that moves | has no part in it |
 //! | the normal of a face without area; of a vertex where normals cancel, or without faces | 0 |
@@ -143,7 +143,7 @@
 //!     .param(Param::buffer("density", Element::F32).accumulates().len("n").active())
 //!     .param(Param::value("n"))
 //!     .log(|_| 0);
-//! // Promised by this `unsafe`: thread i adds to density i and to the gradient of point i, only if i < n, and reads
+//! // SAFETY: thread i adds to density i and to the gradient of point i, only if i < n, and reads
 //! // gradients below n.
 //! let density = unsafe { spec.register(&module) }?;
 //!

@@ -363,7 +363,7 @@ words! {
 }
 
 words! {
-    /// What `vote` answers.
+    /// What `vote` returns.
     pub enum VoteMode {
         All = "all",
         Any = "any",

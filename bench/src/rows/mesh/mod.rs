@@ -224,7 +224,7 @@ fn points(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let winding = row(POINTS[8], &samples, QUERIES, gpu).check(check).image("embedded PTX");
     rows.push(target(winding, 30.0));
 
-    // A kernel of one's own, in the order as drawn.
+    // A user's kernel, in the order as drawn.
     let own = Own::load(&gpu.context)?;
     let state = State::new(gpu, quality()?, &sets)?;
     let mut out = Vec::new();

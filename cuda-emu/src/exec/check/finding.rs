@@ -19,7 +19,7 @@ pub enum Check {
     Leak,
 }
 
-/// What a checker has found. It changes nothing of what the driver answers.
+/// A finding of a checker. It does not change what the driver returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {

@@ -60,7 +60,7 @@ impl Word {
         self.accesses.clear();
     }
 
-    /// Notes what one lane does, and answers what it races with: the access, of one lane. `same` tells
+    /// Records an access of one lane, and returns the access that it races with: the access, of one lane. `same` tells
     /// whether an earlier access wrote the same value: of two such nobody can tell which was last.
     pub(crate) fn access(
         &mut self,

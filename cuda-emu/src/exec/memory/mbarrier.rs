@@ -92,7 +92,7 @@ impl State {
 }
 
 /// An action: the address in slot a, a count or parity (32 bits) or a state (64) in slot b, the
-/// state before or the answer to slot d.
+/// state before or the result to slot d.
 pub(crate) struct Mbarrier;
 impl Lanes for Mbarrier {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {

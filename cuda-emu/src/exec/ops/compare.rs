@@ -17,7 +17,7 @@ pub(crate) trait Compare {
     unsafe fn bits(m: &Machine<'_>, i: &Inst) -> u32;
 }
 
-/// Relations that are compiled; the others are these with operands exchanged or the answer negated.
+/// Relations that are compiled; the others are these with operands exchanged or the result negated.
 const REL_EQ: u8 = 0;
 const REL_LT: u8 = 1;
 const REL_LE: u8 = 2;
@@ -150,7 +150,7 @@ impl Lanes for Spread {
     }
 }
 
-/// In imm: the answer of the comparison is negated.
+/// In imm: the result of the comparison is negated.
 pub(crate) const NEGATED: u64 = 8;
 
 /// How a comparison is done.
@@ -163,7 +163,7 @@ pub(crate) struct How {
     pub(crate) imm: u64,
 }
 
-/// The relation of a comparison, whether operands are exchanged and the answer is negated.
+/// The relation of a comparison, whether operands are exchanged and the result is negated.
 fn relation(cmp: Cmp, float: bool) -> Option<(u8, bool, bool)> {
     Some(match cmp {
         Cmp::Eq => (REL_EQ, false, false),

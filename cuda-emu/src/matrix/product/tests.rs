@@ -205,7 +205,7 @@ fn dot(mma: &Mma, a: &[u64], b: &[u64], c: u64) -> u64 {
     result.unwrap()
 }
 
-/// Inputs of all magnitudes where the H200 (driver 580) does not answer the nearest f32.
+/// Inputs of all magnitudes where the H200 (driver 580) does not give the nearest f32.
 #[test]
 fn sums_are_the_tensor_cores() {
     let half = instruction(false, (16, 8, 16), [Type::F32, Type::F16, Type::F16, Type::F32]);

@@ -58,7 +58,7 @@ use attributes;
 
 impl Device {
     /// All attributes that have a method here, with its name: for tools that print them by
-    /// [`Device::raw_attribute`]. A driver older than an attribute answers an error for it.
+    /// [`Device::raw_attribute`]. A driver older than an attribute returns an error for it.
     ///
     /// ```
     /// use cuda_safe::Device;
@@ -94,7 +94,7 @@ impl FromAttribute for usize {
     }
 }
 
-/// Numbers of things that may be missing: the driver answers -1 then.
+/// Numbers of things that may be missing: the driver returns -1 then.
 impl FromAttribute for Option<u32> {
     fn from_attribute(name: &'static str, value: i32) -> Result<Self> {
         if value == -1 { Ok(None) } else { u32::from_attribute(name, value).map(Some) }
@@ -290,7 +290,7 @@ mod tests {
         let handles = HandleTypes::from_attribute("A", 9)?;
         assert!(handles.contains(HandleTypes::POSIX_FILE_DESCRIPTOR));
         assert!(handles.contains(HandleTypes::FABRIC) && !handles.contains(HandleTypes::WIN32));
-        // What an H200 answers; the numbers of other devices have the sign bit.
+        // What an H200 returns; the numbers of other devices have the sign bit.
         let id = PciId::from_attribute("A", 0x2335_10de)?;
         assert_eq!(id, PciId { device: 0x2335, vendor: 0x10de });
         let id = PciId::from_attribute("A", 0xa335_10de_u32.cast_signed())?;

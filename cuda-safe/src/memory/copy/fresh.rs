@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 /// Asks for huge pages behind memory that was allocated and not yet written: one fault instead of
-/// 512. Only advice: whatever the system answers, the memory is the same.
+/// 512. Only advice: whatever the system returns, the memory is the same.
 pub(super) fn advise(memory: &mut [MaybeUninit<u8>]) {
     #[cfg(target_os = "linux")]
     linux::advise(memory);

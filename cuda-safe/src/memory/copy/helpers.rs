@@ -158,7 +158,7 @@ impl Drop for Helpers {
     }
 }
 
-/// How many threads a copy is spread over if nobody has chosen. Asked once: the answer comes from
+/// How many threads a copy is spread over if nobody has chosen. Asked once: the result comes from
 /// files.
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();

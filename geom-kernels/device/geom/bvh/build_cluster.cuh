@@ -7,7 +7,7 @@
 // takes both lists and joins clusters that are each other's nearest, again and again, until 16 are left,
 // or, of long ranges, 1.
 //
-// The hierarchy is the same on every run: no answer depends on who comes first, nor do the numbers of nodes.
+// The hierarchy is the same on every run: no result depends on who comes first, nor do the numbers of nodes.
 // A cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two
 // clusters become that node. Numbers so are from 1 on, and each is given once.
 #pragma once
@@ -80,7 +80,7 @@ __device__ __forceinline__ unsigned nth_bit(unsigned word, unsigned n) {
 // The lane with the nearest of the first `length` >= 2 lanes' clusters: whose union with this lane's has
 // the smallest surface. Of equal ones, the one whose number differs in lower bits. So the order of pairs
 // is strict and the same from both sides: the first of all pairs is mutual, and of many equal clusters half
-// vanish at a time. All lanes call it; beyond `length` the answer is some lane.
+// vanish at a time. All lanes call it; beyond `length` the result is some lane.
 __device__ __forceinline__ unsigned nearest_lane(const Cluster& c, unsigned length) {
     constexpr unsigned infinity = 0x7f800000u;
     const unsigned lane = threadIdx.x % 32;

@@ -1,11 +1,11 @@
 // The nearest item of a hierarchy, and the first one along a ray, where a function knows the items.
 //
-// All of this is written in exact arithmetic (exact.cuh). The answer is the item of the least (distance,
+// All of this is written in exact arithmetic (exact.cuh). The result is the item of the least (distance,
 // index), or (t, index): it depends on what the function returns, but not on the tree, nor on the order in
 // which items are looked at. For that, a distance that is less than that of the item's box, which a true one
 // exceeds but for its own roundings, counts as the box's; so does a t before the ray meets the box.
 //
-// Items are seen once at most, nearest first, about, and only those that can still be the answer. The function
+// Items are seen once at most, nearest first, about, and only those that can still be the result. The function
 // may itself ask this or another hierarchy. Local memory: the stack of a traversal, 512 bytes.
 #pragma once
 

@@ -99,7 +99,7 @@ seen_from(const vec3<T>& p, const Images& images, unsigned slot, const GridPoint
     return n;
 }
 
-// Calls `visit(neighbor)` for the neighbours in a run until it answers true; whether it did.
+// Calls `visit(neighbor)` for the neighbours in a run until it returns true; whether it did.
 template <unsigned at_once, class T, class Runs, class Images, class Visit>
 __device__ __forceinline__ bool visit_run(
     const HashGrid<T>& grid, const Query<T>& query, const Runs& runs, const Images& images,
@@ -177,7 +177,7 @@ for_each_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body
     grid::visit(grid, x, radius, group, visit);
 }
 
-// Calls `body(neighbor)` for each point within `radius` of `x` until it answers true. Whether it did.
+// Calls `body(neighbor)` for each point within `radius` of `x` until it returns true. Whether it did.
 template <class T, class Body>
 __device__ __forceinline__ bool
 find_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body, unsigned group = 0) {

@@ -1,7 +1,7 @@
 // Boxes along the axes. They are closed: their faces belong to them.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, so
-// that structures of boxes answer alike everywhere.
+// that structures of boxes give the same results everywhere.
 #pragma once
 
 #include <geom/math/vec.cuh>

@@ -1,6 +1,6 @@
 // Matrices: mat2, mat3, mat4 over float or double, kept as columns. Vectors are columns: m * v.
 //
-// All of this is compiled with the program's options, as one's own code is.
+// All of this is compiled with the program's options, as your code is.
 #pragma once
 
 #include <geom/math/vec.cuh>

@@ -1,6 +1,6 @@
 // Quaternions, and rotations by unit quaternions. The scalar part is w, and lies last.
 //
-// All of this is compiled with the program's options, as one's own code is.
+// All of this is compiled with the program's options, as your code is.
 #pragma once
 
 #include <geom/math/mat.cuh>

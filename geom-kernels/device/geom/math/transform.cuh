@@ -1,6 +1,6 @@
 // Maps of space: rigid (turn, then move) and affine (any matrix, then move).
 //
-// All of this is compiled with the program's options, as one's own code is. `a * b` is first b,
+// All of this is compiled with the program's options, as your code is. `a * b` is first b,
 // then a.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // They lie in memory as arrays do (vec4<float> is aligned to 4 bytes, float4 to 16), and convert to
 // and from CUDA's own vectors: float3, double2, int4... Two kinds of functions:
-// - operators and functions of geom: compiled with the program's options, as one's own code is;
+// - operators and functions of geom: compiled with the program's options, as your code is;
 // - those of geom::exact, of float and double: their bits do not depend on options (see exact.cuh).
 //   Call them by that name: a bare `dot(a, b)` is the other one, whatever `using namespace` says.
 #pragma once

@@ -1,4 +1,4 @@
-// Adjoints of what is asked of meshes, for one triangle each: the face that an answer names, with the
+// Adjoints of queries of meshes, for one triangle each: the face in a result, with the
 // corners that it had when it was asked. Which face and which feature it is does not change within a
 // gradient.
 //

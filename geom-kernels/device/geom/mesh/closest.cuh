@@ -1,7 +1,7 @@
 // The point of a mesh that is closest to a given one.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
-// on the tree. The answer is the face of least (key, index) among all, where the key of a face is the
+// on the tree. The result is the face of least (key, index) among all, where the key of a face is the
 // square of its distance as `distance_key` rounds it; and of that face the point that `closest_point` of a
 // triangle finds.
 //
@@ -162,7 +162,7 @@ __device__ __forceinline__ ClosestPoint no_closest_point() {
     return none;
 }
 
-// The answer of a query that went through the tree.
+// The result of a query that went through the tree.
 template <bool SIDES>
 __device__ __forceinline__ ClosestPoint answer(const ClosestQuery<SIDES>& query) {
     if (query.place == no_index) return no_closest_point();

@@ -65,7 +65,7 @@ attribute_at(const Mesh& mesh, const vec3<float>* attributes, const FacePoint& p
                        attribute_at(mesh, numbers, 3, 2, point));
 }
 
-// Where an answer is: of a `ClosestPoint` or a `RayHit`.
+// Where a result is: of a `ClosestPoint` or a `RayHit`.
 template <class Answer>
 __device__ __forceinline__ FacePoint face_point(const Answer& answer) {
     return FacePoint{answer.face, answer.u, answer.v};

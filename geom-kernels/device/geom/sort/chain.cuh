@@ -1,4 +1,4 @@
-// The sum over all tiles before one's own, in a kernel that reads its input once.
+// The sum over all earlier tiles, in a kernel that reads its input once.
 //
 // D. Merrill, M. Garland: Single-pass Parallel Prefix Scan with Decoupled Look-back. 2016 (NVIDIA
 // NVR-2016-002): a tile tells the others its own sum, adds what those before it have told, nearest

@@ -1,6 +1,6 @@
 //! Instructions: the opcode chooses a family, the family reads its modifiers and operands.
 //!
-//! A family answers `None`, before it reads any operand, when the modifiers are not ones it takes
+//! A family returns `None`, before it reads any operand, when the modifiers are not ones it takes
 //! apart; the instruction then becomes [`Op::Other`].
 
 mod arith;
@@ -17,7 +17,7 @@ use super::cursor::Result;
 use super::function::Body;
 use crate::ir::{BinaryOp, Op, Pred, Scope, Shape, Type, UnaryOp, VideoOp};
 
-/// Unpacks an `Option`; the family answers `None` without one.
+/// Unpacks an `Option`; the family returns `None` without one.
 macro_rules! need {
     ($value:expr) => {
         match $value {
@@ -27,7 +27,7 @@ macro_rules! need {
     };
 }
 
-/// The family answers `None` if modifiers are left.
+/// The family returns `None` if modifiers are left.
 macro_rules! finish {
     ($words:expr) => {
         if !$words.done() {

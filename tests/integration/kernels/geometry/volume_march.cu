@@ -1,4 +1,4 @@
-// Rays through volumes in kernels of one's own.
+// Rays through volumes in users' kernels.
 #include <geom/volume/march.cuh>
 
 using namespace geom;

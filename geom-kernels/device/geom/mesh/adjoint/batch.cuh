@@ -1,4 +1,4 @@
-// What the adjoints of batch calls have in common: what they remember of answers, and gradients of vertices.
+// Shared by the adjoints of batch calls: what they keep of results, and gradients of vertices.
 #pragma once
 
 #include <geom/mesh/adjoint.cuh>
@@ -8,7 +8,7 @@
 namespace geom {
 namespace mesh {
 
-// An answer in one number: its face above its feature, or `no_index`. Faces have 28 bits.
+// A result in one number: its face above its feature, or `no_index`. Faces have 28 bits.
 __device__ __forceinline__ unsigned answer_of(unsigned face, unsigned feature) {
     return face == no_index ? no_index : face << 3 | feature;
 }

@@ -16,9 +16,9 @@
 // Subgradients:
 // - Distance 0, as the forward found it: the unsigned one has gradient 0, the signed one that of the face's
 //   plane: its unit normal, which is 0 for a face without area. The square of the distance is smooth.
-// - Where faces or features tie, the answer's own.
+// - Where faces or features tie, those of the result.
 // - A face that is no thicker than 2^-23 of its sides is taken to be its longest edge, and an edge without
-//   length its first corner, whatever the feature says. The forward answers of those have such features
+//   length its first corner, whatever the feature says. The forward results of those have such features
 //   already.
 #pragma once
 
@@ -27,14 +27,14 @@
 
 namespace geom {
 
-// The gradients of a query and of the corners of the face that answers it.
+// The gradients of a query and of the corners of the face that is its result.
 template <class T>
 struct ClosestGradient {
     vec3<T> q;
     Corners3<T> corners;
 };
 
-// What the adjoints of one answer have in common.
+// Shared by the adjoints of one result.
 template <class T>
 class ClosestAdjoint {
 public:

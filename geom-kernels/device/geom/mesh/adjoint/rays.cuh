@@ -6,7 +6,7 @@
 // That is inside the face: which face is hit, and whether one is, does not change within a gradient. What becomes
 // visible behind an edge that moves has none. A ray that grazes has a gradient as large as the
 // derivative is, without a bound; one along the plane of the face, and any against a face without area, has
-// the subgradient 0. (No forward answer hits those, but by rounding.)
+// the subgradient 0. (No forward result hits those, but by rounding.)
 #pragma once
 
 #include <geom/math/adjoint.cuh>

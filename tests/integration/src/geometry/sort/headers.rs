@@ -1,4 +1,4 @@
-//! The device headers of the sort in kernels of one's own: what blocks tell each other, in states that a
+//! The device headers of the sort in users' kernels: what blocks tell each other, in states that a
 //! run of a whole sort meets only by chance.
 
 use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig};

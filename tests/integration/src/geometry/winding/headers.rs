@@ -1,4 +1,4 @@
-//! Winding numbers in kernels of one's own, under all flags.
+//! Winding numbers in users' kernels, under all flags.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::mesh::{ClosestPoint, MeshOptions, PointQueries, Sign, shapes};
@@ -124,7 +124,7 @@ fn signed(device: &TestDevice) -> TestResult {
         ensure!(*distance == wanted, "{distance}, not {wanted}: number {number}");
     }
     ensure!(numbers.iter().any(|n| *n > 0.5) && numbers.iter().any(|n| *n < 0.5));
-    // With a threshold of one's own, and another beta.
+    // With another threshold, and another beta.
     let numbers = fixture.numbers(&mesh, &at, 3.0)?;
     for (flag, options) in flags() {
         let kernel = module(device, SOURCE, options)?.kernel("signed_distances")?;
