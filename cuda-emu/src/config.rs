@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Whether this call of the function with this exported name is meant.
+    /// Returns whether this call of the function with this exported name is meant.
     pub(crate) fn fits(&self, name: &str, count: u64) -> bool {
         let named = self.name == name || self.name == crate::driver::base(name);
         named && (self.nth == 0 || self.nth == count)

@@ -49,7 +49,7 @@ impl Arithmetic {
         }
     }
 
-    /// The method of `i128` that returns `None` where the result does not exist.
+    /// Returns the method of `i128` that returns `None` where the result does not exist.
     pub(crate) fn checked(self) -> &'static str {
         match self {
             Arithmetic::Add => "checked_add",
@@ -89,7 +89,7 @@ pub(crate) struct Clause {
 }
 
 impl Clause {
-    /// The parameters, lengths and numbers of the launch that the clause reads, each once, in order of appearance.
+    /// Returns the parameters, lengths and numbers of the launch that the clause reads, each once, in order of appearance.
     pub(crate) fn leaves(&self) -> Vec<&Expr> {
         let mut out = Vec::new();
         self.first.collect_leaves(&mut out);
@@ -97,7 +97,7 @@ impl Clause {
         out
     }
 
-    /// Whether `slice.len()` stands on the greater side of a comparison, or of an equality:
+    /// Returns whether `slice.len()` stands on the greater side of a comparison, or of an equality:
     /// `x.len() <= n` alone says nothing about how far the kernel may go into `x`.
     pub(crate) fn bounds_from_below(&self, slice: usize) -> bool {
         let mut left = &self.first;
@@ -109,7 +109,7 @@ impl Clause {
         })
     }
 
-    /// The clause as text, with the usual spaces.
+    /// Returns the clause as text, with the usual spaces.
     pub(crate) fn display(&self, params: &[Param]) -> String {
         let show = |expr| Show { expr, params }.to_string();
         self.rest.iter().fold(show(&self.first), |text, (comparison, expr)| {
@@ -119,7 +119,7 @@ impl Clause {
 }
 
 impl Expr {
-    /// The expression without parentheses around it.
+    /// Returns the expression without parentheses around it.
     pub(crate) fn bare(&self) -> &Expr {
         match self {
             Expr::Paren(inner) => inner.bare(),
@@ -150,7 +150,7 @@ impl Expr {
         leaves.contains(&&Expr::Len(slice))
     }
 
-    /// The expression as text, with the usual spaces.
+    /// Returns the expression as text, with the usual spaces.
     pub(crate) fn display(&self, params: &[Param]) -> String {
         Show { expr: self, params }.to_string()
     }

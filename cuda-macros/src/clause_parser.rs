@@ -239,7 +239,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The `x`, `y` or `z` of the `.x`, `.y` or `.z` that comes next, if it does.
+    /// Returns the `x`, `y` or `z` of the `.x`, `.y` or `.z` that comes next, if it does.
     fn axis(&self) -> Option<Axis> {
         match self.tokens {
             [dot, Token::Ident(axis, _), ..] if dot.is_punct('.') => Axis::named(axis),
@@ -302,7 +302,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The error for a token that does not belong where it stands.
+    /// Returns the error for a token that does not belong where it stands.
     fn unexpected(&self, token: &Token) -> Error {
         let noun = self.place.noun();
         let is_clause = self.place == Place::Clause;

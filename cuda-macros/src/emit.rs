@@ -9,7 +9,7 @@ use crate::symbol::local;
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
 
-/// The generated items.
+/// Returns the generated items.
 pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let Declaration { krate, attributes, visibility, name, shared, promise, source, functions } =
         declaration;
@@ -172,7 +172,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 })
             }
 
-            /// The module that the kernels are in, for its globals.
+            /// Returns the module that the kernels are in, for its globals.
             #[allow(dead_code, reason = "few sources have globals")]
             #[must_use]
             pub fn module(&self) -> $cuda::Module {

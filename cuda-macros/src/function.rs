@@ -32,14 +32,14 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Whether its safe method's launches keep to 1 in y and in z: where no clause says anything of
+    /// Returns whether its safe method's launches keep to 1 in y and in z: where no clause says anything of
     /// the dimension, and the caller gives the launch.
     pub(crate) fn locked(&self) -> [bool; 2] {
         [Axis::Y, Axis::Z]
             .map(|axis| self.safe && self.over.is_none() && !is_named(axis, &self.clauses))
     }
 
-    /// The symbols of its kernels: one for each list of instances, the last parameter's varying
+    /// Returns the symbols of its kernels: one for each list of instances, the last parameter's varying
     /// fastest.
     pub(crate) fn symbols(&self) -> Vec<Symbol> {
         self.generics.iter().fold(vec![self.symbol.clone()], |symbols, param| {
@@ -132,7 +132,7 @@ pub(crate) fn function(
     })
 }
 
-/// The symbol of a kernel, which differs between instances whose parameters differ.
+/// Returns the symbol of a kernel, which differs between instances whose parameters differ.
 fn symbol(
     own: Option<Symbol>,
     shared: &Shared,

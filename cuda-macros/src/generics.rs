@@ -155,7 +155,7 @@ fn instance(tokens: &[Token], list: Span) -> Result<Instance, Error> {
     Ok(Instance { ty: ty.to_vec(), symbol })
 }
 
-/// The parameters as they are declared, with a comma after each. Their bounds make them types whose
+/// Returns the parameters as they are declared, with a comma after each. Their bounds make them types whose
 /// identity is known when the program runs; without a bound of the user's, kernels take them.
 pub(crate) fn declared(params: &[TypeParam], krate: &[Token]) -> Vec<Token> {
     let each = params.iter().flat_map(|param| {
@@ -167,7 +167,7 @@ pub(crate) fn declared(params: &[TypeParam], krate: &[Token]) -> Vec<Token> {
     each.collect()
 }
 
-/// The names of the parameters, with a comma after each.
+/// Returns the names of the parameters, with a comma after each.
 pub(crate) fn names(params: &[TypeParam]) -> Vec<Token> {
     let name = |param: &TypeParam| quote("$T,", &[("T", std::slice::from_ref(&param.name))]);
     params.iter().flat_map(name).collect()

@@ -11,7 +11,7 @@ use crate::primitive::primitives;
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
 
-/// The method that launches a kernel.
+/// Returns the method that launches a kernel.
 pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     let (mut lifetimes, mut params) = (Vec::new(), Vec::new());
     let (mut conversions, mut arguments) = (Vec::new(), Vec::new());
@@ -158,7 +158,7 @@ fn access_name(function: &Function) -> Token {
     Token::Ident(format!("{}_kernel", function.text), function.name.span())
 }
 
-/// The method that shows the kernel itself.
+/// Returns the method that shows the kernel itself.
 pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
     let public = quote("pub", &[]);
     let visibility = if function.visibility.is_empty() { &public } else { &function.visibility };
@@ -255,7 +255,7 @@ fn method_docs(function: &Function) -> Vec<Token> {
     lines.iter().flat_map(|line| doc(line)).collect()
 }
 
-/// The lifetime of a slice, named after its parameter so that the documentation reads well.
+/// Returns the lifetime of a slice, named after its parameter so that the documentation reads well.
 fn lifetime(param: &Param) -> Vec<Token> {
     // A raw name may be a keyword, and `'in` is no lifetime.
     let name = match param.text.strip_prefix("r#") {

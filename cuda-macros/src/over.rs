@@ -63,7 +63,7 @@ impl Over {
         Ok(Some(Over { extents, block }))
     }
 
-    /// The declaration as text, with the usual spaces and without the block.
+    /// Returns the declaration as text, with the usual spaces and without the block.
     fn display(&self, params: &[Param]) -> String {
         let extents: Vec<String> =
             self.extents.iter().map(|extent| extent.display(params)).collect();
@@ -83,7 +83,7 @@ impl Over {
     }
 }
 
-/// The numbers after `by`, one for each dimension.
+/// Returns the numbers after `by`, one for each dimension.
 fn block(cursor: &mut Cursor<'_>, by: &Token, dimensions: usize) -> Result<Vec<u32>, Error> {
     let example = match dimensions {
         1 => "256".to_owned(),
@@ -113,7 +113,7 @@ fn block(cursor: &mut Cursor<'_>, by: &Token, dimensions: usize) -> Result<Vec<u
     Ok(block)
 }
 
-/// The statements that fill in parameters.
+/// Returns the statements that fill in parameters.
 pub(crate) fn fill(function: &Function, krate: &[Token]) -> Vec<Token> {
     let params = &function.params;
     let mut out = Vec::new();

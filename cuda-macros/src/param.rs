@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Param {
-    /// Whether its type has the name `name` in it.
+    /// Returns whether its type has the name `name` in it.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         match &self.kind {
             Kind::Slice { element: tokens, .. } | Kind::Value { ty: tokens, .. } => {
@@ -44,7 +44,7 @@ impl Param {
     }
 }
 
-/// Whether `tokens` have the name `name`, at any depth.
+/// Returns whether `tokens` have the name `name`, at any depth.
 fn mentions(tokens: &[Token], name: &str) -> bool {
     tokens.iter().any(|token| match token {
         Token::Group(_, inner, _) => mentions(inner, name),

@@ -34,7 +34,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The path of the field of `cuda_safe::LaunchConfig`.
+    /// Returns the path of the field of `cuda_safe::LaunchConfig`.
     pub(crate) fn field(self) -> String {
         match self {
             Shape::Shared => "dynamic_shared_bytes".to_owned(),
@@ -59,7 +59,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Whether any of `clauses` says something of `axis`. If none does, launches keep to 1 there.
+/// Returns whether any of `clauses` says something of `axis`. If none does, launches keep to 1 there.
 pub(crate) fn is_named(axis: Axis, clauses: &[Clause]) -> bool {
     let of_axis = [Expr::Launch(Shape::Block(axis)), Expr::Launch(Shape::Grid(axis))];
     clauses.iter().flat_map(Clause::leaves).any(|leaf| of_axis.contains(leaf))

@@ -4,7 +4,7 @@ use crate::lex::quote;
 use crate::token::{Span, Token};
 use proc_macro::Delimiter;
 
-/// The source as the generated code uses it: `include_str!("dir/file.cu")` becomes a program of the
+/// Returns the source as the generated code uses it: `include_str!("dir/file.cu")` becomes a program of the
 /// name `file.cu`, so that the compiler's messages name the file. Everything else stays as it is.
 pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
     match included_file(source) {
@@ -16,7 +16,7 @@ pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
     }
 }
 
-/// The last component of the path: with folders in the name, quoted includes would be searched for
+/// Returns the last component of the path: with folders in the name, quoted includes would be searched for
 /// in these, from wherever the program runs.
 fn included_file(source: &[Token]) -> Option<String> {
     match source {

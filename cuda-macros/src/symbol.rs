@@ -25,7 +25,7 @@ pub(crate) enum Piece {
     Param(String),
 }
 
-/// The value of a string literal without escapes, which may be raw.
+/// Returns the value of a string literal without escapes, which may be raw.
 pub(crate) fn unquoted(token: &Token) -> Option<String> {
     let [Token::Literal(text, _)] = bare(std::slice::from_ref(token)) else { return None };
     let value = match text.strip_prefix('r') {
@@ -132,7 +132,7 @@ impl Symbol {
         self.pieces.contains(&Piece::Function)
     }
 
-    /// The names in its holes.
+    /// Returns the names in its holes.
     pub(crate) fn holes(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(name.as_str()),

@@ -168,7 +168,7 @@ pub(crate) fn type_text(ty: &[Token]) -> String {
     marks.iter().fold(spaced, |text, (from, to)| text.replace(from, to))
 }
 
-/// The tokens without the groups that fragments of a `macro_rules` leave around them.
+/// Returns the tokens without the groups that fragments of a `macro_rules` leave around them.
 pub(crate) fn bare(tokens: &[Token]) -> &[Token] {
     match tokens {
         [Token::Group(Delimiter::None, inner, _)] => bare(inner),

@@ -112,19 +112,19 @@ impl Driver {
         Ok(Self { shared })
     }
 
-    /// The raw table, for driver functions that this crate does not wrap.
+    /// Returns the raw table, for driver functions that this crate does not wrap.
     #[must_use]
     pub fn as_sys(&self) -> &'static cuda_sys::Driver {
         self.shared.sys
     }
 
-    /// Whether this driver exports `name`, such as `"cuLaunchKernelEx"`.
+    /// Returns whether this driver exports `name`, such as `"cuLaunchKernelEx"`.
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
         self.shared.sys.supports(name)
     }
 
-    /// The newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
+    /// Returns the newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -140,13 +140,13 @@ impl Driver {
         Ok(version)
     }
 
-    /// The number of devices that `CUDA_VISIBLE_DEVICES` leaves visible.
+    /// Returns the number of devices that `CUDA_VISIBLE_DEVICES` leaves visible.
     #[must_use]
     pub fn device_count(&self) -> usize {
         self.shared.devices.len()
     }
 
-    /// The device with this ordinal, from 0.
+    /// Returns the device with this ordinal, from 0.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if there is no such device.
@@ -225,7 +225,7 @@ impl DeviceState {
         self.sys
     }
 
-    /// The first fatal error.
+    /// Returns the first fatal error.
     pub(crate) fn fatal(&self) -> Option<&Error> {
         self.fatal.get()
     }
@@ -276,7 +276,7 @@ impl DeviceState {
         }
     }
 
-    /// The error for a result that is not success; `launches` says what may have caused it.
+    /// Returns the error for a result that is not success; `launches` says what may have caused it.
     #[cold]
     pub(crate) fn failed(
         &self,
@@ -349,7 +349,7 @@ pub(crate) fn outside_subscribers() -> Result<()> {
     if is_emitting() { Err(not_now()) } else { Ok(()) }
 }
 
-/// The error for a forked child, and for a subscriber of `tracing`.
+/// Returns the error for a forked child, and for a subscriber of `tracing`.
 #[cold]
 fn not_now() -> Error {
     if forked() {
@@ -361,7 +361,7 @@ fn not_now() -> Error {
         )
 }
 
-/// Whether this process is a child, made by `fork` after a driver was initialised in its parent.
+/// Returns whether this process is a child, made by `fork` after a driver was initialised in its parent.
 #[inline]
 pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)

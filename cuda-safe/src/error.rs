@@ -194,13 +194,13 @@ impl Error {
         &self.0.kind
     }
 
-    /// The driver function that met the failure, if the driver was asked at all.
+    /// Returns the driver function that met the failure, if the driver was asked at all.
     #[must_use]
     pub fn call(&self) -> Option<&'static str> {
         self.0.call
     }
 
-    /// The driver's code, if the driver returned one.
+    /// Returns the driver's code, if the driver returned one.
     #[must_use]
     pub fn code(&self) -> Option<CUresult> {
         match self.0.kind {
@@ -210,7 +210,7 @@ impl Error {
         }
     }
 
-    /// The code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code,
+    /// Returns the code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code,
     /// or one that is newer than these bindings.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
@@ -235,20 +235,20 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// Whether earlier, asynchronous work failed and [`Error::call`] only met it.
+    /// Returns whether earlier, asynchronous work failed and [`Error::call`] only met it.
     #[must_use]
     pub fn is_asynchronous(&self) -> bool {
         self.0.asynchronous
     }
 
-    /// The last launches before an asynchronous failure, newest first. One of them, or work
+    /// Returns the last launches before an asynchronous failure, newest first. One of them, or work
     /// enqueued through raw handles, is the culprit.
     #[must_use]
     pub fn launches(&self) -> &[LaunchRecord] {
         &self.0.launches
     }
 
-    /// Whether everything is lost: every later call on the device returns this error.
+    /// Returns whether everything is lost: every later call on the device returns this error.
     ///
     /// If only the context is gone, because somebody else reset it, a new
     /// [`Context::new`](crate::Context::new) starts afresh. `CUDA_ERROR_INVALID_CONTEXT` and

@@ -79,7 +79,7 @@ impl Event {
         &self.context
     }
 
-    /// The raw handle.
+    /// Returns the raw handle.
     #[must_use]
     pub fn as_raw(&self) -> CUevent {
         self.raw
@@ -114,7 +114,7 @@ impl Event {
         Ok(())
     }
 
-    /// Whether a stream may wait for it: an event recorded in a capture exists in that capture alone.
+    /// Returns whether a stream may wait for it: an event recorded in a capture exists in that capture alone.
     /// That stays so as long as the returned value is held.
     pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<MutexGuard<'_, u64>> {
         let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
@@ -147,7 +147,7 @@ impl Event {
         }
     }
 
-    /// Whether the work before the newest record is done. An event never recorded is done.
+    /// Returns whether the work before the newest record is done. An event never recorded is done.
     ///
     /// # Errors
     /// The error of whatever work failed. 'Not ready' is not an error.

@@ -127,7 +127,7 @@ impl DeviceState {
         newest
     }
 
-    /// Whether the context alone is gone, not the device or the driver.
+    /// Returns whether the context alone is gone, not the device or the driver.
     fn has_ended(&self) -> bool {
         matches!(
             self.fatal().and_then(Error::code),
@@ -147,7 +147,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// Whether this code, which may be the caller's mistake, is due to stale handles.
+    /// Returns whether this code, which may be the caller's mistake, is due to stale handles.
     #[cold]
     pub(crate) fn is_stale(&self, code: CUresult) -> bool {
         matches!(code, CUresult::CUDA_ERROR_INVALID_HANDLE | CUresult::CUDA_ERROR_INVALID_VALUE)
@@ -155,7 +155,7 @@ impl DeviceState {
             && matches!(self.verdict(), Ok(Verdict::Gone))
     }
 
-    /// Whether the primary context is known to be the one that we hold, so that a code that calls a
+    /// Returns whether the primary context is known to be the one that we hold, so that a code that calls a
     /// context invalid belongs to one call. If that can't be known, it isn't.
     #[cold]
     pub(crate) fn is_sound(&self) -> bool {
@@ -221,7 +221,7 @@ impl DeviceState {
         Ok(read(primary, id))
     }
 
-    /// The id of a context, which the driver never gives to another one; `None` before 12.0.
+    /// Returns the id of a context, which the driver never gives to another one; `None` before 12.0.
     ///
     /// # Errors
     /// What the driver returned.

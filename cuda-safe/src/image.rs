@@ -61,12 +61,12 @@ pub(crate) fn check(bytes: &[u8]) -> Result<ImageKind, String> {
     }
 }
 
-/// The ISA version that PTX text asks for: `.version 8.0` gives (8, 0).
+/// Returns the ISA version that PTX text asks for: `.version 8.0` gives (8, 0).
 pub(crate) fn ptx_version(text: &[u8]) -> Option<(u32, u32)> {
     version_directive(text).map(|(version, _)| version)
 }
 
-/// The architecture that PTX text is written for, such as `sm_75`.
+/// Returns the architecture that PTX text is written for, such as `sm_75`.
 pub(crate) fn ptx_target(text: &[u8]) -> Option<&str> {
     let (_, rest) = version_directive(text)?;
     let rest = skip_space(after_directive(skip_space(rest), b".target")?);
@@ -210,7 +210,7 @@ impl<'a> Cubin<'a> {
         Ok(Self { bytes, sections, names })
     }
 
-    /// How many sections there are.
+    /// Returns how many sections there are.
     fn len(&self) -> u64 {
         self.sections.len() as u64 / u64::from(SECTION_HEADER)
     }
@@ -222,7 +222,7 @@ impl<'a> Cubin<'a> {
         Section::read(range(self.sections, "cubin", what, offset, size)?)
     }
 
-    /// The contents of a string table that the file needs: not empty, and closed by a NUL.
+    /// Returns the contents of a string table that the file needs: not empty, and closed by a NUL.
     fn strings(&self, index: u64, what: &str) -> Result<&'a [u8], String> {
         let corrupt = |why: &str| format!("corrupt cubin: {what} are in section {index}, {why}");
         if index == 0 || index >= self.len() {
@@ -254,7 +254,7 @@ impl Section {
     }
 }
 
-/// Whether machine code, which [`check`] has taken, may have variables in global or constant memory.
+/// Returns whether machine code, which [`check`] has taken, may have variables in global or constant memory.
 /// `true` in case of doubt.
 pub(crate) fn may_have_variables(bytes: &[u8]) -> bool {
     match bytes {
@@ -355,7 +355,7 @@ fn check_ptx(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The text for bytes that are nothing we know: how they begin, and what that may mean.
+/// Returns the text for bytes that are nothing we know: how they begin, and what that may mean.
 #[cold]
 fn not_an_image(bytes: &[u8]) -> String {
     let start = skip_space(bytes);
@@ -410,7 +410,7 @@ fn skip_space(mut text: &[u8]) -> &[u8] {
     }
 }
 
-/// The bytes from `offset` on, `size` of them, or the error that they are not there.
+/// Returns the bytes from `offset` on, `size` of them, or the error that they are not there.
 fn range<'a>(
     bytes: &'a [u8],
     kind: &str,

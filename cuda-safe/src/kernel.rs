@@ -128,25 +128,25 @@ impl Kernel {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The name in the image: mangled for a C++ function without `extern "C"`.
+    /// Returns the name in the image: mangled for a C++ function without `extern "C"`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.inner.name
     }
 
-    /// The module that the kernel is in.
+    /// Returns the module that the kernel is in.
     #[must_use]
     pub fn module(&self) -> Module {
         Module::from_inner(self.inner.module.clone())
     }
 
-    /// The raw handle. It stays valid while any handle to this kernel, or its module, lives.
+    /// Returns the raw handle. It stays valid while any handle to this kernel, or its module, lives.
     #[must_use]
     pub fn as_raw(&self) -> CUfunction {
         self.inner.raw
     }
 
-    /// The parameters, in order, to launch kernels that are only known when the program runs.
+    /// Returns the parameters, in order, to launch kernels that are only known when the program runs.
     /// `None` if neither the driver nor the image tells.
     #[must_use]
     pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
@@ -319,7 +319,7 @@ impl Drop for KernelInner {
 }
 
 impl KernelInner {
-    /// Whether arguments of these types and this shape fit the kernel: an error if not, `false` for
+    /// Returns whether arguments of these types and this shape fit the kernel: an error if not, `false` for
     /// a launch without blocks.
     #[inline]
     fn may_launch(
@@ -460,7 +460,7 @@ impl KernelInner {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// The size of each parameter, from drivers that tell (12.4 and later). The end of the list
+    /// Returns the size of each parameter, from drivers that tell (12.4 and later). The end of the list
     /// shows as an error of the driver, which is not provoked if the image says how many there are.
     fn parameter_sizes(&self, count: Option<usize>) -> Result<Option<Vec<usize>>> {
         let context = self.module.context();
@@ -539,7 +539,7 @@ impl KernelInner {
         }
     }
 
-    /// The error with what the launch was. A fatal one may be an earlier launch's.
+    /// Returns the error with what the launch was. A fatal one may be an earlier launch's.
     #[cold]
     fn asked(&self, launch: &LaunchConfig, error: Error) -> Error {
         if error.is_fatal() {

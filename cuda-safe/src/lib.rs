@@ -134,7 +134,7 @@ pub mod __private {
     pub use crate::launch::{fill, in_x_alone, over};
     pub use crate::module::{Declared, DeclaredIn, DeclaredInstances, Instance, instance, symbol};
 
-    /// The error of a `where` clause that does not hold.
+    /// Returns the error of a `where` clause that does not hold.
     #[cold]
     #[must_use]
     pub fn precondition(

@@ -36,7 +36,7 @@ impl Peers {
 }
 
 impl Context {
-    /// Whether kernels of this context's device can use memory of `other`'s device. A device is no
+    /// Returns whether kernels of this context's device can use memory of `other`'s device. A device is no
     /// peer of its own.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Allocation {
         owner.state.usable()
     }
 
-    /// Whether streams of other contexts have used the memory lately: waiting for its own device
+    /// Returns whether streams of other contexts have used the memory lately: waiting for its own device
     /// then does not do.
     pub(crate) fn is_used_elsewhere(&self) -> bool {
         let home = &self.home_stream().inner().context;

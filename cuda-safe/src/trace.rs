@@ -18,7 +18,7 @@
 #[cfg(feature = "tracing")]
 pub(crate) use emitting::emit;
 
-/// Whether this thread emits an event at this moment: then a subscriber is the caller.
+/// Returns whether this thread emits an event at this moment: then a subscriber is the caller.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn is_emitting() -> bool {

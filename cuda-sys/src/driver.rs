@@ -117,28 +117,28 @@ impl Driver {
         Box::leak(Box::new(Self { fns, source, version }))
     }
 
-    /// The table of function pointers.
+    /// Returns the table of function pointers.
     #[must_use]
     #[inline]
     pub fn fns(&self) -> &DriverFns {
         &self.fns
     }
 
-    /// Whether this driver has the function with this exported name; `false` for a name that has
+    /// Returns whether this driver has the function with this exported name; `false` for a name that has
     /// no slot.
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
         !self.address(name).is_null()
     }
 
-    /// The address in the slot of an exported name: null if the driver lacks the function or the
+    /// Returns the address in the slot of an exported name: null if the driver lacks the function or the
     /// name has no slot.
     #[must_use]
     pub fn address(&self, name: &str) -> *const c_void {
         position(DRIVER_SYMBOLS, name).map_or(ptr::null(), |index| self.fns.address(index))
     }
 
-    /// The newest CUDA release that the driver supports: 13000 is 13.0. Read once, at loading.
+    /// Returns the newest CUDA release that the driver supports: 13000 is 13.0. Read once, at loading.
     #[must_use]
     pub fn version(&self) -> Option<i32> {
         self.version
@@ -150,7 +150,7 @@ impl Driver {
         &self.source
     }
 
-    /// The error of a call without a function.
+    /// Returns the error of a call without a function.
     #[cold]
     pub(crate) fn missing(&self, name: &'static str, needs: i32) -> MissingSymbol {
         MissingSymbol { name, needs: Some(needs), driver: self.version }

@@ -19,14 +19,14 @@ pub fn environment(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether the process has more rights than the user who started it.
+/// Returns whether the process has more rights than the user who started it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_raised_rights() -> bool {
     // SAFETY: getauxval reads a table that the kernel made for this process; an unknown entry is 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Whether the process has more rights than the user who started it.
+/// Returns whether the process has more rights than the user who started it.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn has_raised_rights() -> bool {
     // SAFETY: the four functions have no preconditions and can't fail.

@@ -46,7 +46,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The name or path as it was given to the system.
+    /// Returns the name or path as it was given to the system.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name

@@ -82,7 +82,7 @@ unsafe fn open(name: &Path) -> Result<Library, libloading::Error> {
     unsafe { windows::Library::load_with_flags(&name, flags) }.map(Library::from)
 }
 
-/// The address of an exported function; null if there is none.
+/// Returns the address of an exported function; null if there is none.
 pub(crate) fn address(library: &Library, name: &str) -> *const c_void {
     // SAFETY: any symbol's address may be read as a data pointer; it is not called here.
     match unsafe { library.get::<*const c_void>(name) } {

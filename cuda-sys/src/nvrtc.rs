@@ -75,21 +75,21 @@ impl Nvrtc {
         Box::leak(Box::new(Self { fns, source, version }))
     }
 
-    /// The table of function pointers.
+    /// Returns the table of function pointers.
     #[must_use]
     #[inline]
     pub fn fns(&self) -> &NvrtcFns {
         &self.fns
     }
 
-    /// Whether this NVRTC has the function with this exported name; `false` for a name that has no
+    /// Returns whether this NVRTC has the function with this exported name; `false` for a name that has no
     /// slot.
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
         position(NVRTC_SYMBOLS, name).is_some_and(|index| !self.fns.address(index).is_null())
     }
 
-    /// The CUDA release that it belongs to: 13000 is 13.0. Read once, at loading.
+    /// Returns the CUDA release that it belongs to: 13000 is 13.0. Read once, at loading.
     #[must_use]
     pub fn version(&self) -> Option<i32> {
         self.version
@@ -101,7 +101,7 @@ impl Nvrtc {
         &self.source
     }
 
-    /// The error of a call without a function; the headers do not tell which release it needs.
+    /// Returns the error of a call without a function; the headers do not tell which release it needs.
     #[cold]
     pub(crate) fn missing(&self, name: &'static str, _needs: i32) -> MissingSymbol {
         MissingSymbol { name, needs: None, driver: self.version }

@@ -13,7 +13,7 @@ pub struct Symbol {
     pub version: i32,
 }
 
-/// The position of `name` in `symbols`, which are sorted by name.
+/// Returns the position of `name` in `symbols`, which are sorted by name.
 pub(crate) fn position(symbols: &[Symbol], name: &str) -> Option<usize> {
     symbols.binary_search_by(|symbol| symbol.name.cmp(name)).ok()
 }
@@ -52,7 +52,7 @@ macro_rules! table {
                 unsafe { core::mem::transmute::<[*const c_void; $symbols.len()], Self>(addresses) }
             }
 
-            /// The address in the slot of the `index`-th symbol; null if it is missing.
+            /// Returns the address in the slot of the `index`-th symbol; null if it is missing.
             pub(crate) fn address(&self, index: usize) -> *const c_void {
                 // SAFETY: as in `from_addresses`, the table is an array of addresses.
                 let all = unsafe { &*(&raw const *self).cast::<[*const c_void; $symbols.len()]>() };
@@ -111,7 +111,7 @@ macro_rules! codes {
             /// Every code that the headers know.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The code's name in C; `None` for a code that is newer than these bindings.
+            /// Returns the code's name in C; `None` for a code that is newer than these bindings.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self {

@@ -5,7 +5,7 @@ mod generated;
 
 use generated::HEADERS;
 
-/// The device headers: the names under which they are included, and their texts.
+/// Returns the device headers: the names under which they are included, and their texts.
 ///
 /// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
 /// options. [`program`] has them all; this list is for those who write them to a folder, for nvcc, or

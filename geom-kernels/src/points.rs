@@ -85,13 +85,13 @@ impl<'a, T: Real> Points<'a, T> {
         Ok(Self::over(&data, len, stride, component))
     }
 
-    /// The number of points.
+    /// Returns the number of points.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -266,7 +266,7 @@ unsafe impl<T: Real> KernelArg for PointsArg<'_, T> {
 }
 
 impl<'a, T: Real> PointsArg<'a, T> {
-    /// The memory of points and groups.
+    /// Returns the memory of points and groups.
     pub(crate) fn allocations(&self) -> impl Iterator<Item = &Arc<Allocation>> {
         let groups = self.groups.as_ref().map(DeviceSlice::allocation);
         std::iter::once(self.points.allocation).chain(groups)

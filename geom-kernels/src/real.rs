@@ -11,7 +11,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// The one of two sources whose kernels are for coordinates of type `T`.
+/// Returns the one of two sources whose kernels are for coordinates of type `T`.
 pub(crate) const fn source_of<T: Real>(of_f32: Source, of_f64: Source) -> Source {
     if size_of::<T>() == size_of::<f32>() { of_f32 } else { of_f64 }
 }

@@ -107,7 +107,7 @@ impl FieldsMut for [u8] {
     }
 }
 
-/// The set bits of a mask of `bits` bits at `at`, ascending.
+/// Returns the set bits of a mask of `bits` bits at `at`, ascending.
 pub(crate) fn set_bits(bytes: &[u8], at: usize, bits: usize) -> impl Iterator<Item = usize> + '_ {
     (0..bits / 64).flat_map(move |word| {
         let mut left = bytes.u64(at.saturating_add(8 * word));
@@ -119,7 +119,7 @@ pub(crate) fn set_bits(bytes: &[u8], at: usize, bits: usize) -> impl Iterator<It
     })
 }
 
-/// How many bits of a mask of `bits` bits are set.
+/// Returns how many bits of a mask of `bits` bits are set.
 pub(crate) fn count_bits(bytes: &[u8], at: usize, bits: usize) -> u64 {
     (0..bits / 64).map(|word| u64::from(bytes.u64(at + 8 * word).count_ones())).sum()
 }

@@ -36,7 +36,7 @@ pub(crate) fn mode(checksum: u64) -> ChecksumMode {
     }
 }
 
-/// The checksum as the grid's version has it.
+/// Returns the checksum as the grid's version has it.
 pub(crate) fn compute(tree: Tree<'_>, mode: ChecksumMode) -> u64 {
     let tail = match mode {
         ChecksumMode::Disabled => return u64::MAX,
@@ -103,7 +103,7 @@ fn crc32_blocks(bytes: &[u8]) -> u32 {
     crc.finish()
 }
 
-/// The CRC-32 of [ISO 3309](https://www.w3.org/TR/png/#D-CRCAppendix), as in PNG and zip.
+/// Returns the CRC-32 of [ISO 3309](https://www.w3.org/TR/png/#D-CRCAppendix), as in PNG and zip.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(bytes);

@@ -39,7 +39,7 @@ impl IndexBox {
         Self { min: origin, max: origin.map(|c| c | low_bits(size_log2)) }
     }
 
-    /// How many voxels there are along the axes; 0 if the box is empty.
+    /// Returns how many voxels there are along the axes; 0 if the box is empty.
     #[must_use]
     pub fn dims(&self) -> [u64; 3] {
         [0, 1, 2].map(|axis| {
@@ -48,7 +48,7 @@ impl IndexBox {
         })
     }
 
-    /// Whether a voxel is in it.
+    /// Returns whether a voxel is in it.
     #[must_use]
     pub fn contains(&self, ijk: Coord) -> bool {
         (0..3).all(|axis| (self.min[axis]..=self.max[axis]).contains(&ijk[axis]))
@@ -66,13 +66,13 @@ impl Level {
         }
     }
 
-    /// The length of a node along an axis, in voxels.
+    /// Returns the length of a node along an axis, in voxels.
     #[must_use]
     pub fn size(self) -> u32 {
         1 << self.size_log2()
     }
 
-    /// The length of its tiles.
+    /// Returns the length of its tiles.
     pub(crate) fn tile_log2(self) -> u32 {
         match self {
             Self::Leaf => 0,
@@ -82,7 +82,7 @@ impl Level {
         }
     }
 
-    /// How many voxels a tile in a node covers.
+    /// Returns how many voxels a tile in a node covers.
     pub(crate) fn tile_voxels(self) -> u64 {
         1 << (3 * self.tile_log2())
     }
@@ -92,7 +92,7 @@ fn low_bits(count: u32) -> i32 {
     (1 << count) - 1
 }
 
-/// The origin of the cube of a size that a voxel is in.
+/// Returns the origin of the cube of a size that a voxel is in.
 pub(crate) fn origin(ijk: Coord, size_log2: u32) -> Coord {
     ijk.map(|c| c & !low_bits(size_log2))
 }
@@ -104,7 +104,7 @@ pub(crate) fn entry(ijk: Coord, level: Level) -> usize {
     ijk.iter().fold(0, |n, c| n << bits | ((c & low_bits(high)) >> low) as usize)
 }
 
-/// The origin of an entry of a node's table.
+/// Returns the origin of an entry of a node's table.
 pub(crate) fn entry_origin(node: Coord, level: Level, n: usize) -> Coord {
     let (low, high) = (level.tile_log2(), level.size_log2());
     let bits = high - low;
@@ -112,18 +112,18 @@ pub(crate) fn entry_origin(node: Coord, level: Level, n: usize) -> Coord {
     [node[0] | place(0), node[1] | place(1), node[2] | place(2)]
 }
 
-/// The key of a voxel's entry in the root.
+/// Returns the key of a voxel's entry in the root.
 pub(crate) fn root_key(ijk: Coord) -> u64 {
     let [x, y, z] = ijk.map(|c| u64::from(c.cast_unsigned() >> 12));
     x << 42 | y << 21 | z
 }
 
-/// The origin of the entry with a key.
+/// Returns the origin of the entry with a key.
 pub(crate) fn root_origin(key: u64) -> Coord {
     [42, 21, 0].map(|shift| (((key >> shift & 0xf_ffff) as u32) << 12).cast_signed())
 }
 
-/// The box of the set bits of a leaf's mask, whose words are planes of x and whose bytes are rows of
+/// Returns the box of the set bits of a leaf's mask, whose words are planes of x and whose bytes are rows of
 /// y; `None` without any.
 pub(crate) fn leaf_box(origin: Coord, mask: &[u64; 8]) -> Option<IndexBox> {
     let x_bits = mask.iter().enumerate().fold(0u8, |bits, (x, w)| bits | u8::from(*w != 0) << x);

@@ -55,7 +55,7 @@ impl Flaw {
         self
     }
 
-    /// The check's name, short and stable.
+    /// Returns the check's name, short and stable.
     #[must_use]
     pub fn check(&self) -> &'static str {
         self.check

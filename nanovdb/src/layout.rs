@@ -77,7 +77,7 @@ pub struct NodeLayout {
     pub leaf_size: usize,
 }
 
-/// The least multiple of `to` that is not below `n`.
+/// Returns the least multiple of `to` that is not below `n`.
 const fn up(n: usize, to: usize) -> usize {
     n.div_ceil(to) * to
 }
@@ -103,7 +103,7 @@ const fn statistics(at: usize, value: [usize; 2], stat: usize) -> [usize; 5] {
     [min, max, average, stddev, up(stddev + stat, 32)]
 }
 
-/// The layout for values of a size and an alignment, and statistics of a size.
+/// Returns the layout for values of a size and an alignment, and statistics of a size.
 const fn layout(value: [usize; 2], stat: usize, leaf: Leaf) -> NodeLayout {
     let [value_size, alignment] = value;
     let background = up(28, alignment);

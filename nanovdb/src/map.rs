@@ -72,13 +72,13 @@ impl Map {
         }
     }
 
-    /// The matrix by rows, the Jacobian of the map.
+    /// Returns the matrix by rows, the Jacobian of the map.
     #[must_use]
     pub fn matrix(&self) -> [[f64; 3]; 3] {
         self.matrix
     }
 
-    /// The inverse matrix by rows.
+    /// Returns the inverse matrix by rows.
     #[must_use]
     pub fn inverse_matrix(&self) -> [[f64; 3]; 3] {
         self.inverse
@@ -90,25 +90,25 @@ impl Map {
         self.translation
     }
 
-    /// The matrix in single precision, as it is stored.
+    /// Returns the matrix in single precision, as it is stored.
     #[must_use]
     pub fn matrix_f32(&self) -> [[f32; 3]; 3] {
         self.matrix_f32
     }
 
-    /// The inverse matrix in single precision, as it is stored.
+    /// Returns the inverse matrix in single precision, as it is stored.
     #[must_use]
     pub fn inverse_matrix_f32(&self) -> [[f32; 3]; 3] {
         self.inverse_f32
     }
 
-    /// The translation in single precision, as it is stored.
+    /// Returns the translation in single precision, as it is stored.
     #[must_use]
     pub fn translation_f32(&self) -> [f32; 3] {
         self.translation_f32
     }
 
-    /// The lengths of a voxel's edges in world space.
+    /// Returns the lengths of a voxel's edges in world space.
     #[must_use]
     pub fn voxel_size(&self) -> [f64; 3] {
         [0, 1, 2].map(|column| {
@@ -186,7 +186,7 @@ impl Map {
         Ok(())
     }
 
-    /// Whether a voxel size that is stored beside the map makes sense: the lengths of a voxel's edges,
+    /// Returns whether a voxel size that is stored beside the map makes sense: the lengths of a voxel's edges,
     /// which are positive. Older writers store the voxel's diagonal instead, which may be 0 or negative
     /// along an axis if the map turns or mirrors.
     pub(crate) fn check_voxel_size(&self, stored: Vector) -> std::result::Result<(), Flaw> {
@@ -241,7 +241,7 @@ fn multiply(m: &Matrix, v: Vector) -> Vector {
     m.map(|row| x.mul_add(row[0], y.mul_add(row[1], z * row[2])))
 }
 
-/// The inverse by cofactors; not finite if there is none. The matrix is scaled to about 1 first, by a
+/// Returns the inverse by cofactors; not finite if there is none. The matrix is scaled to about 1 first, by a
 /// power of two, so that determinants neither overflow nor vanish.
 fn invert(m: &Matrix) -> Matrix {
     let largest = m.iter().flatten().fold(0.0, |a: f64, c| a.max(c.abs()));
@@ -258,7 +258,7 @@ fn invert(m: &Matrix) -> Matrix {
     [0, 1, 2].map(|i| [0, 1, 2].map(|j| minor(j, i) / determinant * down))
 }
 
-/// Whether two matrices multiply to the identity, but for rounding.
+/// Returns whether two matrices multiply to the identity, but for rounding.
 fn is_inverse(m: &Matrix, inverse: &Matrix) -> bool {
     (0..3).all(|i| {
         (0..3).all(|j| {

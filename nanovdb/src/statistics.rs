@@ -332,7 +332,7 @@ impl Update<'_> {
     }
 }
 
-/// The least box in world space with a box of voxels in it: each is a cube from its coordinates to
+/// Returns the least box in world space with a box of voxels in it: each is a cube from its coordinates to
 /// those above.
 pub(crate) fn world_box(map: &Map, active: IndexBox) -> [[f64; 3]; 2] {
     let low = active.min.map(f64::from);

@@ -80,13 +80,13 @@ impl<'a> Tree<'a> {
         (0..self.shape.count[level as usize]).map(move |n| self.node(level, n))
     }
 
-    /// The child of an entry of the root, `None` if it is a tile.
+    /// Returns the child of an entry of the root, `None` if it is a tile.
     pub(crate) fn root_child(&self, tile: usize) -> Option<usize> {
         let child = self.bytes.i64(tile + node::TILE_CHILD);
         (child != 0).then(|| relative(self.root(), child))
     }
 
-    /// The child at an entry of an inner node, `None` if it is a tile.
+    /// Returns the child at an entry of an inner node, `None` if it is a tile.
     pub(crate) fn child(&self, level: Level, node: usize, n: usize) -> Option<usize> {
         let (children, table, _) = self.layout.table(level);
         self.bytes.bit(node + children, n).then(|| {
@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The value at a place, of a type that the grid has.
+    /// Returns the value at a place, of a type that the grid has.
     pub(crate) fn load<T: VoxelValue>(&self, place: Place) -> T {
         let values = self.layout.leaf_values;
         match (self.value_type, place) {
@@ -153,12 +153,12 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// The mask of a leaf.
+    /// Returns the mask of a leaf.
     pub(crate) fn leaf_mask(&self, leaf: usize) -> [u64; 8] {
         [0, 1, 2, 3, 4, 5, 6, 7].map(|word| self.bytes.u64(leaf + node::LEAF_MASK + 8 * word))
     }
 
-    /// The index of a voxel in a leaf of [`ValueType::OnIndex`]: the leaf's first one, and one for each
+    /// Returns the index of a voxel in a leaf of [`ValueType::OnIndex`]: the leaf's first one, and one for each
     /// active voxel before. Those of whole words before are counted in 9 bits each behind the
     /// first index.
     fn on_index(&self, leaf: usize, n: usize) -> u64 {
@@ -193,7 +193,7 @@ pub(crate) fn relative(node: usize, offset: i64) -> usize {
     at.and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX / 2)
 }
 
-/// The counts of active voxels in the first 1 to 7 words of a mask, 9 bits each.
+/// Returns the counts of active voxels in the first 1 to 7 words of a mask, 9 bits each.
 pub(crate) fn packed_counts(mask: &[u64; 8]) -> u64 {
     let mut sum = 0;
     mask.iter().take(7).enumerate().fold(0, |packed, (n, word)| {

@@ -30,7 +30,7 @@ macro_rules! value_types {
                 }
             }
 
-            /// The name that NanoVDB has for it.
+            /// Returns the name that NanoVDB has for it.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -103,19 +103,19 @@ impl ValueType {
         layout::of(self)
     }
 
-    /// Whether values are indices into an array outside.
+    /// Returns whether values are indices into an array outside.
     #[must_use]
     pub fn is_index(self) -> bool {
         matches!(self, Self::Index | Self::OnIndex)
     }
 
-    /// Whether version 32.3 of the format has it, or only 32.6 and later do.
+    /// Returns whether version 32.3 of the format has it, or only 32.6 and later do.
     #[must_use]
     pub fn is_in_version_3(self) -> bool {
         self.code() <= Self::Vec4D.code()
     }
 
-    /// Whether nodes have minima, maxima, averages and deviations.
+    /// Returns whether nodes have minima, maxima, averages and deviations.
     pub(crate) fn has_statistics(self) -> bool {
         !self.is_index() && !matches!(self, Self::Mask | Self::Bool)
     }
@@ -155,7 +155,7 @@ impl GridClass {
     /// The first number that is none of these.
     pub(crate) const END: u32 = 10;
 
-    /// The class's number.
+    /// Returns the class's number.
     #[must_use]
     pub fn code(self) -> u32 {
         self.0
@@ -212,25 +212,25 @@ impl Version {
         self.0
     }
 
-    /// The number of the ABI.
+    /// Returns the number of the ABI.
     #[must_use]
     pub const fn major(self) -> u32 {
         self.0 >> 21
     }
 
-    /// The number of the interface.
+    /// Returns the number of the interface.
     #[must_use]
     pub const fn minor(self) -> u32 {
         self.0 >> 10 & 0x7ff
     }
 
-    /// The number of the correction.
+    /// Returns the number of the correction.
     #[must_use]
     pub const fn patch(self) -> u32 {
         self.0 & 0x3ff
     }
 
-    /// Whether this crate reads it.
+    /// Returns whether this crate reads it.
     #[must_use]
     pub const fn is_supported(self) -> bool {
         self.major() == 32

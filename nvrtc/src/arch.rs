@@ -55,7 +55,7 @@ impl Arch {
         (self.major, self.minor)
     }
 
-    /// Whether it is a GPU's own code, not a virtual architecture.
+    /// Returns whether it is a GPU's own code, not a virtual architecture.
     #[must_use]
     pub const fn is_real(self) -> bool {
         self.real

@@ -38,7 +38,7 @@ pub(crate) struct Roots<'a> {
     pub(crate) folder: &'a Path,
 }
 
-/// The closure: absolute paths and hashes, in order.
+/// Returns the closure: absolute paths and hashes, in order.
 pub(crate) fn closure(roots: &Roots<'_>) -> Result<BTreeMap<PathBuf, Hash>, Uncached> {
     let mut files = BTreeMap::new();
     let mut pending: Vec<(PathBuf, Arc<Scan>)> = Vec::new();
@@ -100,7 +100,7 @@ impl Stamp {
         Some(Self { length: metadata.len(), modified: metadata.modified().ok()? })
     }
 
-    /// Whether a later change must show in the time stamp: clocks of file systems tick slowly.
+    /// Returns whether a later change must show in the time stamp: clocks of file systems tick slowly.
     fn is_settled(&self) -> bool {
         self.modified.elapsed().is_ok_and(|age| age > Duration::from_secs(2))
     }
@@ -109,7 +109,7 @@ impl Stamp {
 /// Files already read by this process, so that a large tree of headers is read once.
 static MEMO: Mutex<Option<HashMap<PathBuf, (Stamp, Content)>>> = Mutex::new(None);
 
-/// The file's hash and references; `None` if there is no such file.
+/// Returns the file's hash and references; `None` if there is no such file.
 fn content(path: &Path) -> Result<Option<Content>, Uncached> {
     let Ok(metadata) = std::fs::metadata(path) else {
         return Ok(None);

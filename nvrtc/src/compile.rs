@@ -108,7 +108,7 @@ enum Artifact {
 }
 
 impl Artifact {
-    /// The functions for its size and its bytes.
+    /// Returns the functions for its size and its bytes.
     fn calls(self) -> [&'static str; 2] {
         match self {
             Self::Log => ["nvrtcGetProgramLogSize", "nvrtcGetProgramLog"],

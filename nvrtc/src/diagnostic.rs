@@ -64,7 +64,7 @@ const SEVERITIES: [(&str, Severity); 8] = [
     ("info", Severity::Remark),
 ];
 
-/// The diagnostics of a log, in order.
+/// Returns the diagnostics of a log, in order.
 pub(crate) fn parse(log: &str) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     // Whether the lines that follow belong to the last diagnostic.

@@ -5,7 +5,7 @@ use crate::cache::{Kind, entry};
 use crate::library::Facts;
 use crate::{Diagnostic, Image};
 
-/// The diagnostics of a compiler's log.
+/// Returns the diagnostics of a compiler's log.
 #[must_use]
 pub fn diagnostics(log: &str) -> Vec<Diagnostic> {
     crate::diagnostic::parse(log)
@@ -29,13 +29,13 @@ impl EntryKind {
     }
 }
 
-/// The bytes of a cache's file.
+/// Returns the bytes of a cache's file.
 #[must_use]
 pub fn write_entry(kind: EntryKind, key: &[u8; 32], payload: &[u8]) -> Vec<u8> {
     entry::encode(kind.kind(), key, payload)
 }
 
-/// The payload of a cache's file, if the file is as it was written.
+/// Returns the payload of a cache's file, if the file is as it was written.
 #[must_use]
 pub fn read_entry(kind: EntryKind, key: &[u8; 32], file: Vec<u8>) -> Option<Vec<u8>> {
     entry::decode(kind.kind(), key, file)
@@ -47,7 +47,7 @@ pub fn write_image(image: &Image) -> Vec<u8> {
     image.encode()
 }
 
-/// The image that a payload stands for.
+/// Returns the image that a payload stands for.
 #[must_use]
 pub fn read_image(payload: &[u8]) -> Option<Image> {
     Image::decode(payload)

@@ -8,7 +8,7 @@ use crate::trust::Rule;
 const KNOWN: [&str; 4] =
     ["cuda_runtime.h", "cuda_fp16.h", "crt/host_defines.h", "cuda/std/cstdint"];
 
-/// The folders with CUDA's headers around the library at `library`: of the toolkit it is part of, of
+/// Returns the folders with CUDA's headers around the library at `library`: of the toolkit it is part of, of
 /// the pip packages beside its own, or of the packages that `cargo xtask setup` fetched.
 ///
 /// They are found by searching, even around a library that was named, so each folder and the header by which it is

@@ -30,20 +30,20 @@ pub struct Image {
 }
 
 impl Image {
-    /// The name in the image of a name expression: `_Z4axpyIfEvPT_` for `axpy<float>`.
+    /// Returns the name in the image of a name expression: `_Z4axpyIfEvPT_` for `axpy<float>`.
     #[must_use]
     pub fn lowered(&self, expression: &str) -> Option<&str> {
         self.lowered.iter().find(|(e, _)| e == expression).map(|(_, name)| &**name)
     }
 
-    /// The kernel of this name, or of this name expression.
+    /// Returns the kernel of this name, or of this name expression.
     #[must_use]
     pub fn kernel(&self, name: &str) -> Option<&Signature> {
         let name = self.lowered(name).unwrap_or(name);
         self.kernels.iter().find(|k| k.name == name)
     }
 
-    /// The log's messages, as far as they were recognised.
+    /// Returns the log's messages, as far as they were recognised.
     #[must_use]
     pub fn warnings(&self) -> Vec<Diagnostic> {
         crate::diagnostic::parse(&self.log)
@@ -96,7 +96,7 @@ impl Image {
     }
 }
 
-/// The kernels of the image's PTX, if there is any.
+/// Returns the kernels of the image's PTX, if there is any.
 pub(crate) fn signatures(ptx: Option<&str>) -> Result<Vec<Signature>, Error> {
     Ok(ptx.map(ptx::entries).transpose()?.unwrap_or_default())
 }

@@ -187,7 +187,7 @@ impl Nvrtc {
         Ok(self)
     }
 
-    /// The folders with CUDA's own headers (`cuda_fp16.h`, `cooperative_groups.h`, CUB, libcu++) that
+    /// Returns the folders with CUDA's own headers (`cuda_fp16.h`, `cooperative_groups.h`, CUB, libcu++) that
     /// lie around this library, for [`Options::include_path`](crate::Options::include_path): NVRTC
     /// itself has none. Empty if none are installed there.
     ///
@@ -204,19 +204,19 @@ impl Nvrtc {
         self.path().map(crate::headers::around).unwrap_or_default()
     }
 
-    /// The library's file; `None` for a table of functions.
+    /// Returns the library's file; `None` for a table of functions.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.inner.path.as_deref()
     }
 
-    /// Whether the library is loaded.
+    /// Returns whether the library is loaded.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.inner.raw.get().is_some()
     }
 
-    /// The version. Loads the library unless the user's cache remembers it.
+    /// Returns the version. Loads the library unless the user's cache remembers it.
     ///
     /// # Errors
     /// If the library cannot be loaded or returns an error.
@@ -224,7 +224,7 @@ impl Nvrtc {
         Ok(self.facts(&Cache::user())?.version)
     }
 
-    /// The virtual architectures that it compiles for, oldest first. Loads the library unless the
+    /// Returns the virtual architectures that it compiles for, oldest first. Loads the library unless the
     /// user's cache remembers them.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl Nvrtc {
             .collect())
     }
 
-    /// The functions, loaded if they were not.
+    /// Returns the functions, loaded if they were not.
     pub(crate) fn raw(&self) -> Result<&'static cuda_sys::Nvrtc, Error> {
         self.inner
             .raw

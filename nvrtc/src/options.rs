@@ -188,7 +188,7 @@ impl Options {
         self
     }
 
-    /// The compiler's arguments, without the architecture.
+    /// Returns the compiler's arguments, without the architecture.
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
@@ -249,7 +249,7 @@ impl Options {
             .map(|e| Uncached::Option(e.clone()))
     }
 
-    /// Whether the image may hold the folder that the process is in.
+    /// Returns whether the image may hold the folder that the process is in.
     pub(crate) fn embeds_folder(&self) -> bool {
         self.debug || self.lineinfo || !self.extra.is_empty()
     }

@@ -114,7 +114,7 @@ impl Program {
         self
     }
 
-    /// The image for `arch`, clamped to what the compiler supports: the newest one found, if none was
+    /// Returns the image for `arch`, clamped to what the compiler supports: the newest one found, if none was
     /// given, whose PTX an older driver refuses. Where a driver is at hand
     /// [`compile_for_driver`](Self::compile_for_driver) is the one to call. From the cache if it has it: then
     /// the compiler's library is not even loaded.
@@ -178,7 +178,7 @@ impl Program {
         Ok(image)
     }
 
-    /// Whether there may be an `#include` anywhere: without one no folder is ever looked at.
+    /// Returns whether there may be an `#include` anywhere: without one no folder is ever looked at.
     fn includes(&self) -> bool {
         let texts = self.headers.iter().map(|(_, text)| text).chain([&self.source]);
         texts.into_iter().any(|text| text.contains("include"))

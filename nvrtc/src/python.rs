@@ -11,7 +11,7 @@ const NAME: &str = if cfg!(windows) { "python3.exe" } else { "python3" };
 /// Prints the folders of packages: the installation's, then the user's.
 const SCRIPT: &str = "import site, sysconfig; print(sysconfig.get_paths()['purelib']); print(site.getusersitepackages())";
 
-/// The folders of NVIDIA's packages.
+/// Returns the folders of NVIDIA's packages.
 pub(crate) fn packages() -> Place {
     let mut refused = Vec::new();
     let trusted = path(&mut refused);
@@ -21,7 +21,7 @@ pub(crate) fn packages() -> Place {
     Place { origin: "packages of python3", folders: folders.collect(), refused }
 }
 
-/// The folders of `PATH` that pass. An entry that is empty or relative means the current folder or one below it, and
+/// Returns the folders of `PATH` that pass. An entry that is empty or relative means the current folder or one below it, and
 /// is skipped; of the others only those are worth a word that have a Python.
 fn path(refused: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf> {
     let list = cuda_sys::environment("PATH").unwrap_or_default();
@@ -38,7 +38,7 @@ fn path(refused: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf> {
     trusted
 }
 
-/// The first `python3` that the user or root has put into one of these folders.
+/// Returns the first `python3` that the user or root has put into one of these folders.
 fn command(folders: &[PathBuf], refused: &mut Vec<(PathBuf, String)>) -> Option<PathBuf> {
     for folder in folders {
         let path = folder.join(NAME);

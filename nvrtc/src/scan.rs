@@ -54,9 +54,9 @@ pub(crate) fn scan(text: &[u8]) -> Scan {
     found
 }
 
-/// The text without the line breaks that a backslash takes away.
+/// Returns the text without the line breaks that a backslash takes away.
 fn spliced(text: &[u8]) -> Cow<'_, [u8]> {
-    /// The length of a break at the beginning of `rest`, blanks before the line's end included.
+    /// Returns the length of a break at the beginning of `rest`, blanks before the line's end included.
     fn splice(rest: &[u8]) -> Option<usize> {
         let tail = match rest {
             [b'\\', tail @ ..] | [b'?', b'?', b'/', tail @ ..] => tail,
@@ -84,7 +84,7 @@ fn spliced(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(joined)
 }
 
-/// Whether only blanks, or something that may be a comment's end, stand before `at` on its line.
+/// Returns whether only blanks, or something that may be a comment's end, stand before `at` on its line.
 fn begins_line(text: &[u8], at: usize) -> bool {
     let before = text[..at].iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c));
     match before.map(|last| &text[..=last]) {
@@ -93,7 +93,7 @@ fn begins_line(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// The place of the first byte from `at` on that is neither a blank nor in a comment.
+/// Returns the place of the first byte from `at` on that is neither a blank nor in a comment.
 fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     loop {
         let rest = text.get(at..).unwrap_or_default();

@@ -55,7 +55,7 @@ impl Folder {
         Self { path: path.into(), named: false }
     }
 
-    /// The folder by its real path, or why it is not used.
+    /// Returns the folder by its real path, or why it is not used.
     fn checked(&self) -> Result<PathBuf, String> {
         // Also a relative path that was named: a list of folders that is exported once must not mean another place
         // in each folder.
@@ -105,7 +105,7 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
     Err(NotFound { max_major: bound.driver.map(|v| v.major), tried })
 }
 
-/// The library at `path`, which the user has named: a file, or the best one in a folder.
+/// Returns the library at `path`, which the user has named: a file, or the best one in a folder.
 pub(crate) fn at(path: &Path, bound: Bound) -> Result<Found, String> {
     if path.is_file() {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -161,7 +161,7 @@ fn best(folders: &[Folder], bound: Bound, origin: &str, tried: &mut Vec<Attempt>
 /// Major versions to look for: the newest first.
 const MAJORS: std::ops::RangeInclusive<u32> = 11..=20;
 
-/// The NVRTC libraries in a folder, by their known names: listing a system's library folder takes
+/// Returns the NVRTC libraries in a folder, by their known names: listing a system's library folder takes
 /// longer than reading an image from the cache. The alternative build for old systems (`.alt.so`) is
 /// not among them.
 ///
@@ -200,7 +200,7 @@ fn libraries(
     Ok(found)
 }
 
-/// The version by the names: `libnvrtc.so.13` and, beside it, `libnvrtc-builtins.so.13.0`.
+/// Returns the version by the names: `libnvrtc.so.13` and, beside it, `libnvrtc-builtins.so.13.0`.
 fn version(path: &Path, name: &str) -> Option<NvrtcVersion> {
     // A link's target says more: libnvrtc.so -> libnvrtc.so.12 -> libnvrtc.so.12.0.140.
     let target = path.canonicalize().ok();
@@ -226,7 +226,7 @@ fn numbers(name: &str) -> Option<(u32, Option<u32>)> {
     Some((major, parts.next().and_then(Result::ok)))
 }
 
-/// The versions of the builtins in the library's folder.
+/// Returns the versions of the builtins in the library's folder.
 fn builtins(library: &Path) -> Vec<NvrtcVersion> {
     let names = library
         .parent()
@@ -247,7 +247,7 @@ fn builtins_version(name: &str) -> Option<NvrtcVersion> {
     Some(NvrtcVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
-/// The file name of a version's builtins.
+/// Returns the file name of a version's builtins.
 pub(crate) fn builtins_name(version: NvrtcVersion) -> String {
     let NvrtcVersion { major, minor } = version;
     if cfg!(windows) {
@@ -261,7 +261,7 @@ pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     cuda_sys::environment(name).map(PathBuf::from)
 }
 
-/// The folders of an installation with this root.
+/// Returns the folders of an installation with this root.
 fn lib_folders(root: &Path) -> [PathBuf; 4] {
     // Servers with ARM processors have a name of their own.
     let machine = if cfg!(target_arch = "aarch64") { "sbsa" } else { std::env::consts::ARCH };
@@ -293,7 +293,7 @@ fn loader() -> Place {
     Place::new("loader path", folders)
 }
 
-/// The folders that `ld.so.conf` and the files in `ld.so.conf.d` list, in a system's `etc`.
+/// Returns the folders that `ld.so.conf` and the files in `ld.so.conf.d` list, in a system's `etc`.
 fn configured(etc: &Path) -> Vec<PathBuf> {
     let mut files = children(&etc.join("ld.so.conf.d"));
     files.insert(0, etc.join("ld.so.conf"));
@@ -322,7 +322,7 @@ fn usr_local() -> Place {
     Place::new("/usr/local/cuda*", folders.into_iter().map(Folder::searched).collect())
 }
 
-/// The active virtual environment: its own libraries (conda) and NVIDIA's packages.
+/// Returns the active virtual environment: its own libraries (conda) and NVIDIA's packages.
 ///
 /// Its variables name a Python, not a library to load, so what is in it is searched.
 fn python_environment() -> Place {
@@ -359,7 +359,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The folder that `cargo xtask setup` fills: the one that is named, or `target/cuda` above the program.
+/// Returns the folder that `cargo xtask setup` fills: the one that is named, or `target/cuda` above the program.
 ///
 /// Never above the current folder, which the user may have entered for any reason.
 fn setup() -> Place {

@@ -23,7 +23,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether there is nothing at the path.
+    /// Returns whether there is nothing at the path.
     pub(crate) fn is_absence(&self) -> bool {
         match self {
             Self::Io(error) => {
@@ -146,7 +146,7 @@ fn regular(file: File) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Whether nobody but this user (and root) can have written it.
+/// Checks whether nobody but this user (and root) can have written it.
 #[cfg(unix)]
 pub(crate) fn private(metadata: &Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
@@ -166,7 +166,7 @@ pub(crate) fn private(_: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a file of a folder that passed is a regular one: not a link, and not another user's.
+/// Returns whether a file of a folder that passed is a regular one: not a link, and not another user's.
 #[cfg(not(unix))]
 pub(crate) fn is_own(metadata: &Metadata) -> bool {
     metadata.is_file()

@@ -150,7 +150,7 @@ impl fmt::Display for ParamType {
     }
 }
 
-/// The kernels of a PTX text, in order. A kernel declared and later defined is listed once.
+/// Returns the kernels of a PTX text, in order. A kernel declared and later defined is listed once.
 ///
 /// Comments and strings are skipped; nothing but the signatures is checked. The time is linear in
 /// the text's length, whatever it holds.
@@ -321,7 +321,7 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| Error::at(self.text, start, "expected a number"))
     }
 
-    /// The name and the parameters behind `.entry`.
+    /// Returns the name and the parameters behind `.entry`.
     fn signature(&mut self) -> Result<Signature, Error> {
         let name = self.word("the kernel's name")?;
         let mut signature =

@@ -60,7 +60,7 @@ impl<'a> Lexer<'a> {
         self.text
     }
 
-    /// The line of the token read last, or after it.
+    /// Returns the line of the token read last, or after it.
     pub(crate) fn line(&self) -> u32 {
         self.line
     }
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(crate) fn next(&mut self) -> Result<Token, Error> {
         self.skip()?;
         let start = self.at;
@@ -179,7 +179,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The text up to the brace that closes an opening brace just read, which is passed too.
+    /// Returns the text up to the brace that closes an opening brace just read, which is passed too.
     pub(crate) fn raw_block(&mut self) -> Result<&'a str, Error> {
         let start = self.at;
         let mut depth = 0usize;

@@ -47,13 +47,13 @@ impl Jacobian {
         Ok(Self { columns, entries: rows.concat() })
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The derivatives of each output.
+    /// Returns the derivatives of each output.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.entries.chunks_exact(self.columns.max(1))
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The Jacobian that a tape gives: one backward pass for each number in `output`. `input` is watched.
+/// Returns the Jacobian that a tape gives: one backward pass for each number in `output`. `input` is watched.
 ///
 /// # Errors
 /// As [`Tape::backward_with`] and [`Tape::gradient`].
@@ -160,7 +160,7 @@ where
     Jacobian::from_rows(&(0..rows).map(of).collect::<Vec<Vec<f64>>>())
 }
 
-/// The derivatives of all outputs by each number of the input.
+/// Returns the derivatives of all outputs by each number of the input.
 fn columns<T>(
     moved: &mut Moved<'_, T>,
     step: f64,
@@ -269,7 +269,7 @@ where
     given.compare(&wanted, skip)
 }
 
-/// The numbers in a view of gradients, or of elements with their own type of gradients.
+/// Returns the numbers in a view of gradients, or of elements with their own type of gradients.
 fn numbers<T: AnyBitPattern>(
     stream: &Stream,
     view: DeviceSlice<'_, T>,

@@ -315,7 +315,7 @@ impl Adjoint<'_> {
         self.stream
     }
 
-    /// Whether the gradient of what was read is wanted; or whether one has come to what was written.
+    /// Returns whether the gradient of what was read is wanted; or whether one has come to what was written.
     #[must_use]
     pub fn wants<T>(&self, what: Handle<T>) -> bool {
         self.place(what).is_ok_and(|place| place.buffer != NONE)
@@ -364,7 +364,7 @@ impl Adjoint<'_> {
         known.ok_or_else(|| Error::invalid("the handle is of another operation"))
     }
 
-    /// The frame, for kernels that use `geom/tape.cuh`: without grid and block, with the log of a
+    /// Returns the frame, for kernels that use `geom/tape.cuh`: without grid and block, with the log of a
     /// deterministic tape.
     #[must_use]
     pub fn frame(&self) -> impl KernelArg<Abi = Frame> + Copy + fmt::Debug {
@@ -395,13 +395,13 @@ impl<T> Clone for Gradient<'_, T> {
 impl<T> Copy for Gradient<'_, T> {}
 
 impl<'a, T: Differentiable> Gradient<'a, T> {
-    /// Whether there is none: it is not wanted, or zero.
+    /// Returns whether there is none: it is not wanted, or zero.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.buffer.is_none()
     }
 
-    /// The elements, to be read; `None` if there is none.
+    /// Returns the elements, to be read; `None` if there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recorded memory was no whole number of
@@ -480,7 +480,7 @@ impl Pass<'_> {
 }
 
 impl Recording {
-    /// Whether gradients come through what uses this memory so.
+    /// Returns whether gradients come through what uses this memory so.
     fn comes_through_custom(&self, uses: &mut [Use]) -> Result<bool> {
         let mut through = false;
         for used in uses {

@@ -17,7 +17,7 @@ pub enum FloatType {
 }
 
 impl FloatType {
-    /// The size of a number in bytes.
+    /// Returns the size of a number in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -36,7 +36,7 @@ impl FloatType {
         }
     }
 
-    /// How many times the size of a number its gradient has.
+    /// Returns how many times the size of a number its gradient has.
     pub(crate) const fn widening(self) -> usize {
         self.gradient().size() / self.size()
     }
@@ -81,13 +81,13 @@ impl Element {
         Self { size, real: None }
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         self.size
     }
 
-    /// The type of the real numbers in it.
+    /// Returns the type of the real numbers in it.
     #[must_use]
     pub const fn real(self) -> Option<FloatType> {
         self.real

@@ -24,7 +24,7 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.runs.push((0, value));
     }
 
-    /// The runs within `range`, cut to it.
+    /// Returns the runs within `range`, cut to it.
     pub(crate) fn within(&self, range: Range<usize>) -> impl Iterator<Item = (Range<usize>, V)> {
         let first = self.runs.partition_point(|(start, _)| *start <= range.start).saturating_sub(1);
         let runs = self.runs.get(first..).unwrap_or_default();
@@ -36,7 +36,7 @@ impl<V: Copy + PartialEq> Runs<V> {
             .take_while(|(run, _)| run.start < run.end)
     }
 
-    /// Whether some byte of `range` has a value that passes.
+    /// Returns whether some byte of `range` has a value that passes.
     pub(crate) fn any(&self, range: Range<usize>, passes: impl Fn(V) -> bool) -> bool {
         match self.runs.as_slice() {
             [(_, value)] => range.start < range.end.min(self.end) && passes(*value),

@@ -82,7 +82,7 @@ impl Store {
         self.captures = stream.is_recording();
     }
 
-    /// The tape's own stream, which never records.
+    /// Returns the tape's own stream, which never records.
     pub(crate) fn home(&self) -> &Stream {
         &self.home
     }
@@ -159,7 +159,7 @@ impl Store {
         known.ok_or_else(|| Error::invalid("the tape has no status"))
     }
 
-    /// The status of what was not captured, which primals may have raised.
+    /// Returns the status of what was not captured, which primals may have raised.
     pub(crate) fn direct_status(&self) -> Option<&DeviceBuffer<u8>> {
         self.direct.status.as_ref()
     }
@@ -246,7 +246,7 @@ impl Store {
         }
     }
 
-    /// Whether a graph is being captured in the tape's context.
+    /// Returns whether a graph is being captured in the tape's context.
     pub(crate) fn captures_now(&self) -> bool {
         self.home.context().is_recording()
     }
@@ -291,7 +291,7 @@ impl Store {
     }
 }
 
-/// The status in some memory. Waits.
+/// Returns the status in some memory. Waits.
 fn status_in(memory: &DeviceBuffer<u8>, stream: &Stream) -> Result<Status> {
     let mut status = Status::zeroed();
     let bytes = memory.slice(..size_of::<Status>())?;

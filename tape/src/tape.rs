@@ -353,7 +353,7 @@ impl Tape {
         Ok(())
     }
 
-    /// The gradient by something that is watched, as the last pass gave it: as many elements, in memory
+    /// Returns the gradient by something that is watched, as the last pass gave it: as many elements, in memory
     /// that the tape uses again for the next pass.
     ///
     /// If something is watched at several points, it is the last one's.

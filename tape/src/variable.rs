@@ -31,7 +31,7 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
         Ok(Self { value, place: DeviceBuffer::zeroed(stream, size_of::<T>())? })
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn get(&self) -> T {
         self.value

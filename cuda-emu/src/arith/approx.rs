@@ -106,7 +106,7 @@ fn sine(turns: f64, quarter: u64) -> f64 {
     if quadrant & 2 == 0 { value } else { -value }
 }
 
-/// The fraction of a turn that an angle is. As on the device the turns are an f32, so that the error
+/// Returns the fraction of a turn that an angle is. As on the device the turns are an f32, so that the error
 /// grows with the angle and beyond 2^26 nothing is left of it.
 #[inline(always)]
 fn turns(a: u32, ftz: bool) -> f64 {
@@ -183,7 +183,7 @@ pub(crate) fn div_full<const FTZ: bool>(a: u32, b: u32) -> u32 {
     F32::div::<RN, FTZ>(a, b)
 }
 
-/// The hyperbolic tangent; relative error below 2^-30.
+/// Returns the hyperbolic tangent; relative error below 2^-30.
 #[inline(always)]
 fn hyperbolic_tangent(x: f64) -> f64 {
     let exponential = exp2(x.abs() * (2.0 * std::f64::consts::LOG2_E));
@@ -213,7 +213,7 @@ pub(crate) fn ex2_half<F: Float, const FTZ: bool>(a: F::Bits) -> F::Bits {
     if FTZ { F::flush(value) } else { value }
 }
 
-/// The f64 of the upper 32 bits of `a`, subnormals flushed.
+/// Returns the f64 of the upper 32 bits of `a`, subnormals flushed.
 #[inline(always)]
 fn upper(a: u64) -> f64 {
     f64::from_bits(super::F64::flush(a) & 0xffff_ffff_0000_0000)
@@ -245,7 +245,7 @@ pub(crate) fn rsqrt_f64<const FTZ: bool>(a: u64) -> u64 {
     }
 }
 
-/// The number of ulps of an f32 between an approximate result and the value in f64: for the bounds
+/// Returns the number of ulps of an f32 between an approximate result and the value in f64: for the bounds
 /// that tests and goldens check.
 #[must_use]
 pub(crate) fn ulps(approximate: u32, exact: f64) -> f64 {

@@ -45,7 +45,7 @@ fn cas(old: u64, a: u64, c: u64) -> u64 {
     if old == a { c } else { old }
 }
 
-/// The function of an operation on a type; `None` where PTX has none. In global memory the f32 add
+/// Returns the function of an operation on a type; `None` where PTX has none. In global memory the f32 add
 /// flushes subnormals, in shared memory (`shared`) it does not.
 #[must_use]
 pub(crate) fn rmw(op: AtomOp, ty: Type, shared: bool) -> Option<Rmw> {
@@ -98,7 +98,7 @@ macro_rules! combine {
     };
 }
 
-/// The function that `redux.sync` folds its lanes with; `abs` and `nan` belong to f32.
+/// Returns the function that `redux.sync` folds its lanes with; `abs` and `nan` belong to f32.
 #[must_use]
 pub(crate) fn redux(op: ReduxOp, ty: Type, abs: bool, nan: bool) -> Option<Combine> {
     Some(match (op, ty) {

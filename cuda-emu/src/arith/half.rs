@@ -19,7 +19,7 @@ macro_rules! half {
         inherent!($name, u16, i16, $fraction);
 
         impl $name {
-            /// The value as f32, exactly.
+            /// Returns the value as f32, exactly.
             #[inline(always)]
             pub(crate) fn to_f32(a: u16) -> f32 {
                 narrow::small_to_f32::<$exponent, $fraction>(a.into())
@@ -50,7 +50,7 @@ macro_rules! half {
                 if SAT { Self::saturate(bits) } else { bits }
             }
 
-            /// The sum of a product and a number rounded once, with the zero's sign that `R` asks.
+            /// Returns the sum of a product and a number rounded once, with the zero's sign that `R` asks.
             #[inline(always)]
             fn sum<const R: u8, const FTZ: bool, const SAT: bool>(a: f32, b: f32, c: f32) -> u16 {
                 let (sum, negative) = if $exponent == 5 {

@@ -16,7 +16,7 @@ pub(crate) trait Int: Copy + 'static {
     /// The least value, sign-extended.
     const MIN: i64;
 
-    /// The value, sign- or zero-extended to 64 bits.
+    /// Returns the value, sign- or zero-extended to 64 bits.
     fn extend(a: Self::Bits) -> u64;
 
     /// `add`
@@ -371,7 +371,7 @@ wide! {
     S32 S64 i32 i64 u64
 }
 
-/// The 48-bit product of the low 24 bits, signed or not.
+/// Returns the 48-bit product of the low 24 bits, signed or not.
 #[inline(always)]
 fn product24<const SIGNED: bool>(a: u32, b: u32) -> u64 {
     if SIGNED {

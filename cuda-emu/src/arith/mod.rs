@@ -116,13 +116,13 @@ pub(crate) fn x2_3(f: impl Fn(u16, u16, u16) -> u16, a: u32, b: u32, c: u32) -> 
     join(f(low(a), low(b), low(c)), f(high(a), high(b), high(c)))
 }
 
-/// The lower half.
+/// Returns the lower half.
 #[inline(always)]
 pub(crate) fn low(a: u32) -> u16 {
     a as u16
 }
 
-/// The upper half.
+/// Returns the upper half.
 #[inline(always)]
 pub(crate) fn high(a: u32) -> u16 {
     (a >> 16) as u16

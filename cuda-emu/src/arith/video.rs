@@ -40,7 +40,7 @@ pub(crate) struct Video {
 }
 
 impl Video {
-    /// The result for one thread.
+    /// Returns the result for one thread.
     #[inline(always)]
     pub(crate) fn apply(self, a: u32, b: u32, c: u32) -> u32 {
         let width = 32 / u32::from(self.lanes);
@@ -98,7 +98,7 @@ impl Video {
 
 const _: () = assert!(EQ == 0 && NE == 1 && LT == 2 && LE == 3 && GT == 4 && GE == 5);
 
-/// The low `width` bits, sign- or zero-extended.
+/// Returns the low `width` bits, sign- or zero-extended.
 #[inline(always)]
 fn extend(a: u32, width: u32, signed: bool) -> i32 {
     let top = a << (32 - width);

@@ -12,7 +12,7 @@ use super::call::Answer;
 const LAST: u32 = 145;
 const UNUSED: [u32; 2] = [91, 100];
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) -> Answer<c_int> {
     use CUdevice_attribute as A;
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);

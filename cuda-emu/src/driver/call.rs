@@ -108,7 +108,7 @@ pub(super) fn with_per_thread(call: impl FnOnce() -> CUresult) -> CUresult {
     code
 }
 
-/// Whether NULL means the thread's own stream.
+/// Returns whether NULL means the thread's own stream.
 pub(super) fn is_per_thread() -> bool {
     PER_THREAD.get()
 }
@@ -166,12 +166,12 @@ fn allowed(needs: Needs) -> Answer {
     Ok(())
 }
 
-/// The process's state; an error before `cuInit`.
+/// Returns the process's state; an error before `cuInit`.
 pub(super) fn process() -> Answer<&'static Process> {
     initialised().ok_or(CUresult::CUDA_ERROR_NOT_INITIALIZED)
 }
 
-/// Whether the configuration makes this call fail, and how.
+/// Returns whether the configuration makes this call fail, and how.
 fn injected(name: &str, count: u64) -> Option<CUresult> {
     let failures = &Config::active().failures;
     failures.iter().find(|failure| failure.fits(name, count)).map(|failure| failure.code)

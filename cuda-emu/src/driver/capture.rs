@@ -39,7 +39,7 @@ impl State {
         Ok(0)
     }
 
-    /// The graph of a capture that is in order.
+    /// Returns the graph of a capture that is in order.
     pub(super) fn capturing(&self, capture: u64) -> Answer<u64> {
         match self.objects.captures.get(capture) {
             Ok(Capture { invalid: false, graph, .. }) => Ok(*graph),

@@ -151,14 +151,14 @@ impl State {
         Ok((number, node.bodies.as_ptr().cast::<CUgraph>().cast_mut()))
     }
 
-    /// Whether a condition is of this graph, or of one that it is a body in.
+    /// Returns whether a condition is of this graph, or of one that it is a body in.
     fn has_condition(&self, graph: u64, handle: u64) -> Answer<bool> {
         let known = self.objects.graphs.get(graph)?;
         Ok(known.conditions.iter().any(|condition| condition.handle == handle)
             || known.parent != 0 && self.has_condition(known.parent, handle)?)
     }
 
-    /// The conditions of a graph and of those inside it.
+    /// Returns the conditions of a graph and of those inside it.
     pub(super) fn all_conditions(&self, graph: u64, found: &mut Vec<Condition>) -> Answer {
         let known = self.objects.graphs.get(graph)?;
         found.extend(&known.conditions);

@@ -22,7 +22,7 @@ struct Corner {
 }
 
 impl Corner {
-    /// The first byte, what the call says of it, and the distances of rows and slices.
+    /// Returns the first byte, what the call says of it, and the distances of rows and slices.
     fn resolve(&self, shape: (usize, usize, usize)) -> Answer<(u64, Side, (usize, usize))> {
         let (width, rows, slices) = shape;
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +99,7 @@ unsafe fn plane(what: *const CUDA_MEMCPY2D, stream: Option<CUstream>) -> Answer 
     copy(work, from, to, stream)
 }
 
-/// The copy that a description of a box means.
+/// Returns the copy that a description of a box means.
 ///
 /// # Safety
 /// `what` is null or valid for the read.

@@ -107,7 +107,7 @@ impl Engine {
         idle
     }
 
-    /// The order since the seed was set, if one is.
+    /// Returns the order since the seed was set, if one is.
     pub(super) fn interleaving(&self) -> Option<Interleaving> {
         self.random.map(|_| self.trace.so_far)
     }
@@ -146,12 +146,12 @@ impl Engine {
         number
     }
 
-    /// Whether the work with this number is enqueued and not done.
+    /// Returns whether the work with this number is enqueued and not done.
     pub(super) fn is_pending(&self, number: u64) -> bool {
         self.ops.contains_key(&number)
     }
 
-    /// The work of a context, or of all, that is not done.
+    /// Returns the work of a context, or of all, that is not done.
     pub(super) fn pending(&self, context: Option<u64>) -> Vec<u64> {
         let of = |op: &Op| context.is_none_or(|context| op.context == context);
         self.ops.iter().filter(|(_, op)| of(op)).map(|(&number, _)| number).collect()
@@ -189,7 +189,7 @@ impl Engine {
         Some((number, turn))
     }
 
-    /// Whether a call still waits for something, or is owed something. It may be that it is not,
+    /// Returns whether a call still waits for something, or is owed something. It may be that it is not,
     /// and has only not gone on yet: what is done then must not depend on how fast it does.
     fn is_wanted(&mut self) -> bool {
         let pending = |of: &mut Vec<u64>| {
@@ -263,7 +263,7 @@ impl Engine {
     }
 }
 
-/// The next of a sequence of random numbers.
+/// Returns the next of a sequence of random numbers.
 fn next(random: &mut u64) -> u64 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -443,7 +443,7 @@ impl Process {
         Ok(state)
     }
 
-    /// Whether the work with these numbers is done. Asking an adversarial engine twice makes it do
+    /// Returns whether the work with these numbers is done. Asking an adversarial engine twice makes it do
     /// a little, so that asking again and again comes to an end.
     pub(super) fn is_done<'a>(&'a self, mut state: Locked<'a>, numbers: &[u64]) -> Answer<bool> {
         state.engine.activity += 1;

@@ -18,13 +18,13 @@ use super::process::{Process, State};
 const MAX_BLOCKS: u32 = 32;
 const REGISTERS: u32 = 65_536;
 
-/// The offset and size of a parameter; fails past the end.
+/// Returns the offset and size of a parameter; fails past the end.
 pub(super) fn parameter(program: &Program, entry: EntryId, index: usize) -> Answer<(usize, usize)> {
     let parameters = program.params(entry);
     parameters.get(index).copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
-/// The threads that a block of a kernel may have.
+/// Returns the threads that a block of a kernel may have.
 pub(super) fn max_threads(attributes: &EntryAttributes, info: &DeviceInfo) -> u32 {
     match attributes.max_threads {
         0 => info.max_threads,
@@ -32,7 +32,7 @@ pub(super) fn max_threads(attributes: &EntryAttributes, info: &DeviceInfo) -> u3
     }
 }
 
-/// The dynamic shared memory that a block of a kernel may have.
+/// Returns the dynamic shared memory that a block of a kernel may have.
 pub(super) fn max_dynamic(
     attributes: &EntryAttributes,
     settings: &Settings,
@@ -170,7 +170,7 @@ fn occupancy(function: CUfunction, threads: c_int, dynamic: usize) -> Answer<u32
     Ok(resident(&attributes, &function.settings, info, threads, dynamic))
 }
 
-/// The block size with the most threads per multiprocessor, and the grid that fills the device.
+/// Returns the block size with the most threads per multiprocessor, and the grid that fills the device.
 fn potential(
     function: CUfunction,
     dynamic_of: CUoccupancyB2DSize,

@@ -88,7 +88,7 @@ pub(super) struct GraphExec {
     pub(super) users: Vec<(u64, u32)>,
 }
 
-/// The handles that a caller lists.
+/// Returns the handles that a caller lists.
 ///
 /// # Safety
 /// `nodes` is valid for the read of `count` handles.
@@ -104,7 +104,7 @@ pub(super) unsafe fn list(nodes: *const CUgraphNode, count: usize) -> Answer<Vec
     Ok(nodes.iter().map(|&node| number(node)).collect())
 }
 
-/// The kind of node that a piece of work makes.
+/// Returns the kind of node that a piece of work makes.
 fn kind(work: &Work) -> CUgraphNodeType {
     match work {
         Work::Kernel(_) => CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL,
@@ -321,7 +321,7 @@ impl State {
         Ok(order)
     }
 
-    /// The steps of a graph, with graphs inside it laid out flat, behind the steps that are there.
+    /// Returns the steps of a graph, with graphs inside it laid out flat, behind the steps that are there.
     pub(super) fn flatten(&self, graph: u64, entry: &[usize], steps: &mut Vec<Step>) -> Answer {
         let mut places = HashMap::new();
         for number in self.sorted(graph)? {

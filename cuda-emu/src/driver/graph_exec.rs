@@ -86,7 +86,7 @@ fn launch(process: &Process, exec: CUgraphExec, stream: CUstream) -> Answer {
     Ok(())
 }
 
-/// The step of a node that can be switched off.
+/// Returns the step of a node that can be switched off.
 fn switched(state: &State, exec: CUgraphExec, node: CUgraphNode) -> Answer<&Step> {
     use CUgraphNodeType as T;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;

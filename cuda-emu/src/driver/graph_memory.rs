@@ -39,7 +39,7 @@ impl GraphMemory {
         self.region.device
     }
 
-    /// Whether it is there now.
+    /// Returns whether it is there now.
     fn is_there(&self) -> bool {
         self.space.find(self.region.start).is_some_and(|found| found.id == self.region.id)
     }
@@ -125,7 +125,7 @@ impl State {
         self.add_node(graph, Work::Unmap(memory.ok_or(invalid)?), before)
     }
 
-    /// Whether a graph has nodes of memory: much cannot be done with it then.
+    /// Returns whether a graph has nodes of memory: much cannot be done with it then.
     pub(super) fn has_memory(&self, graph: u64) -> Answer<bool> {
         let nodes = &self.objects.graphs.get(graph)?.nodes;
         Ok(nodes.iter().filter_map(|&node| self.objects.nodes.get(node).ok()).any(|node| {
@@ -178,7 +178,7 @@ impl State {
     }
 }
 
-/// The device of an allocation's properties.
+/// Returns the device of an allocation's properties.
 ///
 /// # Safety
 /// `access` is null or valid for the read of `count` entries.

@@ -18,7 +18,7 @@ use super::process::{Process, State};
 use super::stream::GREATEST_PRIORITY;
 use super::work::{Copy, Fill, Source, UserData, Work, host};
 
-/// The newer form of a kernel's description.
+/// Returns the newer form of a kernel's description.
 ///
 /// # Safety
 /// `params` is null or valid for the read.
@@ -45,7 +45,7 @@ pub(super) unsafe fn kernel_params(
     })
 }
 
-/// The work of a kernel node, and the function's handle. The arguments are copied now.
+/// Returns the work of a kernel node, and the function's handle. The arguments are copied now.
 ///
 /// # Safety
 /// The description's arguments are as a launch takes them.
@@ -288,7 +288,7 @@ pub(super) fn set_exec(
     state.set_step(number(exec), number(node), kind, |step| step.work = work)
 }
 
-/// The event of a node, or a node's new event.
+/// Returns the event of a node, or a node's new event.
 pub(super) fn event_of(
     node: CUgraphNode,
     kind: CUgraphNodeType,

@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// The list of steps that a node's step is in, and where: that of the graph, or that of a body.
+/// Returns the list of steps that a node's step is in, and where: that of the graph, or that of a body.
 pub(super) fn find_list(steps: &[Step], node: u64) -> Option<(&[Step], usize)> {
     if let Some(at) = steps.iter().position(|step| step.node == node) {
         return Some((steps, at));
@@ -272,7 +272,7 @@ fn put_step(old: &mut Step, mut new: Step) {
     *old = new;
 }
 
-/// The first node that may not be in a conditional node's body.
+/// Returns the first node that may not be in a conditional node's body.
 fn unfit_in_body(steps: &[Step], body: bool) -> Option<u64> {
     use CUgraphNodeType as T;
     let fit = [
@@ -292,7 +292,7 @@ fn unfit_in_body(steps: &[Step], body: bool) -> Option<u64> {
     })
 }
 
-/// Whether a conditional node reads this condition.
+/// Returns whether a conditional node reads this condition.
 fn reads(steps: &[Step], handle: u64) -> bool {
     steps.iter().any(|step| match &step.work {
         Work::Conditional(choice) => {

@@ -29,7 +29,7 @@ pub struct Interleaving {
     pub choices: u64,
 }
 
-/// The order so far, since [`Config::seed`](crate::Config::seed) or the last
+/// Returns the order so far, since [`Config::seed`](crate::Config::seed) or the last
 /// [`reseed`](crate::reseed); `None` without a seed, where pieces of work overlap, and before
 /// `cuInit`.
 ///
@@ -51,7 +51,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// The place of a stream's next work.
+    /// Returns the place of a stream's next work.
     pub(super) fn place(&mut self, stream: u64) -> Place {
         let new = self.queues.len() as u64;
         let next = self.queues.entry(stream).or_insert((new, 0));
@@ -90,7 +90,7 @@ fn kind(work: &Work) -> Option<u64> {
     })
 }
 
-/// The hash of a sequence and one more number.
+/// Returns the hash of a sequence and one more number.
 fn fold(hash: u64, number: u64) -> u64 {
     // The steps of SplitMix64, each of which can be undone: nothing is lost between two numbers.
     let mut mixed = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);

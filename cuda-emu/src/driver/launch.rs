@@ -25,7 +25,7 @@ pub(super) struct Shape {
     pub(super) priority: Option<i32>,
 }
 
-/// The bytes of a kernel's parameters.
+/// Returns the bytes of a kernel's parameters.
 ///
 /// # Safety
 /// `arguments` is null or has a pointer to each parameter; `extra` is null or a list of a buffer

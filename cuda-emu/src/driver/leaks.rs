@@ -20,7 +20,7 @@ fn of<T>(left: &mut Left, what: &str, handles: &Handles<T>, wanted: impl Fn(u64,
 }
 
 impl Objects {
-    /// Whether a stream comes with its context, and is nobody's to destroy.
+    /// Returns whether a stream comes with its context, and is nobody's to destroy.
     pub(super) fn comes_with_context(&self, stream: &super::objects::Stream) -> bool {
         stream.legacy || {
             let context = self.contexts.get(stream.context);

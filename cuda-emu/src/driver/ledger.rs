@@ -71,7 +71,7 @@ pub fn ledger() -> Ledger {
     }
 }
 
-/// The report of the fault that the device was lost to; `None` while there was none.
+/// Returns the report of the fault that the device was lost to; `None` while there was none.
 #[must_use]
 pub fn fault_report() -> Option<String> {
     initialised()?.report()

@@ -19,7 +19,7 @@ use super::objects::{Kernel, Library, Settings, handle, number};
 use super::process::{Process, State};
 
 impl State {
-    /// The library's module in a context, loaded at its first use there.
+    /// Returns the library's module in a context, loaded at its first use there.
     fn module_of(&mut self, process: &Process, library: u64, context: u64) -> Answer<u64> {
         let device = self.objects.contexts.get(context)?.device;
         let known = self.objects.libraries.get(library)?;
@@ -40,7 +40,7 @@ impl State {
         Ok(module)
     }
 
-    /// The function that a handle means in a context: a function's own, or a library's kernel.
+    /// Returns the function that a handle means in a context: a function's own, or a library's kernel.
     pub(super) fn function_in(
         &mut self,
         process: &Process,
@@ -110,7 +110,7 @@ unsafe fn load_library(
     unsafe { put(library, handle(new)) }
 }
 
-/// The function of a kernel in the current context.
+/// Returns the function of a kernel in the current context.
 fn current_function(kernel: CUkernel) -> Answer<u64> {
     let process = process()?;
     let mut state = process.lock();

@@ -54,7 +54,7 @@ impl State {
         self.objects.modules.insert(Module { context, program, functions, registers })
     }
 
-    /// The function of a module with this name.
+    /// Returns the function of a module with this name.
     pub(super) fn function_of(&mut self, module: u64, name: &str) -> Answer<u64> {
         let known = self.objects.modules.get(module)?;
         if let Some(&function) = known.functions.get(name) {
@@ -108,7 +108,7 @@ unsafe fn load_module(
     unsafe { put(module, handle(new)) }
 }
 
-/// The text of a file, with a NUL.
+/// Returns the text of a file, with a NUL.
 pub(super) fn file(path: &str) -> Answer<Vec<u8>> {
     let mut bytes = std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => CUresult::CUDA_ERROR_FILE_NOT_FOUND,

@@ -76,7 +76,7 @@ functions! {
     }
 }
 
-/// The address of the function with this exported name; null if there is none.
+/// Returns the address of the function with this exported name; null if there is none.
 ///
 /// This is what [`cuda_sys::Driver::from_resolver`] wants.
 #[must_use]

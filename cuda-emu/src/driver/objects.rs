@@ -57,7 +57,7 @@ impl<T> Handles<T> {
         self.made.retain(|handle, _| self.map.contains_key(handle));
     }
 
-    /// The call that made one, while leaks are looked for.
+    /// Returns the call that made one, while leaks are looked for.
     pub(super) fn made(&self, handle: u64) -> Option<Made> {
         self.made.get(&handle).copied()
     }
@@ -75,12 +75,12 @@ impl<T> Handles<T> {
     }
 }
 
-/// The number of a handle that the caller gives.
+/// Returns the number of a handle that the caller gives.
 pub(super) fn number<T>(handle: *mut T) -> u64 {
     handle.addr() as u64
 }
 
-/// The handle of a number.
+/// Returns the handle of a number.
 pub(super) fn handle<T>(number: u64) -> *mut T {
     std::ptr::without_provenance_mut(number as usize)
 }

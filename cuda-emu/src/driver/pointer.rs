@@ -11,7 +11,7 @@ use super::work::host;
 use crate::space::{Kind, Region};
 
 impl State {
-    /// Whether kernels of a context may read (1) and write (2) memory of another device.
+    /// Returns whether kernels of a context may read (1) and write (2) memory of another device.
     pub(super) fn reach(&self, context: u64, device: u32, region: &Region) -> u32 {
         if region.kind.on_host() {
             return 3;

@@ -142,7 +142,7 @@ unsafe fn allocate(address: *mut CUdeviceptr, bytes: usize, pool: u64, stream: C
     unsafe { put(address, start?) }
 }
 
-/// The device's pool: its default one, or the one in use.
+/// Returns the device's pool: its default one, or the one in use.
 fn device_pool(device: CUdevice, default: bool) -> Answer<u64> {
     let process = process()?;
     let (ordinal, _) = process.device(device)?;
@@ -165,7 +165,7 @@ fn set_device_pool(device: CUdevice, pool: CUmemoryPool) -> Answer {
     Ok(())
 }
 
-/// The device of a location.
+/// Returns the device of a location.
 ///
 /// # Safety
 /// `location` is null or valid for the read.

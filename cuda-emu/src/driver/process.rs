@@ -44,7 +44,7 @@ pub(super) type Locked<'a> = MutexGuard<'a, State>;
 
 static PROCESS: OnceLock<Result<Process, CUresult>> = OnceLock::new();
 
-/// The state, if `cuInit` has succeeded.
+/// Returns the state, if `cuInit` has succeeded.
 pub(super) fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref().ok()
 }
@@ -101,7 +101,7 @@ impl Process {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, unless another thread has it.
+    /// Returns the state, unless another thread has it.
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
@@ -133,7 +133,7 @@ impl Process {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The device with this number.
+    /// Returns the device with this number.
     pub(super) fn device(&self, device: i32) -> Answer<(u32, &DeviceInfo)> {
         let ordinal = u32::try_from(device).map_err(|_| CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         let info = self.devices.get(ordinal as usize);
@@ -180,7 +180,7 @@ pub fn reseed(seed: Option<u64>) -> bool {
     process.usable().is_ok() && state.objects.captures.len() == 0 && state.engine.reseed(seed)
 }
 
-/// The devices that `CUDA_VISIBLE_DEVICES` leaves: the list ends at the first that there is not.
+/// Returns the devices that `CUDA_VISIBLE_DEVICES` leaves: the list ends at the first that there is not.
 fn visible(count: u32) -> Vec<u32> {
     let all = (0..count).collect();
     let Some(listed) = std::env::var_os("CUDA_VISIBLE_DEVICES") else { return all };

@@ -33,7 +33,7 @@ impl Stream {
 }
 
 impl State {
-    /// The stream that a handle means: NULL and the legacy handle are the current context's NULL
+    /// Returns the stream that a handle means: NULL and the legacy handle are the current context's NULL
     /// stream, the per-thread handle is the calling thread's.
     pub(super) fn stream(&mut self, stream: CUstream) -> Answer<u64> {
         match number(stream) {
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// Whether the handle is one of the special ones, which need a current context.
+    /// Returns whether the handle is one of the special ones, which need a current context.
     pub(super) fn is_special(stream: CUstream) -> bool {
         number(stream) <= 2
     }

@@ -60,7 +60,7 @@ fn entries() -> &'static HashMap<&'static str, &'static Entry> {
     })
 }
 
-/// The address of a function; null if there is none.
+/// Returns the address of a function; null if there is none.
 pub(super) fn address(name: &str) -> *const c_void {
     entries().get(name).map_or(core::ptr::null(), |entry| entry.address)
 }
@@ -73,14 +73,14 @@ pub(crate) fn base(name: &str) -> &str {
     }
 }
 
-/// The variant of a function for per-thread default streams, or the function itself.
+/// Returns the variant of a function for per-thread default streams, or the function itself.
 fn per_thread(name: &str) -> *const c_void {
     let variant = ["_ptsz", "_ptds"].map(|ending| address(&format!("{name}{ending}")));
     let found = variant.into_iter().find(|address| !address.is_null());
     found.unwrap_or_else(|| address(name))
 }
 
-/// The newest function of a base name that a CUDA release knows.
+/// Returns the newest function of a base name that a CUDA release knows.
 pub(super) fn by_version(
     symbol: &str,
     version: c_int,

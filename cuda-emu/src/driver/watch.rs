@@ -68,7 +68,7 @@ impl Watch {
         state().as_ref().map(|state| state.calls.clone()).unwrap_or_default()
     }
 
-    /// Whether the call that fails was made.
+    /// Returns whether the call that fails was made.
     #[must_use]
     pub fn met(&self) -> bool {
         state().as_ref().is_some_and(|state| state.met)

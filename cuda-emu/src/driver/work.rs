@@ -133,7 +133,7 @@ pub(super) enum Outcome {
     Fault(CUresult, String),
 }
 
-/// The host's view of an address.
+/// Returns the host's view of an address.
 pub(super) fn host<T>(address: u64) -> *mut T {
     ptr::with_exposed_provenance_mut(address as usize)
 }
@@ -301,7 +301,7 @@ unsafe fn fill_with<T: core::marker::Copy>(at: *mut T, value: T, count: usize) {
     }
 }
 
-/// The value at an address that was checked to be aligned; `None` if no memory is there.
+/// Returns the value at an address that was checked to be aligned; `None` if no memory is there.
 fn load(process: &Process, address: u64, bytes: u8) -> Option<u64> {
     use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     process.space.find_range(address, u64::from(bytes))?;

@@ -10,7 +10,7 @@ use ptx::ir::{
     Operand, Piece, Pred, RegId, Rounding, Type, UnaryOp,
 };
 
-/// The function with its pairs fused; `None` if it has none.
+/// Returns the function with its pairs fused; `None` if it has none.
 pub(super) fn contract(module: &Module, function: &Function) -> Option<Function> {
     let fusions = find(module, function)?;
     let instrs = function.instrs();
@@ -129,7 +129,7 @@ impl Registers {
         self.written.get(reg.index()).copied().flatten()
     }
 
-    /// Whether a source has held the same since before the instruction at `at`.
+    /// Returns whether a source has held the same since before the instruction at `at`.
     fn unchanged(&self, operand: &Operand, at: usize) -> bool {
         match operand {
             Operand::Reg(reg) => self.written(*reg).is_none_or(|written| written < at),
@@ -139,7 +139,7 @@ impl Registers {
     }
 }
 
-/// The fusion at each instruction; `None` if there are none, or an instruction is not known.
+/// Returns the fusion at each instruction; `None` if there are none, or an instruction is not known.
 fn find(module: &Module, function: &Function) -> Option<Vec<Option<Fusion>>> {
     let instrs = function.instrs();
     if !instrs.iter().any(|instr| matches!(instr.op, Op::Mul { part: None, .. })) {
@@ -160,7 +160,7 @@ fn find(module: &Module, function: &Function) -> Option<Vec<Option<Fusion>>> {
     fusions.iter().any(Option::is_some).then_some(fusions)
 }
 
-/// The sources of a bare `add` or `sub`.
+/// Returns the sources of a bare `add` or `sub`.
 fn sum(instr: &Instr) -> Option<(BinaryOp, Operand, Operand)> {
     match &instr.op {
         Op::Binary { op: op @ (BinaryOp::Add | BinaryOp::Sub), ty, mode, a, b, .. } => {
@@ -171,12 +171,12 @@ fn sum(instr: &Instr) -> Option<(BinaryOp, Operand, Operand)> {
     }
 }
 
-/// The types of the bare instructions that may be fused.
+/// Returns the types of the bare instructions that may be fused.
 fn fusible(ty: Type) -> bool {
     matches!(ty, Type::F32 | Type::F64 | Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2)
 }
 
-/// The fusion at `at` with the product in one source, and `c` in the other; `second` says that the
+/// Returns the fusion at `at` with the product in one source, and `c` in the other; `second` says that the
 /// product is the second source.
 fn fuse(
     instrs: &[Instr],

@@ -114,7 +114,7 @@ impl Isa {
         small::<L>
     }
 
-    /// The instruction compiled for it.
+    /// Returns the instruction compiled for it.
     pub(crate) fn pick<L: Lanes>(self) -> Run {
         match self {
             Self::Base => base::<L>,
@@ -147,7 +147,7 @@ unsafe fn wide<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
     unsafe { L::go(m, i, mask) }
 }
 
-/// The lanes of a mask, ascending.
+/// Returns the lanes of a mask, ascending.
 #[inline(always)]
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;

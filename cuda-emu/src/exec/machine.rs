@@ -103,7 +103,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// The 32 values of a register.
+    /// Returns the 32 values of a register.
     ///
     /// # Safety
     /// `slot` is a register of this width in the frame that `regs` points to, and is not written
@@ -115,7 +115,7 @@ impl Machine<'_> {
         unsafe { &*self.regs.add(slot as usize).cast::<[T; LANES]>() }
     }
 
-    /// The 32 values of a register, to be written.
+    /// Returns the 32 values of a register, to be written.
     ///
     /// # Safety
     /// As for [`Machine::lanes`], and no other reference to the register lives.
@@ -125,7 +125,7 @@ impl Machine<'_> {
         unsafe { &mut *self.regs.add(slot as usize).cast::<[T; LANES]>() }
     }
 
-    /// The lanes in which a predicate is true.
+    /// Returns the lanes in which a predicate is true.
     ///
     /// # Safety
     /// `slot` is a predicate of the frame.
@@ -159,14 +159,14 @@ impl Machine<'_> {
         u64::try_from(self.job.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Whether another worker has ended the launch.
+    /// Returns whether another worker has ended the launch.
     pub(crate) fn stopped(&self) -> bool {
         self.job.stop.load(Ordering::Relaxed)
     }
 }
 
 impl<'a> Machine<'a> {
-    /// The instruction's further operands.
+    /// Returns the instruction's further operands.
     #[inline(always)]
     pub(crate) fn list(&self, at: u32) -> &'a [u32] {
         let (len, rest) = match self.code.lists.get(at as usize..) {

@@ -89,7 +89,7 @@ impl Drop for Program {
     }
 }
 
-/// The next multiple of `align`. One that is no number is larger than all shared memory: the launch is refused.
+/// Returns the next multiple of `align`. One that is no number is larger than all shared memory: the launch is refused.
 fn above(end: u32, align: u32) -> u32 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
 }
@@ -274,7 +274,7 @@ impl Program {
         }
     }
 
-    /// The functions that a kernel may call, itself first.
+    /// Returns the functions that a kernel may call, itself first.
     fn reached(&self, entry: u32, pointed: &[u32]) -> Vec<u32> {
         let mut reached = vec![entry];
         let mut at = 0;
@@ -325,7 +325,7 @@ impl Program {
         (offsets, end, start)
     }
 
-    /// The kernel of this name in the image.
+    /// Returns the kernel of this name in the image.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<EntryId> {
         self.names.get(name).copied()
@@ -348,7 +348,7 @@ impl Program {
         self.get(entry).refused.clone()
     }
 
-    /// The address and bytes of a variable.
+    /// Returns the address and bytes of a variable.
     #[must_use]
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
         self.globals.get(name).copied()
@@ -409,7 +409,7 @@ impl Program {
         self.sites
     }
 
-    /// The function at an address, if it can be called.
+    /// Returns the function at an address, if it can be called.
     pub(crate) fn function_at(&self, address: u64) -> Option<u32> {
         let offset = address.checked_sub(CODE_BASE)?;
         let number = u32::try_from(offset / 16).ok()?;

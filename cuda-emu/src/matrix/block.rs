@@ -7,7 +7,7 @@ use super::LANES;
 /// A matrix in memory: eight rows of 16 bytes.
 pub(crate) type Rows = [[u8; 16]; 8];
 
-/// The register of each lane that `ldmatrix` loads: two elements of row `lane / 4`, with `trans`
+/// Returns the register of each lane that `ldmatrix` loads: two elements of row `lane / 4`, with `trans`
 /// of column `lane / 4`.
 #[must_use]
 pub(crate) fn ldmatrix(rows: &Rows, trans: bool) -> [u32; LANES] {
@@ -21,7 +21,7 @@ pub(crate) fn ldmatrix(rows: &Rows, trans: bool) -> [u32; LANES] {
     })
 }
 
-/// The rows that `stmatrix` stores: the inverse of [`ldmatrix`].
+/// Returns the rows that `stmatrix` stores: the inverse of [`ldmatrix`].
 #[must_use]
 pub(crate) fn stmatrix(registers: &[u32; LANES], trans: bool) -> Rows {
     let mut rows = [[0; 16]; 8];

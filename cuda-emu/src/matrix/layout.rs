@@ -90,7 +90,7 @@ impl Tile {
         Some(Self { rows, columns, bits, per_register, registers, kind: Kind::Wmma })
     }
 
-    /// The row and column of an element.
+    /// Returns the row and column of an element.
     #[inline]
     #[must_use]
     pub(crate) fn place(&self, lane: usize, register: usize, element: usize) -> (usize, usize) {
@@ -126,7 +126,7 @@ impl Tile {
         (outer as u64).wrapping_mul(stride).wrapping_add(inner as u64)
     }
 
-    /// The elements that a row (a column, if stored by columns) has when no stride is given.
+    /// Returns the elements that a row (a column, if stored by columns) has when no stride is given.
     #[must_use]
     pub(crate) fn default_stride(&self, layout: Layout) -> u64 {
         match layout {
@@ -146,7 +146,7 @@ fn size(role: Role, shape: Shape) -> (usize, usize) {
     }
 }
 
-/// The quotient, if there is no remainder and it is not 0.
+/// Returns the quotient, if there is no remainder and it is not 0.
 fn whole(a: usize, b: usize) -> Option<usize> {
     (a.is_multiple_of(b) && a > 0).then_some(a / b)
 }

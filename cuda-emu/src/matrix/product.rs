@@ -20,7 +20,7 @@ const LEAST_EXPONENT: i32 = -300;
 /// The exponent that zero has in a comparison.
 const ZERO_EXPONENT: i32 = -1000;
 
-/// The exponent field of a number, unbiased: it is in [2^e, 2^(e + 1)), a subnormal one of its
+/// Returns the exponent field of a number, unbiased: it is in [2^e, 2^(e + 1)), a subnormal one of its
 /// format has the least.
 #[inline(always)]
 fn exponent(x: f64, least: i32) -> i32 {
@@ -29,7 +29,7 @@ fn exponent(x: f64, least: i32) -> i32 {
     if biased == 0 { ZERO_EXPONENT } else { (biased - 1023).clamp(least, 128) }
 }
 
-/// The least exponent of a normal number of a type.
+/// Returns the least exponent of a normal number of a type.
 fn least_exponent(ty: Type) -> i32 {
     match ty {
         // The 8-bit formats are converted to f16 first.
@@ -238,7 +238,7 @@ impl Product {
         sums
     }
 
-    /// The sums of products of all elements, in row-major order.
+    /// Returns the sums of products of all elements, in row-major order.
     fn sums<T: Copy + Default>(
         &self,
         a: &[T; ELEMENTS],
@@ -373,7 +373,7 @@ fn write<T: Copy>(
     }
 }
 
-/// The value of a float of a narrow format.
+/// Returns the value of a float of a narrow format.
 fn float(ty: Type) -> impl Fn(u64) -> f64 {
     move |bits| match ty {
         Type::F16 => F16::to_f64(bits as u16),
@@ -386,7 +386,7 @@ fn float(ty: Type) -> impl Fn(u64) -> f64 {
     }
 }
 
-/// The value of an integer of 8 or 4 bits.
+/// Returns the value of an integer of 8 or 4 bits.
 fn int(ty: Type) -> impl Fn(u64) -> i64 {
     move |bits| match ty {
         Type::S8 => i64::from(bits as u8 as i8),

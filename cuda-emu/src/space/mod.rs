@@ -50,13 +50,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it takes memory of the device.
+    /// Returns whether it takes memory of the device.
     #[must_use]
     pub const fn on_device(self) -> bool {
         !matches!(self, Self::Pinned | Self::Registered)
     }
 
-    /// Whether the host may use the memory as its own.
+    /// Returns whether the host may use the memory as its own.
     #[must_use]
     pub const fn on_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Registered | Self::Managed)
@@ -102,7 +102,7 @@ impl Region {
         self.end - self.start
     }
 
-    /// Whether all of `bytes` bytes from `address` on lie in it.
+    /// Returns whether all of `bytes` bytes from `address` on lie in it.
     #[must_use]
     #[inline]
     pub const fn holds(&self, address: u64, bytes: u64) -> bool {
@@ -297,7 +297,7 @@ impl Space {
         }
     }
 
-    /// The region that contains the address, or that is set aside there.
+    /// Returns the region that contains the address, or that is set aside there.
     #[must_use]
     pub fn find_known(&self, address: u64) -> Option<Region> {
         self.find(address).or_else(|| {
@@ -336,19 +336,19 @@ impl Space {
         Region { start, end: start + bytes, id, kind, device, writable }
     }
 
-    /// The region that contains the address.
+    /// Returns the region that contains the address.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<Region> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).find(address)
     }
 
-    /// The region that contains all of `bytes` bytes from `address` on.
+    /// Returns the region that contains all of `bytes` bytes from `address` on.
     #[must_use]
     pub fn find_range(&self, address: u64, bytes: u64) -> Option<Region> {
         self.find(address).filter(|region| region.holds(address, bytes))
     }
 
-    /// Whether the address is one that only this space gives out, be there a region or not.
+    /// Returns whether the address is one that only this space gives out, be there a region or not.
     #[must_use]
     pub fn is_reserved(&self, address: u64) -> bool {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner).contains(address)

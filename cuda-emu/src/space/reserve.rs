@@ -91,7 +91,7 @@ impl Reserve {
         (self.base..self.end).contains(&address)
     }
 
-    /// The start of `bytes` committed bytes at a multiple of `align`, with gaps around them.
+    /// Returns the start of `bytes` committed bytes at a multiple of `align`, with gaps around them.
     pub(super) fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
         // The region's place in its first page varies, so that no code comes to depend on it.
         let lead = if align >= PAGE { 0 } else { self.next_random() % (PAGE / 256) * 256 };
@@ -224,7 +224,7 @@ fn discard(start: u64, end: u64) {
     }
 }
 
-/// The system's page size.
+/// Returns the system's page size.
 fn system_page() -> u64 {
     // SAFETY: sysconf only reads a setting.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE)

@@ -24,7 +24,7 @@ impl Written {
         Self { base, chunks }
     }
 
-    /// The words that hold the bits of `bytes` bytes from `start` on, each with its bits and the
+    /// Returns the words that hold the bits of `bytes` bytes from `start` on, each with its bits and the
     /// address of its first byte. What lies outside of the range has none.
     fn words(&self, start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
         let size = self.chunks.len() as u64 * CHUNK;
@@ -39,7 +39,7 @@ impl Written {
         })
     }
 
-    /// The word, if anything of its chunk was ever written.
+    /// Returns the word, if anything of its chunk was ever written.
     fn word(&self, at: u64) -> Option<&AtomicU64> {
         let chunk = self.chunks.get(at as usize / WORDS)?.get()?;
         chunk.get(at as usize % WORDS)
@@ -68,12 +68,12 @@ impl Written {
         }
     }
 
-    /// The address of the first byte that nobody has written.
+    /// Returns the address of the first byte that nobody has written.
     pub(crate) fn first_unwritten(&self, start: u64, bytes: u64) -> Option<u64> {
         self.first(start, bytes, 0)
     }
 
-    /// The address of the first byte that nobody has written, or, with all ones, that somebody has.
+    /// Returns the address of the first byte that nobody has written, or, with all ones, that somebody has.
     fn first(&self, start: u64, bytes: u64, flip: u64) -> Option<u64> {
         self.words(start, bytes).find_map(|(at, bits)| {
             let there = self.word(at).map_or(0, |word| word.load(Ordering::Relaxed));

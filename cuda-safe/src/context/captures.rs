@@ -40,7 +40,7 @@ impl Captures {
         now.captures = now.captures.saturating_sub(1);
     }
 
-    /// Whether something is captured now.
+    /// Returns whether something is captured now.
     pub(crate) fn any(&self) -> bool {
         self.lock().captures > 0
     }

@@ -69,7 +69,7 @@ impl DeferredFrees {
         self.items.len() as u64
     }
 
-    /// Whether an owner of foreign memory lies here, which may itself hold anything.
+    /// Returns whether an owner of foreign memory lies here, which may itself hold anything.
     pub(crate) fn holds_tokens(&self) -> bool {
         self.items.any(|item| matches!(item, Deferred::Token(_)))
     }

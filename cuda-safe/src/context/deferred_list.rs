@@ -30,7 +30,7 @@ impl<T> DeferredList<T> {
         self.lock().len()
     }
 
-    /// Whether there is an item of a kind.
+    /// Returns whether there is an item of a kind.
     pub(super) fn any(&self, kind: impl Fn(&T) -> bool) -> bool {
         self.lock().iter().any(kind)
     }

@@ -177,19 +177,19 @@ impl Context {
         Ok(Self { inner: Arc::new(ContextInner::new(device, raw, owner)?) })
     }
 
-    /// The raw handle. It stays valid while any handle to this context lives.
+    /// Returns the raw handle. It stays valid while any handle to this context lives.
     #[must_use]
     pub fn as_raw(&self) -> CUcontext {
         self.inner.raw
     }
 
-    /// The device that this context is on.
+    /// Returns the device that this context is on.
     #[must_use]
     pub fn device(&self) -> Device {
         self.inner.device
     }
 
-    /// The driver that this context belongs to.
+    /// Returns the driver that this context belongs to.
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.inner.device.driver()
@@ -203,7 +203,7 @@ impl Context {
         Stream::new(self)
     }
 
-    /// Whether a graph is being captured in the context, by whichever thread.
+    /// Returns whether a graph is being captured in the context, by whichever thread.
     #[must_use]
     pub fn is_recording(&self) -> bool {
         self.inner.captures.any()
@@ -297,7 +297,7 @@ impl Context {
         self.inner.helpers.set_threads(threads);
     }
 
-    /// The errors that drops met since the last call. A drop can't return its error and must not
+    /// Returns the errors that drops met since the last call. A drop can't return its error and must not
     /// leave it to an unrelated call, so they are kept here; at most the 64 newest.
     #[must_use]
     pub fn take_drop_errors(&self) -> Vec<Error> {
@@ -363,7 +363,7 @@ impl fmt::Debug for Context {
 }
 
 impl PartialEq for Context {
-    /// Whether both are handles to the same driver context.
+    /// Returns whether both are handles to the same driver context.
     fn eq(&self, other: &Self) -> bool {
         self.inner.raw == other.inner.raw && self.driver() == other.driver()
     }
@@ -426,7 +426,7 @@ impl ContextInner {
         })
     }
 
-    /// Whether this is the primary context that is kept for the next who asks.
+    /// Returns whether this is the primary context that is kept for the next who asks.
     fn is_kept_in(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> bool {
         primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, self))
     }

@@ -39,25 +39,25 @@ impl Device {
         self.state.newest()
     }
 
-    /// The driver that shows the device.
+    /// Returns the driver that shows the device.
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// The device's number, from 0, among those that `CUDA_VISIBLE_DEVICES` leaves visible.
+    /// Returns the device's number, from 0, among those that `CUDA_VISIBLE_DEVICES` leaves visible.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.state.ordinal
     }
 
-    /// The raw handle.
+    /// Returns the raw handle.
     #[must_use]
     pub fn as_raw(&self) -> CUdevice {
         self.state.raw
     }
 
-    /// The device's primary context, retained at the first call and shared by all callers.
+    /// Returns the device's primary context, retained at the first call and shared by all callers.
     ///
     /// # Errors
     /// The error that the driver returns, or the error by which the process lost the device.
@@ -66,7 +66,7 @@ impl Device {
         Context::primary(*self)
     }
 
-    /// The name, such as `NVIDIA H200`. Not unique: see [`Device::uuid`].
+    /// Returns the name, such as `NVIDIA H200`. Not unique: see [`Device::uuid`].
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -82,7 +82,7 @@ impl Device {
         Ok(name.to_string_lossy().into_owned())
     }
 
-    /// The UUID: of the GPU, or of the MIG slice of one.
+    /// Returns the UUID: of the GPU, or of the MIG slice of one.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -97,7 +97,7 @@ impl Device {
         Ok(Uuid(uuid.bytes.map(|byte| byte.to_ne_bytes()[0])))
     }
 
-    /// The PCI address, such as `0000:1B:00.0`.
+    /// Returns the PCI address, such as `0000:1B:00.0`.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -113,7 +113,7 @@ impl Device {
         Ok(id.to_string_lossy().into_owned())
     }
 
-    /// The device's memory, in bytes.
+    /// Returns the device's memory, in bytes.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -127,7 +127,7 @@ impl Device {
         Ok(bytes)
     }
 
-    /// The compute capability: major and minor, such as (9, 0).
+    /// Returns the compute capability: major and minor, such as (9, 0).
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -135,7 +135,7 @@ impl Device {
         Ok((self.compute_capability_major()?, self.compute_capability_minor()?))
     }
 
-    /// The architecture to compile for: exactly this device's.
+    /// Returns the architecture to compile for: exactly this device's.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -144,7 +144,7 @@ impl Device {
         Ok(nvrtc::Arch::sm(major, minor))
     }
 
-    /// The stream priorities that the device tells apart: least and most urgent. A lower number is
+    /// Returns the stream priorities that the device tells apart: least and most urgent. A lower number is
     /// more urgent; both are 0 on devices without priorities.
     ///
     /// # Errors

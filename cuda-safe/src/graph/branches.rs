@@ -67,7 +67,7 @@ impl Recording {
         )
     }
 
-    /// The marks that a use must come after.
+    /// Returns the marks that a use must come after.
     pub(super) fn conflicts(&self, (allocation, range, access): Used<'_>) -> Vec<Mark> {
         let mut marks = Vec::new();
         if let Some(order) = self.order.get(&Arc::as_ptr(allocation).addr()) {

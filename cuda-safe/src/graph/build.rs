@@ -126,7 +126,7 @@ impl<'env, S> GraphBuilder<'env, S> {
         Ok(GraphPart { recording: self.growing.capture.number(), index: self.parts.len() - 1 })
     }
 
-    /// The graph, ready to be launched.
+    /// Returns the graph, ready to be launched.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a buffer made in a part is still alive;

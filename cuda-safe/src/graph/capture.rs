@@ -116,7 +116,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The launch that was recorded last on this stream, to be changed later with
+    /// Returns the launch that was recorded last on this stream, to be changed later with
     /// [`GraphExec::update`](crate::GraphExec::update). The graph lists what was named so:
     /// [`GraphExec::nodes`](crate::GraphExec::nodes).
     ///

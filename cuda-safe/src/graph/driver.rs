@@ -38,7 +38,7 @@ impl RawNode {
         self.0
     }
 
-    /// The handles, as the driver takes them.
+    /// Returns the handles, as the driver takes them.
     pub(super) fn raws(nodes: &[Self]) -> *const CUgraphNode {
         nodes.as_ptr().cast()
     }
@@ -80,7 +80,7 @@ pub(super) fn end(context: &ContextInner, stream: CUstream) -> Result<CUgraph> {
     Ok(graph)
 }
 
-/// The graph that a stream captures, and the nodes that the next one will follow.
+/// Returns the graph that a stream captures, and the nodes that the next one will follow.
 pub(super) fn capturing(
     context: &ContextInner,
     stream: CUstream,
@@ -115,7 +115,7 @@ pub(super) fn capturing(
     Ok((graph, tail.into()))
 }
 
-/// The nodes that the next one of a capturing stream will follow.
+/// Returns the nodes that the next one of a capturing stream will follow.
 pub(super) fn tail(context: &ContextInner, stream: CUstream) -> Result<Arc<[RawNode]>> {
     capturing(context, stream).map(|(_, tail)| tail)
 }
@@ -231,7 +231,7 @@ pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     Ok(copy)
 }
 
-/// The node of a copy that stands for a node of the original.
+/// Returns the node of a copy that stands for a node of the original.
 pub(super) fn find_in_clone(
     context: &ContextInner,
     node: RawNode,

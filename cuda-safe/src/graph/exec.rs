@@ -81,7 +81,7 @@ impl<'env, S> GraphExec<'env, S> {
         &mut self.state
     }
 
-    /// The launches that were named with [`Stream::last_node`] when the graph was recorded last, in
+    /// Returns the launches that were named with [`Stream::last_node`] when the graph was recorded last, in
     /// that order.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = GraphNode> + use<S> {
         let recording = self.template.number;
@@ -166,7 +166,7 @@ impl<'env, S> GraphExec<'env, S> {
         followed
     }
 
-    /// The graph that was recorded last, if that is what runs.
+    /// Returns the graph that was recorded last, if that is what runs.
     fn shape(&self) -> Result<&Template> {
         if self.changed {
             return Err(Error::invalid(

@@ -139,7 +139,7 @@ impl Capture {
         std::mem::take(&mut recording.contents)
     }
 
-    /// The recording, to enqueue something on `stream`.
+    /// Returns the recording, to enqueue something on `stream`.
     ///
     /// # Errors
     /// The recording has ended or is broken, a body is recorded in it, or this is another thread than the
@@ -425,7 +425,7 @@ impl Recording {
         }
     }
 
-    /// The newest launch of a stream, to be changed later.
+    /// Returns the newest launch of a stream, to be changed later.
     pub(super) fn name_last(&mut self, stream: &StreamInner) -> Result<usize> {
         self.captures()?;
         let branch = self.branch(stream.id)?;

@@ -50,7 +50,7 @@ impl Template {
         self
     }
 
-    /// Whether the driver, if it finds the shapes equal, pairs each named node with the one of the
+    /// Returns whether the driver, if it finds the shapes equal, pairs each named node with the one of the
     /// same name. In one row it pairs by place; what it does with branches it doesn't say.
     pub(super) fn pairs_with(&self, other: &Self) -> Result<bool> {
         let (mine, others) = (&self.contents, &other.contents);

@@ -28,7 +28,7 @@ impl Key {
         }
     }
 
-    /// Whether a use by this key is no more than one by the other.
+    /// Returns whether a use by this key is no more than one by the other.
     fn is_within(&self, other: &Self) -> bool {
         self.allocation == other.allocation
             && other.start <= self.start
@@ -80,7 +80,7 @@ impl Uses {
         entry.order = entry.order.max(order);
     }
 
-    /// The place of the newest use.
+    /// Returns the place of the newest use.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
@@ -104,7 +104,7 @@ impl Uses {
         self.last += other.last;
     }
 
-    /// Whether a use would conflict with one that is counted, other than those of `own`. What `own`
+    /// Returns whether a use would conflict with one that is counted, other than those of `own`. What `own`
     /// has used already conflicts with nothing anew.
     pub(crate) fn conflict(&self, used: &Used<'_>, own: &[Key]) -> bool {
         let key = Key::new(used);

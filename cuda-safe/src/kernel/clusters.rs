@@ -27,7 +27,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many clusters of this launch the device holds at the same time. The grid's extents must
+    /// Returns how many clusters of this launch the device holds at the same time. The grid's extents must
     /// be multiples of the cluster's.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Kernel {
         self.inner.active_clusters(launch)
     }
 
-    /// The most blocks that a cluster of this launch can have on the device, whatever cluster the
+    /// Returns the most blocks that a cluster of this launch can have on the device, whatever cluster the
     /// launch asks for.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Kernel {
 }
 
 impl KernelInner {
-    /// The cluster that the kernel was compiled for, and whether a launch must name one.
+    /// Returns the cluster that the kernel was compiled for, and whether a launch must name one.
     pub(super) fn clusters(&self) -> Result<(Option<Dim3>, bool)> {
         if !self.module.context().limits.clusters {
             // The driver may be older than these attributes.
@@ -78,7 +78,7 @@ impl KernelInner {
         Ok((Some(Dim3::new(x, y.max(1), z.max(1))), needed))
     }
 
-    /// How many clusters of this launch the device holds at the same time.
+    /// Returns how many clusters of this launch the device holds at the same time.
     pub(super) fn active_clusters(&self, launch: &LaunchConfig) -> Result<u64> {
         let context = self.module.context();
         let mut clusters = 0;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::launch::{Dim3, LaunchConfig};
 
 impl Kernel {
-    /// How many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, one
+    /// Returns how many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, one
     /// multiprocessor holds at the same time.
     ///
     /// # Errors
@@ -17,7 +17,7 @@ impl Kernel {
         self.inner.active_blocks(threads, shared)
     }
 
-    /// The block size that keeps most threads resident, and the number of blocks that then fill the
+    /// Returns the block size that keeps most threads resident, and the number of blocks that then fill the
     /// device, for launches with `shared` bytes of dynamic shared memory in each block.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl KernelInner {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
-    /// How many blocks of this launch the device holds at the same time. The last result is kept.
+    /// Returns how many blocks of this launch the device holds at the same time. The last result is kept.
     pub(super) fn resident_blocks(&self, launch: &LaunchConfig) -> Result<u64> {
         let cluster = launch.cluster.or(self.limits.cluster);
         let key = residency_key(launch, cluster);

@@ -136,7 +136,7 @@ pub unsafe trait KernelArg {
     #[doc(hidden)]
     const IS_UNBORROWED: bool = false;
 
-    /// The value that the kernel is given.
+    /// Returns the value that the kernel is given.
     fn abi(&self) -> Self::Abi;
 
     /// Reports the memory that the kernel can reach through the argument.

@@ -53,7 +53,7 @@ pub fn over<const D: usize>(
     Ok(LaunchConfig::cover_3d(all, threads))
 }
 
-/// The error for a value that cannot be used, with what `hint` says about it, or that does not exist.
+/// Returns the error for a value that cannot be used, with what `hint` says about it, or that does not exist.
 #[cold]
 fn refused(
     kernel: &'static str,

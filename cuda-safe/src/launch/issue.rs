@@ -88,7 +88,7 @@ unsafe fn issue_special(
     }
 }
 
-/// The driver function that [`issue`] calls for this launch.
+/// Returns the driver function that [`issue`] calls for this launch.
 pub(crate) fn call_name(launch: &LaunchConfig) -> &'static str {
     if launch.has_attributes() {
         "cuLaunchKernelEx"

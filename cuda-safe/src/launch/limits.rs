@@ -57,7 +57,7 @@ pub(crate) struct KernelLimits {
 }
 
 impl KernelLimits {
-    /// Whether a launch that asks for nothing special has to be looked at all the same.
+    /// Returns whether a launch that asks for nothing special has to be looked at all the same.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.cluster.is_some() | self.needs_cluster
@@ -67,7 +67,7 @@ impl KernelLimits {
 /// The largest cluster that runs on every device that has clusters.
 const PORTABLE_CLUSTER: u64 = 8;
 
-/// Whether the launch is within what device and kernel allow. Written to be quick when it is.
+/// Returns whether the launch is within what device and kernel allow. Written to be quick when it is.
 #[inline]
 pub(crate) fn within(
     launch: &LaunchConfig,
@@ -198,7 +198,7 @@ pub(crate) fn special(
     Ok(())
 }
 
-/// The error of a cooperative launch whose blocks can't be resident together.
+/// Returns the error of a cooperative launch whose blocks can't be resident together.
 #[cold]
 pub(crate) fn not_resident(blocks: u64, most: u64) -> Error {
     let what = "blocks resident together";

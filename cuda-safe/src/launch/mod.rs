@@ -39,7 +39,7 @@ impl Dim3 {
         Self { x, y, z }
     }
 
-    /// The number of blocks in a grid, or of threads in a block.
+    /// Returns the number of blocks in a grid, or of threads in a block.
     #[must_use]
     pub const fn count(self) -> u64 {
         // Grids have fewer than 2^31 × 2^16 × 2^16 blocks, so this only saturates for nonsense.
@@ -242,7 +242,7 @@ impl LaunchConfig {
         self
     }
 
-    /// Whether this is a programmatic dependent launch; see [`LaunchConfig::programmatic`].
+    /// Returns whether this is a programmatic dependent launch; see [`LaunchConfig::programmatic`].
     #[must_use]
     pub fn is_programmatic(&self) -> bool {
         self.programmatic
@@ -258,19 +258,19 @@ impl LaunchConfig {
         }
     }
 
-    /// Whether `cuLaunchKernel` can make the launch.
+    /// Returns whether `cuLaunchKernel` can make the launch.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         !self.cooperative & !self.has_attributes()
     }
 
-    /// Whether only `cuLaunchKernelEx` can make the launch.
+    /// Returns whether only `cuLaunchKernelEx` can make the launch.
     #[inline]
     pub(crate) fn has_attributes(&self) -> bool {
         self.cluster.is_some() | self.priority.is_some() | self.programmatic
     }
 
-    /// The number of threads in all blocks.
+    /// Returns the number of threads in all blocks.
     #[must_use]
     pub fn threads(&self) -> u64 {
         self.grid.count().saturating_mul(self.block.count())

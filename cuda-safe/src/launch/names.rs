@@ -13,7 +13,7 @@ struct Names {
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
-/// The number of a name, never 0, and the name for ever.
+/// Returns the number of a name, never 0, and the name for ever.
 pub(crate) fn intern(name: &str) -> (u32, &'static str) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((name, number)) = names.numbers.get_key_value(name) {
@@ -26,7 +26,7 @@ pub(crate) fn intern(name: &str) -> (u32, &'static str) {
     (number, name)
 }
 
-/// The name with this number.
+/// Returns the name with this number.
 pub(crate) fn get(number: u32) -> &'static str {
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let index = (number as usize).wrapping_sub(1);

@@ -102,7 +102,7 @@ fn element_mismatch(name: &str, scalar: Scalar, element: TypeId, size: usize) ->
     })
 }
 
-/// Whether the type, or what it is not-yet-written memory of, is a float; `None` for other types
+/// Returns whether the type, or what it is not-yet-written memory of, is a float; `None` for other types
 /// than scalars.
 fn scalar_element(element: TypeId) -> Option<bool> {
     fn is<T: 'static>(element: TypeId) -> bool {
@@ -133,7 +133,7 @@ mod tests {
     type In<T> = DeviceSlice<'static, T>;
     type Out<T> = DeviceSliceMut<'static, T>;
 
-    /// The parameters of `axpy(float a, const float* x, float* y, unsigned n)`.
+    /// Returns the parameters of `axpy(float a, const float* x, float* y, unsigned n)`.
     fn axpy() -> Vec<Parameter> {
         let text = ".entry _Z4axpyfPKfPfj(.param .f32 a, .param .u64 x, .param .u64 y,
                     .param .u32 n) { ret; }";

@@ -15,7 +15,7 @@ use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
     note = "memory of the host must be uploaded first: `DeviceBuffer::from_slice(&stream, &data)?`"
 )]
 pub trait ReadView<'a, T: Copy + 'static> {
-    /// The view that the kernel is given.
+    /// Returns the view that the kernel is given.
     fn read_view(self) -> DeviceSlice<'a, T>;
 }
 
@@ -29,7 +29,7 @@ pub trait ReadView<'a, T: Copy + 'static> {
     label = "`{Self}` is no device memory of `{T}` to write"
 )]
 pub trait WriteView<'a, T: Copy + 'static> {
-    /// The view that the kernel is given.
+    /// Returns the view that the kernel is given.
     fn write_view(self) -> DeviceSliceMut<'a, T>;
 }
 
@@ -114,7 +114,7 @@ impl<'a, T: Copy + 'static> WriteView<'a, T> for &'a mut UnifiedBuffer<T> {
     label = "neither a `LaunchConfig` nor `(grid, block)`"
 )]
 pub trait IntoLaunchConfig {
-    /// The launch.
+    /// Returns the launch.
     fn into_launch_config(self) -> LaunchConfig;
 }
 
@@ -147,7 +147,7 @@ pub fn in_x_alone(kernel: &'static str, launch: &LaunchConfig, y: bool, z: bool)
     Ok(())
 }
 
-/// The error for the first extent that is not 1; those in z count if none in y does.
+/// Returns the error for the first extent that is not 1; those in z count if none in y does.
 #[cold]
 fn beyond_x(kernel: &'static str, launch: &LaunchConfig, y: bool) -> Error {
     let LaunchConfig { grid, block, .. } = launch;

@@ -100,7 +100,7 @@ impl Allocation {
         this
     }
 
-    /// Whether nothing has to be waited for before its first use.
+    /// Returns whether nothing has to be waited for before its first use.
     pub(super) fn is_of_module(&self) -> bool {
         matches!(self.kind, Kind::Module)
     }
@@ -135,33 +135,33 @@ impl Allocation {
         })
     }
 
-    /// The number on the home stream that covers everything this memory has to wait for before its
+    /// Returns the number on the home stream that covers everything this memory has to wait for before its
     /// first use.
     pub(super) fn born(&self) -> u64 {
         self.born
     }
 
-    /// The device address of the first byte; 0 if there are no bytes.
+    /// Returns the device address of the first byte; 0 if there are no bytes.
     #[must_use]
     #[inline]
     pub fn device_ptr(&self) -> CUdeviceptr {
         self.start
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     #[inline]
     pub fn size_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The stream in whose order it was allocated and will be freed.
+    /// Returns the stream in whose order it was allocated and will be freed.
     #[must_use]
     pub fn home_stream(&self) -> &Stream {
         &self.home
     }
 
-    /// The number of the newest write of any byte of `range` through this crate: it grows with every
+    /// Returns the number of the newest write of any byte of `range` through this crate: it grows with every
     /// launch, copy, fill and guard of the host's that may write there, when it is recorded in a graph,
     /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is called.
     ///
@@ -217,12 +217,12 @@ impl Allocation {
         }
     }
 
-    /// Whether it was allocated in a capture.
+    /// Returns whether it was allocated in a capture.
     pub(crate) fn is_of_graph(&self) -> bool {
         matches!(self.kind, Kind::Graph)
     }
 
-    /// Whether it was allocated in the capture with this number.
+    /// Returns whether it was allocated in the capture with this number.
     pub(crate) fn is_of(&self, capture: u64) -> bool {
         self.home.inner().capture.as_ref().is_some_and(|home| home.number() == capture)
     }
@@ -232,7 +232,7 @@ impl Allocation {
         self.home_id == stream.inner().id
     }
 
-    /// Whether the memory is somebody else's, or part of something else such as a module.
+    /// Returns whether the memory is somebody else's, or part of something else such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
         matches!(self.kind, Kind::Borrowed { .. } | Kind::Module)
     }
@@ -274,7 +274,7 @@ impl Allocation {
         Ok(this.start)
     }
 
-    /// The error for memory that others hold besides the caller.
+    /// Returns the error for memory that others hold besides the caller.
     #[cold]
     fn in_use(self: &Arc<Self>) -> Error {
         let others = Arc::strong_count(self).saturating_sub(1);

@@ -5,7 +5,7 @@ use std::any::type_name;
 use super::host::pages;
 use crate::error::{Error, Result};
 
-/// The number of `T` in `bytes` bytes at `address`.
+/// Returns the number of `T` in `bytes` bytes at `address`.
 ///
 /// # Errors
 /// The bytes are no whole number of `T`, or the address is not aligned for it. `what` begins the text.
@@ -35,7 +35,7 @@ pub(crate) fn aligned<T>(what: &str, address: u64) -> Result<()> {
     }
 }
 
-/// The size of `len` elements in pages of the host.
+/// Returns the size of `len` elements in pages of the host.
 ///
 /// # Errors
 /// They are more than memory can hold, or need a larger alignment than pages have. `what` begins the

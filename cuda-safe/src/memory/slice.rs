@@ -54,41 +54,41 @@ macro_rules! view {
                 Self { allocation, offset, len, marker: PhantomData }
             }
 
-            /// The number of elements.
+            /// Returns the number of elements.
             #[must_use]
             #[inline]
             pub fn len(&self) -> usize {
                 self.len
             }
 
-            /// Whether there are no elements.
+            /// Returns whether there are no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
             }
 
-            /// The size in bytes.
+            /// Returns the size in bytes.
             #[must_use]
             #[inline]
             pub fn size_bytes(&self) -> usize {
                 self.len * size_of::<T>()
             }
 
-            /// The device address of the first element; 0 for a view of an empty buffer.
+            /// Returns the device address of the first element; 0 for a view of an empty buffer.
             #[must_use]
             #[inline]
             pub fn device_ptr(&self) -> CUdeviceptr {
                 self.allocation.device_ptr() + self.offset as u64
             }
 
-            /// The allocation that the view lies in.
+            /// Returns the allocation that the view lies in.
             #[must_use]
             #[inline]
             pub fn allocation(&self) -> &'a Arc<Allocation> {
                 self.allocation
             }
 
-            /// The bytes of the allocation that the view covers.
+            /// Returns the bytes of the allocation that the view covers.
             #[must_use]
             #[inline]
             pub fn byte_range(&self) -> Range<usize> {
@@ -178,7 +178,7 @@ view!(DeviceSlice);
 view!(DeviceSliceMut);
 
 impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
-    /// The elements in `range`.
+    /// Returns the elements in `range`.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
@@ -188,7 +188,7 @@ impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
         Ok(DeviceSlice::new(self.allocation, offset, range.len()))
     }
 
-    /// The first `middle` elements and the others.
+    /// Returns the first `middle` elements and the others.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
@@ -221,7 +221,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         DeviceSliceMut::new(self.allocation, self.offset, self.len)
     }
 
-    /// The elements in `range`.
+    /// Returns the elements in `range`.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
@@ -236,7 +236,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         Ok(DeviceSliceMut::new(self.allocation, offset, range.len()))
     }
 
-    /// The first `middle` elements and the others, each to be written independently.
+    /// Returns the first `middle` elements and the others, each to be written independently.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.

@@ -31,7 +31,7 @@ pub struct Global<T> {
 }
 
 impl Module {
-    /// Whether there is a variable `name`.
+    /// Returns whether there is a variable `name`.
     ///
     /// # Errors
     /// The error that the driver returns, other than that there is none.
@@ -107,13 +107,13 @@ pub(super) fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usiz
 }
 
 impl<T: Copy + 'static> Global<T> {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -123,7 +123,7 @@ fn load_image(
     Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from, reach))
 }
 
-/// Whether another form of the same program may load where this one did not: no code for the
+/// Returns whether another form of the same program may load where this one did not: no code for the
 /// device, a newer format than the driver knows, or a device that takes no machine code.
 fn wants_ptx(error: &Error) -> bool {
     matches!(

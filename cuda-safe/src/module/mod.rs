@@ -138,7 +138,7 @@ impl Module {
         source.load_kernels(context, &[])
     }
 
-    /// The kernel with this name: the name in the image, a name expression that the program was
+    /// Returns the kernel with this name: the name in the image, a name expression that the program was
     /// compiled with (`axpy<float>`), or the plain name of a C++ function that the module has just
     /// one of.
     ///
@@ -164,7 +164,7 @@ impl Module {
         Kernel::new(inner, raw, image_name, signature)
     }
 
-    /// The names of the kernels in the image, as far as they are known: from the PTX, or else from
+    /// Returns the names of the kernels in the image, as far as they are known: from the PTX, or else from
     /// drivers of 12.4 and later.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
@@ -183,13 +183,13 @@ impl Module {
         self.inner.loaded_from
     }
 
-    /// The context that the module is loaded in.
+    /// Returns the context that the module is loaded in.
     #[must_use]
     pub fn context(&self) -> Context {
         Context::from_inner(self.inner.context.clone())
     }
 
-    /// The raw handle. It stays valid while any handle to the module lives.
+    /// Returns the raw handle. It stays valid while any handle to the module lives.
     #[must_use]
     pub fn as_raw(&self) -> CUmodule {
         self.inner.raw
@@ -231,7 +231,7 @@ impl ModuleInner {
         &self.context
     }
 
-    /// The name in the image that `name` stands for, and the signature if the image has PTX.
+    /// Returns the name in the image that `name` stands for, and the signature if the image has PTX.
     fn find<'a>(&'a self, name: &'a str) -> Result<(&'a str, Option<&'a ptx::Signature>)> {
         let signature =
             |name: &str| self.signatures.iter().find(|signature| signature.name == name);
@@ -280,7 +280,7 @@ impl ModuleInner {
         self.enumerate().unwrap_or_default()
     }
 
-    /// The kernels' names from the driver, if it can tell.
+    /// Returns the kernels' names from the driver, if it can tell.
     fn enumerate(&self) -> Result<Vec<String>> {
         let sys = self.context.state.sys;
         if !self.context.state.is_usable() || !sys.supports("cuModuleEnumerateFunctions") {
@@ -326,7 +326,7 @@ impl ModuleInner {
         self.context.census.remove(Counted::Kernel);
     }
 
-    /// The error for a module that others hold besides the caller, whose kernels are `own`.
+    /// Returns the error for a module that others hold besides the caller, whose kernels are `own`.
     #[cold]
     fn in_use(this: &Arc<Self>, own: usize) -> Error {
         let others = Arc::strong_count(this).saturating_sub(1);
@@ -355,7 +355,7 @@ impl ModuleInner {
     }
 }
 
-/// The function's plain name in a mangled one: `axpy` in `_Z4axpyfPKfPfm`.
+/// Returns the function's plain name in a mangled one: `axpy` in `_Z4axpyfPKfPfm`.
 fn plain_name(mangled: &str) -> Option<&str> {
     let rest = mangled.strip_prefix("_Z")?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -55,7 +55,7 @@ impl KernelSource for &nvrtc::Image {
     }
 }
 
-/// Whether a kernel's name is an expression for the compiler rather than a plain or mangled name.
+/// Returns whether a kernel's name is an expression for the compiler rather than a plain or mangled name.
 fn is_expression(name: &str) -> bool {
     name.contains(['<', ':', '&', '('])
 }

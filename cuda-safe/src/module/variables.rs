@@ -192,7 +192,7 @@ impl Variables {
 }
 
 impl ModuleInner {
-    /// The memory of all variables of the module.
+    /// Returns the memory of all variables of the module.
     pub(super) fn variable_memory(&self) -> Result<&Arc<Allocation>> {
         let memory = &self.variables.memory;
         if memory.get().is_none() {
@@ -211,7 +211,7 @@ impl ModuleInner {
         self.variables.quiet.watch(|| context.synchronize())
     }
 
-    /// The variables that a kernel reaches; `None` if it reaches none.
+    /// Returns the variables that a kernel reaches; `None` if it reaches none.
     pub(crate) fn variables_of(&self, kernel: &str) -> Result<Option<Box<KernelVariables>>> {
         let (mut always, mut tables) = (Vec::new(), Vec::new());
         match &self.variables.reach {
@@ -239,7 +239,7 @@ impl ModuleInner {
         })))
     }
 
-    /// The addresses of a variable, or a range that no other has.
+    /// Returns the addresses of a variable, or a range that no other has.
     fn place(&self, known: &Known, variable: usize) -> Result<Range<usize>> {
         let Some(place) = known.places.get(variable) else { return Ok(0..END) };
         if let Some(place) = place.get() {

@@ -37,7 +37,7 @@ const ATTACHED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(FRESH);
 
-/// Whether a tool is attached; looks for one at the first call.
+/// Returns whether a tool is attached; looks for one at the first call.
 #[inline]
 fn attached() -> bool {
     match STATE.load(Ordering::Acquire) {
@@ -95,7 +95,7 @@ impl Attributes {
     }
 }
 
-/// The text for a tool. It can't hold a zero byte, whose sign takes its place.
+/// Returns the text for a tool. It can't hold a zero byte, whose sign takes its place.
 fn text(name: &str) -> CString {
     CString::new(name.replace('\0', "\u{2400}")).unwrap_or_default()
 }
@@ -110,7 +110,7 @@ type DomainPlain = unsafe extern "system" fn(Handle) -> c_int;
 type Mark = unsafe extern "system" fn(*const c_char);
 type DomainMark = unsafe extern "system" fn(Handle, *const Attributes);
 
-/// The function in a slot, if the tool has put one there.
+/// Returns the function in a slot, if the tool has put one there.
 ///
 /// # Safety
 /// `F` is the type of the function that belongs there.

@@ -56,7 +56,7 @@ macro_rules! modules {
         $(pub(super) static $name: [AtomicPtr<()>; $count] =
             [const { AtomicPtr::new(ptr::null_mut()) }; $count];)+
 
-        /// The table of the module with this number, and how many functions it has.
+        /// Returns the table of the module with this number, and how many functions it has.
         fn table(module: c_int) -> Option<(*const *mut *mut (), c_uint)> {
             match module {
                 $($number => {

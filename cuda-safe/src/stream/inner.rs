@@ -146,7 +146,7 @@ impl StreamInner {
         self.launches[slot].store(record, Ordering::Relaxed);
     }
 
-    /// The last launches, newest first.
+    /// Returns the last launches, newest first.
     pub(crate) fn last_launches(&self) -> Vec<LaunchRecord> {
         let now = self.enqueued();
         let mut records: Vec<LaunchRecord> = self

@@ -19,13 +19,13 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The stream.
+    /// Returns the stream.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The number of the enqueue on its stream, as in
+    /// Returns the number of the enqueue on its stream, as in
     /// [`LaunchRecord::index`](crate::LaunchRecord::index).
     #[must_use]
     pub fn index(&self) -> u64 {

@@ -110,13 +110,13 @@ impl Stream {
         Self { inner }
     }
 
-    /// The context that this stream belongs to.
+    /// Returns the context that this stream belongs to.
     #[must_use]
     pub fn context(&self) -> Context {
         Context::from_inner(self.inner.context.clone())
     }
 
-    /// The raw handle. It stays valid while any handle to this stream lives. It is null for the stream
+    /// Returns the raw handle. It stays valid while any handle to this stream lives. It is null for the stream
     /// that [`GraphExec::update`](crate::GraphExec::update) gives its closure.
     ///
     /// Work enqueued through it is not numbered: buffers that it uses must be ordered by the
@@ -186,7 +186,7 @@ impl Stream {
         self.inner.synchronize()
     }
 
-    /// Whether everything enqueued so far is done.
+    /// Returns whether everything enqueued so far is done.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error
@@ -332,7 +332,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether what is enqueued becomes part of a graph instead of running: see
+    /// Returns whether what is enqueued becomes part of a graph instead of running: see
     /// [`Context::capture`](crate::Context::capture).
     #[must_use]
     pub fn is_recording(&self) -> bool {
@@ -363,7 +363,7 @@ impl fmt::Debug for Stream {
 }
 
 impl PartialEq for Stream {
-    /// Whether both are handles to one stream.
+    /// Returns whether both are handles to one stream.
     fn eq(&self, other: &Self) -> bool {
         self.inner.id == other.inner.id
     }
@@ -371,7 +371,7 @@ impl PartialEq for Stream {
 
 impl Eq for Stream {}
 
-/// The driver's stream, which never waits for the NULL stream.
+/// Returns the driver's stream, which never waits for the NULL stream.
 pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> {
     let mut raw = std::ptr::null_mut();
     context.with_current(|| {
@@ -382,7 +382,7 @@ pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> 
     Ok(raw)
 }
 
-/// The error for waiting across the border of a capture, which would spoil it.
+/// Returns the error for waiting across the border of a capture, which would spoil it.
 #[cold]
 pub(crate) fn outside_capture(what: &str) -> Error {
     Error::invalid(format!(

@@ -35,7 +35,7 @@ impl Marker {
 }
 
 impl StreamInner {
-    /// The number of the newest enqueue whose driver call has returned.
+    /// Returns the number of the newest enqueue whose driver call has returned.
     #[inline]
     pub(crate) fn enqueued(&self) -> u64 {
         // SeqCst: pairs with the `shared` flag of allocations; see `memory/order/uses.rs`.
@@ -61,7 +61,7 @@ impl StreamInner {
         self.completed.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// Whether the host has seen everything up to `sequence` done.
+    /// Returns whether the host has seen everything up to `sequence` done.
     pub(crate) fn has_completed(&self, sequence: u64) -> bool {
         self.completed.load(Ordering::Acquire) >= sequence
     }

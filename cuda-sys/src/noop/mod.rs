@@ -32,7 +32,7 @@ use once_cell::sync::OnceCell;
 use crate::Driver;
 use functions::{COUNTERS, find};
 
-/// The driver; the same one at every call.
+/// Returns the driver; the same one at every call.
 #[must_use]
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceCell<&'static Driver> = OnceCell::new();
@@ -41,7 +41,7 @@ pub fn driver() -> &'static Driver {
     DRIVER.get_or_init(|| unsafe { Driver::from_resolver(&resolve) })
 }
 
-/// The address of a function of this driver, null if it has none of that name: for a table that
+/// Returns the address of a function of this driver, null if it has none of that name: for a table that
 /// replaces some of the functions and takes the others from here.
 #[must_use]
 pub fn resolve(name: &CStr) -> *const c_void {
@@ -56,7 +56,7 @@ pub fn calls(name: &str) -> u64 {
     find(name).map_or(0, |(counter, _)| counter.load(Ordering::Relaxed))
 }
 
-/// How many calls there were of all functions, by any thread, since [`reset`].
+/// Returns how many calls there were of all functions, by any thread, since [`reset`].
 #[must_use]
 pub fn total_calls() -> u64 {
     COUNTERS.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()

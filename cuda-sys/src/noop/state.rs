@@ -34,7 +34,7 @@ pub(super) fn contexts(
         .unwrap_or(Err(CUresult::CUDA_ERROR_DEINITIALIZED))
 }
 
-/// The context on top of the thread's stack.
+/// Returns the context on top of the thread's stack.
 ///
 /// # Errors
 /// `CUDA_ERROR_INVALID_CONTEXT` if there is none.

@@ -52,7 +52,7 @@ keys! {
     f64, u64, 2;
 }
 
-/// The digits of a range of a key's bits.
+/// Returns the digits of a range of a key's bits.
 fn digits<K: Key>(bits: impl RangeBounds<u32>) -> Result<Digits> {
     let width = 8 * size_of::<K>() as u32;
     let begin = match bits.start_bound() {
@@ -103,7 +103,7 @@ impl Needs {
 }
 
 impl Algorithms<'_> {
-    /// The bytes of scratch that [`sort_keys`](Self::sort_keys) needs for `n` keys.
+    /// Returns the bytes of scratch that [`sort_keys`](Self::sort_keys) needs for `n` keys.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the key has not all these bits, and from
@@ -112,7 +112,7 @@ impl Algorithms<'_> {
         Ok(Needs::new::<K>(n, digits::<K>(bits)?, false, false)?.bytes)
     }
 
-    /// The bytes of scratch that [`sort_pairs`](Self::sort_pairs) needs for `n` pairs.
+    /// Returns the bytes of scratch that [`sort_pairs`](Self::sort_pairs) needs for `n` pairs.
     ///
     /// # Errors
     /// As [`keys_scratch`](Self::keys_scratch).
@@ -120,7 +120,7 @@ impl Algorithms<'_> {
         Ok(Needs::new::<K>(n, digits::<K>(bits)?, true, false)?.bytes)
     }
 
-    /// The bytes of scratch that [`argsort`](Self::argsort) needs for `n` keys.
+    /// Returns the bytes of scratch that [`argsort`](Self::argsort) needs for `n` keys.
     ///
     /// # Errors
     /// As [`keys_scratch`](Self::keys_scratch).

@@ -85,7 +85,7 @@ impl Algorithms<'_> {
         Algorithms { kernels: self.kernels.clone(), scratch }
     }
 
-    /// The kernels, for enqueueing sorts on buffers of this crate's own.
+    /// Returns the kernels, for enqueueing sorts on buffers of this crate's own.
     pub(crate) fn kernels(&self) -> &GeometryKernels {
         &self.kernels
     }

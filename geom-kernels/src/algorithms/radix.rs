@@ -191,7 +191,7 @@ impl Layout {
         Ok(Self { n: words, digits, threads: K::THREADS, tiles, groups, stride })
     }
 
-    /// The words of the state.
+    /// Returns the words of the state.
     pub(crate) fn words(&self) -> usize {
         self.tiles_at() + self.tiles * self.stride
     }
@@ -287,7 +287,7 @@ pub(crate) fn with_pairs<K: RadixKey, R>(
     sort(&mut buffers, &mut of_type(state_part, state.len())?)
 }
 
-/// The first `bytes` of a view, as elements of another type.
+/// Returns the first `bytes` of a view, as elements of another type.
 fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceSliceMut<'_, T>> {
     let (begin, _) = view.split_at_mut(bytes)?;
     begin.cast_mut()

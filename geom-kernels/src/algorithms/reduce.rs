@@ -70,7 +70,7 @@ enum Operation {
 }
 
 impl Algorithms<'_> {
-    /// The bytes of scratch that [`sum`](Self::sum), [`min`](Self::min) and [`max`](Self::max) of `n`
+    /// Returns the bytes of scratch that [`sum`](Self::sum), [`min`](Self::min) and [`max`](Self::max) of `n`
     /// elements need.
     #[must_use]
     pub fn reduce_scratch<T: Number>(n: usize) -> usize {

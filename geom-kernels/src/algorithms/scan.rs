@@ -66,13 +66,13 @@ scans! {
 impl Offset for u32 {}
 impl Offset for u64 {}
 
-/// The words of 64 bits in the state of kernels whose blocks listen to the sums of those before them: one
+/// Returns the words of 64 bits in the state of kernels whose blocks listen to the sums of those before them: one
 /// for tickets, two for each tile. See `device/geom/sort/chain.cuh`.
 fn chain_words(n: usize) -> usize {
     1 + 2 * n.div_ceil(TILE)
 }
 
-/// The scratch of a scan or a selection of `n` elements.
+/// Returns the scratch of a scan or a selection of `n` elements.
 pub(super) fn chain_bytes(n: usize) -> usize {
     scratch::bytes(chain_words(n), 8)
 }
@@ -89,7 +89,7 @@ pub(super) fn chain_state<'a>(
 }
 
 impl Algorithms<'_> {
-    /// The bytes of scratch that a scan of `n` elements needs, and [`offsets`](Self::offsets) of as many
+    /// Returns the bytes of scratch that a scan of `n` elements needs, and [`offsets`](Self::offsets) of as many
     /// counts.
     #[must_use]
     pub fn scan_scratch(n: usize) -> usize {

@@ -10,7 +10,7 @@ use crate::part::{enqueues, scratch};
 /// Pieces of scratch begin at multiples of this many bytes.
 const ALIGN: usize = 256;
 
-/// The bytes of scratch that `n` elements of `size` bytes take.
+/// Returns the bytes of scratch that `n` elements of `size` bytes take.
 pub(super) fn bytes(n: usize, size: usize) -> usize {
     n.saturating_mul(size).div_ceil(ALIGN).saturating_mul(ALIGN)
 }
@@ -88,7 +88,7 @@ impl<'s> Source<'s> {
 pub(super) struct Pieces<'a>(Option<DeviceSliceMut<'a, u8>>);
 
 impl<'a> Pieces<'a> {
-    /// The next `n` elements.
+    /// Returns the next `n` elements.
     pub(super) fn take<T: Pod>(&mut self, n: usize) -> Result<DeviceSliceMut<'a, T>> {
         let rest = self.0.take().ok_or_else(|| Error::invalid("no scratch is left"))?;
         let (piece, rest) = rest.split_at_mut(bytes(n, size_of::<T>()))?;

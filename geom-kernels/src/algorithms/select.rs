@@ -59,7 +59,7 @@ elements! {
 }
 
 impl Algorithms<'_> {
-    /// The bytes of scratch that [`select`](Self::select) and [`select_indices`](Self::select_indices) need
+    /// Returns the bytes of scratch that [`select`](Self::select) and [`select_indices`](Self::select_indices) need
     /// for `n` flags.
     #[must_use]
     pub fn select_scratch(n: usize) -> usize {

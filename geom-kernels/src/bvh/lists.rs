@@ -84,7 +84,7 @@ impl Bvh {
         self.overlaps(stream, &queries.into())?.counts(counts.write_view())
     }
 
-    /// The items that overlap each query, in memory that is just large enough. Waits for the number of
+    /// Returns the items that overlap each query, in memory that is just large enough. Waits for the number of
     /// them.
     ///
     /// Each list is ascending, so lists are the same for every hierarchy of the same boxes.

@@ -238,25 +238,25 @@ impl Bvh {
         self.tree.report(stream)
     }
 
-    /// How many boxes it was built from, those that were skipped included.
+    /// Returns how many boxes it was built from, those that were skipped included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.length
     }
 
-    /// Whether it was built from no boxes, or was not built.
+    /// Returns whether it was built from no boxes, or was not built.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.length == 0
     }
 
-    /// How many boxes there is room for.
+    /// Returns how many boxes there is room for.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.tree.memory.capacity
     }
 
-    /// The bytes of device memory that it holds.
+    /// Returns the bytes of device memory that it holds.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.tree.memory.buffer().size_bytes()

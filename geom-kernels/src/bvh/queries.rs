@@ -93,7 +93,7 @@ impl<'a> BvhQueries<'a> {
         Self { order, ..self }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.what {
@@ -103,7 +103,7 @@ impl<'a> BvhQueries<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -19,7 +19,7 @@ fn margin<T: Real>() -> f64 {
     8.0 * if size_of::<T>() == size_of::<f32>() { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// The frame for `radius` with at most `capacity` cells in all.
+/// Returns the frame for `radius` with at most `capacity` cells in all.
 pub(crate) fn bounded<T: Real>(
     options: &GridOptions<T>,
     [lower, upper]: [[T; 3]; 2],
@@ -57,7 +57,7 @@ pub(crate) fn bounded<T: Real>(
     header
 }
 
-/// How many cells in each direction, and of which size: the radius's if there may be as many, else larger.
+/// Returns how many cells in each direction, and of which size: the radius's if there may be as many, else larger.
 ///
 /// Not smaller than the radius in y and z: then three rows of cells hold all that is in reach. In periodic
 /// directions a whole number of them fills the extent.
@@ -98,7 +98,7 @@ fn choose_cells(
     }
 }
 
-/// How many bits a number below `count` has.
+/// Returns how many bits a number below `count` has.
 pub(crate) fn bits_below(count: u64) -> u32 {
     u64::BITS - count.saturating_sub(1).leading_zeros()
 }

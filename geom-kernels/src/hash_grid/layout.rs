@@ -84,7 +84,7 @@ pub(crate) struct FrameRequest {
     pub(crate) unused: u32,
 }
 
-/// The size of a `geom::GridPoint<T>`.
+/// Returns the size of a `geom::GridPoint<T>`.
 pub(crate) const fn point_size<T: Real>() -> usize {
     4 * size_of::<T>()
 }

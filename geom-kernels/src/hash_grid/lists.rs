@@ -19,7 +19,7 @@ pub struct NeighborLists {
 }
 
 impl<T: Real> HashGrid<T> {
-    /// The neighbours of each query, in cell order, in memory that is just large enough. Waits for the
+    /// Returns the neighbours of each query, in cell order, in memory that is just large enough. Waits for the
     /// number of them.
     ///
     /// # Errors

@@ -43,14 +43,14 @@ impl Capacity {
         Self { points, bounded: options.bounds.is_some(), groups: options.groups }
     }
 
-    /// The most cells, of all groups: two for each point.
+    /// Returns the most cells, of all groups: two for each point.
     pub(crate) fn cells(&self) -> u32 {
         let cells = self.points.saturating_mul(2).max(1024).max(self.groups as usize);
         // Numbers of cells are 31 bits wide.
         cells.min((1 << 31) - 2) as u32
     }
 
-    /// The bytes of the sort's state, whatever bits the keys turn out to have.
+    /// Returns the bytes of the sort's state, whatever bits the keys turn out to have.
     fn sort(&self) -> Result<usize> {
         let mut words = 0;
         if self.bounded {
@@ -63,12 +63,12 @@ impl Capacity {
         Ok(4 * words)
     }
 
-    /// The bytes of a key.
+    /// Returns the bytes of a key.
     pub(crate) fn key_size(&self) -> usize {
         if self.bounded { 4 } else { 8 }
     }
 
-    /// The slots of the table of rows: a power of two, at most half of them used.
+    /// Returns the slots of the table of rows: a power of two, at most half of them used.
     pub(crate) fn slots(&self) -> usize {
         if self.bounded { 0 } else { self.points.max(16).next_power_of_two() * 2 }
     }
@@ -144,7 +144,7 @@ impl Memory {
         &self.buffer
     }
 
-    /// The bytes of device memory in all.
+    /// Returns the bytes of device memory in all.
     pub(crate) fn bytes(&self) -> usize {
         self.buffer.size_bytes()
     }

@@ -223,25 +223,25 @@ impl<T: Real> HashGrid<T> {
         &self.options
     }
 
-    /// How many points it was built from, those left out included.
+    /// Returns how many points it was built from, those left out included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it was built from no points, or was not built.
+    /// Returns whether it was built from no points, or was not built.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// How many points there is room for.
+    /// Returns how many points there is room for.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.memory.capacity.points
     }
 
-    /// The bytes of device memory that it holds.
+    /// Returns the bytes of device memory that it holds.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.memory.bytes()

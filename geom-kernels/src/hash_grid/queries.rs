@@ -97,7 +97,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// How many there are, once they have been checked.
+    /// Returns how many there are, once they have been checked.
     pub(crate) fn check(&self, grid: &HashGrid<T>) -> Result<usize> {
         let n = self.points.map_or(grid.length, |points| points.len());
         // Written so that a NaN is refused.
@@ -124,7 +124,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
         Ok(n)
     }
 
-    /// Whether to sort them first.
+    /// Returns whether to sort them first.
     pub(crate) fn sorts(&self, grid: &HashGrid<T>) -> Option<Points<'a, T>> {
         let pays = match self.order {
             QueryOrder::Auto => self.points?.len() >= SORTED_FROM && grid.length > 0,

@@ -35,7 +35,7 @@ kernels! {
 of_source!(<T: Real> Order<T>, source_of::<T>(Source::HASH_GRID_ORDER_F32, Source::HASH_GRID_ORDER_F64));
 
 impl<T: Real> HashGrid<T> {
-    /// The points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.
+    /// Returns the points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.
     pub(crate) fn sort_queries(
         &self,
         stream: &Stream,

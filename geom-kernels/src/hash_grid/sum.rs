@@ -123,7 +123,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
     }
 }
 
-/// The program around a snippet.
+/// Returns the program around a snippet.
 fn text(real: &str, output: &str, data: &str, snippet: &str) -> String {
     format!(
         "#include <geom/hash_grid/batch.cuh>

@@ -83,13 +83,13 @@ impl<'a> BlockField<'a> {
         Self { values, stride: BLOCK as u32, origins, neighbors, map }
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     #[must_use]
     pub fn values(&self) -> DeviceSlice<'a, f32> {
         self.values
     }
 
-    /// How many blocks there are.
+    /// Returns how many blocks there are.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.origins.len()

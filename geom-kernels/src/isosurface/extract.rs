@@ -30,7 +30,7 @@ impl MarchingCubes {
         Self { geometry: geometry.clone() }
     }
 
-    /// The surface where the field is `iso`, in memory that is just large enough. Waits for its size.
+    /// Returns the surface where the field is `iso`, in memory that is just large enough. Waits for its size.
     ///
     /// # Errors
     /// `iso` is not finite; more than 2^32 - 1 vertices or faces; a stream that records; otherwise if the driver

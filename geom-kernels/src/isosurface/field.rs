@@ -94,14 +94,14 @@ pub trait Source {
     where
         Self: 's;
     fn arg(&self) -> Self::Arg<'_>;
-    /// How many words of 32 corners it has; 0 if there is no cell. At most 2^31.
+    /// Returns how many words of 32 corners it has; 0 if there is no cell. At most 2^31.
     fn words(&self) -> usize;
     fn map(&self) -> RawIndexMap;
     /// Whether its parts can't contradict each other: what one word says of another is so.
     const CONSISTENT: bool;
-    /// The memory that it is in.
+    /// Returns the memory that it is in.
     fn allocations(&self) -> [Arc<Allocation>; 3];
-    /// The memory that it is in, to be kept for an adjoint.
+    /// Returns the memory that it is in, to be kept for an adjoint.
     #[cfg(feature = "tape")]
     fn parts(&self) -> Parts<'_>;
 }
@@ -149,7 +149,7 @@ impl<'a> DenseField<'a> {
         Ok(Self { values, dims, map })
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     #[must_use]
     pub fn values(&self) -> DeviceSlice<'a, f32> {
         self.values

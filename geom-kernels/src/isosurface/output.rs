@@ -35,19 +35,19 @@ impl Counts {
     /// Some number of the field is not finite.
     pub const NOT_FINITE: u64 = 4;
 
-    /// Whether there was room for all vertices and faces.
+    /// Returns whether there was room for all vertices and faces.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.status & (Self::VERTICES_LEFT_OUT | Self::FACES_LEFT_OUT) == 0
     }
 
-    /// Whether some number of the field is not finite, so that there may be holes.
+    /// Returns whether some number of the field is not finite, so that there may be holes.
     #[must_use]
     pub fn not_finite(&self) -> bool {
         self.status & Self::NOT_FINITE != 0
     }
 
-    /// How many vertices and faces buffers are to have, if all of them have numbers.
+    /// Returns how many vertices and faces buffers are to have, if all of them have numbers.
     pub(crate) fn sizes(&self) -> Result<[usize; 2]> {
         let Self { vertices, faces, .. } = *self;
         if vertices.max(faces) > u64::from(u32::MAX) {
@@ -76,7 +76,7 @@ pub struct TriangleBuffers {
 }
 
 impl TriangleBuffers {
-    /// The surface in host memory, without normals. Waits.
+    /// Returns the surface in host memory, without normals. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.
@@ -85,7 +85,7 @@ impl TriangleBuffers {
         Ok(TriangleMesh { points, faces: self.faces.to_vec(stream)? })
     }
 
-    /// The surface as a mesh for queries, which owns the buffers. Its indices are in range and not checked, so
+    /// Returns the surface as a mesh for queries, which owns the buffers. Its indices are in range and not checked, so
     /// nothing is waited for.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// How many vertices and faces there is room for. Beyond 2^32 - 1 none has a number.
+    /// Returns how many vertices and faces there is room for. Beyond 2^32 - 1 none has a number.
     pub(crate) fn capacities(&self) -> [u32; 2] {
         let capacity = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         [capacity(self.vertices.len()), capacity(self.faces.len())]
@@ -158,7 +158,7 @@ impl<'a> Output<'a> {
         self.normals.is_some()
     }
 
-    /// The allocations that it is in; one may be there more than once.
+    /// Returns the allocations that it is in; one may be there more than once.
     pub(super) fn allocations(&self) -> [&Arc<Allocation>; 4] {
         let vertices = self.vertices.allocation();
         let normals = self.normals.as_ref().map_or(vertices, |normals| normals.allocation());

@@ -161,7 +161,7 @@ impl VolumeField {
         kernels.fill_blocks(stream, launch, view, &self.origins, n, &mut self.values)
     }
 
-    /// Whether all places where the volume's values change are in the field, which so has all of its surfaces.
+    /// Returns whether all places where the volume's values change are in the field, which so has all of its surfaces.
     ///
     /// It is not where two tiles of the root (4096^3 voxels) with different values are beside each other, or one
     /// of them and the background outside of all nodes; and where a block would have coordinates that are not from
@@ -172,13 +172,13 @@ impl VolumeField {
         self.is_complete
     }
 
-    /// How many blocks there are.
+    /// Returns how many blocks there are.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.origins.len()
     }
 
-    /// The numbers of all blocks, as they were last read from a volume.
+    /// Returns the numbers of all blocks, as they were last read from a volume.
     #[must_use]
     pub fn values(&self) -> DeviceSlice<'_, f32> {
         self.values.as_slice()
@@ -190,7 +190,7 @@ impl VolumeField {
         self.map
     }
 
-    /// The bytes of device memory that it holds.
+    /// Returns the bytes of device memory that it holds.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.values.size_bytes() + self.origins.size_bytes() + self.neighbors.size_bytes()
@@ -235,7 +235,7 @@ impl Source for VolumeField {
     }
 }
 
-/// Whether values are f64.
+/// Returns whether values are f64.
 pub(crate) fn is_wide(volume: &Volume) -> Result<bool> {
     match volume.value_type() {
         ValueType::F32 => Ok(false),

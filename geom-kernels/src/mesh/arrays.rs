@@ -13,7 +13,7 @@ pub enum Array<'a, T: Copy + 'static> {
 }
 
 impl<T: Copy + 'static> Array<'_, T> {
-    /// The elements.
+    /// Returns the elements.
     #[must_use]
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         match self {
@@ -22,7 +22,7 @@ impl<T: Copy + 'static> Array<'_, T> {
         }
     }
 
-    /// The elements to be changed, if they are owned.
+    /// Returns the elements to be changed, if they are owned.
     pub fn as_slice_mut(&mut self) -> Option<DeviceSliceMut<'_, T>> {
         match self {
             Self::Owned(buffer) => Some(buffer.as_slice_mut()),

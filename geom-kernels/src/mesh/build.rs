@@ -228,14 +228,14 @@ impl<'a> Mesh<'a> {
         self.topology_kernels.vertex_normals(stream, surface, vertex_normals)
     }
 
-    /// The version of the hierarchy, as what is recorded now will find it.
+    /// Returns the version of the hierarchy, as what is recorded now will find it.
     #[cfg(feature = "tape")]
     fn tree_version(&self) -> u64 {
         let tree = self.tree.tree().memory.buffer();
         tree.allocation().version(tree.byte_range())
     }
 
-    /// The version of the hierarchy that there is: not the one that a graph would make which was never
+    /// Returns the version of the hierarchy that there is: not the one that a graph would make which was never
     /// launched.
     #[cfg(feature = "tape")]
     fn made(&self) -> u64 {
@@ -306,38 +306,38 @@ impl<'a> Mesh<'a> {
         self.tree.report(stream)
     }
 
-    /// The points.
+    /// Returns the points.
     #[must_use]
     pub fn points(&self) -> DeviceSlice<'_, [f32; 3]> {
         self.points.as_slice()
     }
 
-    /// The faces.
+    /// Returns the faces.
     #[must_use]
     pub fn faces(&self) -> DeviceSlice<'_, [u32; 3]> {
         self.faces.as_slice()
     }
 
-    /// The points to be changed, if the mesh owns them. Queries see the change after a
+    /// Returns the points to be changed, if the mesh owns them. Queries see the change after a
     /// [`refit`](Self::refit) or [`rebuild`](Self::rebuild).
     pub fn points_mut(&mut self) -> Option<DeviceSliceMut<'_, [f32; 3]>> {
         self.points.as_slice_mut()
     }
 
-    /// The faces to be changed, if the mesh owns them. Queries see the change after a
+    /// Returns the faces to be changed, if the mesh owns them. Queries see the change after a
     /// [`rebuild`](Self::rebuild).
     pub fn faces_mut(&mut self) -> Option<DeviceSliceMut<'_, [u32; 3]>> {
         self.faces.as_slice_mut()
     }
 
-    /// The normals of vertices: sums of their faces' unit normals, weighted by angles, of length one. If it
+    /// Returns the normals of vertices: sums of their faces' unit normals, weighted by angles, of length one. If it
     /// was made with [topology](MeshOptions::topology).
     #[must_use]
     pub fn vertex_normals(&self) -> Option<DeviceSlice<'_, [f32; 3]>> {
         self.topology.as_ref().map(|topology| topology.vertex_normals.as_slice())
     }
 
-    /// The face across each edge of each face (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0):
+    /// Returns the face across each edge of each face (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0):
     /// `neighbors[3 * face + edge]`; [`NO_FACE`](super::NO_FACE) at boundaries and edges of more than two
     /// faces. If it was made with [topology](MeshOptions::topology).
     #[must_use]
@@ -351,7 +351,7 @@ impl<'a> Mesh<'a> {
         self.options
     }
 
-    /// The bytes of device memory that it holds, without points and faces.
+    /// Returns the bytes of device memory that it holds, without points and faces.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let topology = self.topology.as_ref().map_or(0, |topology| {

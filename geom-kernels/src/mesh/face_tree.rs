@@ -145,12 +145,12 @@ impl FaceTree {
         unsafe { kernels.triangles(stream, launch, header, items, surface, capacity, out) }
     }
 
-    /// The hierarchy.
+    /// Returns the hierarchy.
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// The triangles, to be read.
+    /// Returns the triangles, to be read.
     pub(crate) fn triangles(&self) -> Part<'_> {
         self.tree.memory.read(&self.triangles)
     }
@@ -164,7 +164,7 @@ impl FaceTree {
         self.tree.parts(stream)
     }
 
-    /// The triangles of the items, in the order of leaves, as words. Waits for them. For this project's tests.
+    /// Returns the triangles of the items, in the order of leaves, as words. Waits for them. For this project's tests.
     ///
     /// # Errors
     /// If the driver returns an error.

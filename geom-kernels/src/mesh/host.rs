@@ -23,7 +23,7 @@ pub struct TriangleMesh {
 }
 
 impl TriangleMesh {
-    /// The smallest box around all points whose coordinates are finite; none if there is no such point.
+    /// Returns the smallest box around all points whose coordinates are finite; none if there is no such point.
     #[must_use]
     pub fn bounds(&self) -> Option<Aabb<f32>> {
         let mut bounds: Option<Aabb<f32>> = None;
@@ -37,13 +37,13 @@ impl TriangleMesh {
         bounds
     }
 
-    /// The corners of a face as f64, if its indices are in range.
+    /// Returns the corners of a face as f64, if its indices are in range.
     fn corners(&self, face: [u32; 3]) -> Option<[[f64; 3]; 3]> {
         let [a, b, c] = face.map(|index| self.points.get(index as usize).map(|p| p.map(f64::from)));
         Some([a?, b?, c?])
     }
 
-    /// The signed volume, in f64: of a closed mesh it is that of the inside, and positive if faces are
+    /// Returns the signed volume, in f64: of a closed mesh it is that of the inside, and positive if faces are
     /// counter-clockwise seen from outside. Of an open mesh it is that between the faces and the centre of
     /// their bounds. Faces with an index out of range count nothing.
     #[must_use]
@@ -56,7 +56,7 @@ impl TriangleMesh {
         corners.map(|[a, b, c]| dot(sub(a, origin), cross(sub(b, a), sub(c, a)))).sum::<f64>() / 6.0
     }
 
-    /// The area of all faces, in f64. Faces with an index out of range count nothing.
+    /// Returns the area of all faces, in f64. Faces with an index out of range count nothing.
     #[must_use]
     pub fn area(&self) -> f64 {
         let corners = self.faces.iter().filter_map(|face| self.corners(*face));
@@ -115,7 +115,7 @@ impl TriangleMesh {
         self.transform(&[[x, 0.0, 0.0, 0.0], [0.0, y, 0.0, 0.0], [0.0, 0.0, z, 0.0]]);
     }
 
-    /// The normal of each point: that of its faces, weighted by their areas, of length one. Zero where there
+    /// Returns the normal of each point: that of its faces, weighted by their areas, of length one. Zero where there
     /// is no face, or where the faces have no area or cancel. Sums are in f64 and use no function whose last
     /// bits differ between platforms.
     #[must_use]

@@ -125,25 +125,25 @@ impl<'a> PointQueries<'a> {
         self
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// The points, which must be packed.
+    /// Returns the points, which must be packed.
     #[cfg(feature = "tape")]
     pub(crate) fn points(&self) -> Result<DeviceSlice<'a, [f32; 3]>> {
         self.points.recorded()
     }
 
-    /// The limits, if each has its own.
+    /// Returns the limits, if each has its own.
     #[cfg(feature = "tape")]
     pub(crate) fn distances(&self) -> Option<DeviceSlice<'a, f32>> {
         self.distances
@@ -348,7 +348,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// The indices of points along a curve through the mesh's bounds.
+    /// Returns the indices of points along a curve through the mesh's bounds.
     fn sorted(&self, stream: &Stream, part: &Prepared<'_>) -> Result<DeviceBuffer<u32>> {
         let (sort, n) = (self.topology_kernels.sort.kernels(), part.queries.len());
         let make = |keys: &mut DeviceBuffer<u32>| {

@@ -118,12 +118,12 @@ impl<'a> Surface<'a> {
         self.faces.len() as u32
     }
 
-    /// How many corners faces have, and edges. Less than 2^30.
+    /// Returns how many corners faces have, and edges. Less than 2^30.
     pub(crate) fn corners(&self) -> usize {
         3 * self.faces.len()
     }
 
-    /// The bits of a point's index, and of the number of points: 1 to 31.
+    /// Returns the bits of a point's index, and of the number of points: 1 to 31.
     pub(crate) fn bits(&self) -> u32 {
         (u32::BITS - self.point_count().leading_zeros()).max(1)
     }

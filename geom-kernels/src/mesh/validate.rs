@@ -115,7 +115,7 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// How many faces queries do not see.
+    /// Returns how many faces queries do not see.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.out_of_range + self.not_finite

@@ -150,13 +150,13 @@ impl Moments {
         &self.nodes
     }
 
-    /// The bytes of device memory that it holds.
+    /// Returns the bytes of device memory that it holds.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.size_bytes() + self.arrivals.size_bytes()
     }
 }
 
-/// How many nodes a hierarchy has room for: one at least.
+/// Returns how many nodes a hierarchy has room for: one at least.
 fn room(tree: &Tree) -> usize {
     tree.memory.nodes.len() / size_of::<BvhNode>()
 }

@@ -216,7 +216,7 @@ struct Recorded<T> {
 }
 
 impl<T: Differentiable> Recorded<T> {
-    /// The operation whose adjoint is `adjoint`. It is called with the gradient of `out`, if that is not zero.
+    /// Returns the operation whose adjoint is `adjoint`. It is called with the gradient of `out`, if that is not zero.
     fn adjoint<F>(self, adjoint: F) -> WithAdjoint<T, F>
     where
         F: FnMut(&Adjoint<'_>, Gradient<'_, T>) -> Result<()> + Send + 'static,
@@ -281,7 +281,7 @@ impl Corners {
     }
 }
 
-/// Whether two views are of the same memory, where gradients of both may come from several threads.
+/// Returns whether two views are of the same memory, where gradients of both may come from several threads.
 fn share_memory<T: Copy + 'static, U: Copy + 'static>(
     one: &DeviceSlice<'_, T>,
     other: &DeviceSlice<'_, U>,

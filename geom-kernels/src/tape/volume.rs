@@ -134,7 +134,7 @@ kernels! {
 of_source!(<V: DifferentiableValue> SampleAdjoints<V>, V::SOURCE.0);
 
 impl Volume {
-    /// The memory of the values of voxels, as numbers, to be watched. (It is that of the whole grid, so its
+    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is that of the whole grid, so its
     /// gradient is as large as that.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds those of voxels
     /// in it.
     ///
@@ -347,7 +347,7 @@ fn adds<How: Weights, V: DifferentiableValue>(samples: usize, shared: bool) -> u
     samples.saturating_mul(How::VOXELS * numbers + if shared { 3 } else { 0 })
 }
 
-/// The positions of recorded samples.
+/// Returns the positions of recorded samples.
 fn again<P: Real>(points: DeviceSlice<'_, [P; 3]>, in_world: bool) -> Samples<'_, P> {
     if in_world { Samples::world(points) } else { Samples::index(points) }
 }

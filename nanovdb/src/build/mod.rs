@@ -265,7 +265,7 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// The grid: its nodes breadth first, with statistics and a checksum of its head. It is of the version
+    /// Returns the grid: its nodes breadth first, with statistics and a checksum of its head. It is of the version
     /// that most libraries read, see [`Format::Compatible`](crate::Format::Compatible); indices and
     /// `u8` are of the current one.
     ///
@@ -319,7 +319,7 @@ impl<T: Build<Value = ()>> Builder<T> {
     }
 }
 
-/// Whether a class of grids can have such values: the format's rules, by which libraries refuse
+/// Returns whether a class of grids can have such values: the format's rules, by which libraries refuse
 /// others.
 fn suits(value_type: ValueType, class: GridClass) -> bool {
     use ValueType as V;

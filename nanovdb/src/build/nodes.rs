@@ -71,7 +71,7 @@ impl<V: StoredValue> Nodes<V> {
         self.root.entry(origin(ijk, Level::Upper.size_log2())).or_insert(tile)
     }
 
-    /// The entry of an upper node that a voxel is in.
+    /// Returns the entry of an upper node that a voxel is in.
     fn upper_slot(&mut self, ijk: Coord) -> Option<&mut Slot<V>> {
         let mut slot = *self.root_slot(ijk);
         let n = descend(&mut slot, &mut self.uppers);
@@ -79,7 +79,7 @@ impl<V: StoredValue> Nodes<V> {
         Some(self.uppers.get_mut(n)?.slot(entry(ijk, Level::Upper)))
     }
 
-    /// The entry of a lower node that a voxel is in.
+    /// Returns the entry of a lower node that a voxel is in.
     fn lower_slot(&mut self, ijk: Coord) -> Option<&mut Slot<V>> {
         let mut slot = *self.upper_slot(ijk)?;
         let n = descend(&mut slot, &mut self.lowers);
@@ -87,7 +87,7 @@ impl<V: StoredValue> Nodes<V> {
         Some(self.lowers.get_mut(n)?.slot(entry(ijk, Level::Lower)))
     }
 
-    /// The leaf that a voxel is in.
+    /// Returns the leaf that a voxel is in.
     fn leaf(&mut self, ijk: Coord) -> Option<&mut Leaf<V>> {
         let place = origin(ijk, Level::Leaf.size_log2());
         let n = match self.last {

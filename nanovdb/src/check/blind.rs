@@ -26,7 +26,7 @@ impl Blind {
     }
 }
 
-/// The bytes of blind data.
+/// Returns the bytes of blind data.
 pub(crate) fn blind_data<'a>(bytes: &'a [u8], blind: &Blind) -> &'a [u8] {
     bytes.get(blind.at..blind.at.saturating_add(blind.len)).unwrap_or_default()
 }

@@ -180,7 +180,7 @@ fn check_shape(bytes: &[u8], layout: &NodeLayout) -> Result<Shape> {
     Ok(shape)
 }
 
-/// The name in the head, or in blind data if it is too long for the head.
+/// Returns the name in the head, or in blind data if it is too long for the head.
 pub(crate) fn name_bytes<'a>(bytes: &'a [u8], blind: &[Blind]) -> &'a [u8] {
     let long = bytes.u32(head::FLAGS) & flags::LONG_NAME != 0;
     let elsewhere = blind.iter().find(|data| long && data.is_name());

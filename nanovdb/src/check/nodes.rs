@@ -44,7 +44,7 @@ pub(super) fn check(tree: Tree<'_>) -> Result<Counts> {
 }
 
 impl Walk<'_> {
-    /// The number of the node of a level at an offset, which must not have been a child before.
+    /// Returns the number of the node of a level at an offset, which must not have been a child before.
     fn child(&mut self, level: Level, at: usize, parent: Flaw) -> Result<usize> {
         let first = self.tree.shape.first[level as usize];
         let size = self.tree.layout.node_size(level);

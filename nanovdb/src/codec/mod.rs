@@ -69,7 +69,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// The `len` bytes that were compressed to `src`, all of it.
+/// Returns the `len` bytes that were compressed to `src`, all of it.
 ///
 /// # Errors
 /// `len` is beyond `limit`, the codec is not built in, or `src` is not what compressing `len` bytes
@@ -90,7 +90,7 @@ pub fn decompress(codec: Codec, src: &[u8], len: u64, limit: u64) -> Result<Vec<
     }
 }
 
-/// The bytes that stand for `data` in a file. Other readers of the format read them, too.
+/// Returns the bytes that stand for `data` in a file. Other readers of the format read them, too.
 ///
 /// # Errors
 /// [`CodecError::NotBuiltIn`]: the codec is not.
@@ -128,7 +128,7 @@ fn reserve(out: &mut Vec<u8>, more: usize) -> Result<(), CodecError> {
     out.try_reserve(more).map_err(|_| CodecError::Memory { len: more as u64 })
 }
 
-/// The first `len` bytes of `src`, which is then what follows them.
+/// Returns the first `len` bytes of `src`, which is then what follows them.
 #[cfg(feature = "codecs")]
 fn take<'a>(src: &mut &'a [u8], len: u64, what: &'static str) -> Result<&'a [u8], CodecError> {
     let taken = usize::try_from(len).ok().and_then(|len| src.split_off(..len));

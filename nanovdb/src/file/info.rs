@@ -60,7 +60,7 @@ const CODEC: usize = 168;
 const VERSION: usize = 172;
 
 impl FileInfo {
-    /// The values' type.
+    /// Returns the values' type.
     ///
     /// # Errors
     /// [`Error::UnsupportedType`](crate::Error::UnsupportedType).
@@ -118,7 +118,7 @@ impl FileInfo {
     }
 }
 
-/// The description of a grid that takes `stored` bytes in the file, and its name with a zero behind it.
+/// Returns the description of a grid that takes `stored` bytes in the file, and its name with a zero behind it.
 pub(super) fn describe(grid: &Grid, stored: usize, version: Version, codec: Codec) -> Vec<u8> {
     let bytes = grid.bytes();
     let field = |at: usize, len: usize| bytes.get(at..at + len).unwrap_or_default();
@@ -144,7 +144,7 @@ pub(super) fn describe(grid: &Grid, stored: usize, version: Version, codec: Code
     meta
 }
 
-/// The hash by which libraries look for names.
+/// Returns the hash by which libraries look for names.
 fn name_hash(name: &[u8]) -> u64 {
     name.iter().fold(0u64, |hash, byte| {
         hash.wrapping_mul(67).wrapping_add(u64::from(*byte) + (hash >> 56))

@@ -57,7 +57,7 @@ impl ReadOptions {
     }
 }
 
-/// The grids of a file, or of a buffer of grids one behind the other.
+/// Returns the grids of a file, or of a buffer of grids one behind the other.
 ///
 /// # Errors
 /// See [`Grid::from_bytes`]; besides, checks of what is around the grids, whose names begin with `file`,
@@ -110,7 +110,7 @@ pub fn read_with(data: &[u8], options: &ReadOptions) -> Result<Vec<Grid>> {
     Ok(grids)
 }
 
-/// The grids of a file. The file is read as a whole.
+/// Returns the grids of a file. The file is read as a whole.
 ///
 /// # Errors
 /// As [`read`], and [`Error::Io`].
@@ -210,7 +210,7 @@ impl<'a> Segments<'a> {
         Self { data, at: 0 }
     }
 
-    /// The next `len` bytes.
+    /// Returns the next `len` bytes.
     fn take(&mut self, len: u64, what: &str) -> Result<&'a [u8]> {
         let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
         let bytes = end.and_then(|end| self.data.get(self.at..end));

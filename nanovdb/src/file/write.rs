@@ -149,7 +149,7 @@ fn segment(grids: &[Grid], options: &WriteOptions, file: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// The grid as it is to be in the file, `None` if it is so already.
+/// Returns the grid as it is to be in the file, `None` if it is so already.
 fn convert(grid: &Grid, options: &WriteOptions) -> Result<Option<Grid>> {
     let bytes = grid.bytes();
     let (magic, version) = match options.format {

@@ -37,7 +37,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// The [`bytes`](Self::bytes), with the values of tiles and of the background as [`value`](Self::value)
+    /// Returns the [`bytes`](Self::bytes), with the values of tiles and of the background as [`value`](Self::value)
     /// gives them where these are one bit: 0 or 1. A writer of bools may have left another byte than 1 there,
     /// one of masks another value than the state, which is what counts here.
     #[must_use]

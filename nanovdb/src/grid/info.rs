@@ -108,7 +108,7 @@ pub(super) fn info(grid: &Grid) -> GridInfo {
 }
 
 impl GridInfo {
-    /// How many nodes of a level there are; of [`Level::Root`] the entries.
+    /// Returns how many nodes of a level there are; of [`Level::Root`] the entries.
     #[must_use]
     pub fn node_count(&self, level: Level) -> u32 {
         match level {

@@ -27,7 +27,7 @@ impl Leaf<'_> {
         self.tree.leaf_mask(self.node)
     }
 
-    /// The value of voxel `n % 512`.
+    /// Returns the value of voxel `n % 512`.
     #[must_use]
     pub fn value(&self, n: usize) -> Value {
         self.tree.value(Place::Leaf { node: self.node, entry: n % 512 })
@@ -44,7 +44,7 @@ impl Leaf<'_> {
         Ok(std::array::from_fn(|entry| self.tree.load(Place::Leaf { node: self.node, entry })))
     }
 
-    /// The coordinates of voxel `n % 512`.
+    /// Returns the coordinates of voxel `n % 512`.
     #[must_use]
     pub fn coord(&self, n: usize) -> Coord {
         entry_origin(self.origin(), Level::Leaf, n % 512)

@@ -93,7 +93,7 @@ impl Grid {
         Ok(Self { data, facts })
     }
 
-    /// The bytes of the format, at an address that is a multiple of 32.
+    /// Returns the bytes of the format, at an address that is a multiple of 32.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.data.as_slice()
@@ -105,7 +105,7 @@ impl Grid {
         self.facts.value_type
     }
 
-    /// The version of the format that its bytes are of.
+    /// Returns the version of the format that its bytes are of.
     #[must_use]
     pub fn version(&self) -> Version {
         Version::from_code(self.bytes().u32(head::VERSION))
@@ -123,20 +123,20 @@ impl Grid {
         Map::load(self.bytes())
     }
 
-    /// How many voxels are active, those of active tiles among them.
+    /// Returns how many voxels are active, those of active tiles among them.
     #[must_use]
     pub fn active_voxels(&self) -> u64 {
         self.facts.counts.voxels
     }
 
-    /// The box of active voxels, `None` if there are none.
+    /// Returns the box of active voxels, `None` if there are none.
     #[must_use]
     pub fn index_box(&self) -> Option<IndexBox> {
         let active = self.facts.counts.active;
         (!active.is_empty()).then_some(active)
     }
 
-    /// How many values the indices of an index grid are for, the background's (0) among them; 0 for other
+    /// Returns how many values the indices of an index grid are for, the background's (0) among them; 0 for other
     /// grids.
     #[must_use]
     pub fn value_count(&self) -> u64 {
@@ -152,7 +152,7 @@ impl Grid {
         info::info(self)
     }
 
-    /// The value of a voxel: the background's where nothing is stored. Those of inactive voxels are as
+    /// Returns the value of a voxel: the background's where nothing is stored. Those of inactive voxels are as
     /// they are stored.
     #[must_use]
     pub fn value(&self, ijk: Coord) -> Value {
@@ -170,31 +170,31 @@ impl Grid {
         Ok(tree.load(tree.find(ijk)))
     }
 
-    /// The value of voxels that are not stored.
+    /// Returns the value of voxels that are not stored.
     #[must_use]
     pub fn background(&self) -> Value {
         self.tree().value(Place::Background)
     }
 
-    /// Whether a voxel is active.
+    /// Returns whether a voxel is active.
     #[must_use]
     pub fn is_active(&self, ijk: Coord) -> bool {
         let tree = self.tree();
         tree.is_active(tree.find(ijk))
     }
 
-    /// The leaves, in the order in which they are stored.
+    /// Returns the leaves, in the order in which they are stored.
     pub fn leaves(&self) -> impl ExactSizeIterator<Item = Leaf<'_>> {
         iter::leaves(self.tree())
     }
 
-    /// The tiles of all levels that are active or have another value than the background: those in
+    /// Returns the tiles of all levels that are active or have another value than the background: those in
     /// the root, then those of upper nodes, then those of lower nodes.
     pub fn tiles(&self) -> impl Iterator<Item = Tile> + '_ {
         iter::tiles(self.tree())
     }
 
-    /// How much blind data there is: arrays that the grid carries along.
+    /// Returns how much blind data there is: arrays that the grid carries along.
     #[must_use]
     pub fn blind_count(&self) -> usize {
         self.facts.blind.len()
@@ -289,17 +289,17 @@ impl Grid {
         }
     }
 
-    /// The class's number.
+    /// Returns the class's number.
     pub(crate) fn class_code(&self) -> u32 {
         self.bytes().u32(head::CLASS)
     }
 
-    /// The box of active voxels in world space: the corners of the first voxel to the far ones of the last.
+    /// Returns the box of active voxels in world space: the corners of the first voxel to the far ones of the last.
     pub(crate) fn world_box(&self) -> Option<[[f64; 3]; 2]> {
         self.index_box().map(|active| statistics::world_box(&self.map(), active))
     }
 
-    /// Whether nodes have minima and maxima that were computed.
+    /// Returns whether nodes have minima and maxima that were computed.
     #[must_use]
     pub fn has_statistics(&self) -> bool {
         self.bytes().u32(head::FLAGS) & crate::layout::flags::MIN_MAX != 0

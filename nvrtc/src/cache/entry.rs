@@ -26,7 +26,7 @@ pub(crate) fn encode(kind: Kind, key: &Hash, payload: &[u8]) -> Vec<u8> {
     file.0
 }
 
-/// The payload, if every byte of the file is as it was written and for this key.
+/// Returns the payload, if every byte of the file is as it was written and for this key.
 pub(crate) fn decode(kind: Kind, key: &Hash, mut file: Vec<u8>) -> Option<Vec<u8>> {
     let mut reader = Reader(&file);
     let header = reader.take(MAGIC.len())? == MAGIC

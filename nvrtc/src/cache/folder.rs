@@ -89,7 +89,7 @@ impl Folder {
         self.find()?.ok_or_else(|| self.refuse("it was removed at once"))
     }
 
-    /// The file's bytes, if it is there and the user's own.
+    /// Returns the file's bytes, if it is there and the user's own.
     pub(super) fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
         let (file, metadata) =
             trust::open_own(&folder.join(name), OpenOptions::new().read(true)).ok()?;

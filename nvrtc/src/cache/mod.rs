@@ -181,7 +181,7 @@ impl Cache {
         self.inner.folder.as_ref().ok_or(Uncached::Off)
     }
 
-    /// The payload kept under `key`, if it is whole and the user's own.
+    /// Returns the payload kept under `key`, if it is whole and the user's own.
     pub(crate) fn read(&self, kind: Kind, key: &Hash) -> Result<Option<Vec<u8>>, Uncached> {
         let Some(folder) = self.usable()?.find()? else { return Ok(None) };
         let payload = Folder::read(&folder, &kind.file_name(key))
@@ -229,7 +229,7 @@ impl Kind {
     }
 }
 
-/// The folder for caches of this user.
+/// Returns the folder for caches of this user.
 fn user_folder() -> Option<PathBuf> {
     let absolute =
         |name: &str| cuda_sys::environment(name).map(PathBuf::from).filter(|p| p.is_absolute());

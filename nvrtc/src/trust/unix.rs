@@ -18,7 +18,7 @@ const STICKY: u32 = 0o1000;
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
 
-/// The effective user: the owner of what this process makes.
+/// Returns the effective user: the owner of what this process makes.
 pub(super) fn user() -> u32 {
     // SAFETY: the function has no preconditions and can't fail.
     unsafe { libc::geteuid() }
@@ -28,7 +28,7 @@ pub(super) fn without_waiting(options: &mut OpenOptions, follow: bool) {
     options.custom_flags(libc::O_NONBLOCK | if follow { 0 } else { libc::O_NOFOLLOW });
 }
 
-/// Whether this is a regular file of the user's, not a link.
+/// Returns whether this is a regular file of the user's, not a link.
 pub(crate) fn is_own(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.uid() == user()
 }
@@ -184,7 +184,7 @@ fn own_group() -> Option<u32> {
     })
 }
 
-/// The user's primary group if its name is the user's, nobody else has it as primary group, and it has no other
+/// Returns the user's primary group if its name is the user's, nobody else has it as primary group, and it has no other
 /// member. `None` where these files don't say so, as for accounts of a network.
 pub(super) fn private_group(user: u32, passwd: &str, group: &str) -> Option<u32> {
     fn fields(text: &str) -> impl Iterator<Item = Vec<&str>> {
@@ -204,7 +204,7 @@ pub(super) fn private_group(user: u32, passwd: &str, group: &str) -> Option<u32>
     (!shared && named.all(private)).then_some(primary)
 }
 
-/// Whether the mode is not all that decides who may write. A result that is not understood counts as a list.
+/// Returns whether the mode is not all that decides who may write. A result that is not understood counts as a list.
 #[cfg(target_os = "linux")]
 fn has_access_list(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };

@@ -6,7 +6,7 @@ use super::{Block, narrow};
 
 const NONE: u32 = u32::MAX;
 
-/// The immediate post-dominator of each block. `order` is the reverse post order.
+/// Returns the immediate post-dominator of each block. `order` is the reverse post order.
 pub(super) fn post_dominators(blocks: &[Block], order: &[u32]) -> Vec<Option<u32>> {
     let mut tree = Tree::new(blocks, order);
     let dom = tree.dominators(blocks);
@@ -108,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// The number of each number's immediate dominator; the root's is itself.
+    /// Returns the number of each number's immediate dominator; the root's is itself.
     fn dominators(&mut self, blocks: &[Block]) -> Vec<u32> {
         let count = self.vertex.len();
         let mut dom = vec![0; count];
@@ -138,7 +138,7 @@ impl Tree {
         dom
     }
 
-    /// The node of least semidominator on the way from `v` up to the root of its tree in the forest.
+    /// Returns the node of least semidominator on the way from `v` up to the root of its tree in the forest.
     fn eval(&mut self, v: u32) -> u32 {
         let mut path = Vec::new();
         let mut at = v;

@@ -78,7 +78,7 @@ pub enum Linkage {
 }
 
 impl Linkage {
-    /// The directive, with its dot; empty for `Internal`.
+    /// Returns the directive, with its dot; empty for `Internal`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -218,13 +218,13 @@ pub struct Function {
 }
 
 impl Function {
-    /// The instructions; none for a declaration.
+    /// Returns the instructions; none for a declaration.
     #[must_use]
     pub fn instrs(&self) -> &[Instr] {
         self.body.as_deref().unwrap_or_default()
     }
 
-    /// The instruction that a label stands before; the number of instructions at the end.
+    /// Returns the instruction that a label stands before; the number of instructions at the end.
     #[must_use]
     pub fn target(&self, label: LabelId) -> usize {
         self.labels.get(label.index()).map_or(usize::MAX, |l| l.at as usize)

@@ -9,7 +9,7 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The position in its table.
+            /// Returns the position in its table.
             #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -107,7 +107,7 @@ pub enum Dim {
     W,
 }
 
-/// The space in which a variable's own address counts; a parameter's is `Param`.
+/// Returns the space in which a variable's own address counts; a parameter's is `Param`.
 #[must_use]
 pub(crate) fn declares(space: &str) -> Option<Space> {
     Some(match space {

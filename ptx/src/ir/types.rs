@@ -11,7 +11,7 @@ macro_rules! words {
         }
 
         impl $enum {
-            /// The word in PTX, without its dot.
+            /// Returns the word in PTX, without its dot.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -120,7 +120,7 @@ impl Type {
         self.bits().div_ceil(8)
     }
 
-    /// Whether it is a signed integer.
+    /// Returns whether it is a signed integer.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(
@@ -136,7 +136,7 @@ impl Type {
         )
     }
 
-    /// Whether it is floating-point: arithmetic on it takes rounding and `.ftz`.
+    /// Returns whether it is floating-point: arithmetic on it takes rounding and `.ftz`.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(

@@ -70,7 +70,7 @@ impl Scalar {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns whether it is a floating-point type.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
@@ -110,7 +110,7 @@ pub enum Type {
     Unknown,
 }
 
-/// The parameter types that a mangled name states, in order.
+/// Returns the parameter types that a mangled name states, in order.
 ///
 /// The list may be shorter than the kernel's own: of a parameter that is not in it nothing is known.
 /// It is empty for a name that is not mangled (`extern "C"`). Whatever the reader does not fully

@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
         (self.rest.first() != Some(&b'B')).then_some(name)
     }
 
-    /// The encoded function's name; whether it ended in template arguments.
+    /// Returns the encoded function's name; whether it ended in template arguments.
     fn function_name(&mut self) -> Option<bool> {
         if self.eat(b"N") {
             return self.nested_function_name();

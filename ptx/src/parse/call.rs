@@ -6,7 +6,7 @@ use super::scope::Binding;
 use crate::ir::{Callee, FunctionId, Op, Operand, Symbol, Type};
 
 impl Body<'_, '_> {
-    /// The function whose name comes next.
+    /// Returns the function whose name comes next.
     pub(super) fn callee_name(&mut self) -> Result<FunctionId> {
         let place = self.cur.offset();
         let name = self.cur.word("a function")?;

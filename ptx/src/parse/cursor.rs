@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         self.token.start
     }
 
-    /// The next token's text.
+    /// Returns the next token's text.
     pub(super) fn text(&self) -> &'a str {
         &self.lexer.text()[self.token.start..self.token.end]
     }
@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
         Ok(word)
     }
 
-    /// The next token, without its dot, if it is a dotted word.
+    /// Returns the next token, without its dot, if it is a dotted word.
     pub(super) fn peek_dotted(&self) -> Option<&'a str> {
         (self.token.kind == Kind::Dotted).then(|| &self.text()[1..])
     }
@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         Ok(met)
     }
 
-    /// The text between the quotes, escapes as they stand.
+    /// Returns the text between the quotes, escapes as they stand.
     pub(super) fn string(&mut self) -> Result<&'a str> {
         if self.token.kind != Kind::String {
             return Err(self.expected("a string"));
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
         Ok(&text[1..text.len() - 1])
     }
 
-    /// The text from the next token, which must be `{`, to the brace that closes it.
+    /// Returns the text from the next token, which must be `{`, to the brace that closes it.
     pub(super) fn raw_block(&mut self) -> Result<&'a str> {
         if !self.at(b'{') {
             return Err(self.expected("`{`"));
@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// The text between two offsets of it.
+    /// Returns the text between two offsets of it.
     pub(super) fn slice(&self, from: usize, to: usize) -> &'a str {
         &self.lexer.text()[from..to]
     }

@@ -238,7 +238,7 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// The bits of a number in the type `ty`; `None` if it has no such value.
+/// Returns the bits of a number in the type `ty`; `None` if it has no such value.
 fn bits(number: Number, ty: Type) -> Option<u64> {
     let width = ty.bits().min(64);
     let mask = u64::MAX >> (64 - width);
@@ -253,7 +253,7 @@ fn bits(number: Number, ty: Type) -> Option<u64> {
     }
 }
 
-/// The type of what is added to a product.
+/// Returns the type of what is added to a product.
 pub(crate) fn widened(ty: Type, part: Option<MulPart>) -> Type {
     match (part, ty) {
         (Some(MulPart::Wide), Type::U16) => Type::U32,

@@ -94,7 +94,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Box::new([Some(self.register_named(name, place)?)]))
     }
 
-    /// The components of a vector register that is named without a component.
+    /// Returns the components of a vector register that is named without a component.
     pub(super) fn whole_vector(&mut self, name: &'a str) -> Option<Vec<RegId>> {
         let component =
             matches!(self.cur.peek_dotted(), Some("x" | "y" | "z" | "w" | "r" | "g" | "b" | "a"));
@@ -159,7 +159,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The special register that `name`, just read, begins.
+    /// Returns the special register that `name`, just read, begins.
     fn special(&mut self, name: &'a str, place: usize) -> Result<Option<Special>> {
         if !name.starts_with('%') {
             return Ok(None);
@@ -186,7 +186,7 @@ impl<'a> Body<'_, 'a> {
         self.predicate(reg, negated, place)
     }
 
-    /// The register `reg`, read at `place`, as a predicate.
+    /// Returns the register `reg`, read at `place`, as a predicate.
     pub(super) fn predicate(&self, reg: RegId, negated: bool, place: usize) -> Result<Pred> {
         if self.f.registers[reg.index()] == Type::Pred {
             return Ok(Pred { reg, negated });

@@ -238,7 +238,7 @@ impl<'a> Body<'_, 'a> {
         id
     }
 
-    /// The symbol of this name: the function's, or the module's.
+    /// Returns the symbol of this name: the function's, or the module's.
     pub(super) fn symbol(&mut self, name: &'a str) -> Option<Symbol> {
         match self.find(name) {
             Some(Binding::Var(id)) => Some(Symbol::Var(id)),
@@ -249,7 +249,7 @@ impl<'a> Body<'_, 'a> {
 }
 
 impl Scope<'_> {
-    /// The range that `name` is a member of; `digits` of its bytes, at the end, are digits.
+    /// Returns the range that `name` is a member of; `digits` of its bytes, at the end, are digits.
     fn member(&self, name: &str, digits: usize) -> Option<Range> {
         // `%r1` with `%r<5>` is the usual case; `%r1<5>` makes `%r10` too.
         (1..=digits.min(10)).rev().find_map(|n| {

@@ -70,7 +70,7 @@ pub(super) fn align(cur: &mut Cursor<'_>) -> Result<u32> {
     Ok(align)
 }
 
-/// The text in the parentheses that come next.
+/// Returns the text in the parentheses that come next.
 pub(super) fn parenthesized<'a>(cur: &mut Cursor<'a>) -> Result<&'a str> {
     cur.require(b'(')?;
     let start = cur.offset();

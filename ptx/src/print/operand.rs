@@ -25,7 +25,7 @@ pub(super) enum Arg<'o> {
     Pieces(&'o [Piece]),
 }
 
-/// The name of a symbol.
+/// Returns the name of a symbol.
 pub(super) fn symbol<'m>(
     module: &'m Module,
     function: Option<&'m Function>,
@@ -61,7 +61,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// The name of a table of labels, which the text must have and the module has not.
+    /// Returns the name of a table of labels, which the text must have and the module has not.
     pub(super) fn table(&self, at: usize) -> String {
         format!("{}table{at}", self.stem)
     }

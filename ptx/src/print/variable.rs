@@ -60,7 +60,7 @@ struct Values<'i> {
 }
 
 impl Values<'_> {
-    /// The first element from `at` on that has a value.
+    /// Returns the first element from `at` on that has a value.
     fn next(&mut self, at: u64) -> Option<u64> {
         let offset = at * self.bytes;
         let runs = &self.init.runs;
@@ -91,7 +91,7 @@ impl Declared<'_> {
         self.braces(f, &mut values, &dims, 0)
     }
 
-    /// The elements from `base` on that dimension `dims[0]` spans. Recurses once per dimension.
+    /// Returns the elements from `base` on that dimension `dims[0]` spans. Recurses once per dimension.
     fn braces(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -88,7 +88,7 @@ impl Flow {
         }
     }
 
-    /// The variables that a kernel reads and those that it may write.
+    /// Returns the variables that a kernel reads and those that it may write.
     pub(super) fn of_kernel(&self, kernel: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let all = || (0..self.variables).collect::<BTreeSet<usize>>();
         let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
@@ -264,7 +264,7 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// The value of a symbol: its address.
+    /// Returns the value of a symbol: its address.
     fn symbol(&mut self, index: usize, symbol: Symbol) -> Value {
         match symbol {
             Symbol::Global(id) => {
@@ -336,7 +336,7 @@ impl<'m> Search<'m> {
         self.known[index].contents.get(variable.index()).copied().unwrap_or_default()
     }
 
-    /// The parameter, result or argument that an address names.
+    /// Returns the parameter, result or argument that an address names.
     fn parameter(&self, index: usize, address: &Address) -> Option<VarId> {
         let Base::Symbol(Symbol::Var(id)) = address.base else { return None };
         let variable = self.module.functions.get(index)?.variables.get(id.index())?;

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-/// Whether a function's body may mention a variable in the `.global` or `.const` space. `true` in
+/// Returns whether a function's body may mention a variable in the `.global` or `.const` space. `true` in
 /// case of doubt.
 pub(super) fn mentions_variables(text: &str) -> bool {
     let mut names: HashSet<&str> = HashSet::new();
@@ -83,7 +83,7 @@ pub(super) fn mentions_variables(text: &str) -> bool {
     !names.is_empty() && words.iter().any(|word| names.contains(word))
 }
 
-/// Whether another declarator follows after a comma that is in no brackets.
+/// Returns whether another declarator follows after a comma that is in no brackets.
 fn has_comma_outside(text: &str) -> bool {
     let mut depth = 0_usize;
     text.bytes().any(|byte| {
@@ -96,7 +96,7 @@ fn has_comma_outside(text: &str) -> bool {
     })
 }
 
-/// The length of the word or directive that `text` begins with.
+/// Returns the length of the word or directive that `text` begins with.
 fn word(text: &str) -> usize {
     let more = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b':') || *byte >= 0x80
@@ -112,7 +112,7 @@ fn word(text: &str) -> usize {
     }
 }
 
-/// The length of the string that `text` begins with, if it ends.
+/// Returns the length of the string that `text` begins with, if it ends.
 fn string(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

@@ -32,12 +32,12 @@ impl Sets {
         }
     }
 
-    /// The elements, in ascending order.
+    /// Returns the elements, in ascending order.
     pub(super) fn elements(&self, set: Set) -> &[u32] {
         self.list.get(set.0 as usize).map_or(&[], |elements| elements)
     }
 
-    /// Whether the sets have grown too large to go on.
+    /// Returns whether the sets have grown too large to go on.
     pub(super) fn is_too_large(&self) -> bool {
         self.elements > MOST_ELEMENTS
     }

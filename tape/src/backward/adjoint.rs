@@ -327,7 +327,7 @@ pub(super) fn partials_bytes(op: &Op) -> usize {
     (op.inner.scalars.len() * PARTIAL) << MOST_PARTIALS_LOG2
 }
 
-/// How many numbers go to the log at most, by themselves or by way of partial sums.
+/// Returns how many numbers go to the log at most, by themselves or by way of partial sums.
 pub(super) fn log_adds(op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> usize {
     let members: u64 = op.inner.scalars.iter().map(|scalar| u64::from(scalar.members.count)).sum();
     // One of each block; of each thread, where it may take several runs until all have added theirs.

@@ -377,7 +377,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Whether some of a range has a gradient.
+    /// Returns whether some of a range has a gradient.
     fn is_valid(&self, memory: u32, range: &Range<usize>) -> bool {
         self.any(memory, range, |state| state == VALID)
     }
@@ -470,7 +470,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the memory of a use is that of no other whose gradient the adjoint is given.
+/// Returns whether the memory of a use is that of no other whose gradient the adjoint is given.
 fn alone(uses: &[Use], at: usize) -> bool {
     let Some(used) = uses.get(at) else { return false };
     let other = |(other, it): (usize, &Use)| {

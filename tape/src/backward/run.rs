@@ -83,7 +83,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an earlier step may have failed, so that nothing must be touched behind it.
+    /// Returns whether an earlier step may have failed, so that nothing must be touched behind it.
     pub(crate) fn guarded(&self) -> bool {
         self.plan.raises || self.takes
     }
@@ -143,7 +143,7 @@ impl Pass<'_> {
         PlaceArg { buffer: self.plan.buffers.get(place.buffer as usize), place, access }
     }
 
-    /// The status, or null where nothing can raise it: then it costs no load.
+    /// Returns the status, or null where nothing can raise it: then it costs no load.
     pub(super) fn status(&self) -> Result<PlaceArg<'_>> {
         if self.guarded() { self.store.known_status().map(whole) } else { Ok(NO_ARG) }
     }

@@ -185,13 +185,13 @@ impl Pass<'_> {
     }
 }
 
-/// The action that had too little scratch memory, if that is what has happened.
+/// Returns the action that had too little scratch memory, if that is what has happened.
 fn overflowed(status: Status) -> Option<usize> {
     let action = (status.step as usize).checked_sub(1);
     action.filter(|_| status.code == SCRATCH_OVERFLOW)
 }
 
-/// The error for a status that nothing can be done about.
+/// Returns the error for a status that nothing can be done about.
 pub(crate) fn failed(status: Status) -> Error {
     let need = u64::from(status.need) * 1024;
     match status.code {

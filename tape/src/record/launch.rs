@@ -163,7 +163,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether gradients can come through the launch: it reads what depends on something watched.
+    /// Returns whether gradients can come through the launch: it reads what depends on something watched.
     fn comes_through(&self, op: &Op, first: usize) -> Result<Through> {
         let (mut depends, mut hides, mut scatters) = (false, false, false);
         let uses = self.uses.get(first..).unwrap_or_default();
@@ -415,7 +415,7 @@ enum Through {
 }
 
 impl crate::spec::OpInner {
-    /// Whether gradients end at what memory was before the launch, which it does not overwrite.
+    /// Returns whether gradients end at what memory was before the launch, which it does not overwrite.
     pub(crate) fn cuts(&self, used: &Use) -> bool {
         matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
     }
@@ -427,13 +427,13 @@ impl crate::spec::OpInner {
         format!("`{name}` of `{}`", self.name)
     }
 
-    /// The parameter that a use is of, as messages name it.
+    /// Returns the parameter that a use is of, as messages name it.
     #[cold]
     fn used(&self, used: &Use) -> String {
         format!("`{}` of `{}`", self.name_of(used.target), self.name)
     }
 
-    /// The name of the parameter that a use is of.
+    /// Returns the name of the parameter that a use is of.
     pub(crate) fn name_of(&self, target: Target) -> &str {
         let param = match target {
             Target::Pointer(at) => self.pointers.get(usize::from(at)).map(|p| p.param),

@@ -110,7 +110,7 @@ impl Recording {
     }
 }
 
-/// The parameter that a length is a multiple of, as the launch whose bytes begin at `base` gives it.
+/// Returns the parameter that a length is a multiple of, as the launch whose bytes begin at `base` gives it.
 fn count(bytes: &[Chunk], op: &Op, base: usize, param: Option<usize>) -> u64 {
     let param = param.and_then(|param| op.inner.params.get(param));
     param.map_or(0, |param| read(bytes, base + param.at, param.size))

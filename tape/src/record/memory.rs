@@ -46,7 +46,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether active bytes of a run were written by something that is not recorded.
+    /// Returns whether active bytes of a run were written by something that is not recorded.
     fn is_stale(&self, run: Range<usize>, active: Active) -> bool {
         match active {
             Active::No => false,
@@ -69,7 +69,7 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    /// The number of an allocation, a new one if it is not known.
+    /// Returns the number of an allocation, a new one if it is not known.
     #[inline]
     pub(crate) fn number(&mut self, allocation: &Arc<Allocation>) -> Result<u32> {
         let key = Arc::as_ptr(allocation).addr();
@@ -99,7 +99,7 @@ impl Memories {
         Ok(number)
     }
 
-    /// The number of an allocation that is known.
+    /// Returns the number of an allocation that is known.
     pub(crate) fn find(&self, allocation: &Arc<Allocation>) -> Option<u32> {
         self.index.get(&Arc::as_ptr(allocation).addr()).copied()
     }
@@ -137,7 +137,7 @@ impl Memories {
             .is_some_and(|memory| memory.active.any(range, |active| active != Active::No))
     }
 
-    /// Whether something active in a range was written by what is not recorded, so that what is recorded
+    /// Returns whether something active in a range was written by what is not recorded, so that what is recorded
     /// does not say what it depends on.
     pub(crate) fn is_stale(&self, number: u32, range: Range<usize>) -> bool {
         self.get(number).is_some_and(|memory| {

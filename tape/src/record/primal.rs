@@ -35,7 +35,7 @@ impl Recording {
         Ok(number)
     }
 
-    /// How much tape memory the primal needs: the size that it returns; in a capture, which can't wait for one,
+    /// Returns how much tape memory the primal needs: the size that it returns; in a capture, which can't wait for one,
     /// that of the last recording.
     fn counted<A: KernelArgs>(
         &mut self,

@@ -153,7 +153,7 @@ impl Recording {
         Ok(Place { allocation, range: start..start + used.range().len(), version })
     }
 
-    /// The first value that an adjoint of a step needs and that is gone, as a message.
+    /// Returns the first value that an adjoint of a step needs and that is gone, as a message.
     pub(crate) fn missing_value(&self, step: usize) -> Option<String> {
         let of = self.steps.get(step)?;
         let gone = |used: &&Use| {

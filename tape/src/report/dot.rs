@@ -7,7 +7,7 @@ use crate::spec::Effect;
 use crate::tape::Tape;
 
 impl Tape {
-    /// The recording in Graphviz's language: boxes are steps that gradients come through, ellipses are
+    /// Returns the recording in Graphviz's language: boxes are steps that gradients come through, ellipses are
     /// memory, what is watched with a double line. Steps of one scope lie in one frame.
     #[must_use]
     pub fn to_dot(&self) -> String {

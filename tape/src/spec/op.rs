@@ -96,13 +96,13 @@ pub(crate) enum Slot {
 }
 
 impl Op {
-    /// The kernel's name.
+    /// Returns the kernel's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
         &self.inner.kernels.forward
@@ -150,7 +150,7 @@ impl Op {
         Ok(())
     }
 
-    /// The adjoint's launch.
+    /// Returns the adjoint's launch.
     pub(crate) fn shape(&self, launch: &LaunchConfig) -> LaunchConfig {
         self.inner.settings.shape.map_or(*launch, |shape| shape(launch))
     }
@@ -173,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// Whether the elements of an active parameter that is read are also those of one before it, and of other
+    /// Returns whether the elements of an active parameter that is read are also those of one before it, and of other
     /// threads: both add to a gradient, and need not do so by atomics.
     pub(crate) fn meet(&self, uses: &[Use], at: usize) -> bool {
         let reads = |used: &Use| used.active && used.effect == Effect::Reads;

@@ -83,7 +83,7 @@ fn parameters(kernel: &Kernel) -> Result<Vec<KernelParameter>> {
     })
 }
 
-/// Whether a kernel takes parameters of these sizes, the first of them of these classes.
+/// Checks whether a kernel takes parameters of these sizes, the first of them of these classes.
 fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<ArgClass>>) -> Result<(), String> {
     let name = kernel.name();
     let known = parameters(kernel).map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<ArgClass>>) -> Re
     Ok(())
 }
 
-/// Whether what is said of a parameter agrees with the kernel.
+/// Checks whether what is said of a parameter agrees with the kernel.
 fn fits(param: &Param, known: &KernelParameter) -> Result<(), String> {
     if param.shape != Shape::Value && param.size != known.size {
         return Err(format!("it has {} bytes in the kernel, not {}", known.size, param.size));

@@ -30,7 +30,7 @@ pub(crate) fn f32_to_e5m2(a: u32) -> u8 {
     round::<5, 2>(a, E5M2_MAX)
 }
 
-/// The value of an e4m3, exactly. The format has no infinity: only all ones is NaN.
+/// Returns the value of an e4m3, exactly. The format has no infinity: only all ones is NaN.
 #[inline(always)]
 pub(crate) fn e4m3_to_f32(a: u8) -> f32 {
     let magnitude = u32::from(a & 0x7f);
@@ -41,7 +41,7 @@ pub(crate) fn e4m3_to_f32(a: u8) -> f32 {
     if a >= 0x80 { -value } else { value }
 }
 
-/// The value of an e5m2, exactly.
+/// Returns the value of an e5m2, exactly.
 #[inline(always)]
 pub(crate) fn e5m2_to_f32(a: u8) -> f32 {
     narrow::small_to_f32::<5, 2>(a.into())

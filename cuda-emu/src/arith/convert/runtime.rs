@@ -149,7 +149,7 @@ impl Cvt {
         self.element(a & mask) | self.element(a >> from & mask) << to
     }
 
-    /// Whether its result has two elements.
+    /// Returns whether its result has two elements.
     pub(crate) fn makes_two(&self) -> bool {
         self.lanes == 2
     }
@@ -255,7 +255,7 @@ impl Cvt {
         if self.relu { F32::relu(bits) } else { bits }
     }
 
-    /// The modifiers of a destination whose bits are known.
+    /// Returns the modifiers of a destination whose bits are known.
     fn finish_bits(&self, bits: u64) -> u64 {
         match self.to {
             Kind::F16 => self.finish::<F16>(bits as u16),

@@ -119,7 +119,7 @@ pub(crate) trait Float: Copy + 'static {
     fn is_normal(a: Self::Bits) -> bool {
         Self::is_finite(a) & !Self::is_subnormal(a)
     }
-    /// Whether the sign bit is set.
+    /// Returns whether the sign bit is set.
     fn is_negative(a: Self::Bits) -> bool;
 
     /// A subnormal becomes a zero of its sign (`.ftz`).
@@ -131,9 +131,9 @@ pub(crate) trait Float: Copy + 'static {
     /// `.relu`: what is negative, -0 too, becomes +0; NaN stays, canonical.
     fn relu(a: Self::Bits) -> Self::Bits;
 
-    /// The value, exactly; a NaN stays one.
+    /// Returns the value, exactly; a NaN stays one.
     fn to_f64(a: Self::Bits) -> f64;
-    /// The value rounded once; NaN becomes [`Float::NAN`].
+    /// Returns the value rounded once; NaN becomes [`Float::NAN`].
     fn from_f64<const R: u8>(value: f64) -> Self::Bits;
 }
 

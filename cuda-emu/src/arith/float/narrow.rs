@@ -45,7 +45,7 @@ pub(crate) fn f32_to_small<const EXPONENT: u32, const FRACTION: u32, const R: u8
     rounded.min(limit) | u32::from(negative) << (EXPONENT + FRACTION)
 }
 
-/// The rounded magnitude of an f32 in such a format, as if its exponent had no upper end: what
+/// Returns the rounded magnitude of an f32 in such a format, as if its exponent had no upper end: what
 /// overflows compares greater than any number of the format.
 #[inline(always)]
 pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>(bits: u32) -> u32 {

@@ -45,7 +45,7 @@ pub(crate) fn div(a: f64, b: f64) -> f64 {
     to_odd(quotient, if b < 0.0 { -remainder } else { remainder })
 }
 
-/// The square root.
+/// Returns the square root.
 #[inline(always)]
 pub(crate) fn sqrt(a: f64) -> f64 {
     let root = a.sqrt();

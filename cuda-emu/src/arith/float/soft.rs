@@ -63,7 +63,7 @@ pub(crate) fn pack<const R: u8>(negative: bool, exponent: i32, significand: u128
     f64::from_bits(bits).copysign(sign)
 }
 
-/// The sign of a sum that is exactly zero.
+/// Returns the sign of a sum that is exactly zero.
 #[inline(always)]
 fn zero_sum<const R: u8>(a_negative: bool, b_negative: bool) -> f64 {
     let negative = if R == RM { a_negative | b_negative } else { a_negative & b_negative };
@@ -146,7 +146,7 @@ pub(crate) fn div<const R: u8>(a: f64, b: f64) -> f64 {
     pack::<R>(a.negative != b.negative, exponent, quotient | sticky)
 }
 
-/// The square root of a finite number, not negative.
+/// Returns the square root of a finite number, not negative.
 pub(crate) fn sqrt<const R: u8>(a: f64) -> f64 {
     let a = unpack(a);
     // The top bit at 126 or 127, the exponent even: a root of 64 bits.

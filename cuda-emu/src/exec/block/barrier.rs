@@ -49,7 +49,7 @@ impl Barrier {
         self.waited = true;
     }
 
-    /// Whether everybody has come. `live` gives each warp's lanes that have not ended.
+    /// Returns whether everybody has come. `live` gives each warp's lanes that have not ended.
     fn complete(&self, warps: usize, live: impl Fn(usize) -> u32) -> bool {
         let arrived = |at: usize| self.arrived.get(at).copied().unwrap_or(0);
         if self.threads == 0 {

@@ -53,7 +53,7 @@ const ALL: [Builtin; 5] = [
     Builtin::SetConditional,
 ];
 
-/// The function of a name.
+/// Returns the function of a name.
 pub(crate) fn by_name(name: &str) -> Option<Builtin> {
     ALL.into_iter().find(|builtin| builtin.name() == name)
 }

@@ -31,13 +31,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The child to go to at a level, counted from the lanes.
+    /// Returns the child to go to at a level, counted from the lanes.
     fn child(self, level: u32) -> usize {
         (self.number / (WIDE as u64).saturating_pow(level - 1)) as usize % WIDE
     }
 }
 
-/// Whether both are the same node.
+/// Returns whether both are the same node.
 fn same(a: Option<&Arc<Node>>, b: Option<&Arc<Node>>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -46,7 +46,7 @@ fn same(a: Option<&Arc<Node>>, b: Option<&Arc<Node>>) -> bool {
     }
 }
 
-/// The greater of both everywhere. Whether that is all `theirs`: then it is shared.
+/// Returns the greater of both everywhere. Whether that is all `theirs`: then it is shared.
 fn join(mine: &mut Option<Arc<Node>>, theirs: Option<&Arc<Node>>) -> bool {
     let Some(theirs) = theirs else { return mine.is_none() };
     let Some(node) = mine else {
@@ -109,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// Whether it is the same tree as another: then both have learned the same.
+    /// Returns whether it is the same tree as another: then both have learned the same.
     pub(super) fn is(&self, other: &Self) -> bool {
         same(self.root.as_ref(), other.root.as_ref())
     }

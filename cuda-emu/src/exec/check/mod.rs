@@ -122,7 +122,7 @@ pub(crate) struct GlobalCheck {
 }
 
 impl GlobalCheck {
-    /// The word of this number: its address divided by 4.
+    /// Returns the word of this number: its address divided by 4.
     fn word(&mut self, number: u64) -> Option<&mut Word> {
         let page = number / PAGE;
         if self.pages.is_empty() || self.last.0 != page {

@@ -33,7 +33,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether the two cannot be left without order.
+    /// Returns whether the two cannot be left without order.
     fn conflicts(&self, other: &Self) -> bool {
         self.bytes & other.bytes != 0
             && (self.how.write || other.how.write)

@@ -50,7 +50,7 @@ impl Clocks {
         }
     }
 
-    /// The place of a warp of a block.
+    /// Returns the place of a warp of a block.
     fn place(&self, block: u64, warp: u32) -> Place {
         let number = block.saturating_mul(u64::from(self.warps) * 2) + u64::from(warp);
         Place { number, levels: self.levels }
@@ -60,12 +60,12 @@ impl Clocks {
         self.threads.get_mut(warp as usize * LANES + lane)
     }
 
-    /// The block's number.
+    /// Returns the block's number.
     pub(crate) fn block(&self) -> u64 {
         self.block
     }
 
-    /// The warp whose number stands for a warp's asynchronous copies.
+    /// Returns the warp whose number stands for a warp's asynchronous copies.
     pub(crate) fn copies(&self, warp: u32) -> u32 {
         warp + self.warps
     }
@@ -82,7 +82,7 @@ impl Clocks {
         now
     }
 
-    /// Whether an access comes after what another thread, of `lane`, did.
+    /// Returns whether an access comes after what another thread, of `lane`, did.
     pub(crate) fn follows(&self, new: &Access, old: &Access, lane: u32) -> bool {
         let me = new.lanes.trailing_zeros();
         // A copy knows what its thread does, but not the other way round.
@@ -258,7 +258,7 @@ mod tests {
         Access { block, warp, lanes: 1 << lane, counter, at: 0, bytes: 15, how }
     }
 
-    /// Whether a lane comes after an access of one lane.
+    /// Returns whether a lane comes after an access of one lane.
     fn follows(clocks: &Clocks, (warp, lane): (u32, u32), old: &Access) -> bool {
         clocks.follows(&by(clocks, warp, lane), old, old.lanes.trailing_zeros())
     }

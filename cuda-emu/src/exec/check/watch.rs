@@ -298,7 +298,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether what a lane writes to the word at `start` is what an earlier access has written there.
+    /// Returns whether what a lane writes to the word at `start` is what an earlier access has written there.
     #[cold]
     fn same(
         &self,

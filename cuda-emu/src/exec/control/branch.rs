@@ -14,7 +14,7 @@ impl Machine<'_> {
         if self.fuel < 0 { Flow::Expired } else { Flow::Jump }
     }
 
-    /// The join at `pc` for the lanes of the current split: that of the split, or a new one inside.
+    /// Returns the join at `pc` for the lanes of the current split: that of the split, or a new one inside.
     fn join_at(&mut self, pc: u32) -> u32 {
         if self.join != NONE {
             let join = &self.warp.joins[self.join as usize];

@@ -13,7 +13,7 @@ pub(crate) enum Meeting {
 }
 
 impl Machine<'_> {
-    /// The lanes named by any of the masks in a slot, of those that live.
+    /// Returns the lanes named by any of the masks in a slot, of those that live.
     ///
     /// # Safety
     /// `slot` is a 32-bit register of the frame.
@@ -66,7 +66,7 @@ impl Machine<'_> {
         Meeting::Together(there)
     }
 
-    /// The lanes of `mask` wait at the current instruction; the others of the split go on.
+    /// Returns the lanes of `mask` wait at the current instruction; the others of the split go on.
     fn wait_as(&mut self, mask: u32, state: State) -> Flow {
         let rest = self.mask & !mask;
         let split = Split { mask, ..self.current(self.pc, state) };

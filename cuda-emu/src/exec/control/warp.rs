@@ -126,12 +126,12 @@ impl Warp {
         }
     }
 
-    /// Whether a split can run.
+    /// Returns whether a split can run.
     pub(crate) fn ready(&self) -> bool {
         self.splits.iter().any(|s| s.state == State::Ready)
     }
 
-    /// Whether lanes wait for others of this warp.
+    /// Returns whether lanes wait for others of this warp.
     pub(crate) fn waits_inside(&self) -> bool {
         self.joins.iter().any(|join| join.arrived != 0)
             || self.splits.iter().any(|s| matches!(s.state, State::Sync(_) | State::WarpBarrier(_)))
@@ -186,12 +186,12 @@ impl Machine<'_> {
         }
     }
 
-    /// The current split, to go on at `pc`.
+    /// Returns the current split, to go on at `pc`.
     pub(crate) fn current(&self, pc: u32, state: State) -> Split {
         Split { pc, mask: self.mask, frame: self.frame, join: self.join, state }
     }
 
-    /// The lanes of the current split have come to a join. Those of a complete join go on.
+    /// Returns the lanes of the current split have come to a join. Those of a complete join go on.
     pub(crate) fn arrive(&mut self, at: u32, lanes: u32) -> Flow {
         let join = &mut self.warp.joins[at as usize];
         join.arrived |= lanes;

@@ -331,7 +331,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// The class of a product.
+/// Returns the class of a product.
 fn product(ty: Type, part: Option<MulPart>) -> Class {
     match part {
         Some(MulPart::Wide) if ty.bits() == 32 => Class::Wide,

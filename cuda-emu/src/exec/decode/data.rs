@@ -87,7 +87,7 @@ impl Decoder<'_, '_> {
         Ok(true)
     }
 
-    /// The class in which an operand is at hand.
+    /// Returns the class in which an operand is at hand.
     fn class_of(&self, operand: &Operand, ty: Type) -> Class {
         match operand {
             Operand::Reg(r) => self.reg(*r).map_or(Class::of(ty), |(_, class)| class),
@@ -293,7 +293,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// The executor's number of a space.
+/// Returns the executor's number of a space.
 pub(super) fn space_code(space: Space) -> Result<u8, Refusal> {
     Ok(match space {
         Space::Generic => crate::exec::memory::GENERIC,

@@ -139,7 +139,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// Whether there is such an `ldmatrix` or `stmatrix`.
+/// Checks whether there is such an `ldmatrix` or `stmatrix`.
 fn rows(shape: Shape, space: Space, ty: Type) -> Result<(), Refusal> {
     let Shape { m, n, .. } = shape;
     if (m, n) != (8, 8) || ty != Type::B16 {

@@ -131,12 +131,12 @@ fn store_frame(isa: Isa, kind: Kind) -> Option<Run> {
     })
 }
 
-/// The space and the width of the address, as slot c has them.
+/// Returns the space and the width of the address, as slot c has them.
 pub(super) fn place_bits(space: u8, narrow: bool) -> u32 {
     u32::from(space) << 16 | if narrow { NARROW } else { 0 }
 }
 
-/// The flags of an ordered access.
+/// Returns the flags of an ordered access.
 fn flags(access: &Access, store: bool) -> u32 {
     let order = match access.order {
         Order::Weak => 0,
@@ -338,7 +338,7 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
-    /// The parameter that an address names.
+    /// Returns the parameter that an address names.
     fn param_place(&self, addr: &Address) -> Option<Place> {
         let Base::Symbol(Symbol::Var(v)) = addr.base else { return None };
         match self.places.get(v.index()).copied() {
@@ -403,7 +403,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// Whether an element lies in a parameter, aligned.
+/// Checks whether an element lies in a parameter, aligned.
 fn inside(offset: i64, bytes: u32, size: u32, start: u32) -> Result<(), Refusal> {
     let end = offset.checked_add(i64::from(bytes));
     if offset < 0 || end.is_none_or(|end| end > i64::from(size)) {

@@ -379,7 +379,7 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
-    /// The instructions at which the paths of a branch may meet.
+    /// Returns the instructions at which the paths of a branch may meet.
     fn meeting_places(&self, instrs: &[Instr]) -> Vec<bool> {
         let mut meets = vec![false; instrs.len()];
         for (at, instr) in instrs.iter().enumerate() {

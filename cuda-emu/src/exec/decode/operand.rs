@@ -76,7 +76,7 @@ impl Decoder<'_, '_> {
         slot
     }
 
-    /// The slot of a source of a class.
+    /// Returns the slot of a source of a class.
     pub(super) fn src(&mut self, operand: &Operand, class: Class) -> Result<u32, Refusal> {
         match *operand {
             Operand::Reg(r) => {
@@ -112,7 +112,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The slot with the address of a symbol in its own space.
+    /// Returns the slot with the address of a symbol in its own space.
     pub(super) fn symbol(
         &mut self,
         symbol: Symbol,
@@ -157,7 +157,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The slot of a destination, and its class; a sink takes any.
+    /// Returns the slot of a destination, and its class; a sink takes any.
     pub(super) fn dst(&mut self, d: Dst, class: Class) -> Result<u32, Refusal> {
         let Some(reg) = d else {
             return Ok(if class == Class::Pred { SLOT_NO_PRED } else { SLOT_NONE });
@@ -175,7 +175,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The slot and offset of an address: in 64 bits, or in 32 where the register has 32.
+    /// Returns the slot and offset of an address: in 64 bits, or in 32 where the register has 32.
     pub(super) fn address(
         &mut self,
         address: &Address,

@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// The next block that nobody has begun.
+    /// Returns the next block that nobody has begun.
     fn take(&self) -> Option<u64> {
         let at = self.next.0.fetch_add(1, Ordering::Relaxed);
         if at >= self.blocks {
@@ -188,7 +188,7 @@ impl Params {
         Self(words.collect())
     }
 
-    /// The first byte.
+    /// Returns the first byte.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }

@@ -26,7 +26,7 @@ pub(crate) enum Place {
     Each,
 }
 
-/// The addresses of the lanes: slot a, 64 or 32 bits wide, plus the offset.
+/// Returns the addresses of the lanes: slot a, 64 or 32 bits wide, plus the offset.
 ///
 /// # Safety
 /// Slot a is a register of the width that slot c says.
@@ -158,7 +158,7 @@ impl Machine<'_> {
         true
     }
 
-    /// The host address of an element of one lane.
+    /// Returns the host address of an element of one lane.
     pub(crate) fn locate(
         &mut self,
         i: &Inst,

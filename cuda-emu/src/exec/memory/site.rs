@@ -22,7 +22,7 @@ impl Sites {
         Self { sites: vec![Site::default(); count.max(1)], epoch: 0 }
     }
 
-    /// The region that instruction `at` has used last, if nothing was freed since; else an empty
+    /// Returns the region that instruction `at` has used last, if nothing was freed since; else an empty
     /// one.
     #[inline(always)]
     pub(crate) fn get(&mut self, at: u32, space: &Space) -> Site {

@@ -163,7 +163,7 @@ pub(crate) struct How {
     pub(crate) imm: u64,
 }
 
-/// The relation of a comparison, whether operands are exchanged and the result is negated.
+/// Returns the relation of a comparison, whether operands are exchanged and the result is negated.
 fn relation(cmp: Cmp, float: bool) -> Option<(u8, bool, bool)> {
     Some(match cmp {
         Cmp::Eq => (REL_EQ, false, false),

@@ -32,7 +32,7 @@ pub(crate) struct Spec {
     pub(crate) relu: bool,
 }
 
-/// Whether it is an integer type that `cvt` takes.
+/// Returns whether it is an integer type that `cvt` takes.
 pub(crate) fn is_int(ty: Type) -> bool {
     matches!(
         ty,

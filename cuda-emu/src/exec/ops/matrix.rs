@@ -32,7 +32,7 @@ macro_rules! whole_warp {
     };
 }
 
-/// The bits of a register in a lane.
+/// Returns the bits of a register in a lane.
 ///
 /// # Safety
 /// The slot is a register of 64 (`wide`) or 32 bits.

@@ -34,7 +34,7 @@ pub(crate) mod number {
     pub(crate) const DYNAMIC_SMEM: u64 = 34;
 }
 
-/// The number of a special register, and whether its value is 64 bits wide. `None`: not here.
+/// Returns the number of a special register, and whether its value is 64 bits wide. `None`: not here.
 pub(crate) fn of(special: Special) -> Option<(u64, bool)> {
     use number as n;
     let dim = |d: Dim| match d {

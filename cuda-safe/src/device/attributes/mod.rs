@@ -198,7 +198,7 @@ macro_rules! sets {
         impl $name {
             $($(#[$flag_meta])* pub const $flag: Self = Self($raw::$constant.0);)+
 
-            /// Whether all of `others` are among these.
+            /// Returns whether all of `others` are among these.
             #[must_use]
             pub const fn contains(self, others: Self) -> bool {
                 self.0 & others.0 == others.0

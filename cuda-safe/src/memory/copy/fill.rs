@@ -56,7 +56,7 @@ fn memset(inner: &StreamInner, to: CUdeviceptr, pattern: &[u8], count: usize) ->
     unsafe { call!(inner, cuMemsetD32Async(to, value, bytes / 4, stream)) }
 }
 
-/// Whether the driver has a memset for the pattern at this address.
+/// Returns whether the driver has a memset for the pattern at this address.
 fn has_memset(pattern: &[u8], to: CUdeviceptr) -> bool {
     let (words, rest) = pattern.as_chunks::<4>();
     pattern.iter().all(|byte| *byte == pattern[0])

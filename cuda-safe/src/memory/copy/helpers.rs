@@ -73,7 +73,7 @@ impl Default for Helpers {
 }
 
 impl Helpers {
-    /// How many threads a copy is spread over, the caller's included.
+    /// Returns how many threads a copy is spread over, the caller's included.
     pub(crate) fn threads(&self) -> usize {
         match self.threads.load(Ordering::Relaxed) {
             0 => default_threads(),
@@ -98,7 +98,7 @@ impl Helpers {
         self.shared.helpers.load(Ordering::Relaxed)
     }
 
-    /// The helpers, if they are switched on and not at work for another copy.
+    /// Returns the helpers, if they are switched on and not at work for another copy.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         if self.threads() < 2 {
             return None;
@@ -158,7 +158,7 @@ impl Drop for Helpers {
     }
 }
 
-/// How many threads a copy is spread over if nobody has chosen. Asked once: the result comes from
+/// Returns how many threads a copy is spread over if nobody has chosen. Asked once: the result comes from
 /// files.
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();

@@ -314,7 +314,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// Whether the oldest block's copy is done, so that nobody has to wait for it.
+    /// Returns whether the oldest block's copy is done, so that nobody has to wait for it.
     fn is_oldest_done(&self) -> Result<bool> {
         match self.blocks.front() {
             Some((block, _)) => block.is_done(&self.stream.context),
@@ -322,7 +322,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// The oldest block, when its copy is done.
+    /// Returns the oldest block, when its copy is done.
     pub(super) fn wait_for_oldest(&mut self) -> Result<Option<(StagingBlock, T)>> {
         let Some((block, what)) = self.blocks.pop_front() else { return Ok(None) };
         match block.wait(&self.stream.context) {

@@ -86,7 +86,7 @@ impl<'a, C: Send> Shared<'a, C> {
         }
     }
 
-    /// The next chunk, with a block for it if the thread wants `another` and there is one. Nothing
+    /// Returns the next chunk, with a block for it if the thread wants `another` and there is one. Nothing
     /// if no chunk is left, or no block either and the thread `has` none. Chunk and block go
     /// together: where every chunk has its block, nobody is left without.
     fn claim(&self, another: bool, has: bool) -> Option<(usize, C, Option<StagingBlock>)> {

@@ -54,7 +54,7 @@ struct Waiting {
 unsafe impl Send for Waiting {}
 
 impl Waiting {
-    /// Whether the task has nothing to wait for any more: the event is done, or will never be.
+    /// Returns whether the task has nothing to wait for any more: the event is done, or will never be.
     fn is_over(&self) -> bool {
         if !self.state.is_usable() {
             return true;

@@ -100,7 +100,7 @@ impl<T: Copy + 'static> Transfer<T> {
         self.take()
     }
 
-    /// Whether the copy is done, so that [`Transfer::wait`] won't block.
+    /// Returns whether the copy is done, so that [`Transfer::wait`] won't block.
     ///
     /// # Errors
     /// The error of the copy or of earlier work on its stream.

@@ -174,7 +174,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         })
     }
 
-    /// The elements, for the host to read. Waits until every write on any stream is done, and for
+    /// Returns the elements, for the host to read. Waits until every write on any stream is done, and for
     /// nothing else: of a stream that wrote, for what it has enqueued by now.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         Ok(HostRef { elements, _look, marker: PhantomData })
     }
 
-    /// The elements, for the host to write. Waits until every use on any stream is done, and for
+    /// Returns the elements, for the host to write. Waits until every use on any stream is done, and for
     /// nothing else: of a stream that used them, for what it has enqueued by now.
     ///
     /// # Errors

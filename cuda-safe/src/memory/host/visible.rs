@@ -87,7 +87,7 @@ impl HostVec {
         unsafe { (self.free)(self.start, self.capacity) };
     }
 
-    /// The vector with its first `len` elements.
+    /// Returns the vector with its first `len` elements.
     ///
     /// # Safety
     /// It was made of a `Vec<T>` of at least `len` elements, whose bytes are now valid for `T`.
@@ -136,7 +136,7 @@ impl Visible {
 }
 
 impl Allocation {
-    /// The host's side, if the host sees the memory.
+    /// Returns the host's side, if the host sees the memory.
     pub(in crate::memory) fn host_side(&self) -> Option<&Visible> {
         match self.kind() {
             Kind::Visible(visible) => Some(visible),
@@ -233,7 +233,7 @@ impl Allocation {
         allocation
     }
 
-    /// Whether the host sees the memory too, so that it is not simply the device's.
+    /// Returns whether the host sees the memory too, so that it is not simply the device's.
     pub(crate) fn is_visible(&self) -> bool {
         self.host_side().is_some()
     }
@@ -340,7 +340,7 @@ impl Allocation {
     }
 }
 
-/// The address by which the device uses the host's memory.
+/// Returns the address by which the device uses the host's memory.
 fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdeviceptr> {
     let mut address = 0;
     context.with_current(|| {

@@ -49,7 +49,7 @@ impl<U> Shared<U> {
         self.state.fetch_sub(KEEPER, Ordering::SeqCst);
     }
 
-    /// Whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
+    /// Returns whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
     /// else can raise the flag meanwhile.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {

@@ -44,7 +44,7 @@ pub(in crate::memory) struct Uses {
 }
 
 impl Allocation {
-    /// Whether `stream` is home and no other stream has ever used the memory: then the stream alone
+    /// Returns whether `stream` is home and no other stream has ever used the memory: then the stream alone
     /// keeps order.
     #[inline]
     pub(in crate::memory) fn is_alone_on(&self, stream: &Stream) -> bool {
@@ -226,7 +226,7 @@ impl Allocation {
         Some(folded)
     }
 
-    /// The newest number of each stream that something has to wait for which uses all of the
+    /// Returns the newest number of each stream that something has to wait for which uses all of the
     /// memory in this way. The handles keep the streams until then.
     pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();

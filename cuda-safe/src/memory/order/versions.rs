@@ -60,7 +60,7 @@ impl Versions {
         ranges.update(range, |old| *old = version.max(*old));
     }
 
-    /// The number of the newest write of any byte in `range`; 0 before the first.
+    /// Returns the number of the newest write of any byte in `range`; 0 before the first.
     pub(in crate::memory) fn of(&self, range: Range<usize>) -> u64 {
         let Some(ranges) = self.ranges.get() else { return self.newest.load(Ordering::Acquire) };
         let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);

@@ -86,13 +86,13 @@ impl FileError {
         Self { path: Some(path.to_owned()), ..self }
     }
 
-    /// The file, if it was named.
+    /// Returns the file, if it was named.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The format, if it is known.
+    /// Returns the format, if it is known.
     #[must_use]
     pub fn format(&self) -> Option<FileFormat> {
         self.format

@@ -43,7 +43,7 @@ fn parse(text: &str) -> Result<TriangleMesh, String> {
     Ok(mesh)
 }
 
-/// The lines of a file that say where points and faces are, and how many points there are.
+/// Returns the lines of a file that say where points and faces are, and how many points there are.
 ///
 /// `tobj` begins a new mesh with new points at every group and object, numbers the points of each by their
 /// first use, and leaves out those without faces. So it is given no groups, and one polygon of all points in

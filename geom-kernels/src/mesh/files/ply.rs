@@ -70,7 +70,7 @@ impl PropertyAccess for Item {
     }
 }
 
-/// The numbers of a list of any type, if they are whole and not negative.
+/// Returns the numbers of a list of any type, if they are whole and not negative.
 fn indices(property: &Property) -> Option<Vec<u32>> {
     let whole = |x: f64| ((x as u32) as f64 == x).then_some(x as u32);
     match property {
@@ -120,7 +120,7 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     Ok(mesh)
 }
 
-/// The header, and what follows it. It says of each element how many there are; nobody has checked that.
+/// Returns the header, and what follows it. It says of each element how many there are; nobody has checked that.
 fn read_header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
     let start = bytes.get(..MOST_HEADER).unwrap_or(bytes);
     let mut reader = Reader::new(start);
@@ -154,7 +154,7 @@ fn read_header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
     Ok((header, rest))
 }
 
-/// Whether what is left of the file can hold so many items, each as short as can be.
+/// Checks whether what is left of the file can hold so many items, each as short as can be.
 fn check_size(element: &ElementDef, encoding: Encoding, left: usize) -> Result<(), String> {
     let ElementDef { name, count, properties } = element;
     if *count == 0 {
@@ -176,7 +176,7 @@ fn check_size(element: &ElementDef, encoding: Encoding, left: usize) -> Result<(
     Ok(())
 }
 
-/// The bytes of a number, or of the length of a list.
+/// Returns the bytes of a number, or of the length of a list.
 fn size(data_type: &PropertyType) -> usize {
     let (PropertyType::Scalar(scalar) | PropertyType::List(scalar, _)) = data_type;
     match scalar {

@@ -35,7 +35,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<TriangleMesh, FileError> {
     read().map_err(|what: String| FileError::new(FileFormat::Stl, what))
 }
 
-/// How long a binary file is by its header.
+/// Returns how long a binary file is by its header.
 fn length(bytes: &[u8]) -> Option<u64> {
     let count = bytes.get(TITLE..)?.first_chunk()?;
     Some(HEADER as u64 + FACE * u64::from(u32::from_le_bytes(*count)))

@@ -59,7 +59,7 @@ pub fn icosphere(subdivisions: u32, radius: f32) -> Result<TriangleMesh> {
     Ok(mesh)
 }
 
-/// The corners of three golden rectangles, at distance one.
+/// Returns the corners of three golden rectangles, at distance one.
 fn icosahedron() -> Vec<[f64; 3]> {
     let golden = (1.0 + 5.0_f64.sqrt()) * 0.5;
     let inverse = 1.0 / (1.0 + golden * golden).sqrt();

@@ -27,7 +27,7 @@ impl Noise {
         Self { permutation }
     }
 
-    /// The noise at a point. Where a coordinate is not finite, it is not a number.
+    /// Returns the noise at a point. Where a coordinate is not finite, it is not a number.
     #[must_use]
     pub fn at(&self, point: [f64; 3]) -> f64 {
         let floor = point.map(f64::floor);
@@ -57,7 +57,7 @@ fn lerp(t: f64, a: f64, b: f64) -> f64 {
     a + t * (b - a)
 }
 
-/// The product with one of the twelve directions to the middles of a cube's edges, four of them twice.
+/// Returns the product with one of the twelve directions to the middles of a cube's edges, four of them twice.
 fn gradient(hash: u8, [x, y, z]: [f64; 3]) -> f64 {
     let hash = hash & 15;
     let u = if hash < 8 { x } else { y };

@@ -31,7 +31,7 @@ pub(super) enum Compressor {
 }
 
 impl Compressor {
-    /// The most bytes that so many compressed ones can stand for.
+    /// Returns the most bytes that so many compressed ones can stand for.
     ///
     /// LZ4 and BloscLZ write lengths as sums of bytes. Deflate's longest match is 258 bytes, its
     /// shortest code for one is two bits. The rest is for beginnings and ends.

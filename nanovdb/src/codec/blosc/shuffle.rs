@@ -77,7 +77,7 @@ pub(super) fn bit_unshuffle(value: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// The transpose of 8 x 8 bits: bit 8i + j becomes bit 8j + i. Halves of blocks change places, from
+/// Returns the transpose of 8 x 8 bits: bit 8i + j becomes bit 8j + i. Halves of blocks change places, from
 /// small blocks to large ones (H. S. Warren, Hacker's Delight, 2013, section 7-3).
 fn transposed(bits: u64) -> u64 {
     let swap = |bits: u64, mask: u64, by: u32| {

@@ -36,7 +36,7 @@ pub(super) fn chunk(data: &[u8]) -> Vec<u8> {
     sized(out)
 }
 
-/// The header of a chunk, less the size of the chunk.
+/// Returns the header of a chunk, less the size of the chunk.
 fn head(flags: u8, len: usize, block: usize) -> Vec<u8> {
     let flags = flags | (Compressor::Lz4 as u8) << header::COMPRESSOR;
     let mut out = vec![header::VERSION, header::STREAM_VERSION, flags, VALUE];

@@ -7,7 +7,7 @@ use crate::ir::{
     BinaryOp, CarryOp, Mode, MulPart, Op, Operand, Precision, Rounding, Type, UnaryOp,
 };
 
-/// The modifiers that stand before the type of an arithmetic instruction.
+/// Returns the modifiers that stand before the type of an arithmetic instruction.
 fn mode(w: &mut Words<'_, '_>) -> Mode {
     let mut mode = Mode::default();
     loop {

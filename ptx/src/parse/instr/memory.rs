@@ -82,7 +82,7 @@ fn modifiers(w: &mut Words<'_, '_>, atomic: bool) -> Option<Found> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// The operand of a cache policy, if the modifiers have announced one.
+    /// Returns the operand of a cache policy, if the modifiers have announced one.
     fn policy(&mut self, found: &mut Found) -> super::super::cursor::Result<()> {
         if found.policy() {
             found.access.policy = Some(self.next(Type::B64)?);

@@ -72,7 +72,7 @@ impl<'a> Words<'_, 'a> {
         met
     }
 
-    /// The next word, if `meaning` knows it.
+    /// Returns the next word, if `meaning` knows it.
     fn opt<T>(&mut self, meaning: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let found = meaning(self.peek()?);
         if found.is_some() {

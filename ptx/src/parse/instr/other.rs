@@ -8,7 +8,7 @@ use crate::ir::{Op, Piece};
 use crate::lex::Kind;
 
 impl<'a> Body<'_, 'a> {
-    /// The whole instruction as text, registers and symbols apart. Its shape is checked only so far
+    /// Returns the whole instruction as text, registers and symbols apart. Its shape is checked only so far
     /// that brackets match.
     pub(super) fn other(&mut self, name: &str, mods: &[&str], place: usize) -> Result<Op> {
         // Without operands or modifiers it is more likely a slip than an unknown instruction.
@@ -104,7 +104,7 @@ impl<'a> Body<'_, 'a> {
         Ok(true)
     }
 
-    /// Whether `name`, just read, begins a special register.
+    /// Returns whether `name`, just read, begins a special register.
     fn is_special(&self, name: &str) -> bool {
         use crate::ir::Special;
         Special::from_name(name).is_some() || Special::from_name(&format!("{name}.x")).is_some()

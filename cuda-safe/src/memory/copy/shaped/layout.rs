@@ -96,7 +96,7 @@ impl PitchedLayout {
         Self { offset, ..self }
     }
 
-    /// How many elements memory needs to hold a box in this layout: up to its last element.
+    /// Returns how many elements memory needs to hold a box in this layout: up to its last element.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if rows or slices overlap, or if the number
@@ -109,7 +109,7 @@ impl PitchedLayout {
         Ok(self.span("layout", extent, usize::MAX)?.end)
     }
 
-    /// The elements from the first to the last of a box, which is not empty. Fails unless it lies
+    /// Returns the elements from the first to the last of a box, which is not empty. Fails unless it lies
     /// in memory of `len` elements, rows don't overlap and slices don't.
     pub(super) fn span(&self, side: &str, extent: Extent, len: usize) -> Result<Range<usize>> {
         let Extent { width, height, depth } = extent;

@@ -70,7 +70,7 @@ impl End {
         }
     }
 
-    /// Whether slices are a whole number of rows apart, as the driver wants them.
+    /// Returns whether slices are a whole number of rows apart, as the driver wants them.
     fn has_whole_slices(self) -> bool {
         self.pitches.slice.is_multiple_of(self.pitches.row)
     }
@@ -133,7 +133,7 @@ unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> R
     })
 }
 
-/// The bytes from the first to the last of a box in `len` elements of `size` bytes, and its pitches.
+/// Returns the bytes from the first to the last of a box in `len` elements of `size` bytes, and its pitches.
 fn side(
     layout: PitchedLayout,
     what: &str,

@@ -42,7 +42,7 @@ impl Part {
         self.z * pitches.slice + self.y * pitches.row + self.x
     }
 
-    /// Whether the distance between rows is of any consequence.
+    /// Returns whether the distance between rows is of any consequence.
     pub(super) fn rows_matter(&self) -> bool {
         self.height > 1 || self.depth > 1
     }
@@ -65,7 +65,7 @@ impl Part {
         Pieces { whole: *self, width: self.width.min(most), height: 1, depth: 1, next: (0, 0, 0) }
     }
 
-    /// The ranges of host memory that it covers, each with the next bytes of a compact copy.
+    /// Returns the ranges of host memory that it covers, each with the next bytes of a compact copy.
     pub(super) fn runs(self, pitches: Pitches) -> impl Iterator<Item = Range<usize>> {
         // Rows without gaps between them are one run.
         let joined = self.height == 1 || pitches.row == self.width;
