@@ -196,28 +196,28 @@ impl Config {
         })
     }
 
-    /// The number of devices, at most 64; 1 unless set.
+    /// Sets the number of devices, at most 64; 1 unless set.
     #[must_use]
     pub fn devices(mut self, count: u32) -> Self {
         self.devices = count.min(MAX_DEVICES);
         self
     }
 
-    /// The compute capability that the devices report; 9.0 unless set.
+    /// Sets the compute capability that the devices report; 9.0 unless set.
     #[must_use]
     pub fn compute_capability(mut self, major: u32, minor: u32) -> Self {
         self.compute_capability = (major, minor);
         self
     }
 
-    /// The number of host threads that run a kernel's blocks; all cores unless set.
+    /// Sets the number of host threads that run a kernel's blocks; all cores unless set.
     #[must_use]
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = count.max(1);
         self
     }
 
-    /// How long a kernel may run before it fails with `CUDA_ERROR_LAUNCH_TIMEOUT`; for ever unless
+    /// Sets how long a kernel may run before it fails with `CUDA_ERROR_LAUNCH_TIMEOUT`; for ever unless
     /// set.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
@@ -248,35 +248,35 @@ impl Config {
         self
     }
 
-    /// The memory of each device, in bytes; half of the machine's unless set.
+    /// Sets the memory of each device, in bytes; half of the machine's unless set.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes.max(1);
         self
     }
 
-    /// The size of the heap of the kernels' `malloc`, in bytes, until `cuCtxSetLimit` changes it.
+    /// Sets the size of the heap of the kernels' `malloc`, in bytes, until `cuCtxSetLimit` changes it.
     #[must_use]
     pub fn heap(mut self, bytes: u64) -> Self {
         self.heap = bytes;
         self
     }
 
-    /// The size of each thread's stack, in bytes, until `cuCtxSetLimit` changes it.
+    /// Sets the size of each thread's stack, in bytes, until `cuCtxSetLimit` changes it.
     #[must_use]
     pub fn stack(mut self, bytes: u32) -> Self {
         self.stack = bytes;
         self
     }
 
-    /// Whether bare float multiplications and additions are fused; never unless set.
+    /// Sets whether bare float multiplications and additions are fused; never unless set.
     #[must_use]
     pub fn contraction(mut self, contraction: Contraction) -> Self {
         self.contraction = contraction;
         self
     }
 
-    /// What is checked; nothing unless set. [`findings`](crate::findings) tells.
+    /// Sets what is checked; nothing unless set. [`findings`](crate::findings) tells.
     #[must_use]
     pub fn check(mut self, checks: Checks) -> Self {
         self.checks = checks;

@@ -162,7 +162,7 @@ impl Driver {
         }
     }
 
-    /// All visible devices.
+    /// Returns all visible devices.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + use<> {
         let driver = *self;
         self.shared.devices.iter().map(move |state| Device::new(driver, state))

@@ -124,7 +124,7 @@ impl Error {
         )
     }
 
-    /// An error of kind [`ErrorKind::Invalid`]: for crates on top of this one, which check what they are
+    /// Creates an error of kind [`ErrorKind::Invalid`]: for crates on top of this one, which check what they are
     /// asked before the driver is.
     #[cold]
     #[must_use]
@@ -188,7 +188,7 @@ impl Error {
         self
     }
 
-    /// What kind of failure this is.
+    /// Returns what kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -217,19 +217,19 @@ impl Error {
         self.code().and_then(CUresult::name)
     }
 
-    /// What the code means, from a table in this crate.
+    /// Returns what the code means, from a table in this crate.
     #[must_use]
     pub fn description(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::description)
     }
 
-    /// What the failing call was asked to do.
+    /// Returns what the failing call was asked to do.
     #[must_use]
     pub fn asked(&self) -> Option<&str> {
         self.0.asked.as_deref()
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()

@@ -31,7 +31,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// A new event that measures no time, which makes it cheaper to record and wait for.
+    /// Creates a new event that measures no time, which makes it cheaper to record and wait for.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -40,7 +40,7 @@ impl Event {
         Self::with_flags(context, CUevent_flags::CU_EVENT_DISABLE_TIMING.0, false)
     }
 
-    /// A new event that measures time; see [`Event::elapsed_ms`].
+    /// Creates a new event that measures time; see [`Event::elapsed_ms`].
     ///
     /// # Errors
     /// The error that the driver returns.

@@ -219,7 +219,7 @@ impl Kernel {
         kernel.end(stream, &launch, launched)
     }
 
-    /// What the kernel needs, as compiled for the device.
+    /// Returns what the kernel needs, as compiled for the device.
     ///
     /// # Errors
     /// The error that the driver returns.

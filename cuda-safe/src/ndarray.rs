@@ -8,7 +8,7 @@ use crate::memory::DeviceBuffer;
 use crate::stream::Stream;
 
 impl<T: Copy + 'static> DeviceBuffer<T> {
-    /// A buffer with a copy of `array`'s elements in row-major order, whatever its own layout.
+    /// Creates a buffer with a copy of `array`'s elements in row-major order, whatever its own layout.
     ///
     /// # Errors
     /// As [`DeviceBuffer::from_slice`].

@@ -64,7 +64,7 @@ macro_rules! vectors {
         }
 
         impl $name {
-            /// A vector of these components.
+            /// Creates a vector of these components.
             #[must_use]
             pub const fn new($($field: $element),+) -> Self {
                 Self { $($field),+ }

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::{CUresult, nvrtcResult};
 
 impl CUresult {
-    /// What the code means, in a short phrase; `None` for a code that is newer than these
+    /// Returns what the code means, in a short phrase; `None` for a code that is newer than these
     /// bindings.
     #[must_use]
     pub const fn description(self) -> Option<&'static str> {

@@ -82,7 +82,7 @@ impl Driver {
         unsafe { Self::load_first(&[path.as_ref()]) }
     }
 
-    /// A driver made of functions: `resolve` is asked once for each exported name and returns
+    /// Returns a driver made of functions: `resolve` is asked once for each exported name and returns
     /// with the function's address, or null if it has none. The way in for software devices and
     /// for tests. The table is never freed.
     ///
@@ -144,7 +144,7 @@ impl Driver {
         self.version
     }
 
-    /// Where the functions come from: the library's name or path as it was given to the system.
+    /// Returns where the functions come from: the library's name or path as it was given to the system.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source

@@ -52,7 +52,7 @@ impl Attempt {
         &self.name
     }
 
-    /// What the system said.
+    /// Returns what the system said.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
@@ -67,7 +67,7 @@ pub struct MissingLibrary {
 }
 
 impl MissingLibrary {
-    /// Everything that was tried, in order.
+    /// Returns everything that was tried, in order.
     #[must_use]
     pub fn tried(&self) -> &[Attempt] {
         &self.tried

@@ -52,7 +52,7 @@ impl Nvrtc {
         Ok(Self::leak(fns, source))
     }
 
-    /// An NVRTC made of functions: `resolve` is asked once for each exported name and returns
+    /// Returns an NVRTC made of functions: `resolve` is asked once for each exported name and returns
     /// the function's address, or null if it has none. The table is never freed.
     ///
     /// # Safety
@@ -95,7 +95,7 @@ impl Nvrtc {
         self.version
     }
 
-    /// Where the functions come from: the library's name or path as it was given to the system.
+    /// Returns where the functions come from: the library's name or path as it was given to the system.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source

@@ -61,13 +61,13 @@ impl Flaw {
         self.check
     }
 
-    /// What is wrong, in words.
+    /// Returns what is wrong, in words.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Where, in bytes from the beginning of the grid, or of the file if the check's name begins with
+    /// Returns the position, in bytes from the beginning of the grid, or of the file if the check's name begins with
     /// `file`.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
@@ -143,7 +143,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A short name of the check that found the error; it stays the same between versions.
+    /// Returns a short name of the check that found the error; it stays the same between versions.
     #[must_use]
     pub fn check(&self) -> &'static str {
         match self {

@@ -84,7 +84,7 @@ impl Map {
         self.inverse
     }
 
-    /// Where voxel (0, 0, 0) is.
+    /// Returns where voxel (0, 0, 0) is.
     #[must_use]
     pub fn translation(&self) -> [f64; 3] {
         self.translation
@@ -121,7 +121,7 @@ impl Map {
         })
     }
 
-    /// A position in world space. Fused in NanoVDB's order, for the same bits.
+    /// Maps a position from index space to world space. Fused in NanoVDB's order, for the same bits.
     #[must_use]
     pub fn apply(&self, index: [f64; 3]) -> [f64; 3] {
         let [x, y, z] = index;
@@ -131,26 +131,26 @@ impl Map {
         })
     }
 
-    /// A position in index space.
+    /// Maps a position from world space to index space.
     #[must_use]
     pub fn apply_inverse(&self, world: [f64; 3]) -> [f64; 3] {
         let [x, y, z] = [0, 1, 2].map(|i: usize| world[i] - self.translation[i]);
         multiply(&self.inverse, [x, y, z])
     }
 
-    /// A direction from index space in world space (the Jacobian).
+    /// Maps a direction from index space to world space (the Jacobian).
     #[must_use]
     pub fn apply_direction(&self, index: [f64; 3]) -> [f64; 3] {
         multiply(&self.matrix, index)
     }
 
-    /// A direction from world space in index space (the inverse Jacobian).
+    /// Maps a direction from world space to index space (the inverse Jacobian).
     #[must_use]
     pub fn apply_inverse_direction(&self, world: [f64; 3]) -> [f64; 3] {
         multiply(&self.inverse, world)
     }
 
-    /// A gradient by index space as one by world space (the inverse Jacobian transposed).
+    /// Maps a gradient by index space to one by world space (the inverse Jacobian transposed).
     #[must_use]
     pub fn apply_gradient(&self, index: [f64; 3]) -> [f64; 3] {
         multiply(&transpose(&self.inverse), index)

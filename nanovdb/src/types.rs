@@ -97,7 +97,7 @@ impl ValueType {
         self as u32
     }
 
-    /// Where things lie in nodes with such values.
+    /// Returns where things lie in nodes with such values.
     #[must_use]
     pub fn layout(self) -> &'static NodeLayout {
         layout::of(self)

@@ -143,7 +143,7 @@ impl Nvrtc {
         unsafe { Self::at(path) }?.loaded()
     }
 
-    /// A table of functions as a compiler. Its images are not cached: nothing identifies it.
+    /// Creates a table of functions as a compiler. Its images are not cached: nothing identifies it.
     #[must_use]
     pub fn from_functions(raw: &'static cuda_sys::Nvrtc) -> Self {
         Self {

@@ -108,7 +108,7 @@ impl Options {
         self
     }
 
-    /// Whether `a * b + c` may be one rounding.
+    /// Sets whether `a * b + c` may be one rounding.
     #[must_use]
     pub fn fmad(mut self, on: bool) -> Self {
         self.fmad = Some(on);

@@ -53,7 +53,7 @@ impl Program {
         }
     }
 
-    /// What messages call the source. A path makes quoted includes relative to its folder.
+    /// Sets what messages call the source. A path makes quoted includes relative to its folder.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -78,7 +78,7 @@ impl Program {
         self
     }
 
-    /// Whether CUDA's own headers, where they are installed around the compiler
+    /// Sets whether CUDA's own headers, where they are installed around the compiler
     /// ([`Nvrtc::include_paths`]), are searched after all other folders: `#include <cuda_fp16.h>`
     /// then works as with nvcc. On by default. Host headers such as `<stdint.h>` there are none:
     /// `<cuda/std/cstdint>` has the same names in `cuda::std`.
@@ -127,7 +127,7 @@ impl Program {
         self.compile_with(arch, Nvrtc::find)
     }
 
-    /// As [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
+    /// Works like [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
     /// [`Nvrtc::find_for_driver`]. `cuda_version` is what `cuDriverGetVersion` returns.
     ///
     /// # Errors

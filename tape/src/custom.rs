@@ -133,7 +133,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Reads, Primal::None, false).map(drop)
     }
 
-    /// As [`keeps`](Self::keeps), of memory that is known by its allocation: such as that of a structure
+    /// Works like [`keeps`](Self::keeps), of memory that is known by its allocation: such as that of a structure
     /// which the adjoint is to find as it was. A copy can't be kept of it: if it is overwritten before the
     /// pass, that is an error.
     ///
@@ -219,7 +219,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Accumulates, Primal::None, true)
     }
 
-    /// Where the forward will be enqueued.
+    /// Returns where the forward will be enqueued.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.recorder.stream
@@ -251,7 +251,7 @@ impl<'a> CustomBuilder<'a> {
         self.run_with(|stream, _| forward(stream).map(|()| op))
     }
 
-    /// As [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
+    /// Works like [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
     /// writes what the adjoint is to find. Its argument says whether gradients come through it; if not, what it
     /// returns is dropped.
     ///
@@ -309,7 +309,7 @@ pub struct Adjoint<'a> {
 }
 
 impl Adjoint<'_> {
-    /// Where to enqueue.
+    /// Returns where to enqueue.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream
@@ -321,7 +321,7 @@ impl Adjoint<'_> {
         self.place(what).is_ok_and(|place| place.buffer != NONE)
     }
 
-    /// What some memory held before the forward, or behind it, as was asked for when it was recorded.
+    /// Returns what some memory held before the forward, or behind it, as was asked for when it was recorded.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was asked for.
@@ -334,7 +334,7 @@ impl Adjoint<'_> {
         Ok(Saved::new(self.recording.place_of_value(used)?))
     }
 
-    /// A gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
+    /// Returns a gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
     /// may read it and write it. What was recorded twice has one gradient: another handle's may be the same
     /// memory, and kernels that add to both do so by atomics.
     ///
@@ -346,7 +346,7 @@ impl Adjoint<'_> {
         Ok(Gradient { buffer, place, marker: PhantomData })
     }
 
-    /// A gradient to be written to by copies and the like; `None` if it is not wanted, or zero.
+    /// Returns a gradient to be written to by copies and the like; `None` if it is not wanted, or zero.
     ///
     /// # Errors
     /// As [`gradient`](Self::gradient).

@@ -27,7 +27,7 @@ impl FloatType {
         }
     }
 
-    /// The type of its gradient.
+    /// Returns the type of its gradient.
     #[must_use]
     pub const fn gradient(self) -> Self {
         match self {
@@ -68,7 +68,7 @@ impl Element {
         Self { size: real.size() * count, real: Some(real) }
     }
 
-    /// A structure of `size` bytes whose real members all are of one type; other members may lie
+    /// Creates a structure of `size` bytes whose real members all are of one type; other members may lie
     /// between them. Structures with 16-bit floats consist of nothing else.
     #[must_use]
     pub const fn structure(size: usize, real: FloatType) -> Self {

@@ -37,7 +37,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// An empty tape. Its memory (gradients, copies of what is overwritten) is at home on `stream`, which
+    /// Creates an empty tape. Its memory (gradients, copies of what is overwritten) is at home on `stream`, which
     /// best is the one that is recorded.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Tape {
         })
     }
 
-    /// A tape with what `record` has launched on `stream`.
+    /// Returns a tape with what `record` has launched on `stream`.
     ///
     /// # Errors
     /// As [`new`](Self::new) and [`record_again`](Self::record_again).
@@ -144,18 +144,18 @@ impl Tape {
         Ok(())
     }
 
-    /// Whether gradients are to have the same bits each time, whatever order threads come in. Holds for
+    /// Sets whether gradients are to have the same bits each time, whatever order threads come in. Holds for
     /// recordings from now on. Operations that do not say how often they add are refused then.
     pub fn set_deterministic(&mut self, deterministic: bool) {
         self.deterministic = deterministic;
     }
 
-    /// How much scratch memory adjoints get first, in place of what their operations guess.
+    /// Sets how much scratch memory adjoints get first, in place of what their operations guess.
     pub fn set_scratch_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.scratch_bytes = bytes.into();
     }
 
-    /// How large the log of a deterministic tape is, in place of what operations say.
+    /// Sets how large the log of a deterministic tape is, in place of what operations say.
     pub fn set_log_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.log_bytes = bytes.into();
     }
@@ -188,7 +188,7 @@ impl Tape {
         self.pass(stream, &outputs, &Given::One(real.gradient()))
     }
 
-    /// As [`backward`](Self::backward), with given gradients of several outputs.
+    /// Works like [`backward`](Self::backward), with given gradients of several outputs.
     ///
     /// # Errors
     /// As [`backward`](Self::backward); also if two outputs overlap.

@@ -23,7 +23,7 @@ pub struct Variable<T> {
 }
 
 impl<T: Differentiable + DeviceRepr> Variable<T> {
-    /// A variable with this value. Its place is at home on `stream`, on which it is used best.
+    /// Creates a variable with this value. Its place is at home on `stream`, on which it is used best.
     ///
     /// # Errors
     /// If the driver returns an error.

@@ -99,7 +99,7 @@ pub(super) fn by_version(
         .ok_or(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
 }
 
-/// What is there, function by function, in Markdown: the text of `SUPPORT.md`.
+/// Returns what is there, function by function, in Markdown: the text of `SUPPORT.md`.
 #[must_use]
 pub fn support() -> String {
     let mut text = String::from(

@@ -331,7 +331,7 @@ impl Program {
         self.names.get(name).copied()
     }
 
-    /// All kernels, in the order of the text.
+    /// Returns all kernels, in the order of the text.
     pub fn entries(&self) -> impl Iterator<Item = (&str, EntryId)> {
         self.entries.iter().enumerate().map(|(at, entry)| {
             (self.codes[entry.function as usize].name.as_str(), EntryId(at as u32))
@@ -342,7 +342,7 @@ impl Program {
         &self.entries[entry.0 as usize]
     }
 
-    /// What a kernel, or a function that it calls, uses that is not supported: name and line.
+    /// Returns what a kernel, or a function that it calls, uses that is not supported: name and line.
     #[must_use]
     pub fn refused(&self, entry: EntryId) -> Option<String> {
         self.get(entry).refused.clone()
@@ -371,7 +371,7 @@ impl Program {
         self.get(entry).param_bytes
     }
 
-    /// What the kernel needs.
+    /// Returns what the kernel needs.
     #[must_use]
     pub fn attributes(&self, entry: EntryId) -> EntryAttributes {
         self.get(entry).attributes

@@ -354,7 +354,7 @@ impl Space {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner).contains(address)
     }
 
-    /// A number that changes whenever a region goes away: a [`Region`] found before is then stale.
+    /// Returns a number that changes whenever a region goes away: a [`Region`] found before is then stale.
     #[must_use]
     #[inline]
     pub fn epoch(&self) -> u64 {
@@ -373,7 +373,7 @@ impl Space {
         self.table.read().unwrap_or_else(PoisonError::into_inner).all().to_vec()
     }
 
-    /// Where an address lies, for a report: in which region, or how far from the nearest one, and
+    /// Returns where an address lies, for a report: in which region, or how far from the nearest one, and
     /// whether that was freed.
     #[must_use]
     pub fn describe(&self, address: u64) -> String {

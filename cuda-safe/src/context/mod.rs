@@ -195,7 +195,7 @@ impl Context {
         self.inner.device.driver()
     }
 
-    /// A new stream with default priority that does not wait for the NULL stream.
+    /// Returns a new stream with default priority that does not wait for the NULL stream.
     ///
     /// # Errors
     /// As [`Stream::new`].
@@ -240,7 +240,7 @@ impl Context {
         self.inner.state.usable()
     }
 
-    /// Free and total device memory, in bytes.
+    /// Returns free and total device memory, in bytes.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -277,7 +277,7 @@ impl Context {
         self.inner.free_deferred()
     }
 
-    /// Over how many threads copies between plain slices and the device are spread from 8 MiB on,
+    /// Returns how many threads copies between plain slices and the device are spread over from 8 MiB on,
     /// the calling thread included.
     #[must_use]
     pub fn copy_threads(&self) -> usize {

@@ -37,7 +37,7 @@ pub struct Stats {
 }
 
 impl Context {
-    /// What this context did and holds. Never calls the driver.
+    /// Returns what this context did and holds. Never calls the driver.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let counters = &self.inner.counters;

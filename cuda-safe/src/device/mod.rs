@@ -163,7 +163,7 @@ impl Device {
         Ok((least, greatest))
     }
 
-    /// An attribute as the driver's plain integer; the typed ones have methods of their own.
+    /// Returns an attribute as the driver's plain integer; the typed ones have methods of their own.
     ///
     /// # Errors
     /// The error that the driver returns, such as for an attribute newer than itself.

@@ -70,7 +70,7 @@ unsafe impl<S: Send> Send for GraphBuilder<'_, S> {}
 unsafe impl<S: Sync> Sync for GraphBuilder<'_, S> {}
 
 impl<'env, S> GraphBuilder<'env, S> {
-    /// A graph without parts, to work on `state`.
+    /// Creates a graph without parts, to work on `state`.
     ///
     /// # Errors
     /// The error that the driver returns.

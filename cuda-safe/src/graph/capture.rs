@@ -95,7 +95,7 @@ impl Context {
 }
 
 impl Stream {
-    /// Another stream of the same recording, which starts where this one stands: what is enqueued on
+    /// Creates another stream of the same recording, which starts where this one stands: what is enqueued on
     /// it is not ordered with what is enqueued here from now on, but where memory asks for it.
     /// [`Stream::wait_stream`] joins it again; what was not joined when the capture ends is joined
     /// then.

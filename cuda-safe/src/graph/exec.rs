@@ -68,14 +68,14 @@ impl<'env, S> GraphExec<'env, S> {
         Ok(Self { exec, template, newest, changed: false, name, recorder, state, env })
     }
 
-    /// What the graph works on. Device memory in it is ordered with the graph's launches as with any
+    /// Returns what the graph works on. Device memory in it is ordered with the graph's launches as with any
     /// other work.
     #[must_use]
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// What the graph works on, to be changed. The graph goes on using the memory that it was
+    /// Returns what the graph works on, to be changed. The graph goes on using the memory that it was
     /// recorded with.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
@@ -300,7 +300,7 @@ impl<'env, S> GraphExec<'env, S> {
         Ok(Recaptured::Rebuilt)
     }
 
-    /// Another executable graph of the same shape, on the same memory, with a state of its own: two
+    /// Returns another executable graph of the same shape, on the same memory, with a state of its own: two
     /// launches of one graph never overlap, those of two may, where they use no memory in common for
     /// writing. Nodes keep their names.
     ///

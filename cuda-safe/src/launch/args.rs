@@ -88,7 +88,7 @@ impl fmt::Debug for ArgType {
 }
 
 impl ArgType {
-    /// A value of type `T`.
+    /// Describes a value of type `T`.
     #[must_use]
     pub const fn value<T: DeviceRepr>() -> Self {
         let kind = ArgKind::Value(T::CLASS);

@@ -112,7 +112,7 @@ pub struct LaunchConfig {
 }
 
 impl LaunchConfig {
-    /// A launch of `grid` blocks of `block` threads.
+    /// Creates a launch of `grid` blocks of `block` threads.
     #[must_use]
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
         Self {

@@ -60,7 +60,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
-    /// A buffer of `len` elements, all zero.
+    /// Creates a buffer of `len` elements, all zero.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
@@ -74,7 +74,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// A buffer with a copy of `source`. Returns when `source` was read.
+    /// Creates a buffer with a copy of `source`. Returns when `source` was read.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
@@ -144,7 +144,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         })
     }
 
-    /// Two views for writing: the first `middle` elements, and the others.
+    /// Returns two views for writing: the first `middle` elements, and the others.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
@@ -321,7 +321,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
 }
 
 impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
-    /// A buffer of `len` elements that are not written yet: `cudaMalloc` without a memset.
+    /// Creates a buffer of `len` elements that are not written yet: `cudaMalloc` without a memset.
     ///
     /// A kernel takes it where it takes `&mut [MaybeUninit<f32>]`, or by
     /// [`Kernel::launch`](crate::Kernel::launch) where it takes `float*`; then

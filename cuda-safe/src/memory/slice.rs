@@ -210,13 +210,13 @@ impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
 }
 
 impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
-    /// A view for reading, for as long as this one is borrowed.
+    /// Returns a view for reading, for as long as this one is borrowed.
     #[must_use]
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice::new(self.allocation, self.offset, self.len)
     }
 
-    /// A view for writing, for as long as this one is borrowed.
+    /// Returns a view for writing, for as long as this one is borrowed.
     pub fn reborrow(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut::new(self.allocation, self.offset, self.len)
     }

@@ -171,13 +171,13 @@ impl Module {
         self.inner.kernel_names()
     }
 
-    /// What the driver's compiler had to say when it loaded the module.
+    /// Returns what the driver's compiler had to say when it loaded the module.
     #[must_use]
     pub fn jit_log(&self) -> &str {
         &self.inner.log
     }
 
-    /// Which part of the image the driver took.
+    /// Returns which part of the image the driver took.
     #[must_use]
     pub fn loaded_from(&self) -> LoadedFrom {
         self.inner.loaded_from

@@ -125,7 +125,7 @@ unsafe fn function<F: Copy>(slots: &Slots, id: usize) -> Option<F> {
     Some(unsafe { std::mem::transmute_copy::<*mut (), F>(&raw) })
 }
 
-/// A range of time on this thread, from here until the guard is dropped, in the default domain.
+/// Opens a range of time on this thread, from here until the guard is dropped, in the default domain.
 ///
 /// Ranges of a thread nest: they end in the reverse of the order in which they began.
 #[inline]
@@ -176,7 +176,7 @@ unsafe impl Send for Domain {}
 unsafe impl Sync for Domain {}
 
 impl Domain {
-    /// A new domain.
+    /// Creates a new domain.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let mut handle = ptr::null_mut();
@@ -191,7 +191,7 @@ impl Domain {
         Self { handle, known: !handle.is_null() }
     }
 
-    /// A range of time on this thread, from here until the guard is dropped. Ranges nest for each
+    /// Opens a range of time on this thread, from here until the guard is dropped. Ranges nest for each
     /// domain apart.
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range(&self, name: &str) -> RangeGuard<'_> {

@@ -53,7 +53,7 @@ impl fmt::Debug for Mark {
 }
 
 impl Stream {
-    /// A mark behind all that was enqueued by now, also through the raw handle.
+    /// Returns a mark behind all work that is enqueued so far, also through the raw handle.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records.

@@ -40,7 +40,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A new stream with default priority.
+    /// Creates a new stream with default priority.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -49,7 +49,7 @@ impl Stream {
         Self::with_priority(context, 0)
     }
 
-    /// A new stream with a priority: a lower number is more urgent. The driver clamps it to
+    /// Creates a new stream with a priority: a lower number is more urgent. The driver clamps it to
     /// [`Device::stream_priorities`](crate::Device::stream_priorities).
     ///
     /// # Errors
@@ -339,7 +339,7 @@ impl Stream {
         self.inner.capture.is_some()
     }
 
-    /// A number that names this stream in the process and is never used again; the events of the
+    /// Returns a number that names this stream in the process and is never used again; the events of the
     /// feature `tracing` call it `stream`.
     #[must_use]
     pub fn id(&self) -> u64 {

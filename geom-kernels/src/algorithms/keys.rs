@@ -149,7 +149,7 @@ impl Algorithms<'_> {
         self.sort(stream, needs, keys, None, Some(sorted), None)
     }
 
-    /// As [`sort_keys`](Self::sort_keys), and copies each key's value to where the key goes.
+    /// Works like [`sort_keys`](Self::sort_keys), and copies each key's value to where the key goes.
     ///
     /// # Errors
     /// As [`sort_keys`](Self::sort_keys).

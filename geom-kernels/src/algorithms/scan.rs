@@ -136,7 +136,7 @@ impl Algorithms<'_> {
         self.scan_words(stream, from, to, (inclusive, false))
     }
 
-    /// Where lists begin that are stored one after the other: `offsets[i]` becomes the sum of the counts
+    /// Computes where lists begin that are stored one after the other: `offsets[i]` becomes the sum of the counts
     /// before the one at `i`, and the last of the `counts.len() + 1` the sum of all. As `u64` they are
     /// exact; as `u32` they wrap around.
     ///

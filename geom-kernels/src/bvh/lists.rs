@@ -122,7 +122,7 @@ impl Bvh {
         Ok(OverlapLists { offsets, indices })
     }
 
-    /// As [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
+    /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
     /// be recorded in a graph.
     ///
     /// `offsets` is always right: its last element is how many items there are. If `indices` is shorter,

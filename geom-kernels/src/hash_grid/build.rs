@@ -131,7 +131,7 @@ impl<T: Real> HashGrid<T> {
         self.rebuild_with(stream, points.into(), None, radius)
     }
 
-    /// As [`rebuild`](Self::rebuild), with the group of each point. A query sees the points of its own
+    /// Works like [`rebuild`](Self::rebuild), with the group of each point. A query sees the points of its own
     /// group alone; points of a group that the grid does not have are left out and counted.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ impl<T: Real> HashGrid<T> {
         Ok(NeighborLists { offsets, indices })
     }
 
-    /// As [`neighbor_lists`](Self::neighbor_lists), but into memory of the caller's, without waiting.
+    /// Works like [`neighbor_lists`](Self::neighbor_lists), but into memory of the caller's, without waiting.
     ///
     /// `offsets` is always right: its last element is how many neighbours there are. If `indices` is
     /// shorter, then the neighbours with places beyond its end are not written, and all others are; if

@@ -102,7 +102,7 @@ impl<T: Real> GridOptions<T> {
         self.periodic_in([true; 3], lower, upper)
     }
 
-    /// As [`periodic`](Self::periodic) in some directions, and with [`bounds`](Self::bounds) in the
+    /// Works like [`periodic`](Self::periodic) in some directions, and with [`bounds`](Self::bounds) in the
     /// others.
     #[must_use]
     pub fn periodic_in(mut self, axes: [bool; 3], lower: [T; 3], upper: [T; 3]) -> Self {
@@ -182,7 +182,7 @@ pub struct HashGrid<T: Real> {
 }
 
 impl<T: Real> HashGrid<T> {
-    /// A grid without points: [`reserve`](Self::reserve) makes room for some, and [`rebuild`](Self::rebuild)
+    /// Creates a grid without points: [`reserve`](Self::reserve) makes room for some, and [`rebuild`](Self::rebuild)
     /// builds it from them.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl<T: Real> HashGrid<T> {
         Ok(Self { geometry, options, memory, length: 0 })
     }
 
-    /// What the grid was made for.
+    /// Returns what the grid was made for.
     #[must_use]
     pub fn options(&self) -> &GridOptions<T> {
         &self.options

@@ -94,7 +94,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         unsafe { self.run_with(stream, grid, queries, 0u32, sums) }
     }
 
-    /// As [`run`](Self::run), with data for the snippet.
+    /// Works like [`run`](Self::run), with data for the snippet.
     ///
     /// # Errors
     /// As `run`; `data` is not what the snippet was compiled for, as far as that shows.

@@ -57,7 +57,7 @@ impl MarchingCubes {
         self.exactly(stream, field, iso, true)
     }
 
-    /// As [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
+    /// Works like [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
     /// graph.
     ///
     /// The counts are always right. Vertices and faces whose number is not less than there is room for are not

@@ -161,7 +161,7 @@ impl<'a> DenseField<'a> {
         self.dims.map(|n| n as usize)
     }
 
-    /// Where it lies.
+    /// Returns where it lies.
     #[must_use]
     pub fn map(&self) -> IndexToWorld {
         self.map

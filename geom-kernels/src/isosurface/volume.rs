@@ -184,7 +184,7 @@ impl VolumeField {
         self.values.as_slice()
     }
 
-    /// Where it lies in the world.
+    /// Returns where it lies in the world.
     #[must_use]
     pub fn map(&self) -> IndexToWorld {
         self.map

@@ -28,7 +28,7 @@ impl Default for MeshOptions {
 }
 
 impl MeshOptions {
-    /// How the hierarchy is built. Results do not depend on it.
+    /// Sets how the hierarchy is built. Results do not depend on it.
     #[must_use]
     pub fn builder(mut self, builder: BuildMode) -> Self {
         self.builder = builder;
@@ -95,7 +95,7 @@ pub struct Mesh<'a> {
 }
 
 impl Mesh<'static> {
-    /// A mesh of points and faces in host memory.
+    /// Creates a mesh of points and faces in host memory.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -112,7 +112,7 @@ impl Mesh<'static> {
 }
 
 impl<'a> Mesh<'a> {
-    /// A mesh of these points, and of faces that name three of them each, counter-clockwise seen from
+    /// Creates a mesh of these points, and of faces that name three of them each, counter-clockwise seen from
     /// outside.
     ///
     /// Waits for a check of the indices, unless the options say otherwise. Faces with a vertex that is not
@@ -289,7 +289,7 @@ impl<'a> Mesh<'a> {
         self.refit(stream)
     }
 
-    /// What is wrong with the mesh, and how large it is. Waits.
+    /// Returns what is wrong with the mesh, and how large it is. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.
@@ -345,7 +345,7 @@ impl<'a> Mesh<'a> {
         self.topology.as_ref().map(|topology| topology.neighbors.as_slice())
     }
 
-    /// What it was made for.
+    /// Returns what it was made for.
     #[must_use]
     pub fn options(&self) -> MeshOptions {
         self.options

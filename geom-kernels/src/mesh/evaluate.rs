@@ -69,7 +69,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// What the mesh's points have, such as velocities, colours or texture coordinates, at each point of a
+    /// Computes what the mesh's points have, such as velocities, colours or texture coordinates, at each point of a
     /// face: (1 - u - v) a + u b + v c, in f64, rounded once. NaN where there is no such face.
     ///
     /// # Errors

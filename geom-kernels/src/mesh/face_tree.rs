@@ -155,7 +155,7 @@ impl FaceTree {
         self.tree.memory.read(&self.triangles)
     }
 
-    /// As [`Bvh::parts`](crate::bvh::Bvh::parts).
+    /// Works like [`Bvh::parts`](crate::bvh::Bvh::parts).
     ///
     /// # Errors
     /// If the driver returns an error.

@@ -65,7 +65,7 @@ impl Mesh<'_> {
         Ok(OverlapLists { offsets, indices })
     }
 
-    /// As [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
+    /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
     /// be recorded in a graph.
     ///
     /// `offsets` is always right: its last element is how many faces there are. If `faces` is shorter, then

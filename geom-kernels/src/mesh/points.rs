@@ -244,7 +244,7 @@ impl Mesh<'_> {
         self.signed(stream, queries, sign, distances.write_view(), None)
     }
 
-    /// As [`signed_distances`](Self::signed_distances), with the closest points.
+    /// Works like [`signed_distances`](Self::signed_distances), with the closest points.
     ///
     /// # Errors
     /// `distances` or `closest` have another length than there are points; otherwise if the driver

@@ -107,7 +107,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// All hits of each ray, in memory that is just large enough. Waits for the number of them.
+    /// Returns all hits of each ray, in memory that is just large enough. Waits for the number of them.
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits); a stream that records.
@@ -121,7 +121,7 @@ impl Mesh<'_> {
         Ok(HitLists { offsets, hits })
     }
 
-    /// As [`all_hits`](Self::all_hits), but into memory of the caller's, without waiting.
+    /// Works like [`all_hits`](Self::all_hits), but into memory of the caller's, without waiting.
     ///
     /// `offsets` is always right: its last element is how many hits there are. If `hits` is shorter, then
     /// the hits with places beyond its end are not written, and all others are; if it is longer, the rest

@@ -136,7 +136,7 @@ impl MeshReport {
 }
 
 impl Topology {
-    /// What is wrong with a mesh, and how large it is. Waits.
+    /// Returns what is wrong with a mesh, and how large it is. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

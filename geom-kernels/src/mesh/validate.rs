@@ -121,7 +121,7 @@ impl Validation {
         self.out_of_range + self.not_finite
     }
 
-    /// An error that names the first face with an index out of range, if there is one, of a mesh of `points`
+    /// Returns an error that names the first face with an index out of range, if there is one, of a mesh of `points`
     /// points.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Validation {
 }
 
 impl Topology {
-    /// Which faces are skipped. Waits.
+    /// Returns which faces are skipped. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

@@ -180,7 +180,7 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// What the grid is for. Otherwise a topology for masks, an index grid for indices, else anything.
+    /// Sets what the grid is for. Otherwise a topology for masks, an index grid for indices, else anything.
     pub fn class(&mut self, class: GridClass) -> &mut Self {
         self.class = Some(class);
         self
@@ -254,7 +254,7 @@ impl<T: Build> Builder<T> {
         Ok(self)
     }
 
-    /// An array for the grid to carry along: values of a type, or bytes.
+    /// Adds an array for the grid to carry along: values of a type, or bytes.
     pub fn blind_data(
         &mut self,
         name: &str,

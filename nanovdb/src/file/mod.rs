@@ -40,7 +40,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// The most bytes of grids that a file may claim, all of them together, decompressed. Memory is
+    /// Sets the most bytes of grids that a file may claim, all of them together, decompressed. Memory is
     /// taken for what there is data for, never for a claim alone; this is against data that decompresses
     /// to a lot.
     #[must_use]
@@ -126,7 +126,7 @@ pub fn read_file_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<V
     read_with(&std::fs::read(path)?, options)
 }
 
-/// What a file says about its grids, which are not looked at. For grids as they lie in memory, what
+/// Returns what a file says about its grids, which are not looked at. For grids as they lie in memory, what
 /// their heads say. None of it is checked but that it is there.
 ///
 /// # Errors

@@ -37,7 +37,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// How grids are compressed: not at all by default. Many readers are built without codecs.
+    /// Sets how grids are compressed: not at all by default. Many readers are built without codecs.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
@@ -64,7 +64,7 @@ impl WriteOptions {
     }
 }
 
-/// A file of grids. Reading it gives the same grids, bytes for bytes, but for the head where the
+/// Returns a file of grids. Reading it gives the same grids, bytes for bytes, but for the head where the
 /// options ask for something else, or where a grid was one of several in a buffer: in a file each is on its
 /// own.
 ///

@@ -12,7 +12,7 @@ use crate::tree::{Place, Shape, Tree};
 use crate::{Coord, ValueType};
 
 impl Grid {
-    /// A grid of the bytes of one in which somebody changed voxels and nothing else, as devices do.
+    /// Creates a grid of the bytes of one in which somebody changed voxels and nothing else, as devices do.
     ///
     /// What depends on voxels is computed again: the number of active ones, the statistics
     /// ([`update_statistics`](Self::update_statistics)) and the checksum, of the kind that there was, right

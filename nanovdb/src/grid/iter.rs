@@ -20,7 +20,7 @@ impl Leaf<'_> {
         origin(self.tree.bytes.coord(self.node), 3)
     }
 
-    /// Which voxels are active: bit `n % 64` of word `n / 64` is that of voxel `n`, which is
+    /// Returns which voxels are active: bit `n % 64` of word `n / 64` is that of voxel `n`, which is
     /// `(x * 8 + y) * 8 + z` from the origin.
     #[must_use]
     pub fn mask(&self) -> [u64; 8] {
@@ -33,7 +33,7 @@ impl Leaf<'_> {
         self.tree.value(Place::Leaf { node: self.node, entry: n % 512 })
     }
 
-    /// All values.
+    /// Returns all values.
     ///
     /// # Errors
     /// [`Error::WrongType`]: the grid has values of another type.

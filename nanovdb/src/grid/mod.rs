@@ -31,7 +31,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A copy of a grid's bytes, all of them, checked.
+    /// Creates a copy of a grid's bytes, all of them, checked.
     ///
     /// The checks, by the names that [`Error::check`] gives:
     ///
@@ -99,7 +99,7 @@ impl Grid {
         self.data.as_slice()
     }
 
-    /// What its values are.
+    /// Returns what its values are.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         self.facts.value_type
@@ -146,7 +146,7 @@ impl Grid {
         }
     }
 
-    /// Everything about it but its voxels.
+    /// Returns everything about it but its voxels.
     #[must_use]
     pub fn info(&self) -> GridInfo {
         info::info(self)
@@ -217,7 +217,7 @@ impl Grid {
         self.update_checksum(mode);
     }
 
-    /// Which part of the grid its checksum is of.
+    /// Returns which part of the grid its checksum is of.
     #[must_use]
     pub fn checksum_mode(&self) -> ChecksumMode {
         checksum::mode(self.bytes().u64(head::CHECKSUM))

@@ -150,13 +150,13 @@ impl Cache {
         Self { inner: Arc::new(Inner { folder, stats: Mutex::default() }) }
     }
 
-    /// Where it is; `None` if it is off.
+    /// Returns where it is; `None` if it is off.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.inner.folder.as_ref().map(Folder::path)
     }
 
-    /// What it did since the process began.
+    /// Returns what it did since the process began.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()

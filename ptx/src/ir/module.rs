@@ -230,7 +230,7 @@ impl Function {
         self.labels.get(label.index()).map_or(usize::MAX, |l| l.at as usize)
     }
 
-    /// Where each parameter of a kernel lies in its parameter block, and the block's size: C's
+    /// Returns where each parameter of a kernel lies in its parameter block, and the block's size: C's
     /// natural layout.
     #[must_use]
     pub fn param_layout(&self) -> (Vec<u64>, u64) {

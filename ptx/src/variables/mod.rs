@@ -90,7 +90,7 @@ impl Reached {
         Self { variables: table.names, kernels }
     }
 
-    /// What a kernel reaches; nothing if it is not in the list.
+    /// Returns what a kernel reaches; nothing if it is not in the list.
     #[must_use]
     pub fn uses(&self, kernel: &str) -> &[VariableUse] {
         self.kernels.iter().find(|reach| reach.kernel == kernel).map_or(&[], |reach| &reach.uses)

@@ -30,7 +30,7 @@ pub struct MemoryReport {
 }
 
 impl Tape {
-    /// What the memory of the tape is used for.
+    /// Returns what the memory of the tape is used for.
     #[must_use]
     pub fn memory(&self) -> MemoryReport {
         let recording = &self.recording;
@@ -54,7 +54,7 @@ impl Tape {
 }
 
 impl MemoryReport {
-    /// All of it on the device.
+    /// Returns all of it on the device.
     #[must_use]
     pub fn total(&self) -> usize {
         self.gradients + self.copies + self.work + self.free

@@ -65,7 +65,7 @@ pub(crate) struct Settings {
 }
 
 impl OpSpec {
-    /// An operation whose kernel has this name, and whose adjoint this name with `_adjoint`.
+    /// Creates an operation whose kernel has this name, and whose adjoint this name with `_adjoint`.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
@@ -75,14 +75,14 @@ impl OpSpec {
         Self { name, adjoint, primal: None, params: Vec::new(), settings }
     }
 
-    /// The next parameter.
+    /// Adds the next parameter.
     #[must_use]
     pub fn param(mut self, param: Param) -> Self {
         self.params.push(param);
         self
     }
 
-    /// The adjoint's name, if it is another.
+    /// Sets the adjoint's name, if it is another.
     #[must_use]
     pub fn adjoint(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.adjoint = Some(name.into());
@@ -108,7 +108,7 @@ impl OpSpec {
         self
     }
 
-    /// As [`primal`](Self::primal), where only the primal itself knows how much it needs: it is launched
+    /// Works like [`primal`](Self::primal), where only the primal itself knows how much it needs: it is launched
     /// with `COUNT` first, which the recording waits for.
     #[must_use]
     pub fn counted_primal(mut self, name: impl Into<Cow<'static, str>>) -> Self {

@@ -112,7 +112,7 @@ impl Param {
         Self::new(name, Shape::Value, 0)
     }
 
-    /// A number, or several, passed by value. With [`active`](Self::active) it may be given as a
+    /// Creates a parameter: a number, or several, passed by value. With [`active`](Self::active) it may be given as a
     /// [`Variable`](crate::Variable), and has a gradient then.
     #[must_use]
     pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
@@ -124,13 +124,13 @@ impl Param {
         this
     }
 
-    /// A pointer to elements. It is read, with its values as at entry, unless said otherwise.
+    /// Creates a parameter: a pointer to elements. It is read, with its values as at entry, unless said otherwise.
     #[must_use]
     pub fn buffer(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         Self::new(name, Shape::Buffer, 8).pointer(0, element)
     }
 
-    /// A view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument of type `A` and
+    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument of type `A` and
     /// no other, so that kernels can count on what it is. It has no gradient. What it leads to has to stay
     /// as it was until the adjoint has run.
     #[must_use]
@@ -140,7 +140,7 @@ impl Param {
         this
     }
 
-    /// A structure of `size` bytes passed by value. Its members that matter follow:
+    /// Creates a parameter: a structure of `size` bytes passed by value. Its members that matter follow:
     /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that
     /// size for it, and see to it that those members lead to memory: kernels must not count on others,
     /// and not follow pointers that are not told of. See [`argument`](Self::argument).
@@ -195,7 +195,7 @@ impl Param {
         self.last(|pointer| (pointer.effect, pointer.value) = (effect, value))
     }
 
-    /// What the adjoint finds behind the pointer.
+    /// Sets what the adjoint finds behind the pointer.
     #[must_use]
     pub fn with_value(self, value: Primal) -> Self {
         self.last(|pointer| pointer.value = value)
@@ -208,7 +208,7 @@ impl Param {
         self.len_times(1, count)
     }
 
-    /// As [`len`](Self::len), for `factor` elements each.
+    /// Works like [`len`](Self::len), for `factor` elements each.
     #[must_use]
     pub fn len_times(self, factor: usize, count: impl Into<Cow<'static, str>>) -> Self {
         let param = Some(count.into());

@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Heap {
-    /// An empty heap of `limit` bytes for the device of this ordinal.
+    /// Creates an empty heap of `limit` bytes for the device of this ordinal.
     #[must_use]
     pub fn new(device: u32, limit: u64) -> Self {
         Self { device, state: Mutex::new(State { limit, used: 0, live: HashMap::new() }) }

@@ -57,7 +57,7 @@ macro_rules! attributes {
 use attributes;
 
 impl Device {
-    /// All attributes that have a method here, with its name: for tools that print them by
+    /// Returns all attributes that have a method here, with its name: for tools that print them by
     /// [`Device::raw_attribute`]. A driver older than an attribute returns an error for it.
     ///
     /// ```

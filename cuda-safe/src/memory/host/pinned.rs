@@ -40,7 +40,7 @@ unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
 
 impl<T: Copy + 'static> PinnedBuffer<T> {
-    /// A pinned buffer of `len` elements, all zero.
+    /// Creates a pinned buffer of `len` elements, all zero.
     ///
     /// # Errors
     /// The error that the driver returns, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.
@@ -56,7 +56,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         Ok(buffer)
     }
 
-    /// A pinned copy of `source`.
+    /// Creates a pinned copy of `source`.
     ///
     /// # Errors
     /// As [`PinnedBuffer::zeroed`].

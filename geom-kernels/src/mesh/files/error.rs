@@ -98,7 +98,7 @@ impl FileError {
         self.format
     }
 
-    /// What was wrong.
+    /// Returns what was wrong.
     #[must_use]
     pub fn kind(&self) -> &FileErrorKind {
         &self.kind

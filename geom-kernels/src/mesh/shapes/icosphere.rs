@@ -34,7 +34,7 @@ const FACES: [[u32; 3]; 20] = [
     [9, 8, 1],
 ];
 
-/// A sphere around the origin: an icosahedron whose faces are cut into four, `subdivisions` times, with
+/// Returns a sphere around the origin: an icosahedron whose faces are cut into four, `subdivisions` times, with
 /// every point on the sphere. It has 10 · 4^s + 2 points and 20 · 4^s faces, all of about the same size.
 ///
 /// # Errors

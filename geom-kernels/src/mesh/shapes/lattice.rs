@@ -14,7 +14,7 @@ pub const KNOT_ALONG: u32 = 2048;
 /// The points of a [`knot`] around its line, unless asked otherwise.
 pub const KNOT_AROUND: u32 = 256;
 
-/// A rectangle in the plane z = 0 around the origin, seen from +z: open, of two faces for each cell. `size`
+/// Returns a rectangle in the plane z = 0 around the origin, seen from +z: open, of two faces for each cell. `size`
 /// is its lengths in x and y, `cells` how many cells there are in these directions.
 ///
 /// # Errors
@@ -47,7 +47,7 @@ pub fn plane(size: [f32; 2], cells: [u32; 2]) -> Result<TriangleMesh> {
     Ok(mesh)
 }
 
-/// A torus around the z axis: a circle of radius `minor` whose middle goes around a circle of radius
+/// Returns a torus around the z axis: a circle of radius `minor` whose middle goes around a circle of radius
 /// `major`. `segments` are the points of the large circle, `sides` those of the small one.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<Triang
     })
 }
 
-/// A closed tube of changing width along a trefoil knot: long, curved, with faces of many sizes, so a fair
+/// Returns a closed tube of changing width along a trefoil knot: long, curved, with faces of many sizes, so a fair
 /// test for trees over meshes. It has `along` · `around` points and twice as many faces; usual are
 /// [`KNOT_ALONG`] and [`KNOT_AROUND`].
 ///

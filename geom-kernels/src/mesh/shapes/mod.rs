@@ -20,7 +20,7 @@ use cuda_safe::{Error, Result};
 use super::TriangleMesh;
 use super::host::check_counts;
 
-/// A box along the axes around the origin, of 8 points and 12 faces. `size` is the lengths of its edges.
+/// Returns a box along the axes around the origin, of 8 points and 12 faces. `size` is the lengths of its edges.
 ///
 /// # Errors
 /// A length is not positive, or not finite.
@@ -46,7 +46,7 @@ pub fn cuboid(size: [f32; 3]) -> Result<TriangleMesh> {
     Ok(TriangleMesh { points: (0..8).map(point).collect(), faces })
 }
 
-/// A cube around the origin whose edges are `size` long: [`cuboid`].
+/// Returns a cube around the origin whose edges are `size` long: [`cuboid`].
 ///
 /// # Errors
 /// `size` is not positive, or not finite.

@@ -84,7 +84,7 @@ impl PitchedLayout {
         Self { offset: 0, row_pitch, slice_pitch: row_pitch.saturating_mul(height) }
     }
 
-    /// The same rows and slices from element `(x, y, z)` on: for a part of the whole.
+    /// Returns the layout of the same rows and slices from element `(x, y, z)` on: for a part of the whole.
     #[must_use]
     #[doc(alias = "cudaPos")]
     pub fn at(self, x: usize, y: usize, z: usize) -> Self {
