@@ -38,7 +38,7 @@ pub enum Contraction {
     Always,
 }
 
-/// What is checked of kernels and of the program, beyond what always is: nothing unless set.
+/// The optional checks of kernels and of the program; none unless set.
 ///
 /// What a checker finds it writes to standard error and keeps for [`findings`](crate::findings). The calls of
 /// the driver return the same values.
@@ -62,7 +62,7 @@ pub struct Checks {
     pub leak: bool,
 }
 
-/// What the software device is like, and how it behaves.
+/// The properties and the behaviour of the software device.
 ///
 /// The configuration counts from the process's first call of the driver on; what is set later has
 /// no effect. [`Config::from_env`] is what counts if nothing is installed.
@@ -105,13 +105,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults, whatever the environment says.
+    /// Returns the defaults, ignoring the environment.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
+    /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
     /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
     /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_CHECK` (`race`, `init`,
     /// `leak`, or several with commas), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
@@ -276,7 +276,7 @@ impl Config {
         self
     }
 
-    /// Sets what is checked; nothing unless set. [`findings`](crate::findings) tells.
+    /// Sets the checks; none unless set. [`findings`](crate::findings) returns what they find.
     #[must_use]
     pub fn check(mut self, checks: Checks) -> Self {
         self.checks = checks;

@@ -27,7 +27,7 @@ struct Inner {
     launches: Vec<LaunchRecord>,
 }
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure of an [`Error`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -153,7 +153,7 @@ impl Error {
         self.edit(|inner| inner.asked = Some(asked))
     }
 
-    /// With a hint at what to do about it.
+    /// Adds a hint at what to do about it.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         let hint = hint.into();
@@ -188,7 +188,7 @@ impl Error {
         self
     }
 
-    /// Returns what kind of failure this is.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -217,19 +217,19 @@ impl Error {
         self.code().and_then(CUresult::name)
     }
 
-    /// Returns what the code means, from a table in this crate.
+    /// Returns the meaning of the code, from a table in this crate.
     #[must_use]
     pub fn description(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::description)
     }
 
-    /// Returns what the failing call was asked to do.
+    /// Returns the values of the failing call.
     #[must_use]
     pub fn asked(&self) -> Option<&str> {
         self.0.asked.as_deref()
     }
 
-    /// Returns what to do about it.
+    /// Returns a hint at what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()

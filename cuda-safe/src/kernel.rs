@@ -53,7 +53,7 @@ unsafe impl Send for KernelInner {}
 // SAFETY: as above.
 unsafe impl Sync for KernelInner {}
 
-/// What a kernel needs, as compiled for the device; see [`Kernel::attributes`].
+/// The resources that a kernel needs, as compiled for the device; see [`Kernel::attributes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelAttributes {
@@ -75,7 +75,7 @@ pub struct KernelAttributes {
     pub binary_version: u32,
 }
 
-/// What is known of a kernel's parameter; see [`Kernel::parameters`].
+/// The known properties of a kernel's parameter; see [`Kernel::parameters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelParameter {
@@ -219,7 +219,7 @@ impl Kernel {
         kernel.end(stream, &launch, launched)
     }
 
-    /// Returns what the kernel needs, as compiled for the device.
+    /// Returns the resources that the kernel needs, as compiled for the device.
     ///
     /// # Errors
     /// The error that the driver returns.

@@ -26,13 +26,13 @@ pub struct Ray {
 unsafe impl DeviceRepr for Ray {}
 
 impl Ray {
-    /// From `origin`, without an end.
+    /// Creates a ray from `origin`, without an end.
     #[must_use]
     pub const fn new(origin: [f32; 3], direction: [f32; 3]) -> Self {
         Self { origin, t_min: 0.0, direction, t_max: f32::INFINITY }
     }
 
-    /// From one point to another, which t = 0 and 1 stand for; its direction is rounded.
+    /// Creates a ray from one point to another, which t = 0 and 1 stand for; its direction is rounded.
     #[must_use]
     pub fn segment(from: [f32; 3], to: [f32; 3]) -> Self {
         let direction = std::array::from_fn(|axis| to[axis] - from[axis]);

@@ -22,7 +22,7 @@ enum Features {
 }
 
 impl Arch {
-    /// The code of a GPU of compute capability `major.minor`.
+    /// Returns the architecture of a GPU of compute capability `major.minor`.
     ///
     /// If the compiler does not know it yet, the newest older virtual architecture is taken instead:
     /// its PTX runs there too.
@@ -31,25 +31,25 @@ impl Arch {
         Self { major, minor, real: true, features: Features::Portable }
     }
 
-    /// The virtual architecture of compute capability `major.minor`.
+    /// Returns the virtual architecture of compute capability `major.minor`.
     #[must_use]
     pub const fn compute(major: u32, minor: u32) -> Self {
         Self { major, minor, real: false, features: Features::Portable }
     }
 
-    /// With the features of exactly this architecture (`sm_90a`): the result runs on no other.
+    /// Adds the features of exactly this architecture (`sm_90a`): the result runs on no other.
     #[must_use]
     pub const fn specific(self) -> Self {
         Self { features: Features::Specific, ..self }
     }
 
-    /// With the features of this family (`sm_100f`): the result runs on its later members too.
+    /// Adds the features of this family (`sm_100f`): the result runs on its later members too.
     #[must_use]
     pub const fn family(self) -> Self {
         Self { features: Features::Family, ..self }
     }
 
-    /// Compute capability: major and minor number.
+    /// Returns the compute capability: major and minor number.
     #[must_use]
     pub const fn capability(self) -> (u32, u32) {
         (self.major, self.minor)
@@ -61,7 +61,7 @@ impl Arch {
         self.real
     }
 
-    /// This architecture if `supported` (numbers like 90) has it, else the newest older one, as a
+    /// Returns this architecture if `supported` (numbers like 90) has it, else the newest older one, as a
     /// virtual architecture: a cubin would not run on a GPU that the compiler does not know, PTX does.
     /// `None` if it is older than all of them, or if its letter asks for exactly what is missing.
     #[must_use]

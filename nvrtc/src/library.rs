@@ -56,7 +56,7 @@ pub(crate) struct Facts {
 }
 
 impl Nvrtc {
-    /// The NVRTC of this machine, found but not loaded.
+    /// Finds the NVRTC of this machine, without loading it.
     ///
     /// Searched are, in this order: the variable `CUDA_NVRTC` (a file or a folder; if set, nothing
     /// else), the loader's path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python
@@ -73,7 +73,7 @@ impl Nvrtc {
         Self::find_within(Bound::default())
     }
 
-    /// The NVRTC of this machine that suits a driver, found but not loaded. `cuda_version` is what
+    /// Finds the NVRTC of this machine that suits a driver, without loading it. `cuda_version` is what
     /// `cuDriverGetVersion` returns: 13000 for CUDA 13.0.
     ///
     /// A driver loads images of its own major version or an older one. Of several in one place that
@@ -89,7 +89,7 @@ impl Nvrtc {
         })
     }
 
-    /// [`find`](Self::find), then loads it.
+    /// Finds the library as [`find`](Self::find) does, and loads it.
     ///
     /// # Errors
     /// As `find`; [`Error::Load`] if the system's loader refuses it.
@@ -97,7 +97,7 @@ impl Nvrtc {
         Self::find()?.loaded()
     }
 
-    /// [`find_for_driver`](Self::find_for_driver), then loads it.
+    /// Finds the library as [`find_for_driver`](Self::find_for_driver) does, and loads it.
     ///
     /// # Errors
     /// As `find_for_driver`; [`Error::Load`] if the system's loader refuses it.

@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// NVRTC's defaults.
+    /// Returns NVRTC's defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -85,7 +85,7 @@ impl Options {
         self
     }
 
-    /// Debug information and no optimisation.
+    /// Adds debug information and switches optimisation off.
     #[must_use]
     #[doc(alias = "-G")]
     pub fn debug(mut self, on: bool) -> Self {
@@ -93,14 +93,14 @@ impl Options {
         self
     }
 
-    /// Line numbers in optimised code.
+    /// Adds line numbers to optimised code.
     #[must_use]
     pub fn lineinfo(mut self, on: bool) -> Self {
         self.lineinfo = on;
         self
     }
 
-    /// Fast, less accurate mathematics.
+    /// Selects fast, less accurate mathematics.
     #[must_use]
     #[doc(alias = "use_fast_math")]
     pub fn fast_math(mut self, on: bool) -> Self {
@@ -165,7 +165,7 @@ impl Options {
         self
     }
 
-    /// Code to be linked with other code.
+    /// Generates code to be linked with other code.
     #[must_use]
     #[doc(alias = "rdc")]
     pub fn relocatable(mut self, on: bool) -> Self {
@@ -173,7 +173,7 @@ impl Options {
         self
     }
 
-    /// LTO-IR instead of cubin and PTX.
+    /// Generates LTO-IR instead of cubin and PTX.
     #[must_use]
     #[doc(alias = "dlto")]
     pub fn lto(mut self, on: bool) -> Self {
@@ -181,7 +181,7 @@ impl Options {
         self
     }
 
-    /// One more argument for the compiler.
+    /// Adds an argument for the compiler.
     #[must_use]
     pub fn extra(mut self, argument: impl Into<String>) -> Self {
         self.extra.push(argument.into());

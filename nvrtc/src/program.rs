@@ -39,7 +39,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of this text.
+    /// Creates a program from its text.
     pub fn new(source: impl Into<String>) -> Self {
         Self {
             source: source.into(),
@@ -72,7 +72,7 @@ impl Program {
         self
     }
 
-    /// One more folder that `#include` searches, after those of the [`Options`].
+    /// Adds a folder that `#include` searches, after those of the [`Options`].
     pub fn include_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.include_paths.push(path.into());
         self
@@ -87,7 +87,7 @@ impl Program {
         self
     }
 
-    /// A kernel or variable to instantiate, such as `axpy<float>`; its name in the image comes back in
+    /// Adds a kernel or variable to instantiate, such as `axpy<float>`; its name in the image comes back in
     /// [`Image::lowered`].
     #[doc(alias = "nvrtcAddNameExpression")]
     pub fn name_expression(mut self, expression: impl Into<String>) -> Self {
@@ -95,20 +95,20 @@ impl Program {
         self
     }
 
-    /// Compiler options, in place of those given so far; include paths given so far are kept.
+    /// Sets the compiler options instead of those given so far; include paths given so far are kept.
     pub fn options(mut self, options: Options) -> Self {
         let paths = std::mem::replace(&mut self.options, options).include_paths;
         self.options.include_paths.extend(paths);
         self
     }
 
-    /// The compiler to take, in place of [`Nvrtc::find`].
+    /// Sets the compiler to use instead of [`Nvrtc::find`].
     pub fn library(mut self, library: &Nvrtc) -> Self {
         self.library = Some(library.clone());
         self
     }
 
-    /// The cache to take, in place of [`Cache::user`].
+    /// Sets the cache to use instead of [`Cache::user`].
     pub fn cache(mut self, cache: &Cache) -> Self {
         self.cache = cache.clone();
         self

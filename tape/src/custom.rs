@@ -219,7 +219,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Accumulates, Primal::None, true)
     }
 
-    /// Returns where the forward will be enqueued.
+    /// Returns the stream on which the forward will be enqueued.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.recorder.stream
@@ -297,7 +297,7 @@ impl fmt::Debug for CustomBuilder<'_> {
     }
 }
 
-/// What the adjoint of a custom operation is given.
+/// The input of an adjoint of a custom operation.
 pub struct Adjoint<'a> {
     id: u64,
     recording: &'a Recording,
@@ -309,7 +309,7 @@ pub struct Adjoint<'a> {
 }
 
 impl Adjoint<'_> {
-    /// Returns where to enqueue.
+    /// Returns the stream to enqueue on.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream

@@ -42,7 +42,7 @@ impl FloatType {
     }
 }
 
-/// What the elements behind a pointer are: how large, and of which type the real numbers in them.
+/// The elements behind a pointer: their size, and the type of the real numbers in them.
 ///
 /// The gradient of an element has its layout, with `float` for 16-bit floats. What is not real in it
 /// (indices, flags) has bytes there too, which stay zero.
@@ -62,20 +62,20 @@ impl Element {
     /// `__nv_bfloat16`.
     pub const BF16: Self = Self::vector(FloatType::Bf16, 1);
 
-    /// `count` numbers one after the other, such as `float3`.
+    /// Describes `count` numbers one after the other, such as `float3`.
     #[must_use]
     pub const fn vector(real: FloatType, count: usize) -> Self {
         Self { size: real.size() * count, real: Some(real) }
     }
 
-    /// Creates a structure of `size` bytes whose real members all are of one type; other members may lie
+    /// Describes a structure of `size` bytes whose real members all are of one type; other members may lie
     /// between them. Structures with 16-bit floats consist of nothing else.
     #[must_use]
     pub const fn structure(size: usize, real: FloatType) -> Self {
         Self { size, real: Some(real) }
     }
 
-    /// Elements of `size` bytes without a gradient: integers, flags.
+    /// Describes elements of `size` bytes without a gradient: integers, flags.
     #[must_use]
     pub const fn bytes(size: usize) -> Self {
         Self { size, real: None }

@@ -31,7 +31,7 @@ pub(crate) struct Seed<'a> {
 }
 
 impl<'a> Seeds<'a> {
-    /// None yet.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -62,7 +62,7 @@ pub fn watch(failure: Option<(Failure, Moment)>) -> Option<Watch> {
 }
 
 impl Watch {
-    /// How often each function was called, by exported name.
+    /// Returns how often each function was called, by exported name.
     #[must_use]
     pub fn calls(&self) -> BTreeMap<&'static str, u64> {
         state().as_ref().map(|state| state.calls.clone()).unwrap_or_default()

@@ -91,7 +91,7 @@ unsafe impl Send for ContextInner {}
 unsafe impl Sync for ContextInner {}
 
 impl Context {
-    /// The primary context of the device with this ordinal, by the default driver.
+    /// Retains the primary context of the device with this ordinal, by the default driver.
     ///
     /// # Errors
     /// As [`Driver::load`], [`Driver::device`] and [`Device::context`].
@@ -221,7 +221,7 @@ impl Context {
         self.inner.while_current(|| self.inner.wait_for_all())
     }
 
-    /// Whether the context can still be used. One call that needs no handle of ours.
+    /// Checks whether the context can still be used, by one driver call without a handle.
     ///
     /// Other libraries in the process share the primary context. One that destroys it, by
     /// `cudaDeviceReset` or a release too many, leaves all handles of this crate stale, and the driver

@@ -14,7 +14,7 @@ pub(crate) struct Counters {
     pub(crate) allocation_retries: AtomicU64,
 }
 
-/// What a context did and holds; see [`Context::stats`].
+/// The activity and resources of a context; see [`Context::stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -37,7 +37,7 @@ pub struct Stats {
 }
 
 impl Context {
-    /// Returns what this context did and holds. Never calls the driver.
+    /// Returns the activity and resources of this context. Never calls the driver.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let counters = &self.inner.counters;

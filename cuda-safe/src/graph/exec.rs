@@ -49,7 +49,7 @@ unsafe impl<S: Send> Send for GraphExec<'_, S> {}
 // SAFETY: as above; `&self` gives nothing of the driver's but a number.
 unsafe impl<S: Sync> Sync for GraphExec<'_, S> {}
 
-/// What [`GraphExec::recapture`] came to.
+/// The result of [`GraphExec::recapture`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recaptured {
     /// The executable graph was changed in place. Nodes keep their names, and those that the recapture
@@ -68,14 +68,14 @@ impl<'env, S> GraphExec<'env, S> {
         Ok(Self { exec, template, newest, changed: false, name, recorder, state, env })
     }
 
-    /// Returns what the graph works on. Device memory in it is ordered with the graph's launches as with any
+    /// Returns the state of the graph. Device memory in it is ordered with the graph's launches as with any
     /// other work.
     #[must_use]
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// Returns what the graph works on, to be changed. The graph goes on using the memory that it was
+    /// Returns the state of the graph, to be changed. The graph goes on using the memory that it was
     /// recorded with.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
@@ -300,7 +300,7 @@ impl<'env, S> GraphExec<'env, S> {
         Ok(Recaptured::Rebuilt)
     }
 
-    /// Returns another executable graph of the same shape, on the same memory, with a state of its own: two
+    /// Creates another executable graph of the same shape, on the same memory, with a separate state: two
     /// launches of one graph never overlap, those of two may, where they use no memory in common for
     /// writing. Nodes keep their names.
     ///

@@ -52,7 +52,7 @@ pub unsafe trait DeviceRepr: Copy + 'static {
     const CLASS: ArgClass = ArgClass::Bytes;
 }
 
-/// What is known of an argument's type, to be compared with the kernel's parameter.
+/// The known properties of an argument's type, to be compared with the kernel's parameter.
 #[derive(Clone, Copy)]
 pub struct ArgType {
     /// The size in bytes.
@@ -95,7 +95,7 @@ impl ArgType {
         Self { size: size_of::<T>(), kind, name: type_name::<T>, id: TypeId::of::<T> }
     }
 
-    /// The address of elements of type `T`; `A` is the argument's type.
+    /// Describes the address of elements of type `T`; `A` is the argument's type.
     #[must_use]
     pub const fn pointer<A, T: 'static>(writable: bool) -> Self {
         Self {
@@ -270,7 +270,7 @@ pub unsafe trait KernelArgs {
     }
 }
 
-/// Who is shown each argument of a launch; see [`EachArg`].
+/// Visits each argument of a launch; see [`EachArg`].
 pub trait ArgVisitor {
     /// The argument at this place.
     ///

@@ -33,7 +33,7 @@ pub struct Dim3 {
 }
 
 impl Dim3 {
-    /// The extent in three dimensions.
+    /// Creates an extent in three dimensions.
     #[must_use]
     pub const fn new(x: u32, y: u32, z: u32) -> Self {
         Self { x, y, z }
@@ -174,14 +174,14 @@ impl LaunchConfig {
         Self::new([blocks(0), blocks(1), blocks(2)], block)
     }
 
-    /// With this much dynamic shared memory for each block, in bytes.
+    /// Sets the dynamic shared memory of each block, in bytes.
     #[must_use]
     pub fn dynamic_shared_bytes(mut self, bytes: u32) -> Self {
         self.dynamic_shared_bytes = bytes;
         self
     }
 
-    /// As a cooperative launch: all blocks are resident at the same time. One whose blocks can't
+    /// Makes it a cooperative launch: all blocks are resident at the same time. One whose blocks can't
     /// be is refused.
     #[must_use]
     pub fn cooperative(mut self) -> Self {
@@ -189,7 +189,7 @@ impl LaunchConfig {
         self
     }
 
-    /// With blocks in clusters of this extent. The blocks of a cluster run at the same time, on
+    /// Groups blocks in clusters of this extent. The blocks of a cluster run at the same time, on
     /// multiprocessors close to each other, and reach each other's shared memory.
     ///
     /// Clusters change no index: grid and block are what they are without. The grid must be a
@@ -204,7 +204,7 @@ impl LaunchConfig {
         self
     }
 
-    /// With a priority of its own instead of the stream's: a lower number is more urgent, as in
+    /// Sets a priority instead of the stream's: a lower number is more urgent, as in
     /// [`Device::stream_priorities`](crate::Device::stream_priorities). Where blocks of several
     /// kernels wait for room on the device, it says whose come first; it changes no order.
     #[doc(alias = "CU_LAUNCH_ATTRIBUTE_PRIORITY")]
@@ -214,7 +214,7 @@ impl LaunchConfig {
         self
     }
 
-    /// As a programmatic dependent launch: the kernel may start while the kernel before it on the
+    /// Makes it a programmatic dependent launch: the kernel may start while the kernel before it on the
     /// stream is still running, and waits for it by itself, with
     /// `cudaGridDependencySynchronize()` (PTX `griddepcontrol.wait`). What it does before that
     /// call overlaps with the end of the earlier kernel. Needs compute capability 9.0.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cuda_sys::CUjit_option;
 
-/// How hard the driver's compiler tries.
+/// The optimisation level of the driver's compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OptimizationLevel {
@@ -37,41 +37,41 @@ pub struct JitOptions {
 }
 
 impl JitOptions {
-    /// Nothing set: what the driver does by itself.
+    /// Returns the driver's defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With at most this many registers for each thread.
+    /// Limits the registers of each thread.
     #[must_use]
     pub fn max_registers(mut self, registers: u32) -> Self {
         self.max_registers = Some(registers);
         self
     }
 
-    /// With this optimisation level.
+    /// Sets the optimisation level.
     #[must_use]
     pub fn optimization(mut self, level: OptimizationLevel) -> Self {
         self.optimization = Some(level);
         self
     }
 
-    /// With code for a debugger.
+    /// Generates code for a debugger.
     #[must_use]
     pub fn debug(mut self, on: bool) -> Self {
         self.debug = on;
         self
     }
 
-    /// With line numbers.
+    /// Generates line numbers.
     #[must_use]
     pub fn line_info(mut self, on: bool) -> Self {
         self.line_info = on;
         self
     }
 
-    /// With a verbose log.
+    /// Makes the log verbose.
     #[must_use]
     pub fn verbose(mut self, on: bool) -> Self {
         self.verbose = on;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
 use crate::trace::timed;
 
-/// What a module can be loaded from.
+/// The source of a module.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {

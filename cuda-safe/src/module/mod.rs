@@ -171,13 +171,13 @@ impl Module {
         self.inner.kernel_names()
     }
 
-    /// Returns what the driver's compiler had to say when it loaded the module.
+    /// Returns the log of the driver's compiler from loading the module.
     #[must_use]
     pub fn jit_log(&self) -> &str {
         &self.inner.log
     }
 
-    /// Returns which part of the image the driver took.
+    /// Returns the part of the image that the driver loaded.
     #[must_use]
     pub fn loaded_from(&self) -> LoadedFrom {
         self.inner.loaded_from

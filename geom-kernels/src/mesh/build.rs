@@ -289,7 +289,7 @@ impl<'a> Mesh<'a> {
         self.refit(stream)
     }
 
-    /// Returns what is wrong with the mesh, and how large it is. Waits.
+    /// Returns the defects and the size of the mesh. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

@@ -8,7 +8,7 @@ use crate::layout::device_repr;
 /// No face: the index in results of queries that found none.
 pub const NO_FACE: u32 = u32::MAX;
 
-/// Where a mesh is closest to a point. `geom::ClosestPoint` of `geom/mesh/closest.cuh`.
+/// The point of a mesh that is closest to a query. `geom::ClosestPoint` of `geom/mesh/closest.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ClosestPoint {
@@ -27,7 +27,7 @@ pub struct ClosestPoint {
     pub feature: u32,
 }
 
-/// What a ray hits. `geom::RayHit` of `geom/mesh/rays.cuh`.
+/// The hit of a ray. `geom::RayHit` of `geom/mesh/rays.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct RayHit {

@@ -15,7 +15,7 @@ overlap_kernels! {
     count_boxes_in_balls, list_boxes_in_balls;
 }
 
-/// What of a face is to overlap.
+/// The part of a face that must overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Overlap {
@@ -31,7 +31,7 @@ pub enum Overlap {
 }
 
 impl Mesh<'_> {
-    /// The number of faces that have a point in common with each box or ball; touching is enough.
+    /// Counts the faces that have a point in common with each box or ball; touching is enough.
     ///
     /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). What finds
     /// nothing is listed at [`BvhQueries`].
@@ -49,7 +49,7 @@ impl Mesh<'_> {
         self.overlaps(stream, &queries.into(), overlap)?.counts(counts.write_view())
     }
 
-    /// The faces that have a point in common with each box or ball, ascending, in memory that is just large
+    /// Lists the faces that have a point in common with each box or ball, ascending, in memory that is just large
     /// enough. Waits for the number of them.
     ///
     /// # Errors

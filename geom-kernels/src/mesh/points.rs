@@ -92,7 +92,7 @@ pub struct PointQueries<'a> {
 }
 
 impl<'a> PointQueries<'a> {
-    /// At these points, without a limit. They may lie in memory in any way that [`Points`] can name.
+    /// Creates queries at these points, without a limit. They may lie in memory in any way that [`Points`] can name.
     #[must_use]
     pub fn at(points: impl Into<Points<'a, f32>>) -> Self {
         Self {
@@ -111,14 +111,14 @@ impl<'a> PointQueries<'a> {
         self
     }
 
-    /// With a limit for each point.
+    /// Sets a limit for each point.
     #[must_use]
     pub fn within_each(mut self, distances: impl Into<DeviceSlice<'a, f32>>) -> Self {
         self.distances = Some(distances.into());
         self
     }
 
-    /// In which order they are worked on.
+    /// Sets the order in which queries run.
     #[must_use]
     pub fn order(mut self, order: QueryOrder) -> Self {
         self.order = order;
@@ -189,7 +189,7 @@ pub enum Sign {
 }
 
 impl Mesh<'_> {
-    /// The closest point of the mesh, for each point.
+    /// Finds the closest point of the mesh for each point.
     ///
     /// It lies on the face of least distance; of faces that are equally far, on the one with the least index.
     /// Results do not depend on how the hierarchy was built, on the device, or on the order of queries; how
@@ -212,7 +212,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Whether a face is within the distance of each point. Faster than
+    /// Finds whether a face is within the distance of each point. Faster than
     /// [`closest_points`](Self::closest_points), as the first such face will do.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// The signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
+    /// Computes the signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
     ///
     /// # Errors
     /// `distances` has another length than there are points; otherwise if the driver returns an error.
@@ -296,7 +296,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// On which side of a closed mesh each point is: -1 inside, 1 outside, 0 on it; without rounding errors,
+    /// Finds on which side of a closed mesh each point is: -1 inside, 1 outside, 0 on it; without rounding errors,
     /// as [`Sign::Parity`] tells. Distances and limits do not matter; a point that is not finite is outside.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub struct HitLists {
 }
 
 impl Mesh<'_> {
-    /// The first hit of each ray: the one of least t, and of equal ones that of the least face index.
+    /// Finds the first hit of each ray: the one of least t, and of equal ones that of the least face index.
     ///
     /// Both sides of faces are hit. Of faces that share an edge or a vertex exactly one is hit by a ray that
     /// passes through it, so that no ray that goes through a closed mesh slips through it (S. Woop, C.
@@ -75,7 +75,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Whether each ray hits anything.
+    /// Finds whether each ray hits anything.
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits).
@@ -91,7 +91,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// How many faces each ray hits. An edge or a vertex that it passes through counts once.
+    /// Counts the faces that each ray hits. An edge or a vertex that it passes through counts once.
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits).

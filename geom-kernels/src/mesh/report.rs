@@ -55,7 +55,7 @@ kernels! {
 }
 of_source!(Report, Source::MESH_REPORT);
 
-/// What is wrong with a mesh, and how large it is. All of it is the same on every run and every device.
+/// The defects and the size of a mesh. All of it is the same on every run and every device.
 ///
 /// Edges are those of faces that are not skipped and whose three indices differ; two edges are the same if
 /// they have the same two indices. So points that lie in the same place but have several indices make
@@ -136,7 +136,7 @@ impl MeshReport {
 }
 
 impl Topology {
-    /// Returns what is wrong with a mesh, and how large it is. Waits.
+    /// Returns the defects and the size of a mesh. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

@@ -203,7 +203,7 @@ unsafe impl KernelArg for UpdateArg<'_> {
 }
 
 impl Mesh<'_> {
-    /// How often the mesh winds around each point: 1 inside of a closed mesh whose faces are oriented
+    /// Computes how often the mesh winds around each point: 1 inside of a closed mesh whose faces are oriented
     /// outwards, 0 outside. Of an open mesh, or one with holes, overlaps or stray faces it is something
     /// between, and a point with more than a half is rather inside: Jacobson, Kavan, Sorkine-Hornung, Robust
     /// Inside-Outside Segmentation using Generalized Winding Numbers, 2013. Limits of the queries do not

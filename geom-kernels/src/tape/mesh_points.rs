@@ -129,7 +129,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// The distance of each point from the mesh, recorded: infinite where nothing is found. Gradients with
+    /// Records the distance of each point from the mesh: infinite where nothing is found. Gradients with
     /// respect to the points and the mesh's vertices; 0 of a distance of 0.
     ///
     /// # Errors

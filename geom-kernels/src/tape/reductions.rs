@@ -143,7 +143,7 @@ impl Term for Sizes {
 /// [`Algorithms::sum`](crate::algorithms::Algorithms::sum), so that they have the same bits in every run and on every device.
 /// They take two launches of up to 16,777,216 numbers, and their gradients one.
 impl GeometryKernels {
-    /// The sum of all elements, recorded, to the one number of `sum`; 0 of none.
+    /// Records the sum of all elements, to the one number of `sum`; 0 of none.
     ///
     /// # Errors
     /// `sum` has not one element; 2^31 numbers or more; otherwise if the driver returns an error.
@@ -156,7 +156,7 @@ impl GeometryKernels {
         self.record_divided(t, elements.read_view(), sum.write_view(), "sum", 1)
     }
 
-    /// The sum of all elements by their number, recorded: of vectors, by the number of vectors. NaN of none.
+    /// Records the mean of all elements: of vectors, by the number of vectors. NaN of none.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).
@@ -170,7 +170,7 @@ impl GeometryKernels {
         self.record_divided(t, elements, mean.write_view(), "mean", elements.len())
     }
 
-    /// The sum of the products of numbers, recorded: the inner product. The factors may overlap.
+    /// Records the sum of the products of numbers: the inner product. The factors may overlap.
     ///
     /// # Errors
     /// The factors differ in length; otherwise as [`record_sum`](Self::record_sum).

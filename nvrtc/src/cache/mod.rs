@@ -21,7 +21,7 @@ pub(crate) use lock::Lock;
 /// Bytes that a cache may take if nothing else is said: 1 GiB.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-/// What became of an image in the cache.
+/// Whether the cache had an image, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheStatus {
@@ -114,7 +114,7 @@ struct Inner {
 }
 
 impl Cache {
-    /// The user's own: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
+    /// Returns the user's cache: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
     /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is one below the folder that is
     /// current at the first call.
     #[must_use]
@@ -128,13 +128,13 @@ impl Cache {
         USER.get_or_init(open).clone()
     }
 
-    /// The cache in `folder`, which is made when the first image is kept.
+    /// Returns the cache in `folder`, which is made when the first image is kept.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self::sized(folder, DEFAULT_MAX_BYTES)
     }
 
-    /// The cache in `folder`, of at most `max_bytes`: the images not used for longest make room.
+    /// Returns the cache in `folder`, of at most `max_bytes`: the images not used for longest make room.
     #[must_use]
     pub fn sized(folder: impl Into<PathBuf>, max_bytes: u64) -> Self {
         Self::new(Some(Folder::new(folder.into(), max_bytes)))

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::record::Copied;
 use crate::tape::Tape;
 
-/// What a tape's memory is used for, in bytes; see [`Tape::memory`].
+/// The uses of a tape's memory, in bytes; see [`Tape::memory`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
@@ -30,7 +30,7 @@ pub struct MemoryReport {
 }
 
 impl Tape {
-    /// Returns what the memory of the tape is used for.
+    /// Returns the uses of the tape's memory.
     #[must_use]
     pub fn memory(&self) -> MemoryReport {
         let recording = &self.recording;

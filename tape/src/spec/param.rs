@@ -7,7 +7,7 @@ use cuda_safe::{KernelArg, arg::ArgType};
 
 use crate::element::Element;
 
-/// What the adjoint is given where the forward launch had a pointer.
+/// The pointer that the adjoint gets where the forward launch had one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Primal {
     /// Memory with what was there before the launch: the same, or a copy if it was overwritten since.
@@ -20,7 +20,7 @@ pub enum Primal {
     None,
 }
 
-/// What the forward launch does with memory, and so the adjoint with its gradient.
+/// The effect of the forward launch on memory, and so of the adjoint on its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It only reads: the adjoint adds to the gradient.
@@ -105,7 +105,7 @@ impl Param {
         Self { name: name.into(), shape, size, pointers, scalars, active: false, argument: None }
     }
 
-    /// Something passed by value that nothing is differentiated by: a number of elements, a flag, a
+    /// Creates a parameter that nothing is differentiated by: a number of elements, a flag, a
     /// structure without pointers into memory that carries gradients.
     #[must_use]
     pub fn value(name: impl Into<Cow<'static, str>>) -> Self {
@@ -149,7 +149,7 @@ impl Param {
         Self::new(name, Shape::Structure, size)
     }
 
-    /// A member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
+    /// Adds a member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
         let (value, effect) = (Primal::Entry, Effect::Reads);
@@ -158,7 +158,7 @@ impl Param {
         self
     }
 
-    /// A member that is a number with a gradient, `offset` bytes into the structure.
+    /// Adds a member that is a number with a gradient, `offset` bytes into the structure.
     #[must_use]
     pub fn scalar_at(mut self, offset: usize, element: Element) -> Self {
         self.scalars.push((offset, element));

@@ -46,7 +46,7 @@ impl fmt::Display for Finding {
 static FOUND: Mutex<Vec<Finding>> = Mutex::new(Vec::new());
 static CHECKED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// How often each kernel was launched while `race` or `init` was checked, by its name in PTX: that nothing
+/// Returns how often each kernel was launched while `race` or `init` was checked, by its name in PTX: that nothing
 /// was found in a kernel says nothing if it never ran.
 #[must_use]
 pub fn checked_kernels() -> BTreeMap<String, u64> {

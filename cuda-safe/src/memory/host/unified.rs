@@ -90,7 +90,7 @@ unsafe impl<T: Sync> Sync for HostMut<'_, T> {}
 buffer_facade!(UnifiedBuffer, "Returns the stream that the buffer was made with.");
 
 impl<T: Copy + 'static> UnifiedBuffer<T> {
-    /// Managed memory for `len` elements, all zero. Its pages move to the device or host that accesses them.
+    /// Allocates managed memory for `len` elements, all zero. Its pages move to the device or host that accesses them.
     /// [`prefetch_to_device`](Self::prefetch_to_device) and
     /// [`prefetch_to_host`](Self::prefetch_to_host) move them ahead.
     ///
@@ -120,7 +120,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
-    /// Pinned host memory for `len` elements, all zero, that the device uses over the bus.
+    /// Allocates pinned host memory for `len` elements, all zero, that the device uses over the bus.
     ///
     /// # Errors
     /// The error that the driver returns, such as `CUDA_ERROR_OUT_OF_MEMORY` when the host has no more.

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::memory::Allocation;
 use crate::stream::Stream;
 
-/// How a kernel or a copy uses a range of an allocation.
+/// The way in which a kernel or a copy uses a range of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// It only reads.

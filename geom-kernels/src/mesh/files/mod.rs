@@ -46,7 +46,7 @@ pub use ply::PlyEncoding;
 use super::TriangleMesh;
 
 impl TriangleMesh {
-    /// The mesh in a file, whose format is that of its extension: obj, stl or ply, in any case.
+    /// Reads the mesh in a file, whose format is that of its extension: obj, stl or ply, in any case.
     ///
     /// # Errors
     /// The extension is another, the file can't be read, or is no such mesh.
@@ -83,7 +83,7 @@ impl TriangleMesh {
         FileFormat::of(path).and_then(write).map_err(|error| error.at(path))
     }
 
-    /// The mesh in an OBJ file (Wavefront), from its bytes (`&[u8]`) or any reader.
+    /// Reads the mesh in an OBJ file (Wavefront), from its bytes (`&[u8]`) or any reader.
     ///
     /// # Errors
     /// Reading fails, or it is no such mesh.
@@ -91,7 +91,7 @@ impl TriangleMesh {
         obj::read(&all_of(reader, FileFormat::Obj)?)
     }
 
-    /// The mesh in an STL file, text or binary, from its bytes (`&[u8]`) or any reader. Points of the same
+    /// Reads the mesh in an STL file, text or binary, from its bytes (`&[u8]`) or any reader. Points of the same
     /// position are merged: the format has none that faces share.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl TriangleMesh {
         stl::read(&all_of(reader, FileFormat::Stl)?)
     }
 
-    /// The mesh in a PLY file, text or binary, from its bytes (`&[u8]`) or any reader. A file without faces
+    /// Reads the mesh in a PLY file, text or binary, from its bytes (`&[u8]`) or any reader. A file without faces
     /// is a mesh without faces.
     ///
     /// # Errors

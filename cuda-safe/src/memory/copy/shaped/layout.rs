@@ -37,7 +37,7 @@ impl From<(usize, usize, usize)> for Extent {
     }
 }
 
-/// Where the rows of a rectangle or a box lie in linear memory. All numbers are in elements.
+/// The positions of the rows of a rectangle or a box in linear memory. All numbers are in elements.
 ///
 /// Element `(x, y, z)` is element `offset + x + y * row_pitch + z * slice_pitch` of a slice or a
 /// buffer. Numbers that don't fit are refused by the copy, not here.
