@@ -10,7 +10,7 @@
 //!
 //! let driver = cuda_emu::driver();
 //! let mut count = 0;
-//! // SAFETY: `count` is valid for the write.
+//! // `count` is valid for the write.
 //! let code = unsafe {
 //!     driver.cuInit(0)?;
 //!     driver.cuDeviceGetCount(&raw mut count)?

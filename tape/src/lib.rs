@@ -32,7 +32,7 @@
 //!         .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
 //!         .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
 //!         .param(Param::value("n"));
-//!     // SAFETY: thread i touches element i of each buffer, and only if i < n.
+//!     // The promise: thread i touches element i of each buffer, and only if i < n.
 //!     let scale = unsafe { spec.register(&module) }?;
 //!
 //!     let a = Variable::new(&stream, 3.0f32)?;

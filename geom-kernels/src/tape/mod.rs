@@ -143,7 +143,7 @@
 //!     .param(Param::buffer("density", Element::F32).accumulates().len("n").active())
 //!     .param(Param::value("n"))
 //!     .log(|_| 0);
-//! // SAFETY: thread i adds to density i and to the gradient of point i, only if i < n, and reads
+//! // The promise: thread i adds to density i and to the gradient of point i, only if i < n, and reads
 //! // gradients below n.
 //! let density = unsafe { spec.register(&module) }?;
 //!
