@@ -150,7 +150,7 @@ impl Event {
     /// Returns whether the work before the newest record is done. An event never recorded is done.
     ///
     /// # Errors
-    /// The error of whatever work failed. 'Not ready' is not an error.
+    /// The error of the work that failed. 'Not ready' is not an error.
     #[doc(alias = "cuEventQuery")]
     pub fn is_done(&self) -> Result<bool> {
         self.context.state.usable()?;
@@ -165,7 +165,7 @@ impl Event {
     /// Waits until the work before the newest record is done.
     ///
     /// # Errors
-    /// The error of whatever work failed.
+    /// The error of the work that failed.
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.context.state.usable()?;

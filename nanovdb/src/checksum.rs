@@ -12,7 +12,7 @@ use crate::error::Level;
 use crate::layout::head;
 use crate::tree::Tree;
 
-/// What a checksum is of.
+/// The part of a grid that a checksum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ChecksumMode {
     /// There is none.

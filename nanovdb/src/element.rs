@@ -45,7 +45,7 @@ pub enum Value {
 
 mod sealed {
     pub trait Sealed {}
-    /// How values are stored, which users have no need of.
+    /// The storage of values. Users do not need it.
     pub trait Storage: Sealed + Copy {
         fn load(bytes: &[u8], at: usize) -> Self;
         fn store(self, bytes: &mut [u8], at: usize);

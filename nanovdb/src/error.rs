@@ -31,7 +31,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a check of a file or grid found.
+/// A finding of a check of a file or grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     pub(crate) check: &'static str,
@@ -74,7 +74,7 @@ impl Flaw {
         self.offset
     }
 
-    /// In which node: its level, and its index among the nodes of that level or the root's entries.
+    /// Returns the node: its level, and its index among the nodes of that level or the root's entries.
     #[must_use]
     pub fn node_index(&self) -> Option<(Level, u64)> {
         self.node

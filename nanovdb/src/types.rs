@@ -127,7 +127,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// What a grid is for.
+/// The purpose of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct GridClass(pub u32);
 

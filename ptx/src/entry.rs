@@ -38,7 +38,7 @@ pub struct Param {
 }
 
 impl Param {
-    /// Integer, float or bytes.
+    /// Returns the class: integer, float or bytes.
     #[must_use]
     pub fn class(&self) -> Class {
         if self.array {
@@ -52,7 +52,7 @@ impl Param {
     }
 }
 
-/// What kind of value a parameter holds.
+/// The kind of value that a parameter holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// An integer, a pointer or a handle.

@@ -160,7 +160,7 @@ impl Tape {
         self.log_bytes = bytes.into();
     }
 
-    /// Gradients of `loss`, which is one number, by everything that is watched. They are there when the
+    /// Computes the gradients of `loss`, which is one number, by everything that is watched. They are ready when the
     /// work enqueued on `stream` is done; the host does not wait, unless some adjoint takes scratch
     /// memory or the tape is deterministic.
     ///

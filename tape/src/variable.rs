@@ -37,7 +37,7 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
         self.value
     }
 
-    /// Gives it another value, for launches from now on.
+    /// Sets the value, for launches from now on.
     pub fn set(&mut self, value: T) {
         self.value = value;
     }

@@ -91,7 +91,7 @@ impl<T: Real> GridOptions<T> {
         self
     }
 
-    /// Space repeats itself in each direction with the period of the box from `lower` to `upper`.
+    /// Makes space periodic: it repeats in each direction with the period of the box from `lower` to `upper`.
     ///
     /// Points and queries may lie anywhere; the grid keeps their images in the box, rounded as numbers of
     /// its size are. Each point is a neighbour once at most, by its nearest image (the minimum image

@@ -12,7 +12,7 @@ use crate::part::read;
 use crate::points::{MAX_POINTS, Points};
 use crate::real::Real;
 
-/// Which neighbours count, where queries are the grid's own points.
+/// The pairs that count where queries are the grid's own points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u32)]
 pub enum Pairs {
@@ -76,7 +76,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// With the group of each query; without, own points look in their own group and others in group 0.
+    /// Sets the group of each query. By default, points of the grid search their own group, and others group 0.
     #[must_use]
     pub fn groups(mut self, groups: impl Into<DeviceSlice<'a, u32>>) -> Self {
         self.groups = Some(groups.into());

@@ -213,7 +213,7 @@ impl Mesh<'_> {
     }
 
     /// Finds whether a face is within the distance of each point. Faster than
-    /// [`closest_points`](Self::closest_points), as the first such face will do.
+    /// [`closest_points`](Self::closest_points), because it stops at the first such face.
     ///
     /// # Errors
     /// As [`closest_points`](Self::closest_points).

@@ -60,7 +60,7 @@ kernels! {
 of_source!(FieldAdjoints, Source::TAPE_ISOSURFACE);
 
 impl MarchingCubes {
-    /// [`extract`](Self::extract), recorded: gradients of vertices with respect to the field's
+    /// Records [`extract`](Self::extract), with gradients of vertices with respect to the field's
     /// [numbers](DenseField::values). Waits for the surface's size.
     ///
     /// A vertex moves along its edge. Which edges have one, and the faces, have no gradient; neither have `iso`
@@ -90,8 +90,8 @@ impl MarchingCubes {
         Ok(TriangleBuffers { vertices, faces, normals: None, counts: found })
     }
 
-    /// [`extract_into`](Self::extract_into), recorded: see [`record_extract`](Self::record_extract). Nothing is
-    /// waited for, and it can be recorded in a graph. Room that no vertex needed keeps its gradient.
+    /// Records [`extract_into`](Self::extract_into): see [`record_extract`](Self::record_extract). The host
+    /// does not wait, and the call can be recorded in a graph. Room that no vertex needed keeps its gradient.
     ///
     /// # Errors
     /// As [`extract_into`](Self::extract_into); an output with normals, which have no gradient: those of the
@@ -179,7 +179,7 @@ impl MarchingCubes {
 }
 
 impl VolumeField {
-    /// [`update`](Self::update), recorded: gradients of the field's [numbers](Self::values) with respect to the
+    /// Records [`update`](Self::update), with gradients of the field's [numbers](Self::values) with respect to the
     /// [variables](Volume::variables) of the volume. Numbers that tiles and the background give have none. The
     /// volume has the nodes that it had when the field was made.
     ///

@@ -64,7 +64,7 @@ kernels! {
 of_source!(EvaluateAdjoints, Source::TAPE_MESH_EVALUATE);
 
 impl Mesh<'_> {
-    /// [`positions_at`](Self::positions_at), recorded: gradients with respect to u and v of the points, and to
+    /// Records [`positions_at`](Self::positions_at), with gradients with respect to u and v of the points, and to
     /// the mesh's vertices. Where there is no such face they are 0.
     ///
     /// Vertices are as they are now: a hierarchy that does not follow them yet is no matter.
@@ -99,7 +99,7 @@ impl Mesh<'_> {
         custom.run(op, |stream| self.positions_at(stream, points, positions.reborrow()))
     }
 
-    /// [`normals_at`](Self::normals_at), recorded: gradients with respect to the mesh's vertices. Of a face
+    /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. Of a face
     /// without area, and where there is no such face, they are 0; by u and v they are 0 everywhere.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Mesh<'_> {
         custom.run(op, |stream| self.normals_at(stream, points, normals.reborrow()))
     }
 
-    /// [`attributes_at`](Self::attributes_at), recorded: gradients with respect to u and v of the points, and to
+    /// Records [`attributes_at`](Self::attributes_at), with gradients with respect to u and v of the points, and to
     /// the attributes. Where there is no such face they are 0. Where vertices lie does not come into it.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ kernels! {
 of_source!(VertexNormals, Source::TAPE_MESH_NORMALS);
 
 impl Topology {
-    /// [`vertex_normals`](Self::vertex_normals), recorded: gradients with respect to the points, through the
+    /// Records [`vertex_normals`](Self::vertex_normals), with gradients with respect to the points, through the
     /// unit normals of faces and through their angles. A face without area adds nothing and has gradient 0, and
     /// so has a normal that is 0 because they cancel.
     ///

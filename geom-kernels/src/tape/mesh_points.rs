@@ -90,7 +90,7 @@ impl Distance for Signed {
 }
 
 impl Mesh<'_> {
-    /// [`closest_points`](Self::closest_points), recorded: gradients of positions, squared distances, u and v
+    /// Records [`closest_points`](Self::closest_points), with gradients of positions, squared distances, u and v
     /// with respect to the points and the mesh's vertices.
     ///
     /// Of a point that finds nothing the gradient is 0.
@@ -154,7 +154,7 @@ impl Mesh<'_> {
         )
     }
 
-    /// [`signed_distances`](Self::signed_distances), recorded: gradients with respect to the points and the
+    /// Records [`signed_distances`](Self::signed_distances), with gradients with respect to the points and the
     /// mesh's vertices. That of a distance of 0 is the one of the face's plane.
     ///
     /// # Errors

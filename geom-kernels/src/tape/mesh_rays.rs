@@ -50,7 +50,7 @@ unsafe impl Differentiable for RayHit {
 }
 
 impl Mesh<'_> {
-    /// [`closest_hits`](Self::closest_hits), recorded: gradients of t, u and v with respect to the rays' origins
+    /// Records [`closest_hits`](Self::closest_hits), with gradients of t, u and v with respect to the rays' origins
     /// and directions and to the mesh's vertices. Where nothing is hit they are 0; `t_min` and `t_max` have
     /// none.
     ///

@@ -177,7 +177,7 @@ impl Volume {
         })
     }
 
-    /// [`sample`](Self::sample), recorded: gradients with respect to the positions and the values of voxels
+    /// Records [`sample`](Self::sample), with gradients with respect to the positions and the values of voxels
     /// ([`variables`](Self::variables)).
     ///
     /// Between cells, where the trilinear value has a kink, the gradient of a position is that of the cell on the
@@ -252,7 +252,7 @@ impl Volume {
         custom.run(op, |stream| self.sample(stream, samples, interpolation, values.reborrow()))
     }
 
-    /// [`sample_indexed`](Self::sample_indexed), recorded: gradients with respect to the positions and the array
+    /// Records [`sample_indexed`](Self::sample_indexed), with gradients with respect to the positions and the array
     /// of values. That of the background has none.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use std::fmt;
 
 pub use error::CodecError;
 
-/// How the grids of a file are compressed. The numbers are those of the file format.
+/// The compression of the grids of a file. The numbers are those of the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u16)]
 pub enum Codec {

@@ -11,7 +11,7 @@ use crate::layout::head;
 use crate::tree::stored_counts;
 use crate::{GridClass, ValueType, Version};
 
-/// What a file says about a grid of its, besides the grid itself. It is a claim, not checked.
+/// The description of a grid in its file, besides the grid itself. It is not checked.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FileInfo {

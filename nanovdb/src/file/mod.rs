@@ -25,7 +25,7 @@ pub use write::{Format, WriteOptions, write, write_file};
 const HEADER_SIZE: usize = 16;
 const META_SIZE: usize = 176;
 
-/// How files are read.
+/// Options for reading files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
     limit: u64,

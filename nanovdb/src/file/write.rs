@@ -28,7 +28,7 @@ pub enum Format {
     Current,
 }
 
-/// How files are written.
+/// Options for writing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
     codec: Codec,
@@ -44,7 +44,7 @@ impl WriteOptions {
         self
     }
 
-    /// Which version of the format.
+    /// Sets the version of the format.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;

@@ -146,7 +146,7 @@ impl Grid {
         }
     }
 
-    /// Returns everything about it but its voxels.
+    /// Returns all properties except the voxels.
     #[must_use]
     pub fn info(&self) -> GridInfo {
         info::info(self)

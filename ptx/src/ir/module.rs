@@ -61,7 +61,7 @@ pub struct File {
     pub stamp: Option<(u64, u64)>,
 }
 
-/// Who else sees a name.
+/// The visibility of a name to other modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Linkage {
     /// This text alone.
@@ -166,7 +166,7 @@ pub struct InitAddress {
     pub mask: Option<u64>,
 }
 
-/// Whether a function can be launched.
+/// The kind of a function: a kernel, or one that is only called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FunctionKind {
     /// `.entry`
@@ -273,7 +273,7 @@ pub struct Prototype {
     pub kind: PrototypeKind,
 }
 
-/// What an indirect call says of its callee.
+/// The declaration of the callee of an indirect call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PrototypeKind {
     /// `.callprototype`: the types of results and parameters.

@@ -44,7 +44,7 @@ pub struct Mode {
     pub oob: bool,
 }
 
-/// How exact a division or a special function is.
+/// The precision of a division or a special function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// As the rounding says; integer instructions too.
@@ -83,7 +83,7 @@ pub enum LdKind {
     Uniform,
 }
 
-/// What a carry chain does.
+/// The operation of a carry chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarryOp {
     /// `add.cc`, `addc`
@@ -107,7 +107,7 @@ pub enum DotOp {
     Dp2aHi,
 }
 
-/// What a barrier does for the thread that reaches it.
+/// The operation of a barrier for the thread that reaches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarOp {
     /// Arrives and waits.
@@ -135,7 +135,7 @@ pub enum FenceKind {
     Other(Box<str>),
 }
 
-/// Who is called.
+/// The callee of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callee {
     /// A function by name.
@@ -187,7 +187,7 @@ pub enum Piece {
     Symbol(super::operand::Symbol),
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Op {

@@ -38,7 +38,7 @@ ids! {
     LocId;
 }
 
-/// Where a result goes; `None` is the sink `_`.
+/// The destination of a result; `None` is the sink `_`.
 pub type Dst = Option<RegId>;
 
 /// A predicate as a source: a guard, or the third operand of `setp`.
@@ -74,7 +74,7 @@ pub enum Operand {
     Symbol(Symbol, i64),
 }
 
-/// What an address counts from.
+/// The base of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Base {
     /// A register.

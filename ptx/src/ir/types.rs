@@ -154,7 +154,7 @@ impl Type {
 }
 
 words! {
-    /// Where memory lies. `Generic` is the absence of a word.
+    /// The state space of memory. `Generic` is the absence of a word.
     pub enum Space {
         Generic = "generic",
         Global = "global",
@@ -170,7 +170,7 @@ words! {
 }
 
 words! {
-    /// How far an ordered access or a fence reaches.
+    /// The scope of an ordered access or a fence.
     pub enum Scope {
         Cta = "cta",
         Cluster = "cluster",
@@ -305,7 +305,7 @@ words! {
 }
 
 words! {
-    /// What `testp` asks.
+    /// The property that `testp` tests.
     pub enum TestP {
         Finite = "finite",
         Infinite = "infinite",
@@ -317,7 +317,7 @@ words! {
 }
 
 words! {
-    /// How `prmt` chooses bytes; no word is the general form.
+    /// The mode in which `prmt` chooses bytes; no word is the general form.
     pub enum PrmtMode {
         F4e = "f4e",
         B4e = "b4e",
@@ -329,7 +329,7 @@ words! {
 }
 
 words! {
-    /// What is done with a shift or position past the width.
+    /// The treatment of a shift or position past the width.
     pub enum Clamp {
         Clamp = "clamp",
         Wrap = "wrap",
@@ -363,7 +363,7 @@ words! {
 }
 
 words! {
-    /// What `vote` returns.
+    /// The result of `vote`.
     pub enum VoteMode {
         All = "all",
         Any = "any",
@@ -393,7 +393,7 @@ words! {
 }
 
 words! {
-    /// How one-bit `mma` combines its operands.
+    /// The operation by which one-bit `mma` combines its operands.
     pub enum MmaBitOp {
         XorPopc = "xor.popc",
         AndPopc = "and.popc",

@@ -77,7 +77,7 @@ impl Scalar {
     }
 }
 
-/// What a pointer points to.
+/// The type that a pointer points to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pointee {

@@ -30,7 +30,7 @@ pub struct Reached {
     pub kernels: Vec<KernelReach>,
 }
 
-/// What a kernel reaches.
+/// The variables that a kernel reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelReach {
     /// The kernel's name in the image.
@@ -39,7 +39,7 @@ pub struct KernelReach {
     pub uses: Vec<VariableUse>,
 }
 
-/// How a kernel uses a variable.
+/// The use of a variable by a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VariableUse {
     /// The position in [`Reached::variables`].
@@ -90,7 +90,7 @@ impl Reached {
         Self { variables: table.names, kernels }
     }
 
-    /// Returns what a kernel reaches; nothing if it is not in the list.
+    /// Returns the variables that a kernel reaches; none if it is not in the list.
     #[must_use]
     pub fn uses(&self, kernel: &str) -> &[VariableUse] {
         self.kernels.iter().find(|reach| reach.kernel == kernel).map_or(&[], |reach| &reach.uses)
