@@ -57,7 +57,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// A program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for what there is.
+/// Returns a program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for what there is.
 /// Options, name expressions and further headers are added as to any other program. Compiling fails if a further
 /// header has the name of one of these and another text: see
 /// [`Program::header`](cuda_safe::nvrtc::Program::header).
