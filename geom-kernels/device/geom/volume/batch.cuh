@@ -49,7 +49,7 @@ struct Samples {
 
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Answers are written once, and not read by whoever writes them.
+// Results are written once, and their writers do not read them.
 __device__ __forceinline__ void write(float* to, float value) { __stcs(to, value); }
 __device__ __forceinline__ void write(double* to, double value) { __stcs(to, value); }
 __device__ __forceinline__ void write(unsigned* to, unsigned value) { __stcs(to, value); }

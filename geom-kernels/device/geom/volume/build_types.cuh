@@ -1,5 +1,5 @@
-// What kernels that make volumes are told: where things lie in nodes of any type of value, in numbers, so
-// that there is one set of kernels for all types; where a volume's nodes are; and what a build finds out.
+// The parameters of kernels that build volumes: the layout of nodes of any type of value, as numbers, so that
+// one set of kernels serves all types; the addresses of a volume's nodes; and the results of a build.
 #pragma once
 
 #include <geom/math/exact.cuh>

@@ -40,7 +40,7 @@ struct IndexRay {
           inverse(reciprocal(direction.x), reciprocal(direction.y), reciprocal(direction.z)) {
         using namespace exact;
         valid = is_finite(origin) && is_finite(direction) && less_equal(t_min, t_max);
-        // What can be told of t in f32.
+        // The range of t in f32.
         const double largest = widen(geom::detail::largest(0.0f));
         this->t_min = max(t_min, 0.0);
         this->t_max = min(t_max, largest);

@@ -46,7 +46,7 @@ fn block(stream: &Stream) -> Result<(Sender<()>, mpsc::Receiver<bool>), Failure>
 /// - targets: `UnifiedBuffer::host_mut`, `Event::synchronize`, `Context::capture`, `DeviceBuffer::from_slice`,
 ///   `Context::device`, `Context::driver`
 /// - must: right
-/// - seeds: none, because a stream that is told to wait for nobody must go on by itself
+/// - seeds: none, because a stream without a wait must go on by itself
 pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let kernels = Kernels::load(&context)?;
@@ -97,7 +97,7 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
 ///   `DeviceBuffer::download_pinned`, `Context::capture`, `UnifiedBuffer::register`
 /// - must: right
 /// - variants: forwards, backwards, another_thread, unwinding
-/// - seeds: none, because a stream that is told to wait for nobody must go on by itself
+/// - seeds: none, because a stream without a wait must go on by itself
 pub(super) fn drops_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let blocked = context.stream()?;

@@ -73,7 +73,7 @@ fn of<K: Kind<Value: Interpolated>, P: Real>(
         let packed = fixture.upload(&points)?;
         let wanted = find::<K::Value, P>(&fixture, &volume, &indices, &array, (&packed).into())?;
         if n > 1000 {
-            // Layouts could not be told apart by results that are all the same.
+            // Results that are all the same would not distinguish layouts.
             for (query, wanted) in &wanted {
                 let size = wanted.len() / n;
                 ensure!(wanted.chunks(size).any(|one| one != &wanted[..size]), "{query}");
