@@ -17,7 +17,7 @@ const BLOCK: u32 = 128;
 kernels! {
     #[name = "mesh_{}"]
     struct Rays;
-    // SAFETY: thread i reads ray i and writes answer i, if i < n.
+    // SAFETY: thread i reads ray i and writes result i, if i < n.
     unsafe in Source::MESH_RAYS {
         safe fn nearest_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [RayHit])
             where n <= rays.len(), n <= hits.len();
