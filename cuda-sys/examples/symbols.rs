@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::ptr;
 use std::time::Instant;
 
-use cuda_sys::{CUresult, DRIVER_SYMBOLS, Driver};
+use cuda_safe_sys::{CUresult, DRIVER_SYMBOLS, Driver};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let start = Instant::now();

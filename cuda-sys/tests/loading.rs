@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
 
-use cuda_sys::{CUresult, Driver, MissingLibrary, Nvrtc, nvrtcResult};
+use cuda_safe_sys::{CUresult, Driver, MissingLibrary, Nvrtc, nvrtcResult};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

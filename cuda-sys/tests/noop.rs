@@ -6,7 +6,7 @@ use std::error::Error;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cuda_sys::{CUcontext, CUdevice_attribute, CUresult, Driver, noop};
+use cuda_safe_sys::{CUcontext, CUdevice_attribute, CUresult, Driver, noop};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

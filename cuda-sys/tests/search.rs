@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use cuda_sys::Driver;
+use cuda_safe_sys::Driver;
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -1,6 +1,6 @@
 //! The generated tables: complete, sorted, consistent with each other.
 
-use cuda_sys::{
+use cuda_safe_sys::{
     CUresult, DRIVER_SYMBOLS, NARROW_SYMBOLS, NVRTC_SYMBOLS, PER_THREAD_SYMBOLS, nvrtcResult,
 };
 

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use nvrtc::{Arch, Param, Program};
+use cuda_safe_nvrtc::{Arch, Param, Program};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use nvrtc::{Arch, Cache, CacheStatus, Nvrtc, Program};
+use cuda_safe_nvrtc::{Arch, Cache, CacheStatus, Nvrtc, Program};
 
 const SOURCE: &str = "extern \"C\" __global__ void saxpy(float a, const float* x, const float* y, float* out, size_t n) {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;

@@ -1,12 +1,12 @@
 //! Safe NVRTC: CUDA C++ text in, a device image out, at run time and without a GPU.
 //!
 //! ```no_run
-//! let image = nvrtc::Program::new("__global__ void scale(float* x, float a) { x[threadIdx.x] *= a; }")
-//!     .compile(nvrtc::Arch::sm(9, 0))?;
+//! let image = cuda_safe_nvrtc::Program::new("__global__ void scale(float* x, float a) { x[threadIdx.x] *= a; }")
+//!     .compile(cuda_safe_nvrtc::Arch::sm(9, 0))?;
 //! for kernel in &image.kernels {
 //!     println!("{} takes {} parameters", kernel.name, kernel.params.len());
 //! }
-//! # Ok::<(), nvrtc::Error>(())
+//! # Ok::<(), cuda_safe_nvrtc::Error>(())
 //! ```
 //!
 //! [`Nvrtc::find`] finds the library where CUDA, pip, conda or this project installed it. The library is

@@ -192,12 +192,12 @@ impl Nvrtc {
     /// itself has none. Empty if none are installed there.
     ///
     /// ```no_run
-    /// let nvrtc = nvrtc::Nvrtc::find()?;
-    /// let mut program = nvrtc::Program::new("#include <cuda_fp16.h>").library(&nvrtc);
+    /// let nvrtc = cuda_safe_nvrtc::Nvrtc::find()?;
+    /// let mut program = cuda_safe_nvrtc::Program::new("#include <cuda_fp16.h>").library(&nvrtc);
     /// for folder in nvrtc.include_paths() {
     ///     program = program.include_path(folder);
     /// }
-    /// # Ok::<(), nvrtc::Error>(())
+    /// # Ok::<(), cuda_safe_nvrtc::Error>(())
     /// ```
     #[must_use]
     pub fn include_paths(&self) -> Vec<PathBuf> {

@@ -35,7 +35,7 @@ impl Std {
 /// Compiler options. [`Options::new`] asks for nothing: NVRTC's own defaults hold.
 ///
 /// ```
-/// let options = nvrtc::Options::new().fast_math(true).define("WIDTH", "32").lineinfo(true);
+/// let options = cuda_safe_nvrtc::Options::new().fast_math(true).define("WIDTH", "32").lineinfo(true);
 /// assert_eq!(options.flags(), ["--generate-line-info", "--use_fast_math", "--define-macro=WIDTH=32"]);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

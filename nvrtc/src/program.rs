@@ -17,13 +17,13 @@ const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
 /// A CUDA C++ program to compile.
 ///
 /// ```no_run
-/// let image = nvrtc::Program::new("template <class T> __global__ void fill(T* x, T v) { x[threadIdx.x] = v; }")
+/// let image = cuda_safe_nvrtc::Program::new("template <class T> __global__ void fill(T* x, T v) { x[threadIdx.x] = v; }")
 ///     .name("fill.cu")
 ///     .name_expression("fill<float>")
-///     .options(nvrtc::Options::new().lineinfo(true))
-///     .compile(nvrtc::Arch::sm(9, 0))?;
+///     .options(cuda_safe_nvrtc::Options::new().lineinfo(true))
+///     .compile(cuda_safe_nvrtc::Arch::sm(9, 0))?;
 /// let name = image.lowered("fill<float>");
-/// # Ok::<(), nvrtc::Error>(())
+/// # Ok::<(), cuda_safe_nvrtc::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 #[must_use]

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
+use cuda_safe_nvrtc::{Arch, Cache, CacheStatus, Error, Image, Nvrtc, Program, Uncached};
 use cuda_sys::{nvrtcProgram, nvrtcResult};
-use nvrtc::{Arch, Cache, CacheStatus, Error, Image, Nvrtc, Program, Uncached};
 
 /// The source is the answer: `7` makes `nvrtcCompileProgram` answer 7.
 struct FakeProgram {

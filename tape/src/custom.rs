@@ -68,10 +68,10 @@ impl<T> fmt::Debug for Handle<T> {
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, Result};
-/// # use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
+/// # use cuda_tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
 /// struct Negate { x: Handle<f32>, y: Handle<f32> }
 /// # fn negate(_: &cuda_safe::Stream, _: &DeviceBuffer<f32>, _: &mut DeviceBuffer<f32>) -> Result<()> { Ok(()) }
-/// # fn subtract(_: &cuda_safe::Stream, _: tape::Gradient<'_, f32>, _: tape::Gradient<'_, f32>) -> Result<()> { Ok(()) }
+/// # fn subtract(_: &cuda_safe::Stream, _: cuda_tape::Gradient<'_, f32>, _: cuda_tape::Gradient<'_, f32>) -> Result<()> { Ok(()) }
 /// impl CustomOp for Negate {
 ///     fn name(&self) -> &str { "negate" }
 ///     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()> {

@@ -100,7 +100,7 @@ impl Element {
 /// `ELEMENT` describes the type, and `Gradient` has its layout with `f32` in the place of 16-bit floats.
 #[diagnostic::on_unimplemented(
     message = "there are no gradients of `{Self}`",
-    note = "for a `#[repr(C)]` structure of your own, `unsafe impl tape::Differentiable`"
+    note = "for a `#[repr(C)]` structure of your own, `unsafe impl cuda_tape::Differentiable`"
 )]
 pub unsafe trait Differentiable: Copy + 'static {
     /// The type of an element's gradient.

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module, Result};
-//! use tape::{Element, OpSpec, Param, Primal, Tape, Variable};
+//! use cuda_tape::{Element, OpSpec, Param, Primal, Tape, Variable};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/tape.cuh>
@@ -26,7 +26,7 @@
 //! fn main() -> Result<()> {
 //!     let context = Context::new(0)?;
 //!     let stream = context.stream()?;
-//!     let module = Module::compile(&context, tape::program(SOURCE))?;
+//!     let module = Module::compile(&context, cuda_tape::program(SOURCE))?;
 //!     let spec = OpSpec::new("scale")
 //!         .param(Param::scalar("a", Element::F32).active())
 //!         .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())

@@ -56,7 +56,7 @@ fn overwritten() -> Error {
 /// holds, which is a `T` in any case.
 ///
 /// ```compile_fail,E0308
-/// # fn view<'a>(pass: &'a tape::Adjoint<'_>, x: tape::Handle<f32>) -> cuda_safe::Result<cuda_safe::DeviceSlice<'a, f32>> {
+/// # fn view<'a>(pass: &'a cuda_tape::Adjoint<'_>, x: cuda_tape::Handle<f32>) -> cuda_safe::Result<cuda_safe::DeviceSlice<'a, f32>> {
 /// pass.value(x)
 /// # }
 /// ```

@@ -12,8 +12,8 @@ use crate::variable::{Watched, memory_of};
 /// gradient of the same tape is no seed for its next pass, which takes that memory again.
 ///
 /// ```compile_fail,E0502
-/// # fn twice(tape: &mut tape::Tape, stream: &cuda_safe::Stream, x: &cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
-/// let seeds = tape::Seeds::new().with(x, tape.gradient(x)?)?;
+/// # fn twice(tape: &mut cuda_tape::Tape, stream: &cuda_safe::Stream, x: &cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
+/// let seeds = cuda_tape::Seeds::new().with(x, tape.gradient(x)?)?;
 /// tape.backward_with(stream, &seeds)
 /// # }
 /// ```

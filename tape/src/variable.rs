@@ -55,8 +55,8 @@ impl<T: Differentiable> Variable<T> {
 /// Only the tape looks at the memory that stands for it: a variable's does not hold its value.
 ///
 /// ```compile_fail,E0061
-/// # fn copy(t: &mut tape::Recorder<'_>, a: &tape::Variable<f32>, y: &mut cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
-/// use tape::Watched;
+/// # fn copy(t: &mut cuda_tape::Recorder<'_>, a: &cuda_tape::Variable<f32>, y: &mut cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
+/// use cuda_tape::Watched;
 /// t.copy(a.memory()?, y)
 /// # }
 /// ```

@@ -8,7 +8,7 @@
 //! fails without one.
 //!
 //! ```
-//! use cuda_sys::{CUresult, noop};
+//! use cuda_safe_sys::{CUresult, noop};
 //!
 //! let driver = noop::driver();
 //! noop::reset();
@@ -17,7 +17,7 @@
 //! let code = unsafe { driver.cuDeviceGetCount(&mut count) }?;
 //! assert_eq!((code, count), (CUresult::CUDA_SUCCESS, 1));
 //! assert_eq!(noop::calls("cuDeviceGetCount"), 1);
-//! # Ok::<(), cuda_sys::MissingSymbol>(())
+//! # Ok::<(), cuda_safe_sys::MissingSymbol>(())
 //! ```
 
 mod functions;

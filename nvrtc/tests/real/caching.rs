@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nvrtc::{Arch, Cache, CacheStatus, Image, Options, Program, Uncached};
+use cuda_safe_nvrtc::{Arch, Cache, CacheStatus, Image, Options, Program, Uncached};
 
 use crate::child::{self, SOURCE};
 use crate::compiling::newest;

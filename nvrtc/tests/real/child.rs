@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use nvrtc::{Arch, Cache, Error, Nvrtc, Program};
+use cuda_safe_nvrtc::{Arch, Cache, Error, Nvrtc, Program};
 
 use crate::Compiler;
 

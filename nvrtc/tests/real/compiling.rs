@@ -1,6 +1,6 @@
 //! From text to image.
 
-use nvrtc::{Arch, Class, Error, Image, Options, Severity, Std};
+use cuda_safe_nvrtc::{Arch, Class, Error, Image, Options, Severity, Std};
 use ptx::mangled::{Pointee, Scalar, Type, parameters};
 
 use crate::{Compiler, Outcome, Test};

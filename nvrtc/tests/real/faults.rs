@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use nvrtc::{Arch, Error, Nvrtc, Options, Severity};
+use cuda_safe_nvrtc::{Arch, Error, Nvrtc, Options, Severity};
 
 use crate::child;
 use crate::{Compiler, Outcome, Test};

@@ -11,8 +11,8 @@ mod faults;
 use std::error::Error;
 use std::path::PathBuf;
 
+use cuda_safe_nvrtc::{Cache, Nvrtc, NvrtcVersion, Program};
 use libtest_mimic::{Arguments, Failed, Trial};
-use nvrtc::{Cache, Nvrtc, NvrtcVersion, Program};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nvrtc::{Arch, Cache, Nvrtc, Program};
+use cuda_safe_nvrtc::{Arch, Cache, Nvrtc, Program};
 
 pub(crate) type Error = Box<dyn std::error::Error>;
 

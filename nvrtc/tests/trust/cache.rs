@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use nvrtc::{Arch, Cache, CacheStatus, Nvrtc, Program};
+use cuda_safe_nvrtc::{Arch, Cache, CacheStatus, Nvrtc, Program};
 
 use crate::attack::{Error, MALLORY, Stage, share};
 use crate::{Needs, Outcome, Test};
@@ -181,7 +181,7 @@ fn find(stage: &Stage) -> Result<Nvrtc, Error> {
     Ok(at(&library)?)
 }
 
-fn at(path: &std::path::Path) -> Result<Nvrtc, nvrtc::Error> {
+fn at(path: &std::path::Path) -> Result<Nvrtc, cuda_safe_nvrtc::Error> {
     // SAFETY: the fake NVRTC of `fake.c` has no initialisers, and the functions of nvrtc.h.
     unsafe { Nvrtc::at(path) }
 }

@@ -33,7 +33,7 @@ pub(crate) enum TapeBytes {
 ///
 /// ```no_run
 /// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
-/// use tape::{Element, OpSpec, Param, Primal};
+/// use cuda_tape::{Element, OpSpec, Param, Primal};
 /// let spec = OpSpec::new("saxpy")
 ///     .param(Param::scalar("a", Element::F32).active())
 ///     .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())

@@ -78,7 +78,7 @@ impl Argument {
 /// A parameter of an operation: how it is passed, and what the kernels do with it.
 ///
 /// ```
-/// use tape::{Element, Param, Primal};
+/// use cuda_tape::{Element, Param, Primal};
 /// let n = Param::value("n");
 /// let a = Param::scalar("a", Element::F32).active();
 /// let x = Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active();

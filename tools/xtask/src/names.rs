@@ -5,6 +5,7 @@
 //!   (`host::names`).
 //! - `attack <theme>::<name>`: a program or a refused program of `tests/attacks`.
 //! - `unit <package> <function>`: a function with `#[test]`; further ones of the same name are `function#2` and so on.
+//!   A package in a folder of the root has the folder's name here.
 //! - `doc <package> <item>`: a doc test, by what it documents; further ones of the same item are `item#2` and so on.
 //!
 //! `tests/integration/golden/renamed.txt` gives the new names. All but the doc tests are read from the sources, so nothing has to
@@ -95,18 +96,28 @@ fn found() -> Result<BTreeSet<String>, Error> {
     Ok(names)
 }
 
-/// The packages of the workspace, and their folders.
+/// The packages of the workspace, as the list names them, and their folders.
 fn packages() -> Result<Vec<(String, PathBuf)>, Error> {
     let metadata =
         process::output(process::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+    let root = metadata["workspace_root"].as_str().ok_or("cargo metadata names no root")?;
+    let root = Path::new(root);
     let one = |package: &Value| {
-        let name = package["name"].as_str()?.to_owned();
-        Some((name, Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf()))
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
+        Some((listed(package["name"].as_str()?, folder, root), folder.to_path_buf()))
     };
     let all: Option<Vec<_>> = packages.iter().map(one).collect();
     all.ok_or_else(|| "cargo metadata lists a package without a name or a manifest".into())
+}
+
+/// Returns the name of a package in the list: of one that lies in the root, its folder's, as `doc` tests have it too.
+fn listed(package: &str, folder: &Path, root: &Path) -> String {
+    match folder.file_name() {
+        Some(name) if folder.parent() == Some(root) => name.to_string_lossy().into_owned(),
+        _ => package.to_owned(),
+    }
 }
 
 /// The Rust files of a package, without those of packages below it.
@@ -218,6 +229,14 @@ mod tests {
         assert_eq!(missing(recorded, &renamed, &found), ["unit p one", "unit p two"]);
         assert!(renames("unit p two").is_err());
         Ok(())
+    }
+
+    #[test]
+    fn a_crate_is_listed_by_its_folder_and_a_test_package_by_its_name() {
+        let root = Path::new("/r");
+        assert_eq!(listed("cuda-tape", Path::new("/r/tape"), root), "tape");
+        assert_eq!(listed("test-support", Path::new("/r/tests/support"), root), "test-support");
+        assert_eq!(listed("root", root, root), "root");
     }
 
     #[test]

@@ -21,26 +21,34 @@ use crate::process::{cargo, output, succeeds};
 use page::Entry;
 
 /// A crate that users depend on.
-struct Product {
-    name: &'static str,
+pub(crate) struct Product {
+    /// The name of the package.
+    pub(crate) package: &'static str,
+    /// The folder below the root, which also names the crate's listing.
+    pub(crate) folder: &'static str,
     /// Part of the addresses of generated sources, whose items are not listed.
     generated: Option<&'static str>,
 }
 
 const fn product(name: &'static str) -> Product {
-    Product { name, generated: None }
+    named(name, name)
 }
 
-const PRODUCTS: [Product; 9] = [
+const fn named(package: &'static str, folder: &'static str) -> Product {
+    Product { package, folder, generated: None }
+}
+
+/// The published crates: those whose manifests do not forbid it.
+pub(crate) const PRODUCTS: [Product; 9] = [
     // The bindings are what NVIDIA's headers say: `cargo xtask bindgen --check` holds them.
-    Product { name: "cuda-sys", generated: Some("/cuda_sys/bindings/") },
-    product("nvrtc"),
+    Product { generated: Some("/cuda_safe_sys/bindings/"), ..named("cuda-safe-sys", "cuda-sys") },
+    named("cuda-safe-nvrtc", "nvrtc"),
     product("ptx"),
     product("cuda-macros"),
     product("cuda-safe"),
     product("nanovdb"),
     product("geom-kernels"),
-    product("tape"),
+    named("cuda-tape", "tape"),
     product("cuda-emu"),
 ];
 
@@ -70,12 +78,12 @@ pub(crate) fn api(check: bool) -> Result<bool, Error> {
     let folder = root().join(FOLDER);
     let mut same = true;
     for product in &PRODUCTS {
-        let listing = listing(product, &workspace.pages(product.name))?;
-        let path = folder.join(format!("{}.txt", product.name));
+        let listing = listing(product, &workspace.pages(product.package))?;
+        let path = folder.join(format!("{}.txt", product.folder));
         if check {
             let differences = differences(&read_or_empty(&path)?, &listing);
             for difference in &differences {
-                println!("{FOLDER}/{}.txt: {difference}", product.name);
+                println!("{FOLDER}/{}.txt: {difference}", product.folder);
             }
             same &= differences.is_empty();
         } else {
@@ -130,14 +138,15 @@ impl Workspace {
         let mut features = Vec::new();
         let mut complete = Vec::new();
         for product in &PRODUCTS {
-            let package = packages.iter().find(|package| package["name"] == product.name);
-            let package = package.ok_or_else(|| format!("there is no crate {}", product.name))?;
+            let package = packages.iter().find(|package| package["name"] == product.package);
+            let package =
+                package.ok_or_else(|| format!("there is no crate {}", product.package))?;
             let named = package["features"].as_object().into_iter().flat_map(|map| map.keys());
             let (internal, public): (Vec<_>, Vec<_>) =
                 named.partition(|feature| INTERNAL.contains(&feature.as_str()));
-            features.extend(public.iter().map(|feature| format!("{}/{feature}", product.name)));
+            features.extend(public.iter().map(|feature| format!("{}/{feature}", product.package)));
             if internal.is_empty() {
-                complete.push(product.name);
+                complete.push(product.package);
             }
         }
         Ok(Self { target: PathBuf::from(target), features, complete })
@@ -156,12 +165,12 @@ impl Workspace {
         for product in &PRODUCTS {
             // Cargo takes pages for up to date that it wrote for other features, and leaves pages
             // of items that are gone.
-            let pages = self.pages(product.name);
+            let pages = self.pages(product.package);
             match fs::remove_dir_all(&pages) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&pages, error)),
                 _ => {}
             }
-            doc.args(["--package", product.name]);
+            doc.args(["--package", product.package]);
         }
         succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     }
@@ -169,7 +178,7 @@ impl Workspace {
 
 /// Returns the text of a crate's file.
 fn listing(product: &Product, pages: &Path) -> Result<String, Error> {
-    let krate = product.name.replace('-', "_");
+    let krate = product.package.replace('-', "_");
     let mut entries = Vec::new();
     let all = pages.join("all.html");
     let text = read(&all)?;
@@ -184,7 +193,7 @@ fn listing(product: &Product, pages: &Path) -> Result<String, Error> {
     let mut listing = format!(
         "# {}: the public items of {}. `cargo xtask api` writes this file.\n",
         concat!("@gene", "rated"),
-        product.name
+        product.package
     );
     for entry in &entries {
         listing.push_str(&entry.line);
@@ -256,18 +265,18 @@ mod tests {
             .iter()
             .map(|product| {
                 let mut features = serde_json::Map::new();
-                if matches!(product.name, "nvrtc" | "tape") {
+                if matches!(product.folder, "nvrtc" | "tape") {
                     for feature in ["half", "internals", "fuzzing"] {
                         features.insert(feature.to_owned(), Value::Array(Vec::new()));
                     }
                 }
-                serde_json::json!({ "name": product.name, "features": features })
+                serde_json::json!({ "name": product.package, "features": features })
             })
             .collect();
         let mut metadata = serde_json::json!({ "target_directory": "/t", "packages": packages });
         let workspace = Workspace::of(&metadata)?;
-        assert_eq!(workspace.features, ["nvrtc/half", "tape/half"]);
-        assert!(!workspace.complete.contains(&"tape") && workspace.complete.contains(&"ptx"));
+        assert_eq!(workspace.features, ["cuda-safe-nvrtc/half", "cuda-tape/half"]);
+        assert!(!workspace.complete.contains(&"cuda-tape") && workspace.complete.contains(&"ptx"));
         assert_eq!(workspace.pages("cuda-safe"), Path::new("/t/doc/cuda_safe"));
         metadata["packages"] = Value::Array(Vec::new());
         assert!(Workspace::of(&metadata).is_err(), "a product does not exist");
