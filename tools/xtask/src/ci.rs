@@ -13,6 +13,7 @@ use crate::checks;
 use crate::headers;
 use crate::layouts;
 use crate::names;
+use crate::package;
 use crate::process::{cargo, succeeds};
 use crate::tally::Tally;
 use crate::test;
@@ -55,7 +56,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -72,6 +73,7 @@ const STEPS: [Step; 14] = [
     ("layouts --check", || layouts::layouts(true).map(Outcome::from)),
     ("headers --check", || headers::headers(true).map(Outcome::from)),
     ("ptx --check", ptx),
+    ("package", || package::package().map(Outcome::from)),
     ("test", || test::test(&test::Request::ci()).map(Outcome::Tested)),
     ("names", || names::names(false).map(Outcome::from)),
 ];

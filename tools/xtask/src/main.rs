@@ -13,6 +13,7 @@ mod layouts;
 mod machine;
 mod mutants;
 mod names;
+mod package;
 mod phase;
 mod process;
 mod setup;
@@ -54,6 +55,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
         Some(("headers", given)) => headers::headers(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
+        Some(("package", _)) => package::package(),
         Some(("demo", _)) => demo::demo(),
         Some(("test", given)) => {
             let effort = if given.get_flag("deep") { Effort::Deep } else { Effort::Quick };
@@ -184,6 +186,9 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("api").about("List the public items of the crates in docs/api").arg(check),
         )
+        .subcommand(Command::new("package").about(
+            "Pack the published crates, and build a program that has nothing but the packages",
+        ))
         .subcommand(
             Command::new("demo")
                 .about("Set up, and run the examples, on a GPU or else on the software device"),
