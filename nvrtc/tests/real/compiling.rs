@@ -122,9 +122,10 @@ fn headers_come_from_memory_and_from_folders(c: &Compiler) -> Outcome {
     assert!(ptx(&image).contains("v[168]"), "{}", ptx(&image));
 
     // A set of headers that overlaps with what the program has.
-    let again = c.program("#include <one.h>\nFROM_ONE").header("one.h", "#define FROM_ONE\n");
-    let image = again.clone().header("one.h", "#define FROM_ONE\n").compile(SM_90)?;
-    assert_eq!(ptx(&image), ptx(&again.clone().compile(SM_90)?));
+    let one = "#define FROM_ONE 42\n";
+    let again = c.program("#include <one.h>\n__device__ int w[FROM_ONE];").header("one.h", one);
+    let image = again.clone().header("one.h", one).name_expression("&w").compile(SM_90)?;
+    assert!(ptx(&image).contains("w[168]"), "{}", ptx(&image));
     match again.header("one.h", "").compile(SM_90) {
         Err(Error::InvalidInput { what, .. }) => assert_eq!(what, "the header one.h"),
         other => return Err(format!("{other:?}").into()),

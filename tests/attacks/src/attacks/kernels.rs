@@ -5,7 +5,7 @@ pub(super) mod limits;
 pub(super) mod modules;
 pub(super) mod traits;
 
-use cuda_safe::{DeviceBuffer, Dim3, LaunchConfig, Module, kernels};
+use cuda_safe::{DeviceBuffer, Dim3, LaunchConfig, Module, PackedPtx, kernels};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
@@ -108,7 +108,7 @@ fn module_dropped_in_flight(lab: &Lab) -> TestResult {
 /// Loads images that are cut short or are none.
 ///
 /// - row: bytes that are not an image
-/// - targets: `Module::from_cubin`, `Module::from_fatbin`, `Module::from_ptx`
+/// - targets: `Module::from_cubin`, `Module::from_fatbin`, `Module::from_ptx`, `Module::from_packed_ptx`
 /// - must: right
 fn images_that_are_cut_short(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -126,6 +126,18 @@ fn images_that_are_cut_short(lab: &Lab) -> TestResult {
         lab.refused_because(Module::from_fatbin(&context, bytes), text)?;
     }
     ensure!(Module::from_ptx(&context, ".version 8.0\n.target sm_75\n\0.address_size 64").is_err());
+    // The head of a gzip file, whose end states a text of 4 GiB.
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    packed.resize(1000, 0xff);
+    for (length, text) in [
+        (0, "do not start as a gzip file"),
+        (11, "cut short after 11 bytes"),
+        (1000, "state a text of 4294967295 bytes"),
+    ] {
+        let module =
+            Module::from_packed_ptx(&context, PackedPtx::new("hostile", &packed[..length]));
+        lab.refused_because(module, text)?;
+    }
     Ok(())
 }
 

@@ -24,6 +24,7 @@ const NOT_HANDLES: &[(&str, &str)] = &[
     ("Error", "a value, shared so that it is cheap to clone"),
     ("ErrorKind", "part of an error"),
     ("LaunchRecord", "part of an error"),
+    ("PackedPtx", "names bytes, and gives no access to the device"),
     ("Domain", "names ranges for profilers, which know nothing of the device's objects"),
     ("RangeGuard", "ends a range for profilers, which know nothing of the device's objects"),
 ];

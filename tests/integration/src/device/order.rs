@@ -130,6 +130,9 @@ fn freed_while_others_read(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
+/// Two times five kernels of 10 ms, one after the other, would take 100 ms.
+const SIDE_BY_SIDE: Duration = Duration::from_millis(90);
+
 fn halves_do_not_wait(device: &TestDevice) -> TestResult {
     let [home, one, two] = [device.stream()?, device.stream()?, device.stream()?];
     let delay = Delay::of(device)?;
@@ -141,19 +144,33 @@ fn halves_do_not_wait(device: &TestDevice) -> TestResult {
     device.count(delay.delayed_fill(&two, (1, 256), &mut high, half, 1, 0))?;
     device.context().synchronize()?;
     let before = device.context().stats();
-    let begin = Instant::now();
-    for round in 1..=5 {
-        device.count(delay.delayed_fill(&one, (1, 256), &mut low, half, round, 10 * MS))?;
-        device.count(delay.delayed_fill(&two, (1, 256), &mut high, half, round + 10, 10 * MS))?;
+    let mut elapsed = Duration::MAX;
+    // A machine that does other things, too, may be late: the best of five tries counts.
+    for _ in 0..5 {
+        let begin = Instant::now();
+        for round in 1..=5 {
+            device.count(delay.delayed_fill(&one, (1, 256), &mut low, half, round, 10 * MS))?;
+            device.count(delay.delayed_fill(
+                &two,
+                (1, 256),
+                &mut high,
+                half,
+                round + 10,
+                10 * MS,
+            ))?;
+        }
+        one.synchronize()?;
+        two.synchronize()?;
+        elapsed = elapsed.min(begin.elapsed());
+        if elapsed < SIDE_BY_SIDE {
+            break;
+        }
     }
-    one.synchronize()?;
-    two.synchronize()?;
-    let elapsed = begin.elapsed();
     let after = device.context().stats();
     ensure_eq!(after.stream_waits, before.stream_waits);
     ensure_eq!(after.events_recorded, before.events_recorded);
     if !device.is_instrumented() {
-        ensure!(elapsed < Duration::from_millis(90), "5 × 10 ms side by side took {elapsed:?}");
+        ensure!(elapsed < SIDE_BY_SIDE, "5 × 10 ms side by side took {elapsed:?}");
     }
     let got = buffer.to_vec(&home)?;
     first_difference(&got[..N / 2], &vec![5; N / 2])?;

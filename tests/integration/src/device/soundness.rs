@@ -231,7 +231,7 @@ fn a_launch_beside_a_download(device: &TestDevice) -> TestResult {
     let (launched, waiting) = mpsc::channel();
     let (told, outcome) = mpsc::channel();
     one.host_function(move || {
-        let _ = told.send(waiting.recv_timeout(Duration::from_secs(5)).is_ok());
+        let _ = told.send(waiting.recv_timeout(Duration::from_secs(20)).is_ok());
     })?;
     std::thread::scope(|scope| {
         let launching = scope.spawn(|| {

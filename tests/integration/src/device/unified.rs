@@ -322,13 +322,13 @@ fn dropped_while_in_use(device: &TestDevice) -> TestResult {
         buffer.host_mut()?.fill(7);
         let mut copy = DeviceBuffer::<u32>::zeroed(&other, 10_000)?;
         other.synchronize()?;
-        let copied = delay.delayed_copy(&other, (1, 256), &buffer, &mut copy, 10_000, 100 * MS);
+        let copied = delay.delayed_copy(&other, (1, 256), &buffer, &mut copy, 10_000, 500 * MS);
         device.count(copied)?;
         let start = Instant::now();
         drop(buffer);
         let took = start.elapsed();
         if !device.is_instrumented() {
-            ensure!(took < Duration::from_millis(50), "dropping {made:?} memory took {took:?}");
+            ensure!(took < Duration::from_millis(250), "dropping {made:?} memory took {took:?}");
             ensure!(!other.is_done()?);
         }
         ensure_eq!(context.stats().deferred_frees, 1, "{made:?}");

@@ -85,7 +85,7 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     go.send(())?;
     ensure_eq!(pending.wait()?[..], [1; N]);
     ensure_eq!(other.host()?[..], [2; N]);
-    ensure!(ends.recv_timeout(Duration::from_secs(1))?, "a call waited for the blocked stream");
+    ensure!(ends.recv_timeout(Duration::from_secs(10))?, "a call waited for the blocked stream");
     Ok(())
 }
 
@@ -155,7 +155,7 @@ pub(super) fn drops_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     for (copy, round) in &results {
         ensure_eq!(copy.to_vec(&blocked)?, [*round; N]);
     }
-    ensure!(ends.recv_timeout(Duration::from_secs(1))?, "a drop waited for the blocked stream");
+    ensure!(ends.recv_timeout(Duration::from_secs(10))?, "a drop waited for the blocked stream");
     ensure_eq!(kept.to_vec(&blocked)?, [5; N]);
     Ok(())
 }

@@ -212,7 +212,7 @@ pub(super) fn dropped_while_it_is_called(lab: &Lab) -> TestResult {
             move || {
                 // The receivers wait, or are gone as the test has failed.
                 let _ = started.send(());
-                let _ = goes.recv_timeout(Duration::from_secs(5));
+                let _ = goes.recv_timeout(Duration::from_secs(30));
                 alive.store(if flag.0.load(Ordering::SeqCst) { 2 } else { 1 }, Ordering::SeqCst);
             }
         };

@@ -27,7 +27,7 @@ fn pending(context: &Context, value: u32) -> Result<(Transfer<u32>, mpsc::Sender
     let stream = context.stream()?;
     let (go, goes) = mpsc::channel::<()>();
     stream.host_function(move || {
-        let _ = goes.recv_timeout(Duration::from_secs(5));
+        let _ = goes.recv_timeout(Duration::from_secs(30));
     })?;
     Ok((started(context, &stream, value)?, go))
 }
