@@ -8,7 +8,7 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::Fixture;
 use super::number::inside;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -28,7 +28,7 @@ fn points(device: &TestDevice, n: usize) -> Vec<[f32; 3]> {
 }
 
 /// Counts and nearest neighbours of own points, in larger buffers whose rest must stay as it is.
-fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, crate::harness::Failure> {
+fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, Failure> {
     let n = grid.len();
     let mut counts = DeviceBuffer::from_slice(stream, &vec![UNTOUCHED; n + 5000])?;
     let own = GridQueries::at_grid_points(RADIUS);
@@ -124,7 +124,8 @@ fn another_thread(device: &TestDevice) -> TestResult {
             done.store(true, Ordering::Relaxed);
             let ended = launches.join();
             built?;
-            ensure!(ended.is_ok_and(|ended| ended.is_ok()) && launched.load(Ordering::Relaxed) > 0);
+            ended.map_err(|_| Failure::new("the thread panicked"))??;
+            ensure!(launched.load(Ordering::Relaxed) > 0);
             Ok(())
         })?;
         // What came last counts, and it is whole.

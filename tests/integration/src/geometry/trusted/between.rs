@@ -28,12 +28,13 @@ struct Launches<'a, T, S> {
     to: &'a mut DeviceBuffer<T>,
     graph: &'a mut GraphExec<'static, S>,
     stream: &'a Stream,
+    /// The result of the launch.
+    launched: &'a mut cuda_safe::Result<()>,
 }
 
 impl<'a, T: Copy + 'static, S> WriteView<'a, T> for Launches<'a, T, S> {
     fn write_view(self) -> DeviceSliceMut<'a, T> {
-        // What comes of it the offsets tell.
-        let _ = self.graph.launch(self.stream);
+        *self.launched = self.graph.launch(self.stream);
         self.to.as_slice_mut()
     }
 }
@@ -67,9 +68,11 @@ fn views(device: &TestDevice) -> TestResult {
     let points = DeviceBuffer::from_slice(stream, &[[0.0f32; 3], [0.25, 0.0, 0.0]])?;
     let grid = HashGrid::build(stream, geometry, &points, 0.5, GridOptions::default())?;
     let mut indices = DeviceBuffer::<u32>::zeroed(stream, 4)?;
-    let view = Launches { to: &mut indices, graph: &mut graph, stream };
+    let mut launched = Ok(());
+    let view = Launches { to: &mut indices, graph: &mut graph, stream, launched: &mut launched };
     let mut there = locked(&offsets);
     grid.neighbor_lists_into(stream, &GridQueries::at_grid_points(0.5), &mut *there, view)?;
+    launched?;
     ensure_eq!(there.to_vec(stream)?, [0, 2, 4]);
     ensure_eq!(indices.to_vec(stream)?, [0, 1, 0, 1]);
 
@@ -77,8 +80,10 @@ fn views(device: &TestDevice) -> TestResult {
     let mesh = Mesh::upload(stream, geometry, &ball, MeshOptions::default())?;
     let rays = DeviceBuffer::from_slice(stream, &[Ray::new([-2.0, 0.1, 0.2], [1.0, 0.0, 0.0]); 2])?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, 4)?;
-    let view = Launches { to: &mut hits, graph: &mut graph, stream };
+    let mut launched = Ok(());
+    let view = Launches { to: &mut hits, graph: &mut graph, stream, launched: &mut launched };
     mesh.all_hits_into(stream, &rays, &mut *there, view)?;
+    launched?;
     ensure_eq!(there.to_vec(stream)?, [0, 2, 4]);
     ensure!(hits.to_vec(stream)?.iter().all(|hit| hit.t > 0.5));
     Ok(())
