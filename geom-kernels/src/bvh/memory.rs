@@ -35,7 +35,7 @@ pub(crate) struct Memory {
     arrivals: Range<usize>,
     /// The box of each item, in the order of leaves; empty unless they are kept.
     pub(crate) boxes: Range<usize>,
-    /// What belongs to whoever the hierarchy belongs to.
+    /// The part of the structure that owns the hierarchy.
     pub(crate) extra: Range<usize>,
 }
 

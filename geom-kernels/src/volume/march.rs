@@ -60,8 +60,8 @@ impl Volume {
     /// on every device.
     ///
     /// # Errors
-    /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise what
-    /// the driver answered.
+    /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise if
+    /// the driver returns an error.
     pub fn first_crossings<'a>(
         &self,
         stream: &Stream,
@@ -87,7 +87,7 @@ impl Volume {
     ///
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `integrals` has another length than there are rays; otherwise
-    /// what the driver answered.
+    /// if the driver returns an error.
     pub fn integrals<'a>(
         &self,
         stream: &Stream,

@@ -68,7 +68,7 @@ impl Volume {
 }
 
 // SAFETY: the pointers lead into the volume's memory, which is reported; what lies there was checked by
-// `nanovdb::Grid` or written by a build, so that whoever follows it stays inside.
+// `nanovdb::Grid` or written by a build, so that code that follows it stays inside.
 unsafe impl<T: VolumeValue> KernelArg for VolumeView<'_, T> {
     type Abi = RawVolume;
     const TYPE: ArgType = ArgType::value::<RawVolume>();

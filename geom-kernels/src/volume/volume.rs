@@ -90,7 +90,7 @@ impl Volume {
     /// A grid that was read or made on the host.
     ///
     /// # Errors
-    /// What allocating and copying answered.
+    /// If the driver returns an error.
     pub fn upload(stream: &Stream, geometry: &GeometryKernels, grid: &Grid) -> Result<Self> {
         // Kernels take tiles of one bit as they are stored.
         let (bytes, info) = (grid.normalized_bytes(), grid.info());
@@ -124,7 +124,7 @@ impl Volume {
     /// The grids of a `.nvdb` file, in its order.
     ///
     /// # Errors
-    /// What is wrong with the file; what allocating and copying answered.
+    /// What is wrong with the file; an error of the driver.
     pub fn read_file(
         stream: &Stream,
         geometry: &GeometryKernels,

@@ -32,7 +32,7 @@ impl<T> OnceLock<T> {
             let _ = self.value.set(make());
             self.is_there.store(true, Ordering::SeqCst);
         });
-        self.value.get().expect("made above, or by whoever was waited for")
+        self.value.get().expect("made above, or by the thread that was waited for")
     }
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What CI runs: always the same sample, so that no change fails by a fault that it has not to do with.
-    /// Developers' runs draw others.
+    /// Returns what CI runs. The sample is always the same, so that no change fails by a fault that it does not
+    /// touch; `cargo xtask test` draws others.
     pub(crate) fn ci() -> Self {
         let seed = std::env::var(sample::SEED_VARIABLE).unwrap_or_else(|_| CI_SEED.to_owned());
         Self { effort: Effort::Ci, seed: Some(seed), filters: Vec::new() }
@@ -88,14 +88,15 @@ fn commit() -> Option<String> {
 /// Something that the tests need could not be had.
 pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     let seed = request.seed();
-    println!("xtask: samples are drawn from the seed {seed}; `--seed {seed}` draws the same again");
+    println!("xtask: samples are drawn from the seed {seed}");
     let mut phases = Vec::new();
-    let (program, began) = (build(request, &seed)?, Began::now());
+    let program = build(request, &seed)?;
+    phases.push(program.phase);
 
+    let began = Began::now();
     let mut libraries = cargo_test(request, &seed)?;
     libraries.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
     let libraries = counted(&mut libraries, request)?;
-    phases.push(program.phase);
     phases.push(Phase::tested("libraries", began, libraries));
 
     let began = Began::now();

@@ -25,8 +25,8 @@ impl Volume {
     ///
     /// # Errors
     /// Values of another type; another number of them than the box has voxels; a box that leaves the range from
-    /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise what loading the kernels and the driver
-    /// answered.
+    /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise if the
+    /// kernels cannot be loaded, or the driver returns an error.
     pub fn to_dense<'a, T: VolumeValue>(
         &self,
         stream: &Stream,

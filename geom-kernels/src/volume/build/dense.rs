@@ -239,13 +239,13 @@ pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
 
 impl Volume {
     /// A volume of the values of a box: `dense[(x * ny + y) * nz + z]` is that of the voxel
-    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. What is kept is told by the options; outside of the box
+    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. The options say what is kept; outside of the box
     /// everything is inactive and has the background. Waits for the numbers of nodes before it allocates.
     ///
     /// # Errors
     /// Another number of values than the box has, a box that leaves the range of coordinates (-2^23 to below
     /// 2^23) or touches 2^31 leaves or more; options that are not for this type; on a stream that records; otherwise
-    /// what loading the kernels, allocating and the driver answered.
+    /// if the kernels cannot be loaded, or the driver returns an error.
     pub fn from_dense<'a, T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,

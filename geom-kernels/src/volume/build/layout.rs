@@ -1,4 +1,4 @@
-//! What kernels that make volumes are told, as `device/geom/volume/` declares it.
+//! The arguments of kernels that make volumes, as `device/geom/volume/` declares it.
 
 use bytemuck::{Pod, Zeroable};
 use nanovdb::{Map, ValueType};

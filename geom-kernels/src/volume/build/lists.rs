@@ -74,7 +74,7 @@ impl Volume {
     ///
     /// # Errors
     /// A build in place that found too little room or never ran: see [`build_status`](Self::build_status). A
-    /// stream that records; what the driver answered.
+    /// stream that records; an error of the driver.
     pub fn counts(&self, stream: &Stream) -> Result<VolumeCounts> {
         let memory = self.memory()?;
         self.check_built(stream)?;
@@ -98,7 +98,7 @@ impl Volume {
     /// The first voxel of each leaf, in the order of leaves. Waits for their number.
     ///
     /// # Errors
-    /// A stream that records; otherwise what loading the kernels, allocating and the driver answered.
+    /// A stream that records; otherwise if the kernels cannot be loaded, or the driver returns an error.
     pub fn leaf_origins(&self, stream: &Stream) -> Result<DeviceBuffer<[i32; 3]>> {
         let n = self.counts(stream)?.leaves;
         let mut origins = DeviceBuffer::<[i32; 3]>::zeroed(stream, n as usize)?;

@@ -90,8 +90,9 @@ impl Volume {
     /// The list, and values, are read more than once: a graph that writes them belongs on this stream too.
     ///
     /// # Errors
-    /// After one of loading the kernels or of the driver, the volume answers nothing until a build succeeds. A volume without a [capacity](VolumeOptions::capacity); more voxels than that has entries; otherwise what
-    /// loading the kernels and the driver answered.
+    /// A volume without a [capacity](VolumeOptions::capacity); more voxels than that has entries; otherwise if the
+    /// kernels cannot be loaded, or the driver returns an error. After either of these, queries find nothing until a
+    /// build succeeds.
     pub fn rebuild_from_leaves<'a>(
         &mut self,
         stream: &Stream,
@@ -137,7 +138,7 @@ impl Volume {
     ///
     /// # Errors
     /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; one that was recorded in a
-    /// graph which was never launched; a stream that records; what the driver answered.
+    /// graph which was never launched; a stream that records; an error of the driver.
     pub fn build_status(&self, stream: &Stream) -> Result<BuildStatus> {
         let Some(rebuild) = self.rebuild_state() else {
             return Err(no_capacity(self.value_type()));

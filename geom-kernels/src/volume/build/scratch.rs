@@ -45,7 +45,7 @@ pub(super) fn scan_tiles(n: usize) -> usize {
 
 impl Entries {
     /// # Errors
-    /// 2^31 entries or more; what allocating answered.
+    /// 2^31 entries or more; an error of the allocation.
     pub(super) fn new(stream: &Stream, room: usize, asks: bool) -> Result<Self> {
         let mut parts = Parts::default();
         let state = parts.next(size_of::<BuildState>());

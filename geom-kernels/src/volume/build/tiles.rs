@@ -84,7 +84,7 @@ impl Volume {
     ///
     /// # Errors
     /// A name or class that cannot be; 2^31 voxels or more; more than the capacity has entries; on a stream that
-    /// records; otherwise what loading the kernels, allocating and the driver answered.
+    /// records; otherwise if the kernels cannot be loaded, or the driver returns an error.
     pub fn from_leaves<'a, T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
