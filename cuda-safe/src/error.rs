@@ -419,9 +419,9 @@ impl From<nvrtc::Error> for Error {
         let this = Self::new(ErrorKind::Compile(Arc::new(error)));
         if text.contains("could not open source file") || text.contains("cannot open source file") {
             return this.with_hint(
-                "NVRTC has no headers of its own: install CUDA's beside it (`cargo xtask setup`, a \
-                 toolkit, or pip's nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl), or \
-                 give their folders to nvrtc::Program; host headers such as <stdint.h> are \
+                "NVRTC has no headers of its own: install CUDA's beside it (`python3 -m pip install \
+                 nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`, or a toolkit), or give \
+                 their folders to nvrtc::Program; host headers such as <stdint.h> are \
                  <cuda/std/cstdint>",
             );
         }

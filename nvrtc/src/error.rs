@@ -155,7 +155,15 @@ impl fmt::Display for NotFound {
         if let Some(major) = self.max_major {
             write!(f, " of version {major} or older")?;
         }
-        f.write_str(" was found; install it (for instance `pip install nvidia-cuda-nvrtc`) or set CUDA_NVRTC. Searched:")?;
+        let package = match self.max_major {
+            Some(..=12) => "nvidia-cuda-nvrtc-cu12==12.0.140",
+            _ => "nvidia-cuda-nvrtc==13.0.88",
+        };
+        write!(
+            f,
+            " was found; install it (`python3 -m pip install {package}`, or a CUDA toolkit) or set CUDA_NVRTC. \
+             Searched:"
+        )?;
         for Attempt { origin, path, reason } in &self.tried {
             if path.as_os_str().is_empty() {
                 write!(f, "\n  {origin}: {reason}")?;

@@ -378,7 +378,7 @@ fn setup() -> Place {
             roots.flat_map(|root| packages(&root)).map(Folder::searched).collect()
         }
     };
-    Place::new("cargo xtask setup", folders)
+    Place::new("CUDA_SETUP_DIR, target/cuda", folders)
 }
 
 #[cfg(all(test, unix))]

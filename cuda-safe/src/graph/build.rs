@@ -53,7 +53,7 @@ struct Growing {
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        drop(self.capture.empty());
+        self.capture.empty().failures.report(&self.template.context);
     }
 }
 

@@ -152,7 +152,8 @@ pub(super) fn capture(
     context: &Arc<ContextInner>,
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Template> {
-    let Emptied(capture) = &Emptied(Capture::new());
+    let emptied = Emptied { capture: Capture::new(), context };
+    let capture = &emptied.capture;
     let part = part(context, capture, None, &[], record)?;
     let mut template = Template::empty(context);
     template.graph = part.graph;
@@ -163,11 +164,14 @@ pub(super) fn capture(
 
 /// A recording that is emptied when this goes: after a failure, or a panic, what was recorded must not
 /// live on with a stream that somebody has kept.
-pub(super) struct Emptied(pub(super) Arc<Capture>);
+pub(super) struct Emptied<'a> {
+    pub(super) capture: Arc<Capture>,
+    pub(super) context: &'a ContextInner,
+}
 
-impl Drop for Emptied {
+impl Drop for Emptied<'_> {
     fn drop(&mut self) {
-        drop(self.0.empty());
+        self.capture.empty().failures.report(self.context);
     }
 }
 
@@ -215,21 +219,32 @@ pub(super) fn part(
         Ok(recorded) => recorded,
         Err(panic) => {
             if let (Ok(made), None) = (ended, graph) {
-                // The panic is what the caller hears of.
-                let _ = driver::destroy_graph(context, made);
+                context.keep_drop_result(driver::destroy_graph(context, made));
             }
             resume_unwind(panic);
         }
     };
     // The closure's own error says more than that of a capture that it has spoilt.
-    let outcome = recorded.and(joined);
+    let outcome = match joined {
+        Ok(()) => recorded,
+        Err(error) => Err(first(capture, recorded, error)),
+    };
     let graph = match ended {
         Ok(made) => made,
-        Err(error) => return Err(outcome.err().unwrap_or(error)),
+        Err(error) => return Err(first(capture, outcome, error)),
     };
     let (tail, outcome) = match tail {
         Ok(tail) => (tail, outcome),
-        Err(error) => (Arc::from([]), outcome.and(Err(error))),
+        Err(error) => (Arc::from([]), Err(first(capture, outcome, error))),
     };
     Ok(Part { graph, tail, outcome })
+}
+
+/// Returns the error of a part whose end has failed: that of the closure, if that has failed too.
+fn first(capture: &Capture, outcome: Result<()>, error: Error) -> Error {
+    let Err(returned) = outcome else { return error };
+    let failures = &mut capture.lock().contents.failures;
+    failures.note_returned(returned.clone());
+    failures.note(error);
+    returned
 }

@@ -202,9 +202,10 @@ fn conditional(
     };
     // Without its node the handle spoils the graph, which is then no other error's.
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
-        capture.lock().contents.spoil(error.clone());
+        capture.lock().contents.failures.note_returned(error.clone());
     })?;
-    let Emptied(bodys) = &Emptied(Capture::of_body());
+    let emptied = Emptied { capture: Capture::of_body(), context };
+    let bodys = &emptied.capture;
     let mut outer = Outer { capture, done: false };
     let made = part(context, bodys, Some(inside), &[], |stream| {
         body(stream)?;
@@ -222,13 +223,14 @@ fn conditional(
     recording.target = Target::Capture;
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
-        if let Some(error) = noted.broken.take() {
+        if let Some(error) = noted.failures.first() {
             return Err(error);
         }
         recording.take_body(inner, (graph, node), &mut noted, sequence)
     });
+    noted.failures.report(context);
     if let Err(error) = &done {
-        recording.contents.spoil(error.clone());
+        recording.contents.failures.note_returned(error.clone());
     }
     done
 }

@@ -160,7 +160,7 @@ impl<'env, S> GraphExec<'env, S> {
         if let Some(recording) = enqueuing.recording() {
             recording.contents.kept.extend(shape.contents.kept.iter().cloned());
             if let Err(error) = &followed {
-                recording.contents.spoil(error.clone());
+                recording.contents.failures.note_returned(error.clone());
             }
         }
         followed

@@ -7,7 +7,8 @@
 //!   from; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
 //! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
-//! - `uses.rs`: which memory a graph uses; `driver.rs`: the driver's calls.
+//! - `uses.rs`: which memory a graph uses; `failures.rs`: what goes wrong while recording; `driver.rs`: the
+//!   driver's calls.
 
 mod branches;
 mod build;
@@ -15,6 +16,7 @@ mod capture;
 mod conditional;
 mod driver;
 mod exec;
+mod failures;
 mod node;
 mod recording;
 mod template;

@@ -12,6 +12,7 @@ use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
 use super::branches::{Branch, Mark, Order};
 use super::driver::{self, RawNode};
+use super::failures::Failures;
 use super::node::{KernelNode, Update};
 use super::uses::Uses;
 use crate::context::ContextInner;
@@ -79,15 +80,7 @@ pub(super) struct Contents {
     pub(super) allocates: bool,
     /// Whether a capture with several streams is recorded: then some nodes may run at the same time.
     pub(super) has_branches: bool,
-    /// The first failure that no call could return.
-    pub(super) broken: Option<Error>,
-}
-
-impl Contents {
-    /// Keeps the first failure.
-    pub(super) fn spoil(&mut self, error: Error) {
-        self.broken.get_or_insert(error);
-    }
+    pub(super) failures: Failures,
 }
 
 /// Something that a graph keeps alive.
@@ -145,10 +138,10 @@ impl Capture {
     /// The recording has ended or is broken, a body is recorded in it, or this is another thread than the
     /// one that runs the recording's closure.
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
-        let recording = self.lock();
-        if let Some(error) = &recording.contents.broken {
+        let mut recording = self.lock();
+        if let Some(error) = recording.contents.failures.first() {
             // What follows would fail for reasons that come of this one.
-            return Err(error.clone());
+            return Err(error);
         }
         if !matches!(recording.target, Target::Ended) {
             recording.is_of_this_thread()?;
@@ -199,7 +192,7 @@ impl Capture {
         if matches!(recording.target, Target::Body) {
             recording.target = Target::Capture;
         }
-        recording.contents.spoil(error);
+        recording.contents.failures.note_returned(error);
     }
 
     /// Frees memory that was allocated in the capture: its graph frees it there.
@@ -210,7 +203,7 @@ impl Capture {
         }
         match recording.free(home, allocation) {
             Ok(()) => recording.contents.memory = recording.contents.memory.saturating_sub(1),
-            Err(error) => recording.contents.spoil(error),
+            Err(error) => recording.contents.failures.note(error),
         }
     }
 }
@@ -298,7 +291,7 @@ impl Recording {
         let Ok(branch) = self.branch(stream) else { return 0 };
         match driver::tail(context, self.branches[branch].raw) {
             Ok(tail) => self.branches[branch].tail = tail,
-            Err(error) => self.contents.spoil(error),
+            Err(error) => self.contents.failures.note(error),
         }
         let branch = &mut self.branches[branch];
         branch.sequence += 1;

@@ -83,8 +83,10 @@ impl Template {
 
     /// Takes what a recording has noted, if it is in order.
     pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
-        let contents = capture.empty();
-        if let Some(error) = contents.broken {
+        let mut contents = capture.empty();
+        let failure = contents.failures.first();
+        contents.failures.report(&self.context);
+        if let Some(error) = failure {
             return Err(error);
         }
         if contents.memory > 0 {

@@ -150,7 +150,7 @@ fn no_library_for_the_driver_lists_every_place(_: &Compiler) -> Outcome {
         "loader path",
         "CUDA_PATH",
         "/usr/local/cuda",
-        "cargo xtask setup",
+        "CUDA_SETUP_DIR, target/cuda",
         "python3",
     ] {
         assert!(text.contains(place), "{place}: {text}");

@@ -1,7 +1,7 @@
 //! What the sweep has found once: these failures were reported to the wrong caller, or wrongly.
 
 use cuda_emu::{Ledger, Moment, ledger, watch};
-use cuda_safe::DeviceBuffer;
+use cuda_safe::{DeviceBuffer, Error, GraphBuilder, Stream};
 use cuda_safe::sys::CUresult;
 
 use crate::harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
@@ -15,6 +15,7 @@ pub(super) fn contracts() -> TestResult {
     let device = TestDevice::open("emu")?;
     a_changed_node(&device)?;
     a_recording(&device)?;
+    a_drop_in_a_recording(&device)?;
     a_condition(&device)?;
     looking_at_the_context(&device)?;
     memory_given_away(&device)?;
@@ -34,7 +35,7 @@ fn failing<R>(call: &str, moment: Moment, act: impl FnOnce() -> R) -> Result<R, 
 
 fn names<T>(result: cuda_safe::Result<T>, call: &str) -> TestResult {
     let error = result.err().ok_or_else(|| Failure::new(format!("nobody is told of {call}")))?;
-    ensure_eq!(error.call(), Some(call), "{error}");
+    ensure_eq!(error.call().unwrap_or_default(), call, "{error}");
     Ok(())
 }
 
@@ -71,6 +72,45 @@ fn a_recording(device: &TestDevice) -> TestResult {
         made.map(drop)
     })?;
     names(made, "cuStreamGetCaptureInfo")
+}
+
+/// The error of a drop in a recording is reported once, by a call or as an error of a drop.
+fn a_drop_in_a_recording(device: &TestDevice) -> TestResult {
+    const CALL: &str = "cuMemFreeAsync";
+    let (context, basic) = (device.context(), Basic::of(device)?);
+    let dropped = |stream: &Stream| DeviceBuffer::<u32>::zeroed(stream, N).map(drop);
+    let own = || Error::invalid("the closure's own");
+    let reported = || context.take_drop_errors().iter().filter_map(Error::call).collect::<Vec<_>>();
+    let fail = |record: &dyn Fn(&Stream) -> cuda_safe::Result<()>| {
+        failing(CALL, Moment::Before, || context.capture((), |stream, ()| record(stream)).map(drop))
+    };
+    names(fail(&dropped)?, CALL)?;
+    ensure_eq!(reported(), [""; 0]);
+    // The next call on the recording returns it, and the closure returns that.
+    names(fail(&|stream| dropped(stream).and(basic.nothing(stream, SHAPE)))?, CALL)?;
+    ensure_eq!(reported(), [""; 0]);
+    names(fail(&|stream| dropped(stream).and(Err(own())))?, "")?;
+    ensure_eq!(reported(), [CALL]);
+    // In a recording that has failed already.
+    let flag = DeviceBuffer::<u32>::zeroed(&device.stream()?, 1)?;
+    let failed = fail(&|stream| {
+        let buffer = DeviceBuffer::<u32>::zeroed(stream, N)?;
+        let refused = stream.record_if(&flag, |_| Err(own()));
+        drop(buffer);
+        refused
+    })?;
+    names(failed, "")?;
+    ensure_eq!(reported(), [CALL]);
+    // In a part of a graph that is dropped.
+    let mut builder = GraphBuilder::new(context, ())?;
+    let added = failing(CALL, Moment::Before, || {
+        builder.add(&[], |stream, ()| dropped(stream).and(Err(own())))
+    })?;
+    names(added, "")?;
+    ensure_eq!(reported(), [""; 0]);
+    drop(builder);
+    ensure_eq!(reported(), [CALL]);
+    Ok(())
 }
 
 /// Half a condition spoils its graph, also if nobody looks at the error.

@@ -115,7 +115,7 @@ pub(super) fn sweep(name: &'static str) -> TestResult {
     TOTALS.named.fetch_add(found.named, Ordering::Relaxed);
     TOTALS.absorbed.fetch_add(found.absorbed, Ordering::Relaxed);
     TOTALS.missed.fetch_add(found.missed, Ordering::Relaxed);
-    let tried = found.named + found.absorbed + found.missed;
+    let tried = found.named + found.absorbed + found.missed + found.wrong.len() as u64;
     if tried > 0 || found.possible == 0 {
         TOTALS.swept.fetch_add(1, Ordering::Relaxed);
     }

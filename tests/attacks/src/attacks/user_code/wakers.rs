@@ -22,14 +22,21 @@ fn started(context: &Context, stream: &Stream, value: u32) -> Result<Transfer<u3
     x.download_pinned(stream, PinnedBuffer::zeroed(context, N)?)
 }
 
-/// Returns a transfer that is pending, by work of the host that runs before it until the sender is used or dropped.
-fn pending(context: &Context, value: u32) -> Result<(Transfer<u32>, mpsc::Sender<()>)> {
+/// Blocks the work of a stream until it is dropped. It keeps the stream, which drops functions that have not run.
+struct Gate {
+    _sender: mpsc::Sender<()>,
+    _stream: Stream,
+}
+
+/// Returns a transfer that is pending while the gate exists.
+fn pending(context: &Context, value: u32) -> Result<(Transfer<u32>, Gate)> {
     let stream = context.stream()?;
-    let (go, goes) = mpsc::channel::<()>();
+    let (sender, opens) = mpsc::channel::<()>();
     stream.host_function(move || {
-        let _ = goes.recv_timeout(Duration::from_secs(30));
+        let _ = opens.recv_timeout(Duration::from_secs(30));
     })?;
-    Ok((started(context, &stream, value)?, go))
+    let transfer = started(context, &stream, value)?;
+    Ok((transfer, Gate { _sender: sender, _stream: stream }))
 }
 
 /// Panics when it is called, with a value that panics as it is dropped, and panics when it is dropped itself.
@@ -70,7 +77,7 @@ fn wakers_that_panic_when_dropped(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (calls, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for round in 1..6usize {
-        let (mut transfer, go) = pending(&context, 7)?;
+        let (mut transfer, gate) = pending(&context, 7)?;
         {
             // The reactor has the last handle afterwards, and drops it.
             let waker = Waker::from(Arc::new(Bomb(calls.clone(), drops.clone())));
@@ -84,15 +91,15 @@ fn wakers_that_panic_when_dropped(lab: &Lab) -> TestResult {
                     let mut task = TaskContext::from_waker(Waker::noop());
                     Pin::new(&mut transfer).poll(&mut task).is_pending()
                 })));
-                drop(go);
+                drop(gate);
                 ensure_eq!(transfer.wait()?[..], [7; N]);
             }
             "dropped" => {
                 drop(catch_unwind(AssertUnwindSafe(|| drop(transfer))));
-                drop(go);
+                drop(gate);
             }
             _ => {
-                drop(go);
+                drop(gate);
                 let begin = Instant::now();
                 while calls.load(Ordering::SeqCst) < round {
                     ensure!(begin.elapsed() < Duration::from_secs(10), "the task is not woken");
@@ -107,11 +114,11 @@ fn wakers_that_panic_when_dropped(lab: &Lab) -> TestResult {
             thread::yield_now();
         }
         // Another task is woken, by the same thread.
-        let (mut next, go) = pending(&context, 8)?;
+        let (mut next, gate) = pending(&context, 8)?;
         let (wake, woken) = mpsc::channel();
         let waker = Waker::from(Arc::new(Sends(Mutex::new(Some(wake)))));
         ensure!(Pin::new(&mut next).poll(&mut TaskContext::from_waker(&waker)).is_pending());
-        drop(go);
+        drop(gate);
         woken.recv_timeout(Duration::from_secs(10))?;
         ensure_eq!(next.wait()?[..], [8; N]);
     }
@@ -170,9 +177,9 @@ impl Wake for Polls {
 /// - must: right
 fn tasks_that_run_in_their_wakers(lab: &Lab) -> TestResult {
     let context = lab.context()?;
-    let mut tasks = Vec::new();
+    let (mut tasks, mut gates) = (Vec::new(), Vec::new());
     for value in 0..4u32 {
-        let (transfer, go) = pending(&context, value)?;
+        let (transfer, gate) = pending(&context, value)?;
         let (send, receive) = mpsc::channel();
         let task = Arc::new(Polls {
             context: context.clone(),
@@ -187,10 +194,12 @@ fn tasks_that_run_in_their_wakers(lab: &Lab) -> TestResult {
             let polled = place.as_mut().map(|transfer| Pin::new(transfer).poll(&mut of));
             ensure!(polled.is_some_and(|polled| polled.is_pending()), "the host function has run");
         }
-        tasks.push((task, go, receive, value));
+        tasks.push((task, receive, value));
+        gates.push(gate);
     }
-    while let Some((task, go, receive, value)) = tasks.pop() {
-        drop(go);
+    // All of them: the device may run a task's function, and nothing else until that has returned.
+    drop(gates);
+    while let Some((task, receive, value)) = tasks.pop() {
         let done = receive.recv_timeout(Duration::from_secs(10))??;
         ensure_eq!(done[..], [value; N]);
         std::mem::replace(
