@@ -1,5 +1,5 @@
-//! What happens when other code destroys the primary context: by `cuDevicePrimaryCtxReset`, as
-//! `cudaDeviceReset` does, or by releasing it more often than it retained it.
+//! Detects that other code has destroyed the primary context: by `cuDevicePrimaryCtxReset`, as `cudaDeviceReset` does,
+//! or by releasing it more often than it retained it.
 //!
 //! All our handles are stale then, and what the driver does with a stale handle is not defined. So
 //! the device's *generation* is over: from then on calls return that error without calling the
@@ -10,8 +10,8 @@
 //! A return code alone does not end a generation. `CUDA_ERROR_INVALID_CONTEXT` and
 //! `CUDA_ERROR_CONTEXT_IS_DESTROYED` may be about another context, such as a destroyed one that is
 //! current on the calling thread, and stale handles also give `CUDA_ERROR_INVALID_HANDLE` or
-//! `CUDA_ERROR_INVALID_VALUE`, which may be the caller's mistake. After such a code [`Verdict`]
-//! says what became of the primary context, by calls that are given no handle of ours:
+//! `CUDA_ERROR_INVALID_VALUE`, which may be the caller's mistake. After such a code [`Verdict`] has the state of the
+//! primary context, from calls that take no handle of ours:
 //!
 //! 1. `cuDevicePrimaryCtxGetState`. Not active: it is gone.
 //! 2. Active: it is ours, or somebody has retained it anew after a reset. The handles of the two
@@ -43,8 +43,8 @@ use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 use crate::driver::DeviceState;
 use crate::error::{Error, Result, is_fatal_code};
 
-/// Who needs the primary context to stay: the retain that [`Context::new`](crate::Context::new)
-/// makes, and adopted contexts that turned out to be the primary one.
+/// The holders that need the primary context to stay: the retain that [`Context::new`](crate::Context::new) makes, and
+/// adopted contexts that turned out to be the primary one.
 #[derive(Default)]
 pub(crate) struct Watch(Mutex<Watched>);
 
@@ -104,7 +104,7 @@ impl Drop for Watching {
     }
 }
 
-/// What became of the primary context.
+/// The state of the primary context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It is the one that we hold; or we hold none.
@@ -138,7 +138,7 @@ impl DeviceState {
     /// Ends the generation if somebody else has destroyed its context and no call has met that yet.
     ///
     /// # Errors
-    /// What the driver returned when it was asked.
+    /// The code that the query returned.
     pub(crate) fn look_after_primary(&self) -> Result<()> {
         if self.is_usable() && self.verdict()? == Verdict::Gone {
             let code = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -184,7 +184,7 @@ impl DeviceState {
     /// If `raw` is the primary context: its id, as far as there are ids.
     ///
     /// # Errors
-    /// What the driver returned when it was asked.
+    /// The code that the query returned.
     pub(crate) fn is_primary(&self, raw: CUcontext) -> Result<Option<Option<u64>>> {
         if !self.primary_is_active()? {
             return Ok(None);
@@ -224,7 +224,7 @@ impl DeviceState {
     /// Returns the id of a context, which the driver never gives to another one; `None` before 12.0.
     ///
     /// # Errors
-    /// What the driver returned.
+    /// The driver's return code.
     ///
     /// # Safety
     /// `context` must be alive.
@@ -239,7 +239,7 @@ impl DeviceState {
         Ok(Some(id))
     }
 
-    /// Turns what the driver returned into a result. Not by `answer`, which may come here.
+    /// Converts a return code to a result. It does not use `answer`, which may call this.
     fn asked(
         &self,
         call: &'static str,

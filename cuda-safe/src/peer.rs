@@ -1,4 +1,4 @@
-//! Two devices: copies from one to the other, and kernels of one that use memory of the other.
+//! Peer access: copies between two devices, and kernels of one device that use memory of the other.
 //!
 //! Order is kept as between streams of one context: an event is made in the context of the stream
 //! that records it, and a stream of another context of the same driver may wait for it.

@@ -1,4 +1,4 @@
-//! What a context did and holds, in numbers.
+//! Statistics of a context: counts of its calls and of the memory that it holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Devices: what they are called, what they can do, how much memory they have.
+//! Devices: their names, attributes and memory sizes.
 
 mod attributes;
 
@@ -33,8 +33,8 @@ impl Device {
         Self { driver, state }
     }
 
-    /// What contexts made from now on share. Everything else that is looked up in `self.state`, such
-    /// as handle and number, is the same in all of them.
+    /// The state that contexts created from now on share. All else in `self.state`, such as handle and number, is the
+    /// same in all generations.
     pub(crate) fn state(&self) -> &'static DeviceState {
         self.state.newest()
     }
@@ -144,7 +144,7 @@ impl Device {
         Ok(nvrtc::Arch::sm(major, minor))
     }
 
-    /// Returns the stream priorities that the device tells apart: least and most urgent. A lower number is
+    /// Returns the range of stream priorities that the device distinguishes: least and most urgent. A lower number is
     /// more urgent; both are 0 on devices without priorities.
     ///
     /// # Errors

@@ -231,7 +231,7 @@ pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     Ok(copy)
 }
 
-/// Returns the node of a copy that stands for a node of the original.
+/// Returns the node of a copy that corresponds to a node of the original.
 pub(super) fn find_in_clone(
     context: &ContextInner,
     node: RawNode,

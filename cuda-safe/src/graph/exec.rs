@@ -275,7 +275,7 @@ impl<'env, S> GraphExec<'env, S> {
             false => Ok(false),
         };
         let updated = updated.inspect_err(|_| {
-            // Nobody knows which nodes are new: what either graph needs is kept.
+            // It is unknown which nodes are new, so the resources of both graphs are kept.
             self.template.contents.uses.merge(&new.contents.uses);
             self.template.contents.kept.extend(new.contents.kept.iter().cloned());
             self.changed = true;

@@ -122,7 +122,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             }
             fit::aligned::<T>("the buffer", start)?;
         }
-        // Other streams wait for the home stream, which must not be one that never runs.
+        // Other streams wait for the home stream, so it must be a stream that runs.
         home.inner().not_capturing("DeviceBuffer::from_raw")?;
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),

@@ -15,7 +15,8 @@ use crate::driver::DeviceState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::StreamInner;
 
-/// The memory pool of a context. Its own, so that its settings and its trimming disturb nobody.
+/// The memory pool of a context. It is separate from the default pool, so that its settings and its trimming affect no
+/// other code.
 ///
 /// A CUmemoryPool may be used from any thread; the driver locks it itself.
 pub(crate) struct Pool {
@@ -121,8 +122,8 @@ impl Pool {
     /// Destroys the pool: called when nothing allocated from it is left.
     pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
         let Some(pool) = self.take() else { return Ok(()) };
-        // SAFETY: the handle is live and is taken by this call alone. If it fails, nobody knows
-        // whether the handle still is, so it is not used again: allocations do without a pool.
+        // SAFETY: the handle is live and is taken by this call alone. If it fails, it is unknown whether the handle is
+        // still live, so it is not used again: allocations do without a pool.
         unsafe { call!(context, cuMemPoolDestroy(pool)) }
     }
 
@@ -131,7 +132,7 @@ impl Pool {
         if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`.
             let result = unsafe { state.sys.cuMemPoolDestroy(pool) };
-            // There is nobody left to tell, but a fatal code is remembered.
+            // No caller is left to return the error to, but a fatal code is kept.
             let _ = state.answer("cuMemPoolDestroy", result);
         }
     }

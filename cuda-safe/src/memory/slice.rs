@@ -1,4 +1,4 @@
-//! Borrowed views of device memory: what kernels and copies are given.
+//! Borrowed views of device memory, the arguments of kernels and copies.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +16,8 @@ use crate::trace::event;
 
 /// A view of `len` elements on the device that may be read.
 ///
-/// It borrows the buffer: the buffer can't be written, or dropped, while the view lives. What the
-/// device does with it is ordered by the stream it is used on, not by the view's lifetime.
+/// It borrows the buffer: the buffer can't be written, or dropped, while the view lives. The device's accesses are
+/// ordered by the stream that uses the view, not by the view's lifetime.
 pub struct DeviceSlice<'a, T> {
     allocation: &'a Arc<Allocation>,
     offset: usize,
@@ -44,7 +44,7 @@ impl<T> Clone for DeviceSlice<'_, T> {
 
 impl<T> Copy for DeviceSlice<'_, T> {}
 
-/// What both kinds of views have, written once.
+/// The methods of both kinds of views.
 macro_rules! view {
     ($view:ident) => {
         impl<'a, T: Copy + 'static> $view<'a, T> {

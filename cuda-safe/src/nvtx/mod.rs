@@ -57,10 +57,10 @@ fn look() -> bool {
     STATE.load(Ordering::Acquire) == ATTACHED
 }
 
-/// A domain's handle, made by the tool; null stands for the default domain.
+/// A domain's handle, made by the tool; null is the default domain.
 type Handle = *mut c_void;
 
-/// What an event says of itself (`nvtxEventAttributes_v2`).
+/// The attributes of an event (`nvtxEventAttributes_v2`).
 #[repr(C)]
 struct Attributes {
     version: u16,
@@ -163,7 +163,7 @@ pub fn mark(name: &str) {
 
 /// A name space for ranges and marks, so that a library's are distinct from a program's.
 ///
-/// Dropping it tells the tool that it is gone.
+/// Dropping it destroys it in the tool.
 pub struct Domain {
     handle: Handle,
     /// Whether a tool knows it.

@@ -1,4 +1,4 @@
-//! What the handles to a stream share.
+//! The state that the handles to a stream share.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct StreamInner {
     pub(super) sequence: AtomicU64,
     /// Everything up to this number is known to be done, from a wait of the host.
     pub(super) completed: AtomicU64,
-    /// What this stream already waits for: stream number and sequence.
+    /// The work that this stream already waits for: stream number and sequence.
     pub(super) waited: Mutex<Vec<(u64, u64)>>,
     /// The newest event recorded for others to wait for.
     pub(super) marker: Mutex<Option<order::Marker>>,
@@ -104,8 +104,8 @@ impl StreamInner {
         self.at_home.load(Ordering::Relaxed)
     }
 
-    /// Runs `copy`, the call that enqueues a copy here, with a context current from which the driver
-    /// takes it. What is recorded is recorded with the stream's own, which its node may keep.
+    /// Runs `copy`, which enqueues a copy here, with a current context that the driver accepts. While recording that is
+    /// the stream's context, which the node may keep.
     #[inline]
     pub(crate) fn copying(&self, copy: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.capture {
@@ -195,7 +195,7 @@ impl StreamInner {
         }
     }
 
-    /// What the drop does, with its error. Nothing is left for the drop if it went well.
+    /// Does the work of the drop and returns its error. After success nothing is left for the drop.
     pub(super) fn close(&mut self) -> Result<()> {
         self.drop_callbacks();
         self.retire();

@@ -30,7 +30,7 @@ use crate::memory::{Enqueue, Enqueuing};
 /// is used on both.
 ///
 /// Streams made here never wait for the NULL stream (`CU_STREAM_NON_BLOCKING`). A clone is another
-/// handle to the same stream. Dropping the last handle does not wait: what is enqueued still runs.
+/// handle to the same stream. Dropping the last handle does not wait: enqueued work still runs.
 ///
 /// Every enqueue through this crate is numbered. That is how buffers know, without asking the
 /// driver, whether one stream has to wait for another.
@@ -75,8 +75,8 @@ impl Stream {
     /// gone; put there what keeps the stream alive.
     ///
     /// # Errors
-    /// The NULL stream and the special per-thread and legacy handles are refused: what they name
-    /// depends on the calling thread and its current context.
+    /// The NULL stream and the special per-thread and legacy handles are refused: the stream that they name depends on
+    /// the calling thread and its current context.
     ///
     /// # Safety
     /// `raw` must be a stream of `context` and stay valid until `token` is dropped. It must not be
@@ -155,7 +155,6 @@ impl Stream {
         }
     }
 
-    /// What the handles to a stream share, if `inner` is the only one.
     /// Returns whether nothing else holds the stream: no other handle, and no buffer that is at home on it.
     pub(crate) fn is_only_handle(&mut self) -> bool {
         Arc::get_mut(&mut self.inner).is_some()
@@ -210,7 +209,7 @@ impl Stream {
 
     /// Makes work enqueued on this stream from now on wait for `event`.
     ///
-    /// An event that was never recorded is waited for by nobody.
+    /// Waiting for an event that was never recorded does nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the event was recorded in a capture and the
@@ -253,9 +252,9 @@ impl Stream {
     /// driver. Later work of the stream waits for it.
     ///
     /// The function must not call CUDA, and dropping what it captured must not either: both happen
-    /// on the driver's thread. A buffer or stream captured all the same is not freed there: the
-    /// driver refuses, and [`Context::take_drop_errors`] tells. A panic in the function is caught. If
-    /// the stream is dropped, or the device is lost, before it ran, it is dropped without being run.
+    /// on the driver's thread. A buffer or stream that it has captured nevertheless is not freed there: the driver
+    /// refuses, and [`Context::take_drop_errors`] returns the error. A panic in the function is caught. If the stream
+    /// is dropped, or the device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error that the
@@ -282,7 +281,7 @@ impl Stream {
     }
 
     /// Returns this stream's priority, after clamping. A stream that records has the default priority,
-    /// which is that of its nodes unless [`LaunchConfig::priority`](crate::LaunchConfig::priority) gives another one.
+    /// which its nodes have too unless [`LaunchConfig::priority`](crate::LaunchConfig::priority) sets another.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream's recording has ended, and in
@@ -308,10 +307,9 @@ impl Stream {
         Ok(priority)
     }
 
-    /// Destroys the stream now and says whether that went well; a drop leaves an error for
-    /// [`Context::take_drop_errors`]. Does not wait: what is enqueued still runs. A foreign stream
-    /// is not destroyed, but its token is dropped. A stream that records is destroyed when its
-    /// capture has ended.
+    /// Destroys the stream now and returns the driver's error; a drop leaves an error for
+    /// [`Context::take_drop_errors`]. Does not wait: enqueued work still runs. A foreign stream is not destroyed, but
+    /// its token is dropped. A stream that records is destroyed when its capture has ended.
     ///
     /// # Errors
     /// The error holds the stream and names the reason: buffers that are at home on it or other

@@ -42,9 +42,9 @@ impl StreamInner {
         self.sequence.load(Ordering::SeqCst)
     }
 
-    /// A number that stands for work whose driver call has returned, without spending one: if no
-    /// later enqueue takes it, a wait for it does (see `mark_for`). An event that
-    /// covers it was recorded after the number was taken, so after the call had returned.
+    /// Returns a number for work whose driver call has returned, without using one up: if no later enqueue takes it, a
+    /// wait for it does (see `mark_for`). An event that covers it was recorded after the number was taken, so after the
+    /// call had returned.
     #[inline]
     pub(crate) fn next_number(&self) -> u64 {
         self.enqueued() + 1

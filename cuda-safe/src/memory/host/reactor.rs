@@ -142,13 +142,14 @@ impl Reactor {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does all its life.
+    /// The main loop of the thread.
     fn run(&self) {
         let mut prepared: Vec<&'static Driver> = Vec::new();
         loop {
             let due = self.sleep();
             for number in due {
-                // The lock is held for one query at a time: who registers or goes waits no longer.
+                // The lock is held for one query at a time, so registering and dropping a wait takes no longer than
+                // that.
                 let mut registry = self.lock();
                 let Some(waiting) = registry.waiting.get_mut(&number) else { continue };
                 let sys = waiting.state.sys;

@@ -71,7 +71,7 @@ struct Ring {
     blocks: usize,
 }
 
-/// What the ring has for somebody who needs a block.
+/// The result of a request for a block.
 enum Found {
     Idle(StagingBlock),
     /// Nothing, but there may be one block more.
@@ -96,8 +96,7 @@ impl Ring {
 }
 
 impl Staging {
-    /// A block that the device is done with: one that can be had at once, or else the oldest busy
-    /// one after a wait.
+    /// Returns a block that the device is done with: a free one at once, or else the oldest busy one after a wait.
     pub(in crate::memory) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
         let waited_for = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +185,7 @@ impl Staging {
         }
     }
 
-    /// Gives a block up to the deferred-free list, when nobody can say any more whether the device uses it.
+    /// Moves a block to the deferred-free list, if it is unknown whether the device still uses it.
     pub(in crate::memory) fn discard(&self, context: &ContextInner, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
         if !context.state.is_usable() {
@@ -202,7 +201,7 @@ impl Staging {
         (ring.blocks * BLOCK_BYTES) as u64
     }
 
-    /// Frees all blocks that nobody holds. Waits for the device.
+    /// Frees all blocks that no caller holds. Waits for the device.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
         let blocks: Vec<_> = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);

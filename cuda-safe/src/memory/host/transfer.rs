@@ -243,7 +243,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
                 let to = target.start().as_ptr().cast();
-                // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
+                // SAFETY: as in `upload_pinned`; the host does not read the pinned memory until `wait`.
                 unsafe { copy::enqueue_to_host(inner, to, self.device_ptr(), self.size_bytes()) }
             })
         })

@@ -70,7 +70,7 @@ pub(crate) trait Enqueue<'a>: Sized {
     }
 }
 
-/// What [`Enqueue::run`] has enqueued.
+/// The work that [`Enqueue::run`] has enqueued.
 pub(crate) struct Enqueued<T> {
     pub(crate) output: T,
     pub(crate) sequence: u64,
@@ -180,8 +180,8 @@ impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
 }
 
 impl<'a, 'l> DirectEnqueuing<'a, 'l> {
-    /// Begins an enqueue, if the device is not lost. What it puts into `graph_lock` is to be dropped when
-    /// the enqueue is over.
+    /// Begins an enqueue, if the device is not lost. The caller drops the guard in `graph_lock` when the enqueue is
+    /// over.
     #[inline]
     pub(crate) fn on(
         stream: &'a Stream,
@@ -247,8 +247,8 @@ fn of_same_context(stream: &Stream, allocation: &Allocation) -> Result<()> {
     ))
 }
 
-/// An enqueue on a stream, whether that records or not. On a stream that records it holds the recording,
-/// so that the capture can't end between the look at it and the driver call.
+/// An enqueue on a stream, recording or not. On a stream that records it holds the recording, so that the capture can't
+/// end between the check and the driver call.
 pub(crate) struct Enqueuing<'a> {
     stream: &'a Stream,
     graph_lock: Option<HeldGraphLock<'a>>,

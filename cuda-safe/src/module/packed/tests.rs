@@ -55,7 +55,7 @@ fn whole_files_unpack_to_their_text() {
     // As `gzip` without -n writes it, with further fields.
     let builder = GzBuilder::new().filename("fill.ptx").comment("of a test").extra([1, 2, 3]);
     assert_eq!(unpack(&pack_with(builder.mtime(1), TEXT.as_bytes())).as_deref(), Ok(TEXT));
-    // What deflate compresses most.
+    // Input that deflate compresses most.
     let zeros = "0".repeat(1 << 20);
     assert_eq!(unpack(&pack(zeros.as_bytes())).as_deref(), Ok(zeros.as_str()));
 }

@@ -46,13 +46,13 @@ impl From<(usize, usize, usize)> for Extent {
 pub struct PitchedLayout {
     /// The first element.
     pub offset: usize,
-    /// From the start of a row to that of the next.
+    /// From the start of a row to the start of the next.
     pub row_pitch: usize,
-    /// From the start of a slice to that of the next.
+    /// From the start of a slice to the start of the next.
     pub slice_pitch: usize,
 }
 
-/// What [`PitchedLayout::pitched`] aligns rows to, in bytes: as `cuMemAllocPitch` does.
+/// The alignment of rows by [`PitchedLayout::pitched`], in bytes: the same as by `cuMemAllocPitch`.
 const PITCH_ALIGN: usize = 512;
 
 impl PitchedLayout {

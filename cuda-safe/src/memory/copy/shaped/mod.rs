@@ -24,7 +24,7 @@ use crate::stream::{Stream, StreamInner};
 /// The widest pitch that drivers take in copies of boxes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`).
 const MOST_PITCH: usize = i32::MAX as usize;
 
-/// What one call copies of rows that are farther apart than that.
+/// The part that one call copies of rows that are farther apart than that.
 const ROW_BYTES: usize = 1 << 30;
 
 /// One end of a copy by the driver.
@@ -104,7 +104,7 @@ unsafe fn copy_part(inner: &StreamInner, to: End, from: End, part: &Part) -> Res
 /// # Safety
 /// As [`copy_part`].
 unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> Result<()> {
-    // A pitch that does not matter may be one that the driver does not take.
+    // The driver may refuse a pitch even where it does not matter.
     let pitch = |end: End| if piece.rows_matter() { end.pitches.row } else { piece.width };
     let rows = |end: End| {
         if piece.depth > 1 { end.pitches.slice / end.pitches.row } else { piece.height }
@@ -194,7 +194,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             return Ok(());
         }
         if self.allocation().is_captured() {
-            // Nobody waits for the device with the graph lock taken; see `copy/graph_memory.rs`.
+            // The graph lock must not be held during a wait for the device; see `copy/graph_memory.rs`.
             to.span("device", extent, self.len())?;
             let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
             let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.size_bytes() / size);
