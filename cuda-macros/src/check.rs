@@ -29,7 +29,7 @@ pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Ve
     out
 }
 
-/// Returns the texts of `leaves`, each with its value: what an error shows.
+/// Returns the texts of `leaves`, each with its value, for an error.
 pub(crate) fn values(leaves: &[&Expr], params: &[Param], krate: &[Token]) -> Vec<Token> {
     let mut values = Vec::new();
     for leaf in leaves {

@@ -70,14 +70,14 @@ impl Expr {
 pub(crate) enum Place {
     /// In a `where`.
     Clause,
-    /// What fills in the parameter of this index.
+    /// The default of the parameter with this index.
     Default(usize),
     /// An extent after `over`.
     Extent,
 }
 
 impl Place {
-    /// What stands there, as errors call it.
+    /// Returns the name of the place, for errors.
     fn noun(self) -> &'static str {
         match self {
             Place::Clause => "a clause",

@@ -20,7 +20,7 @@ pub(crate) struct TypeParam {
     pub(crate) name: Token,
     /// The name as text.
     pub(crate) text: String,
-    /// What is written between `:` and `in`; empty where nothing is.
+    /// The tokens between `:` and `in`; may be empty.
     pub(crate) bound: Vec<Token>,
     /// At least one.
     pub(crate) instances: Vec<Instance>,

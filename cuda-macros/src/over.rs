@@ -73,7 +73,7 @@ impl Over {
         }
     }
 
-    /// What the method's documentation says of its launch.
+    /// Returns the text about the launch for the method's documentation.
     pub(crate) fn describe(&self, params: &[Param]) -> String {
         let join = |items: Vec<String>| items.join(" × ");
         let extents =

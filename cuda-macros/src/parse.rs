@@ -7,7 +7,7 @@ use crate::symbol::take_name;
 use crate::token::{Error, Span, Token};
 use proc_macro::Delimiter;
 
-/// What `kernels!` was given.
+/// The parsed input of `kernels!`.
 #[derive(Debug)]
 pub(crate) struct Declaration {
     /// Path of the crate `cuda_safe`.

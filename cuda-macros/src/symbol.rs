@@ -1,7 +1,7 @@
 //! Symbols of kernels: their patterns in `#[name = "…"]`, and the expressions that they become.
 //!
-//! In a pattern `{}` stands for the name of the function, `{T}` for the text of the instance that the
-//! type parameter `T` is, `{{` and `}}` for braces.
+//! In a pattern `{}` is the name of the function, `{T}` the text of the instance of the type parameter `T`, and `{{`
+//! and `}}` are braces.
 
 use crate::generics::TypeParam;
 use crate::lex::quote;
@@ -115,7 +115,7 @@ impl Symbol {
         Symbol { pieces: self.pieces.iter().map(replace).collect(), span: self.span }.merged()
     }
 
-    /// With one piece where several texts follow each other, and none that is empty.
+    /// Joins adjacent texts to one piece and drops empty ones.
     fn merged(self) -> Self {
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in self.pieces {

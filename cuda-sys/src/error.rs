@@ -1,4 +1,4 @@
-//! What can go wrong before a function is called: no library, or no such function in it.
+//! Errors before a function is called: no library, or no such function in it.
 
 use core::fmt;
 use std::path::{Path, PathBuf};

@@ -107,8 +107,7 @@ macro_rules! elements {
     )*};
 }
 
-/// Returns the greatest distance along an axis. That of a value that is not a number is infinite, unless the
-/// other one is not either.
+/// Returns the greatest distance along an axis. It is infinite if one of the values is NaN, and not if both are.
 fn farthest<T: Copy + Into<f64>, const N: usize>(a: [T; N], b: [T; N]) -> f64 {
     a.iter().zip(&b).map(|(a, b)| far((*a).into(), (*b).into())).fold(0.0, f64::max)
 }

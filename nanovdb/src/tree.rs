@@ -7,7 +7,7 @@ use crate::error::Level;
 use crate::layout::{NodeLayout, head, node};
 use crate::{Value, ValueType};
 
-/// What is needed to follow the nodes of a grid. The offsets are from the grid's beginning.
+/// The offsets for a walk over the nodes of a grid, from the grid's beginning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Length-prefixed bytes: what keys hash and what cache files hold. Nothing read here is trusted.
+//! Length-prefixed bytes: the input of the keys' hash, and the contents of cache files. Nothing read here is trusted.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! What a compile gives.
+//! The output of a compile.
 
 use ptx::Signature;
 
@@ -21,7 +21,7 @@ pub struct Image {
     pub lowered: Vec<(String, String)>,
     /// The compiler's log: warnings, usually nothing.
     pub log: String,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: Arch,
     /// The compiler's version.
     pub version: NvrtcVersion,

@@ -1,4 +1,4 @@
-//! What the compiler is asked for, beside the source: options, and their spelling on its command line.
+//! Options of the compiler, and their spelling on its command line.
 
 use std::path::{Path, PathBuf};
 

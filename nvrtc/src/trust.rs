@@ -18,7 +18,7 @@ pub(crate) use unix::is_own;
 pub(crate) enum Refusal {
     /// The system can't read it, or there is nothing.
     Io(io::Error),
-    /// Somebody else could have put it there: which step, and why.
+    /// Another user could have put it there: the step, and the reason.
     Step(String),
 }
 
@@ -78,8 +78,8 @@ impl Rule {
 
     /// Returns the real path of a file or folder, all links followed, if every step passes.
     ///
-    /// Steps are checked from the root down. Nobody but those whom the rule accepts can replace a step once it has
-    /// passed, so the result may be used by name later.
+    /// Steps are checked from the root down. Only users that the rule accepts can replace a step once it has passed, so
+    /// the result may be used by name later.
     pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, Refusal> {
         self.walk(path, false)
     }
@@ -146,7 +146,7 @@ fn regular(file: File) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Checks whether nobody but this user (and root) can have written it.
+/// Checks whether only this user and root can have written it.
 #[cfg(unix)]
 pub(crate) fn private(metadata: &Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

@@ -34,7 +34,7 @@ pub struct Cfg {
     pub order: Vec<u32>,
 }
 
-/// What an instruction does to the flow of control.
+/// The effect of an instruction on the flow of control.
 enum Flow {
     /// Nothing: the next instruction follows.
     Next,

@@ -1,4 +1,4 @@
-//! The signatures of a PTX text's kernels (`.entry`), found in one pass that looks at nothing else.
+//! The signatures of a PTX text's kernels (`.entry`), found in one pass that skips everything else.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a `where` may say, and what it means.
+//! The syntax and the meaning of `where` clauses.
 
 use super::{fn_refused, function};
 use crate::clause::{Clause, Expr};

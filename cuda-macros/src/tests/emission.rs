@@ -1,10 +1,10 @@
-//! What is generated.
+//! The generated code.
 
 use super::{declaration, squeeze};
 use crate::emit::emit;
 use crate::token::{Error, Span, to_text};
 
-/// What is emitted for `unsafe in S { source }`, without any white space.
+/// Returns the code for `unsafe in S { source }`, without any white space.
 fn emitted(source: &str) -> String {
     squeeze(&to_text(&emit(&declaration(&format!("unsafe in S {{ {source} }}")))))
 }

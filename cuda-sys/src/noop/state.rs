@@ -1,4 +1,4 @@
-//! What the no-op driver remembers: current contexts, fresh numbers, host memory.
+//! The state of the no-op driver: current contexts, fresh numbers, host memory.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_void};

@@ -13,12 +13,12 @@ use crate::{GridClass, ValueType};
 
 use nodes::Nodes;
 
-/// A type of values that grids are made with: that of the values, or one of [`ValueMask`], [`ValueIndex`] and
-/// [`ValueOnIndex`], whose voxels have none and are set to `()`.
+/// A type for building grids: the type of the values, or one of [`ValueMask`], [`ValueIndex`] and [`ValueOnIndex`],
+/// whose voxels have none and are set to `()`.
 pub trait Build: sealed::Sealed {
     /// A voxel's value.
     type Value: BuildValue;
-    /// What the grid's values are.
+    /// The type of the grid's values.
     const TYPE: ValueType;
 }
 
@@ -205,8 +205,8 @@ impl<T: Build> Builder<T> {
     }
 
     /// Gives all voxels of a cube a value. Level 1 is a cube of 8^3 voxels, a tile of a lower node; 2 one of
-    /// 128^3, of an upper node; 3 one of 4096^3, of the root; 0 a voxel. The cube is that with `ijk` in
-    /// it. What was there before is gone; voxels can be set in it later.
+    /// 128^3, of an upper node; 3 one of 4096^3, of the root; 0 a voxel. The cube contains `ijk`. Its earlier contents
+    /// are lost; voxels can be set in it later.
     pub fn fill_tile(
         &mut self,
         level: u32,
@@ -222,9 +222,9 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// The values of a box of voxels: `values[(x * ny + y) * nz + z]` is that of
-    /// `origin + (x, y, z)`. Those farther than `tolerance` from the background, along an axis for vectors,
-    /// become active voxels; the others are left as they are.
+    /// Sets the values of a box of voxels: `values[(x * ny + y) * nz + z]` is the value of `origin + (x, y, z)`. Values
+    /// farther than `tolerance` from the background, along an axis for vectors, become active voxels; other voxels keep
+    /// their values.
     ///
     /// # Errors
     /// Another number of values than the box has; a box that ends beyond the coordinates; a tolerance

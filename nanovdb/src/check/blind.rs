@@ -11,7 +11,7 @@ const CLASS_NAME: u32 = 3;
 /// Where blind data is, in bytes from the grid's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blind {
-    /// What describes it.
+    /// Its descriptor.
     pub(crate) meta: usize,
     /// The data.
     pub(crate) at: usize,

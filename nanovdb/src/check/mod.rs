@@ -23,7 +23,7 @@ pub(crate) const MAGIC_GRID: u64 = u64::from_le_bytes(*b"NanoVDB1");
 /// First bytes of a file.
 pub(crate) const MAGIC_FILE: u64 = u64::from_le_bytes(*b"NanoVDB2");
 
-/// What the checks found out.
+/// The results of the checks.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) value_type: ValueType,
@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) blind: Vec<Blind>,
 }
 
-/// What was counted in the nodes.
+/// The counts of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Active tiles in lower and upper nodes and the root.

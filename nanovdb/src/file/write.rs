@@ -14,11 +14,11 @@ use crate::grid::Grid;
 use crate::layout::head;
 use crate::{ChecksumMode, Version};
 
-/// Which version of the format grids have in a file.
+/// The version of the format of grids in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
-    /// The one that they have: their bytes are written as they are. Grids that were made here are
-    /// [`Compatible`](Self::Compatible) if they can be.
+    /// Keeps each grid's version: its bytes are written unchanged. Grids that this crate has built are
+    /// [`Compatible`](Self::Compatible) if possible.
     #[default]
     Keep,
     /// 32.3.3, `NanoVDB0`: libraries of all versions of ABI 32 read it (NanoVDB of OpenVDB 9 to 13, and
@@ -93,7 +93,7 @@ pub fn write_file(path: impl AsRef<Path>, grids: &[Grid], options: &WriteOptions
     let (mut file, part) = beside(path)?;
     let written = file.write_all(&data).and_then(|()| std::fs::rename(&part, path));
     if written.is_err() {
-        // What is there of it is of no use; that it may not go away is not the error to report.
+        // Remove the incomplete file; a failure to do so is not the error to report.
         let _ = std::fs::remove_file(&part);
     }
     Ok(written?)
@@ -109,7 +109,7 @@ fn beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
         let part = path.with_file_name(name);
         match OpenOptions::new().write(true).create_new(true).open(&part) {
             Ok(file) => return Ok((file, part)),
-            // Another thread's, or one that a process of this number has left, or an attack.
+            // A file of another thread, a leftover of an earlier process with this number, or an attack.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
                 attempt += 1;
             }

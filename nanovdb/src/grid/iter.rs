@@ -20,8 +20,8 @@ impl Leaf<'_> {
         origin(self.tree.bytes.coord(self.node), 3)
     }
 
-    /// Returns which voxels are active: bit `n % 64` of word `n / 64` is that of voxel `n`, which is
-    /// `(x * 8 + y) * 8 + z` from the origin.
+    /// Returns which voxels are active: bit `n % 64` of word `n / 64` is for voxel `n = (x * 8 + y) * 8 + z`, counted
+    /// from the origin.
     #[must_use]
     pub fn mask(&self) -> [u64; 8] {
         self.tree.leaf_mask(self.node)
@@ -54,7 +54,8 @@ impl Leaf<'_> {
 /// A cube of voxels with one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tile {
-    /// What has it in its table: a lower node has tiles of 8^3 voxels, an upper one of 128^3, the root of 4096^3.
+    /// The kind of the node whose table has it: a lower node has tiles of 8^3 voxels, an upper one of 128^3, the root
+    /// of 4096^3.
     pub level: Level,
     /// Its first voxel.
     pub origin: Coord,

@@ -22,8 +22,8 @@ pub use iter::{Leaf, Tile};
 /// A grid: a tree of voxels' values, a map to world space, a name, and what else NanoVDB has. Its bytes
 /// are those of the format, checked.
 ///
-/// What the checks promise, others can build on: every offset in the bytes leads to a node that is
-/// there, so code without checks of its own (on a device) stays inside. See [`from_bytes`](Self::from_bytes).
+/// Other code can rely on the checks: every offset in the bytes leads to a node that exists, so code without checks (on
+/// a device) stays inside. See [`from_bytes`](Self::from_bytes).
 #[derive(Debug, Clone)]
 pub struct Grid {
     data: Aligned,
@@ -44,13 +44,13 @@ impl Grid {
     /// | `map` | finite, the inverse is the inverse, single precision agrees |
     /// | `voxel-size` | positive, or a voxel's diagonal by the map, which older writers store |
     /// | `offset` | nodes are aligned, inside the grid, one array for each level, none overlaps another |
-    /// | `root-key` | each key is that of an origin, and there once |
+    /// | `root-key` | each key is the key of an origin, and occurs once |
     /// | `mask` | no entry of a table is both a child and an active tile |
-    /// | `child` | the offset of a child is that of a node of the level below |
+    /// | `child` | the offset of a child leads to a node of the level below |
     /// | `parent` | each node is the child of one entry |
     /// | `origin` | nodes lie where their parents say |
     /// | `box` | a leaf's box is inside the leaf |
-    /// | `voxel-count` | the number of active voxels is that of the nodes |
+    /// | `voxel-count` | the number of active voxels is the sum over the nodes |
     /// | `index` | indices are below the number of values, counts of voxels are those of the masks |
     /// | `blind` | blind data and what describes it is inside the grid and not in nodes |
     ///
@@ -163,7 +163,7 @@ impl Grid {
     /// [`value`](Self::value) as a Rust type.
     ///
     /// # Errors
-    /// [`Error::WrongType`]: it is not that of the grid's values.
+    /// [`Error::WrongType`]: it is not the type of the grid's values.
     pub fn get<T: VoxelValue>(&self, ijk: Coord) -> Result<T> {
         self.expect_element::<T>()?;
         let tree = self.tree();
@@ -263,7 +263,7 @@ impl Grid {
             bytes.put_u32(blind.meta + 16, size);
         }
         grid.update_checksum(mode);
-        // What blind data is depends on the version.
+        // The meaning of blind data depends on the version.
         match grid.facts.blind.is_empty() {
             true => Ok(grid),
             false => Self::from_aligned(grid.data),

@@ -1,4 +1,4 @@
-//! Grids that were changed where nobody counts, and grids with room between their nodes.
+//! Grids that were changed without updating their counts, and grids with room between their nodes.
 
 use super::{Random, for_all_types, random, small};
 use crate::bytes::{Fields, FieldsMut, set_bits};

@@ -80,7 +80,7 @@ fn head_fields<T: Random>() {
             );
         }
     }
-    // What nothing depends on.
+    // Bytes that nothing depends on.
     assert_eq!(changed(&grid, |b| b.put_u32(head::TILE_COUNTS, 5)), None);
 }
 

@@ -168,7 +168,7 @@ fn flipped_bits_of_a_files_head() {
     for bit in 0..8 * (16 + 176 + 2) {
         let mut bytes = file.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        // What the file says besides does not matter, or it is an error.
+        // Other changes to the file either do not matter or are errors.
         if let Ok(grids) = read(&bytes) {
             assert_eq!(grids.len(), 1, "bit {bit}");
             assert_eq!(grids[0].bytes(), expected.bytes(), "bit {bit}");

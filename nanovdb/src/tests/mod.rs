@@ -79,7 +79,7 @@ pub(crate) struct Op<V> {
     pub(crate) active: bool,
 }
 
-/// What was done to a volume, in order: the last op that covers a voxel is what it is.
+/// The changes of a volume, in order: the last op that covers a voxel determines it.
 pub(crate) struct Model<V> {
     pub(crate) background: V,
     pub(crate) ops: Vec<Op<V>>,
@@ -95,7 +95,7 @@ impl<V: Copy> Model<V> {
         last.map_or((self.background, false), |op| (op.value, op.active))
     }
 
-    /// The voxels that tell something: those that ops name, the corners of tiles, and their neighbours.
+    /// The voxels to compare: those that ops name, the corners of tiles, and their neighbours.
     pub(crate) fn places(&self) -> Vec<Coord> {
         let mut places = Vec::new();
         for op in &self.ops {

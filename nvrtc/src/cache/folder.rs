@@ -17,9 +17,9 @@ use crate::trust::{self, Rule};
 const LONGEST: u64 = 1 << 30;
 /// A hit renews the file's time stamp no more often than this.
 const TOUCH_AFTER: Duration = Duration::from_secs(3600);
-/// What a process that died has left behind is removed after this.
+/// Files left by a process that died are removed after this time.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Writes between two looks at the whole folder: other processes write too.
+/// Writes between two scans of the whole folder: other processes write too.
 const WRITES_PER_SURVEY: u64 = 256;
 
 #[derive(Debug)]

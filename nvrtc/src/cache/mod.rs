@@ -45,7 +45,7 @@ pub enum Uncached {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// An `#include` or `__has_include` takes its name from a macro.
@@ -69,14 +69,13 @@ pub enum Uncached {
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The program includes more files than is sensible.
     #[error("the program includes too many files")]
     TooManyFiles,
-    /// A file that the program includes changed while it was compiled: which text the compiler saw is
-    /// not known.
+    /// A file that the program includes changed while it was compiled, so it is unknown which text the compiler read.
     #[error("an included file changed during the compile")]
     Changed,
     /// An option that reads or writes other files.
@@ -211,12 +210,12 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// What a file holds.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An image.
     Image,
-    /// What was learned of a compiler when it was first loaded.
+    /// The facts about a compiler from its first load.
     Library,
 }
 

@@ -1,4 +1,4 @@
-//! What a text contains: variables, functions, and the order they stand in.
+//! The contents of a text: variables and functions, in order.
 
 use super::op::Instr;
 use super::operand::{FunctionId, GlobalId, LabelId, RegId, Symbol, VarId};
@@ -45,7 +45,7 @@ pub enum Item {
     Section {
         /// With its dot.
         name: String,
-        /// What stands between the braces.
+        /// The text between the braces.
         text: String,
     },
 }
@@ -98,25 +98,25 @@ pub struct Variable {
     pub name: String,
     /// `Global`, `Const`, `Shared`, `Local` or `Param`.
     pub space: Space,
-    /// Who sees it.
+    /// Its linkage.
     pub linkage: Linkage,
     /// Of an element.
     pub ty: Type,
     /// 1, or 2, 4 or 8 for `.v2`…
     pub vector: u8,
-    /// Bytes; a power of two. What `.align` says, else the natural alignment.
+    /// Bytes; a power of two. The value of `.align`, else the natural alignment.
     pub align: u32,
     /// Sizes of the dimensions; empty for a scalar.
     pub dims: Vec<u64>,
     /// `[]`: the size comes with the launch or the definition. `dims` has a 0 first.
     pub unsized_array: bool,
-    /// What it holds at the start; zeros where nothing is said.
+    /// The initial value; zeros where the text has none.
     pub init: Option<Init>,
     /// `.attribute(.managed)`
     pub managed: bool,
     /// `.attribute(.unified(…))` and others, as written.
     pub attributes: Option<String>,
-    /// `.ptr` of a kernel parameter: what it says of the pointee.
+    /// `.ptr` of a kernel parameter: its attributes of the pointee.
     pub ptr: Option<Ptr>,
 }
 
@@ -166,7 +166,7 @@ pub struct InitAddress {
     pub mask: Option<u64>,
 }
 
-/// The kind of a function: a kernel, or one that is only called.
+/// The kind of a function: a kernel, or a function that is only called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FunctionKind {
     /// `.entry`
@@ -189,7 +189,7 @@ pub enum Formal {
 pub struct Function {
     /// Its name in the image.
     pub name: String,
-    /// Who sees it.
+    /// Its linkage.
     pub linkage: Linkage,
     /// Kernel or function.
     pub kind: FunctionKind,
@@ -269,7 +269,7 @@ pub struct Label {
 pub struct Prototype {
     /// The label before it.
     pub name: String,
-    /// Which of the two.
+    /// The kind.
     pub kind: PrototypeKind,
 }
 
@@ -285,7 +285,7 @@ pub enum PrototypeKind {
         /// `.noreturn`
         noreturn: bool,
     },
-    /// `.calltargets`: who may be called.
+    /// `.calltargets`: the functions that may be called.
     Targets(Vec<FunctionId>),
 }
 

@@ -16,7 +16,7 @@ use super::types::{
 pub struct Instr {
     /// `@%p` or `@!%p`: the lanes for which it is done.
     pub guard: Option<Pred>,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The line of the PTX text, from 1; 0 for an instruction that was not read from a text.
     pub line: u32,
@@ -72,7 +72,7 @@ pub struct Access {
     pub policy: Option<Operand>,
 }
 
-/// Which load.
+/// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LdKind {
     /// `ld`

@@ -1,4 +1,4 @@
-//! What instructions work on: registers, constants, special registers, symbols, addresses.
+//! Operands of instructions: registers, constants, special registers, symbols, addresses.
 
 use super::types::Space;
 
@@ -88,7 +88,7 @@ pub enum Base {
 /// `[base + offset]`, offset in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// What it counts from.
+    /// The base of the address.
     pub base: Base,
     /// Bytes.
     pub offset: i64,

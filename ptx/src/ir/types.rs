@@ -257,7 +257,7 @@ words! {
 }
 
 words! {
-    /// Which part of an integer product is kept.
+    /// The part of an integer product that is kept.
     pub enum MulPart {
         Lo = "lo",
         Hi = "hi",
@@ -401,7 +401,7 @@ words! {
 }
 
 words! {
-    /// Which matrix a `wmma` fragment belongs to.
+    /// The matrix of a `wmma` fragment.
     pub enum Fragment {
         A = "a",
         B = "b",

@@ -1,4 +1,4 @@
-//! From text to [`Module`]: what stands outside functions.
+//! Parses a text to a [`Module`]: the directives outside of functions.
 
 mod call;
 mod constant;
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> std::result::Result<Module, Error> {
     Ok(parser.module)
 }
 
-/// What the module's names mean.
+/// The meaning of the module's names.
 type Names<'a> = HashMap<&'a str, Symbol>;
 
 struct Parser<'a> {
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows `.visible`, `.extern`…
+    /// Parses the rest after `.visible`, `.extern`…
     fn linked(&mut self, linkage: Linkage, line: u32) -> Result<()> {
         let start = self.cur.offset();
         match self.cur.dotted("`.entry`, `.func` or a state space")? {
@@ -264,7 +264,7 @@ pub(crate) fn widened(ty: Type, part: Option<MulPart>) -> Type {
     }
 }
 
-/// What a register of a matrix fragment holds: packed elements, or one f64.
+/// The contents of a register of a matrix fragment: packed elements, or one f64.
 pub(crate) fn fragment(ty: Type) -> Type {
     if ty == Type::F64 { Type::F64 } else { Type::B32 }
 }

@@ -17,7 +17,7 @@ const MOST_PASSES: usize = 64;
 /// Functions of the driver that only read what they are given.
 const READERS: [&str; 5] = ["vprintf", "__assertfail", "__assert_fail", "malloc", "free"];
 
-/// What a register or a parameter may hold.
+/// The values that a register or a parameter may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Value {
     /// Addresses that are derived from these variables.
@@ -26,7 +26,7 @@ struct Value {
     loaded: bool,
 }
 
-/// What is known of a function.
+/// The analysis of a function.
 #[derive(Debug, Clone, Default)]
 struct Known {
     registers: Vec<Value>,
@@ -44,7 +44,7 @@ struct Known {
     calls: BTreeSet<usize>,
 }
 
-/// What is found.
+/// The results.
 pub(super) struct Flow {
     known: Vec<Known>,
     sets: Sets,
@@ -62,7 +62,7 @@ struct Search<'m> {
     sets: Sets,
     /// Variables whose addresses are in each variable's initialiser.
     init: Vec<Set>,
-    /// The function that a name stands for: an alias stands for another.
+    /// Returns the function of a name, following aliases.
     resolved: Vec<usize>,
     /// Functions whose addresses are taken.
     taken: Vec<usize>,
@@ -247,7 +247,7 @@ impl<'m> Search<'m> {
                 Effect::Nothing => {}
             }
         }
-        // What lies in a parameter whose address is taken lies in memory.
+        // The value of a parameter whose address is taken lies in memory.
         for variable in 0..function.variables.len() {
             if self.known[index].exposed[variable] {
                 let value = self.known[index].contents[variable];
@@ -424,7 +424,7 @@ impl<'m> Search<'m> {
         self.stored = new;
     }
 
-    /// What an argument or a result holds.
+    /// Returns the values that an argument or a result may hold.
     fn argument(&mut self, index: usize, operand: &Operand) -> Value {
         match *operand {
             Operand::Symbol(Symbol::Var(id), _) => self.contents(index, id),

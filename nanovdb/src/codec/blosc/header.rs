@@ -22,7 +22,7 @@ pub(super) const UNCUT: u8 = 0x10;
 /// The compressor stands in the flags from this bit on.
 pub(super) const COMPRESSOR: u32 = 5;
 
-/// What compressed the streams.
+/// The compressor of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compressor {
     BloscLz = 0,
@@ -31,7 +31,7 @@ pub(super) enum Compressor {
 }
 
 impl Compressor {
-    /// Returns the most bytes that so many compressed ones can stand for.
+    /// Returns the most bytes that so many compressed bytes can decompress to.
     ///
     /// LZ4 and BloscLZ write lengths as sums of bytes. Deflate's longest match is 258 bytes, its
     /// shortest code for one is two bits. The rest is for beginnings and ends.

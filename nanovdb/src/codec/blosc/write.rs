@@ -76,7 +76,8 @@ impl Memory {
         self.stream.resize(lz4_flex::block::get_maximum_output_size(len), 0);
         for stream in self.shuffled.chunks(len.max(1)) {
             let made = lz4_flex::block::compress_into(stream, &mut self.stream);
-            // What does not get smaller is as it is: the reader tells by the size.
+            // A stream that compression does not make smaller is stored uncompressed; the reader detects that by the
+            // size.
             let smaller = made.ok().filter(|made| *made < len);
             let bytes = smaller.and_then(|made| self.stream.get(..made)).unwrap_or(stream);
             out.extend_from_slice(&word(bytes.len()));

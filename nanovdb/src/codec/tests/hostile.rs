@@ -7,7 +7,7 @@ use super::{counted, next};
 /// More than any test's data has.
 const LIMIT: u64 = 1 << 20;
 
-/// Compressed data of all kinds, with the length that it stands for.
+/// Compressed data of all kinds, with the decompressed length.
 fn samples() -> Vec<(Codec, Vec<u8>, usize)> {
     let mut samples: Vec<_> =
         readable().into_iter().map(|(chunk, len)| (Codec::Blosc, chunk, len)).collect();

@@ -85,7 +85,7 @@ impl<'a> Body<'_, 'a> {
             }
             _ => match self.symbol(name) {
                 Some(symbol) => Piece::Symbol(symbol),
-                // A register that nobody declared is an error everywhere.
+                // An undeclared register is an error everywhere.
                 None if name.starts_with('%') && !self.is_special(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared")));
                 }
