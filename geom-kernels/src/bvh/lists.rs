@@ -70,7 +70,7 @@ pub struct OverlapLists {
 }
 
 impl Bvh {
-    /// The number of items that overlap each query.
+    /// Counts the items that overlap each query.
     ///
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;

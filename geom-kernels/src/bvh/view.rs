@@ -1,4 +1,4 @@
-//! What kernels are given of a hierarchy.
+//! Views of a hierarchy, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,
