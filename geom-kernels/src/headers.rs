@@ -35,7 +35,7 @@ use generated::HEADERS;
 /// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
 /// | `geom/math/adjoint.cuh` | what those are written with |
-/// | `geom/tape.cuh` | with the feature `tape`: what adjoints of kernels on a tape need: `grad_take`, `grad_add`, partial sums, scratch memory |
+/// | `geom/tape.cuh` | with the feature `tape`: for adjoints of kernels: `grad_take`, `grad_add`, partial sums, scratch memory |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every

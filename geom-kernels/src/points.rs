@@ -18,7 +18,7 @@ use crate::real::Real;
 /// The most points that a grid holds, and the most queries of one call: 2³⁰.
 pub const MAX_POINTS: usize = 1 << 30;
 
-/// Points in device memory: what grids are built from and queried at.
+/// Points in device memory, from which grids are built and at which they are queried.
 ///
 /// Buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (whose w is ignored) and `Double3` convert by
 /// `into()`. [`Points::flat`] takes an array of numbers, and [`Points::strided`] every other layout.

@@ -12,7 +12,7 @@ use crate::algorithms::Algorithms;
 use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
 
-/// What a launch over all queries writes.
+/// The output of a launch over all queries.
 pub(crate) enum Find<'a, T> {
     /// The number of results of each query.
     Counts(DeviceSliceMut<'a, u32>),

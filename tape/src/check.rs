@@ -188,7 +188,7 @@ where
             Ok((moved_to, given))
         };
         let (right, left) = (side(step)?, side(-step)?);
-        // What was rounded away is not part of the step.
+        // The step does not include the part that was rounded away.
         let width = right.0 - left.0;
         let column = right.1.iter().zip(&left.1).map(|(right, left)| (right - left) / width);
         columns.push(column.collect::<Vec<f64>>());
@@ -200,7 +200,7 @@ where
 struct Moved<'a, T: NoUninit> {
     stream: &'a Stream,
     input: &'a mut DeviceBuffer<T>,
-    /// What it contained before.
+    /// The earlier contents.
     host: Vec<T>,
     is_moved: bool,
 }

@@ -1,4 +1,4 @@
-//! What a pass begins with: gradients of outputs.
+//! Seeds: the gradients of outputs with which a pass begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl<'a> Seeds<'a> {
     }
 }
 
-/// What the given gradients are.
+/// The kind of the given gradients.
 pub(crate) enum Given<'a> {
     One(FloatType),
     Seeds(&'a [Seed<'a>]),

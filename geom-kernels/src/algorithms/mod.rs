@@ -22,8 +22,8 @@
 //!
 //! All calls of [`Algorithms`] are enqueued on the stream they are given; the host does not wait, and they can be
 //! captured in a graph. They work on up to 2^31 - 1 elements, and give the same bits in every run and on
-//! every device. What a call reads and what it writes are different memory. If one fails, what it writes may
-//! have been written in part.
+//! every device. A call's inputs and outputs are different memory. If a call fails, its outputs may have been written
+//! in part.
 
 mod indices;
 mod keys;

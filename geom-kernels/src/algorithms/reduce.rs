@@ -35,10 +35,10 @@ of_source!(Reductions, Source::REDUCE);
 /// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.
 pub trait Number: Pod + Sealed {
-    /// What is larger than all others, or as large.
+    /// A value that is not less than any other.
     #[doc(hidden)]
     const LARGEST: Self;
-    /// What is smaller than all others, or as small.
+    /// A value that is not greater than any other.
     #[doc(hidden)]
     const SMALLEST: Self;
 }
@@ -61,7 +61,7 @@ numbers! {
     i64, MAX, MIN;
 }
 
-/// What numbers are joined by.
+/// The operation of a reduction.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Sum,

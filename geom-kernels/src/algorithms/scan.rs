@@ -10,7 +10,7 @@ use crate::lengths::has_length;
 
 kernels! {
     struct Scans;
-    // SAFETY: as that of `scan_offsets`, the scan in the same template.
+    // SAFETY: as for `scan_offsets`, the scan in the same template.
     unsafe in Source::SCAN {
         /// # Safety
         /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, `from` has `n` and `to`
@@ -29,7 +29,7 @@ kernels! {
     // two for each tile. The callers check the lengths.
     unsafe in Source::SCAN_OFFSETS {
         /// # Safety
-        /// As that of [`Scans::scan`].
+        /// As for [`Scans::scan`].
         unsafe fn scan_offsets(
             from: &[u32], to: &mut [u64], n: u32, inclusive: u32, total: u32, state: &mut [u64],
         );
@@ -45,7 +45,7 @@ pub trait Scan: Pod + Sealed {
     type Word: Pod;
 }
 
-/// What [`Algorithms::offsets`] can give: `u32` and `u64`.
+/// The output types of [`Algorithms::offsets`]: `u32` and `u64`.
 pub trait Offset: Scan {}
 
 macro_rules! scans {

@@ -100,8 +100,8 @@ impl<T: Real> HashGrid<T> {
         }
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
         let kernels = self.geometry.kernels::<Query<T>>()?;
-        // SAFETY: the offsets are sums of counts: the kernel reads that of each query's index and the one after
-        // it, and writes from the one to the other, so lists don't overlap.
+        // SAFETY: the offsets are sums of counts: the kernel reads the offset of each query's index and the next one,
+        // and writes between the two, so lists don't overlap.
         unsafe {
             kernels.list(stream, launch, self.view(), prepared, pairs, offsets, indices, capacity)
         }

@@ -11,7 +11,7 @@ use crate::part::{Part, Parts, scratch};
 use crate::points::MAX_POINTS;
 use crate::real::Real;
 
-/// What a grid is reserved for.
+/// The sizes for which a grid has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) points: usize,

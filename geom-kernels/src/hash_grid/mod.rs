@@ -67,7 +67,7 @@ use build::{Bounded, Unbounded};
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};
 
-/// What a grid is made for.
+/// The options of a grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridOptions<T> {
     pub(crate) bounds: Option<[[T; 3]; 2]>,
@@ -205,7 +205,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<Self> {
         options.check()?;
         let capacity = Capacity::new(&options, points);
-        // What builds need is loaded now: they may be recorded. What queries need can wait.
+        // Load the kernels of builds now: builds may be recorded. Queries load theirs later.
         if capacity.bounded {
             geometry.kernels::<Bounded<T>>()?;
             geometry.pairs::<u32>()?;

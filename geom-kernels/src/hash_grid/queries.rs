@@ -83,7 +83,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// Which neighbours count; for own points alone.
+    /// The neighbours that count; only for queries at the grid's own points.
     #[must_use]
     pub fn pairs(mut self, pairs: Pairs) -> Self {
         self.pairs = pairs;
@@ -172,10 +172,10 @@ impl<T: Real> Prepared<'_, T> {
     }
 }
 
-// SAFETY: the kernels read what belongs to queries below `length`: points, which lie in what
-// `Points` reports; radii and groups, of which there are as many (`GridQueries::check`); sorted ones, of
-// which there are as many (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room.
-// What belongs to an index from `length` on is not touched: see `OneQuery` in batch.cuh.
+// SAFETY: the kernels read the data of queries below `length`: points, in the memory that `Points` reports; radii and
+// groups, of which there are as many (`GridQueries::check`); sorted ones, of which there are as many
+// (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room. The data of an index from `length`
+// on is not accessed: see `OneQuery` in batch.cuh.
 unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
     type Abi = RawQueries<T>;
     const TYPE: ArgType = ArgType::value::<RawQueries<T>>();

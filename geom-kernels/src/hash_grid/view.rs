@@ -1,4 +1,4 @@
-//! What kernels are given of a grid.
+//! Views of a grid, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,

@@ -21,8 +21,8 @@ const BLOCK_WORDS: usize = BLOCK / 32;
 
 /// A sparse field: blocks of 8 x 8 x 8 numbers that know their neighbours, as the leaves of a sparse volume.
 ///
-/// What no block has is unknown: cells that need it have no faces, and the surface ends there. That alone does
-/// not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
+/// Values outside of all blocks are unknown: cells that need them have no faces, and the surface ends there. That alone
+/// does not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockField<'a> {
     pub(crate) values: DeviceSlice<'a, f32>,

@@ -60,9 +60,9 @@ impl MarchingCubes {
     /// Works like [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
     /// graph.
     ///
-    /// The counts are always right. Vertices and faces whose number is not less than there is room for are not
-    /// written, which [`Counts::status`] tells; all others are, so a face may name a vertex that had no room.
-    /// If there is more room than needed, the rest is left as it is.
+    /// The counts are always right. Vertices and faces beyond the room are not written, and [`Counts::status`] returns
+    /// that; all others are written, so a face may name a vertex that had no room. If there is more room than needed,
+    /// the rest is left as it is.
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;
@@ -179,12 +179,13 @@ impl MarchingCubes {
     }
 }
 
-/// Memory that is written if nobody changes the field; zeros if a graph may, as it is `shared`.
+/// Allocates memory that is written completely if no graph changes the field; zeros if a graph may, because the field
+/// is `shared`.
 fn room<T: Pod>(stream: &Stream, n: usize, shared: bool) -> Result<DeviceBuffer<T>> {
     if shared {
         return DeviceBuffer::zeroed(stream, n);
     }
-    // SAFETY: all of it is written: as many were counted, in a field that is as it was, and nobody else has
-    // the scratch that says where.
+    // SAFETY: all of it is written: as many were counted, in a field that has not changed, and no other code has the
+    // scratch with the places.
     unsafe { scratch(stream, n) }
 }

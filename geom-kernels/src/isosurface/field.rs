@@ -84,12 +84,12 @@ fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 /// A field that [`MarchingCubes`](super::MarchingCubes) finds surfaces in. Only this crate implements it.
 pub trait Field: Source {}
 
-/// What the passes need to know of a field.
+/// The properties of a field that the passes need.
 #[doc(hidden)]
 pub trait Source {
     /// Its kind, which says which kernels take it.
     type Kind: Kind;
-    /// What kernels are given.
+    /// The kernel argument.
     type Arg<'s>: KernelArg<Abi = Self::Kind>
     where
         Self: 's;
@@ -97,7 +97,7 @@ pub trait Source {
     /// Returns how many words of 32 corners it has; 0 if there is no cell. At most 2^31.
     fn words(&self) -> usize;
     fn map(&self) -> RawIndexMap;
-    /// Whether its parts can't contradict each other: what one word says of another is so.
+    /// Whether its words are consistent by construction: a word's reference to another is always valid.
     const CONSISTENT: bool;
     /// Returns the memory that it is in.
     fn allocations(&self) -> [Arc<Allocation>; 3];
@@ -144,7 +144,7 @@ impl<'a> DenseField<'a> {
             let message = format!("a field of {} values; at most 2^32 are possible", values.len());
             return Err(Error::invalid(message));
         }
-        // One that is too large is next to one of 0 or to two of 1: there is no cell.
+        // An extent that is too large is next to an extent 0 or to two extents 1: there is no cell.
         let dims = dims.map(|n| u32::try_from(n).unwrap_or(0));
         Ok(Self { values, dims, map })
     }

@@ -11,7 +11,7 @@ use crate::GeometryKernels;
 use crate::bvh::{BuildMode, BvhReport};
 use crate::part::{Enqueues, enqueues};
 
-/// What a mesh is made for.
+/// Options of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
     builder: BuildMode,
@@ -60,7 +60,7 @@ impl MeshOptions {
     }
 }
 
-/// What belongs to a mesh with topology.
+/// The data of a mesh with topology.
 #[derive(Debug)]
 pub(super) struct TopologyMemory {
     pub(super) neighbors: DeviceBuffer<u32>,
@@ -68,7 +68,7 @@ pub(super) struct TopologyMemory {
     pub(super) closed: DeviceBuffer<u32>,
 }
 
-/// What a graph has recorded of the hierarchy: until its first launch that is as before.
+/// Changes of the hierarchy that a graph has recorded: until its first launch the hierarchy is as before.
 #[cfg(feature = "tape")]
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
@@ -211,7 +211,7 @@ impl<'a> Mesh<'a> {
         enqueues(stream, [tree, self.points().allocation(), self.faces().allocation()])
     }
 
-    /// What belongs to the tree follows it.
+    /// The data that depends on the tree is updated after it.
     fn update_parts(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
         if let Some(moments) = &mut self.winding {
             moments.update(stream, &self.tree)?;
@@ -235,8 +235,7 @@ impl<'a> Mesh<'a> {
         tree.allocation().version(tree.byte_range())
     }
 
-    /// Returns the version of the hierarchy that there is: not the one that a graph would make which was never
-    /// launched.
+    /// Returns the version of the current hierarchy, which does not count a build in a graph that was never launched.
     #[cfg(feature = "tape")]
     fn made(&self) -> u64 {
         let version = self.tree_version();

@@ -1,4 +1,4 @@
-//! What a mesh has at points of its faces.
+//! Evaluation of a mesh at points of its faces.
 
 use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView, kernels};
 

@@ -39,8 +39,8 @@ kernels! {
         /// Reads triangles at places below the capacity of items.
         ///
         /// # Safety
-        /// `launch` is that of [`Tree::refitted`]. `triangles` is the address of as many triangles as the
-        /// hierarchy has items, which lie in its memory.
+        /// `launch` comes from [`Tree::refitted`]. `triangles` is the address of as many triangles as the hierarchy has
+        /// items, which lie in its memory.
         unsafe fn refit(tree: RefittedArg<'_>, triangles: u64, n: u32);
     }
 }
@@ -55,8 +55,8 @@ pub struct FaceTree {
 }
 
 impl FaceTree {
-    /// Without faces, with room for `capacity` of them. What builds and refits need is loaded: they may be
-    /// recorded.
+    /// Creates a tree without faces, with room for `capacity` of them. Loads the kernels of builds and refits, which
+    /// may be recorded.
     ///
     /// # Errors
     /// As [`Bvh::new`](crate::bvh::Bvh::new).
@@ -88,7 +88,7 @@ impl FaceTree {
             }
             let written = self.write_triangles(stream, &kernels, surface);
             if written.is_err() {
-                // Queries must not look at triangles that are not there.
+                // Queries must not read triangles that do not exist.
                 self.break_up();
             }
             written

@@ -43,9 +43,9 @@ impl TriangleMesh {
         Some([a?, b?, c?])
     }
 
-    /// Returns the signed volume, in f64: of a closed mesh it is that of the inside, and positive if faces are
-    /// counter-clockwise seen from outside. Of an open mesh it is that between the faces and the centre of
-    /// their bounds. Faces with an index out of range count nothing.
+    /// Returns the signed volume, in f64. For a closed mesh it is the volume of the inside, and positive if faces are
+    /// counter-clockwise seen from outside. For an open mesh it is the volume between the faces and the centre of their
+    /// bounds. Faces with an index out of range are not counted.
     #[must_use]
     pub fn volume(&self) -> f64 {
         // From the middle, so that a mesh far from the origin does not cancel.
@@ -80,7 +80,7 @@ impl TriangleMesh {
         Ok(())
     }
 
-    /// Turns every face around: what was inside is outside.
+    /// Reverses the orientation of every face, which swaps inside and outside.
     pub fn flip(&mut self) {
         for [_, b, c] in &mut self.faces {
             std::mem::swap(b, c);
@@ -115,9 +115,9 @@ impl TriangleMesh {
         self.transform(&[[x, 0.0, 0.0, 0.0], [0.0, y, 0.0, 0.0], [0.0, 0.0, z, 0.0]]);
     }
 
-    /// Returns the normal of each point: that of its faces, weighted by their areas, of length one. Zero where there
-    /// is no face, or where the faces have no area or cancel. Sums are in f64 and use no function whose last
-    /// bits differ between platforms.
+    /// Returns the normal of each point: the sum of its faces' normals, weighted by their areas, scaled to length one.
+    /// Zero where there is no face, or where the faces have no area or cancel. Sums are in f64 and use no function
+    /// whose last bits differ between platforms.
     #[must_use]
     pub fn vertex_normals(&self) -> Vec<[f32; 3]> {
         self.normals().iter().map(|normal| normal.map(|x| x as f32)).collect()
@@ -168,7 +168,7 @@ impl TriangleMesh {
     }
 }
 
-/// No index of a point or face is u32::MAX, which stands for none.
+/// No index of a point or face is u32::MAX, which means none.
 pub(crate) fn check_counts(points: u64, faces: u64) -> Result<()> {
     let most = u64::from(u32::MAX);
     if points > most || faces > most {

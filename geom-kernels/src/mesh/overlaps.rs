@@ -33,8 +33,8 @@ pub enum Overlap {
 impl Mesh<'_> {
     /// Counts the faces that have a point in common with each box or ball; touching is enough.
     ///
-    /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). What finds
-    /// nothing is listed at [`BvhQueries`].
+    /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). [`BvhQueries`] lists the queries
+    /// that find nothing.
     ///
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;

@@ -53,7 +53,7 @@ pub struct HitLists {
 }
 
 impl Mesh<'_> {
-    /// Finds the first hit of each ray: the one of least t, and of equal ones that of the least face index.
+    /// Finds the first hit of each ray: the hit of least t; among equal t, the hit of the least face index.
     ///
     /// Both sides of faces are hit. Of faces that share an edge or a vertex exactly one is hit by a ray that
     /// passes through it, so that no ray that goes through a closed mesh slips through it (S. Woop, C.

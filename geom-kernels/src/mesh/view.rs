@@ -1,4 +1,4 @@
-//! What kernels are given of a mesh.
+//! Views of a mesh, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,

@@ -1,4 +1,4 @@
-//! What a mesh has at points of its faces, with gradients.
+//! Evaluation of a mesh at points of its faces, with gradients.
 
 use cuda_safe::{DeviceSlice, KernelArg, LaunchConfig, Result, WriteView, kernels};
 use tape::{Differentiable, Element, FloatType, Frame, Gradient, Primal, Recorder, Saved};

@@ -123,7 +123,7 @@ kernels! {
 }
 of_source!(<T: Summed> Reduce<T>, Source::TAPE_REDUCE);
 
-/// What is summed of each number, and the name of its sum.
+/// The term of each number in a sum, and the name of the sum.
 pub(super) trait Term: 'static {
     const SUM: &'static str;
 }

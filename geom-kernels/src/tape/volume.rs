@@ -66,7 +66,7 @@ impl Weights for Tricubic {
     const VOXELS: usize = 64;
 }
 
-/// What has gradients: positions alone, or voxels too.
+/// The inputs with gradients: positions alone, or voxels too.
 struct Points;
 struct Voxels;
 
@@ -134,9 +134,9 @@ kernels! {
 of_source!(<V: DifferentiableValue> SampleAdjoints<V>, V::SOURCE.0);
 
 impl Volume {
-    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is that of the whole grid, so its
-    /// gradient is as large as that.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds those of voxels
-    /// in it.
+    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is the memory of the whole grid, so
+    /// its gradient has the grid's size.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds the gradients of
+    /// voxels in it.
     ///
     /// Values that leaves store are variables, of active voxels and others; those of tiles and the background
     /// are constants.
@@ -180,8 +180,8 @@ impl Volume {
     /// Records [`sample`](Self::sample), with gradients with respect to the positions and the values of voxels
     /// ([`variables`](Self::variables)).
     ///
-    /// Between cells, where the trilinear value has a kink, the gradient of a position is that of the cell on the
-    /// far side. The volume is not to change before the pass: if it is stored to or built again, that is an error.
+    /// Between cells, where the trilinear value has a kink, the gradient of a position is the gradient in the cell on
+    /// the far side. The volume must not change before the pass: a store to it or a new build is an error.
     ///
     /// # Errors
     /// As [`sample`](Self::sample); the nearest value, whose position has no gradient.
@@ -252,8 +252,8 @@ impl Volume {
         custom.run(op, |stream| self.sample(stream, samples, interpolation, values.reborrow()))
     }
 
-    /// Records [`sample_indexed`](Self::sample_indexed), with gradients with respect to the positions and the array
-    /// of values. That of the background has none.
+    /// Records [`sample_indexed`](Self::sample_indexed), with gradients with respect to the positions and the array of
+    /// values. The background has no gradient.
     ///
     /// # Errors
     /// As [`sample_indexed`](Self::sample_indexed); the nearest value, whose position has no gradient.
@@ -333,7 +333,7 @@ impl Volume {
     }
 }
 
-/// What is sampled of an array, and where it goes.
+/// The samples of an array, and the memory for them.
 struct Indexed<'a, P: Real, V: Interpolated> {
     samples: &'a Samples<'a, P>,
     interpolation: Interpolation,

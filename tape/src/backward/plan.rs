@@ -1,9 +1,9 @@
-//! What a backward pass does, decided before anything of it is enqueued.
+//! The plan of a backward pass, made before any of it is enqueued.
 //!
-//! Gradients have a state for each range of each allocation: valid, or unset. What is unset is zero, but
-//! its memory holds anything: a step that stores to all of it (ASSIGN) need not find zeros there, and one
-//! that is the last to read something (DROP) need not leave zeros. Where zeros are needed after all, the
-//! step that would have dropped them writes them; or they are filled in.
+//! Gradients have a state for each range of each allocation: valid, or unset. An unset range is zero, but its memory
+//! holds anything: a step that stores to all of it (ASSIGN) need not find zeros there, and the last step to read a
+//! range (DROP) need not leave zeros. Where zeros are needed after all, the step that would have dropped them writes
+//! them, or a fill does.
 
 use std::ops::Range;
 
@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     pub(crate) raises: bool,
     /// Buffers for values that adjoints may write: one for each such use, in order.
     pub(crate) private: Vec<(u32, Copied)>,
-    /// What it was made for.
+    /// The outputs for which it was made.
     pub(crate) outputs: Vec<(u32, Range<usize>)>,
     pub(crate) made: bool,
     pub(crate) captured: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
     gradients: Vec<Gradient>,
     /// Buffers that no step needs any more.
     free: Vec<u32>,
-    /// Which action's bit each drop is.
+    /// The action whose bit each drop is.
     drops: Vec<(usize, u8)>,
 }
 
@@ -470,7 +470,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns whether the memory of a use is that of no other whose gradient the adjoint is given.
+/// Returns whether no other use whose gradient the adjoint gets has the same memory.
 fn alone(uses: &[Use], at: usize) -> bool {
     let Some(used) = uses.get(at) else { return false };
     let other = |(other, it): (usize, &Use)| {

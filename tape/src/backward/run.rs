@@ -30,7 +30,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) kernels: &'a Kernels,
     pub(crate) stream: &'a Stream,
     pub(crate) work: &'a mut Workplace,
-    /// What adjoints first get of scratch memory, and of the log; if it was set.
+    /// The initial sizes of adjoints' scratch memory and of the log, if they were set.
     pub(crate) scratch_bytes: Option<usize>,
     pub(crate) log_bytes: Option<usize>,
     /// Whether the pass has begun with what another has raised: see [`take_statuses`](Self::take_statuses).

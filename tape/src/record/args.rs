@@ -150,7 +150,7 @@ impl Collect<'_> {
         Error::invalid(format!("{param} is written, and its argument reports that it is read"))
     }
 
-    /// A variable has a gradient, where the memory that it reports stands for it.
+    /// A variable has a gradient if the memory that it reports represents it.
     fn scalar(&mut self, place: usize, size: usize, first: usize) {
         let Some(scalar) = self.op.inner.scalars.get(place) else { return };
         let recording = &mut *self.recording;

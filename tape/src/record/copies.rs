@@ -34,7 +34,7 @@ impl Recording {
         self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, effect)
     }
 
-    /// What a range holds from now on does not depend on what it held.
+    /// Notes that a range's new contents do not depend on the old.
     fn overwritten(&mut self, used: Use, kind: Kind, scope: u32) -> Result<()> {
         if self.memories.is_active(used.memory, used.range()) {
             self.push(kind, &[used], scope)?;
@@ -59,7 +59,7 @@ impl Recorder<'_> {
         let used = self.recording.use_of(&view, Effect::Reads)?;
         self.recording.memories.holds(used.memory, T::ELEMENT.real)?;
         if self.recording.memories.is_stale(used.memory, used.range()) {
-            // What was written by something else is where paths begin.
+            // Paths begin at memory that unrecorded work has written.
             self.stop_gradient(view)?;
         }
         let recording = &mut *self.recording;

@@ -1,4 +1,4 @@
-//! What the closure of a recording is given.
+//! The recorder, the argument of a recording's closure.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::store::Store;
 /// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
 /// through it. Given to the closure of [`Tape::record`](crate::Tape::record).
 ///
-/// What is enqueued by other means is not recorded. If it overwrites what an adjoint needs,
-/// [`Tape::backward`](crate::Tape::backward) says so; if it overwrites what depends on something watched,
-/// the next step that uses that is refused.
+/// Work enqueued by other means is not recorded. If it overwrites memory that an adjoint needs,
+/// [`Tape::backward`](crate::Tape::backward) returns an error; if it overwrites memory that depends on something
+/// watched, the next step that uses that memory is refused.
 pub struct Recorder<'a> {
     pub(crate) recording: &'a mut Recording,
     pub(crate) store: &'a mut Store,

@@ -13,7 +13,7 @@ pub use op::Op;
 pub(crate) use op::{OpPointer, Slot};
 pub use param::{Effect, Param, Primal};
 
-/// What a primal's tape memory is sized by.
+/// The size of a primal's tape memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TapeBytes {
     /// As many bytes for this launch.
@@ -25,11 +25,10 @@ pub(crate) enum TapeBytes {
 /// An operation: a kernel, its adjoint, and what they do with their parameters.
 ///
 /// The adjoint of `name` is the kernel `name_adjoint(P…, G…, geom::tape::Frame)`: P are the parameters of
-/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer's is
-/// a pointer to the gradients, null if nobody wants them (or, of what was overwritten, if they are all
-/// zero); a number's points to partial sums; a structure's is the same structure with pointers to
-/// gradients, followed by partial sums if numbers in it are active. See `geom/tape.cuh` and the crate's
-/// documentation.
+/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer has a pointer to
+/// the gradients, null if they are not wanted (or, for overwritten memory, if they are all zero); a number has a
+/// pointer to partial sums; a structure has the same structure with pointers to gradients, followed by partial sums if
+/// numbers in it are active. See `geom/tape.cuh` and the crate's documentation.
 ///
 /// ```no_run
 /// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
@@ -53,7 +52,7 @@ pub struct OpSpec {
     pub(crate) settings: Settings,
 }
 
-/// What an [`Op`] takes over as it is.
+/// The part of the specification that an [`Op`] takes over unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) shape: Option<fn(&LaunchConfig) -> LaunchConfig>,
@@ -171,11 +170,11 @@ impl OpSpec {
     ///
     /// # Safety
     /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the
-    /// kernel, its primal and its adjoint stay inside the memory that they are given, write through what
-    /// is passed as `&mut`, to gradients and to the frame's memory alone, and don't race with themselves;
-    /// and the adjoint does with gradients what this specification says. It reads and writes nothing if
-    /// `geom::tape::begin` (or `Scratch::begin`) returns `false`: the recorded launches may not have run, and
-    /// then nobody has written what they would have left behind.
+    /// kernel, its primal and its adjoint stay inside the memory that they are given, write only through arguments
+    /// passed as `&mut`, to gradients and to the frame's memory, and don't race with themselves; and the adjoint does
+    /// with gradients what this specification says. It reads and writes nothing if `geom::tape::begin` (or
+    /// `Scratch::begin`) returns `false`: the recorded launches may not have run, and then their outputs are not
+    /// written.
     pub unsafe fn register(self, module: &Module) -> Result<Op> {
         if self.adjoint.is_some() || self.primal.is_some() {
             register::same_abi(module)?;

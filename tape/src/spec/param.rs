@@ -27,7 +27,7 @@ pub enum Effect {
     Reads,
     /// It overwrites, whatever was there before: the adjoint takes the gradient, and leaves zero.
     Overwrites,
-    /// What was there before comes into what is there after: the adjoint replaces the gradient.
+    /// The new contents depend on the old: the adjoint replaces the gradient.
     Updates,
     /// It only adds: the adjoint reads the gradient and leaves it alone.
     Accumulates,
@@ -90,7 +90,7 @@ impl Argument {
 pub struct Param {
     pub(crate) name: Cow<'static, str>,
     pub(crate) shape: Shape,
-    /// In bytes; 0 of a value, whose size the kernel tells.
+    /// In bytes; 0 for a value, whose size comes from the kernel.
     pub(crate) size: usize,
     pub(crate) pointers: Vec<Pointer>,
     pub(crate) scalars: Vec<(usize, Element)>,
@@ -130,9 +130,9 @@ impl Param {
         Self::new(name, Shape::Buffer, 8).pointer(0, element)
     }
 
-    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument of type `A` and
-    /// no other, so that kernels can count on what it is. It has no gradient. What it leads to has to stay
-    /// as it was until the adjoint has run.
+    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument
+    /// of type `A` and no other, so that kernels can rely on its type. It has no gradient. The memory that it points to
+    /// must not change until the adjoint has run.
     #[must_use]
     pub fn argument<A: KernelArg>(name: impl Into<Cow<'static, str>>) -> Self {
         let mut this = Self::new(name, Shape::Argument, A::TYPE.size);
@@ -149,7 +149,7 @@ impl Param {
         Self::new(name, Shape::Structure, size)
     }
 
-    /// Adds a member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
+    /// Adds a member that is a pointer, `offset` bytes into the structure. The next calls describe this member.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
         let (value, effect) = (Primal::Entry, Effect::Reads);
@@ -166,13 +166,13 @@ impl Param {
         self
     }
 
-    /// The kernel reads through the pointer. What the adjoint finds there: `value`.
+    /// Declares that the kernel reads through the pointer. `value` says which value the adjoint reads.
     #[must_use]
     pub fn reads(self, value: Primal) -> Self {
         self.used(Effect::Reads, value)
     }
 
-    /// The kernel overwrites elements behind the pointer. The adjoint does not look at them; see
+    /// Declares that the kernel overwrites elements behind the pointer. The adjoint does not read them; see
     /// [`with_value`](Self::with_value).
     #[must_use]
     pub fn overwrites(self) -> Self {
@@ -185,7 +185,7 @@ impl Param {
         self.used(Effect::Updates, value)
     }
 
-    /// The kernel adds to elements. The adjoint does not look at them.
+    /// Declares that the kernel adds to elements. The adjoint does not read them.
     #[must_use]
     pub fn accumulates(self) -> Self {
         self.used(Effect::Accumulates, Primal::None)
@@ -222,10 +222,10 @@ impl Param {
         self.last(|pointer| pointer.length = Some(length))
     }
 
-    /// Each element, of those that the length says or else of the whole view, is overwritten; or, of one
-    /// that is read, the adjoint adds to the gradient of each, by a thread of its own with one
-    /// `grad_own` (or `grad_add`). That is to be done whatever is given: also where gradients of some of the
-    /// outputs are null, or of all of them but one, and what is added is zero.
+    /// Declares that the kernel overwrites each element, of the declared length or else of the whole view. For a
+    /// parameter that is read, it declares that the adjoint adds to the gradient of each element, by one thread for
+    /// each with one `grad_own` (or `grad_add`). The adjoint must do that for all inputs: even if gradients of some
+    /// outputs, or of all but one, are null and the sum is zero.
     ///
     /// So a launch with fewer threads than elements is refused, of the kernel for what it overwrites and of
     /// the adjoint for all. A thread for each of the `count` of [`len`](Self::len) and

@@ -32,7 +32,7 @@ impl Noise {
     pub fn at(&self, point: [f64; 3]) -> f64 {
         let floor = point.map(f64::floor);
         let [x, y, z]: [f64; 3] = std::array::from_fn(|axis| point[axis] - floor[axis]);
-        // The period is that of the permutation. Numbers beyond i64 have no fraction, so no noise.
+        // The period is the permutation's. Numbers beyond i64 have no fraction, so no noise.
         let [i, j, k] = floor.map(|x| x as i64 as u8);
         let [u, v, w] = [x, y, z].map(|t| t * t * t * (t * (t * 6.0 - 15.0) + 10.0));
         let corner = |di: u8, dj: u8, dk: u8| {

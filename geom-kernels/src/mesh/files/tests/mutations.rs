@@ -89,7 +89,7 @@ impl Random {
     }
 }
 
-/// Tells how many of the files were still meshes.
+/// Prints how many of the files were still meshes.
 fn storm(
     files: &[Vec<u8>],
     read: fn(&[u8]) -> Result<TriangleMesh, FileError>,
