@@ -45,7 +45,7 @@ impl Directory {
     /// directory takes at most an eighth of the grid's size; a smaller box may still fit.
     pub(super) fn behind(grid: usize, leaves: usize) -> Result<Self> {
         let most = (grid / SHARE / size_of::<u32>()).min(MOST_ENTRIES);
-        // At least one, at which those who look elsewhere look.
+        // At least one entry, which look-ups outside of the box read.
         let room = leaves.min(most).max(1) as u32;
         let too_long = || Error::invalid(format!("a grid of {grid} bytes"));
         let at = grid.checked_next_multiple_of(HEAD).ok_or_else(too_long)?;

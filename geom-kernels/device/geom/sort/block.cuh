@@ -1,4 +1,4 @@
-// What the threads of one block do together. Blocks are launched in x alone, in whole warps.
+// Cooperative functions of the threads of one block. Blocks are one-dimensional, of whole warps.
 #pragma once
 
 namespace geom {

@@ -20,7 +20,7 @@
 
 namespace geom {
 
-// What a ray's tests have in common; made once for each ray.
+// The data that a ray's tests share; computed once for each ray.
 struct RayShear {
     vec3<float> origin;
     // The direction over its greatest component, which is `along`, in the two other axes.
@@ -94,7 +94,7 @@ __device__ __forceinline__ bool intersect(const RayShear& ray, const Triangle& t
     float at_b = detail::difference_of_products(c, a);
     float at_c = detail::difference_of_products(a, b);
     if (less(min(min(abs(at_a), abs(at_b)), abs(at_c)), detail::edge_function_least())) {
-        // A tie, or too small to tell.
+        // A tie, or too small to decide.
         int side = perturbed_edge_side(b, c);
         if (side == 0 || side != perturbed_edge_side(c, a) || side != perturbed_edge_side(a, b))
             return false;
