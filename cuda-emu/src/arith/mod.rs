@@ -1,4 +1,4 @@
-//! Arithmetic on bits: what each PTX instruction computes for one thread, and nothing else.
+//! Arithmetic on bits: the result of each PTX instruction for one thread, and nothing else.
 //!
 //! A type of PTX is a marker ([`U32`], [`S16`], [`F32`]…); its instructions are functions of the
 //! marker that take and give the bits of a register (`u8` to `u64`). Modifiers are const

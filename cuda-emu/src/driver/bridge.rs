@@ -10,7 +10,7 @@ use crate::config::{Config, Contraction};
 use crate::exec::{Around, Env, ExecConfig};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
 
-/// What a device is like.
+/// The properties of a device.
 pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
     let (major, minor) = config.compute_capability;
     DeviceInfo {

@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// The context that is current, or the one that the caller names.
+    /// The current context, or the context that the caller names.
     fn current_or(&self, context: CUcontext) -> Answer<u64> {
         if context.is_null() {
             return self.current();

@@ -16,7 +16,7 @@ use super::work::Work;
 /// A capture that is under way.
 pub(super) struct Capture {
     pub(super) graph: u64,
-    /// Whether the graph was made for the capture, and is nobody's if that fails.
+    /// Whether the graph was made for the capture, and has no owner if that fails.
     pub(super) made: bool,
     pub(super) id: u64,
     pub(super) mode: u32,
@@ -49,7 +49,7 @@ pub(super) struct Node {
     pub(super) kind: CUgraphNodeType,
     pub(super) work: Work,
     pub(super) before: Vec<u64>,
-    /// The kernel's handle, the event, the condition, the child graph: what the kind is about.
+    /// The object of the kind: the kernel's handle, the event, the condition or the child graph.
     pub(super) function: u64,
     pub(super) subject: u64,
     /// The graphs in a conditional node, where their handles stay, and its type.

@@ -60,7 +60,7 @@ unsafe fn add_special(
     unsafe { put(node, handle(new)) }
 }
 
-/// Fills a caller's array with handles, and tells how many there are.
+/// Fills a caller's array with handles, and stores how many there are.
 ///
 /// # Safety
 /// `count` is valid, and `places` null or valid for `count` handles.

@@ -1,4 +1,4 @@
-//! What is alive: every handle and every byte, for tests that look for leaks.
+//! The ledger of live objects: every handle and every byte, for tests that look for leaks.
 
 use super::process::initialised;
 use crate::space::Kind;

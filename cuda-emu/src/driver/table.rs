@@ -1,5 +1,4 @@
-//! The one table of functions, by exported name: what the resolver, `cuGetProcAddress` and the
-//! documentation are made of.
+//! The table of functions, by exported name, for the resolver, `cuGetProcAddress` and the documentation.
 
 use core::ffi::{c_int, c_void};
 use std::collections::HashMap;

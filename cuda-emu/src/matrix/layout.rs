@@ -4,7 +4,7 @@ use ptx::ir::{Fragment, Layout, Shape, Type};
 
 use super::LANES;
 
-/// What a fragment is in `D = A * B + C`.
+/// The role of a fragment in `D = A * B + C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// m rows, k columns.
@@ -41,7 +41,7 @@ pub(crate) struct Tile {
     kind: Kind,
 }
 
-/// Which rule places elements.
+/// The rule that places elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The operands of `mma.sync`.

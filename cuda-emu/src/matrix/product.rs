@@ -190,7 +190,7 @@ impl Product {
     /// Sums of finite floats as the H200's tensor cores make them: all products of an element and C
     /// are aligned to the greatest exponent among them (of a product the sum of its factors'
     /// exponents), cut off 25 bits below it, and added exactly. The caller rounds, f32 towards zero.
-    /// Only the products that `takes` takes are looked at.
+    /// Only the products that `takes` accepts are summed.
     fn aligned(
         &self,
         a: &[f64; ELEMENTS],
@@ -378,7 +378,7 @@ fn float(ty: Type) -> impl Fn(u64) -> f64 {
     move |bits| match ty {
         Type::F16 => F16::to_f64(bits as u16),
         Type::Bf16 => Bf16::to_f64(bits as u16),
-        // The low 13 bits are not looked at.
+        // The low 13 bits are ignored.
         Type::Tf32 => F32::to_f64(bits as u32 & !0x1fff),
         Type::E4m3 => e4m3_to_f32(bits as u8).into(),
         Type::E5m2 => e5m2_to_f32(bits as u8).into(),

@@ -103,8 +103,8 @@ macro_rules! with_rounding {
 }
 
 impl Cvt {
-    /// The conversion with these types and modifiers; `None` if it is none that this module knows
-    /// (narrow formats of later architectures, `.rs`).
+    /// Returns the conversion with these types and modifiers; `None` if this module does not have it (narrow formats of
+    /// later architectures, `.rs`).
     #[must_use]
     #[allow(clippy::too_many_arguments, reason = "they are the instruction's modifiers")]
     pub(crate) fn new(
@@ -242,7 +242,7 @@ impl Cvt {
     /// `cvt.tf32.f32`
     fn tf32(&self, a: u32) -> u64 {
         let bits = with_rounding!(self.rounding, super::f32_to_tf32, a);
-        // What is not finite is decremented, NaN too.
+        // Values that are not finite are decremented, NaN too.
         let infinite = self.satfinite && bits & F32::INFINITY == F32::INFINITY;
         let bits = if infinite { bits - (1 << 13) } else { bits };
         let negative = self.relu && F32::is_negative(bits);

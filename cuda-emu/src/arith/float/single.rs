@@ -7,7 +7,7 @@ use crate::arith::{RM, RN};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum F32 {}
 
-/// 2^64. What overflows by it is not tiny, or is exact.
+/// 2^64. A product that overflows by it is not tiny, or is exact.
 const SCALE: f32 = 18_446_744_073_709_551_616.0;
 
 inherent!(F32, u32, i32, 23);

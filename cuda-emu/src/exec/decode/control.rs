@@ -174,7 +174,7 @@ impl Decoder<'_, '_> {
         let meets = guarded || call.callee.is_none();
         let e = self.code.calls.len() as u32;
         self.code.calls.push(call);
-        // `f` says that a meeting place follows, for lanes that call others or nobody.
+        // `f` says that a reconvergence point follows, for lanes that call other functions or none.
         let inst = self.inst(run);
         self.emit(Inst { e, f: u32::from(meets), imm, ..inst });
         if meets {

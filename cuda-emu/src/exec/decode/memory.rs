@@ -150,7 +150,7 @@ fn flags(access: &Access, store: bool) -> u32 {
     order | if volatile { POLL } else { 0 }
 }
 
-/// What an access is to racecheck: whether others like it don't race with it, and what it orders.
+/// The kind of an access for racecheck: whether others of the kind don't race with it, and which accesses it orders.
 fn order(access: &Access) -> u32 {
     match access.order {
         // Made for memory that others change meanwhile.

@@ -89,7 +89,7 @@ pub(crate) struct Call {
     pub(crate) address: u32,
 }
 
-/// What a fold or a read-modify-write computes from the old value, the operand and a third.
+/// The function of a fold or a read-modify-write: the new value from the old value, the operand and a third.
 pub(crate) type Rmw = fn(u64, u64, u64) -> u64;
 
 /// A decoded function.
@@ -113,7 +113,7 @@ pub(crate) struct Code {
     pub(crate) local_bytes: u32,
     pub(crate) local_align: u32,
     pub(crate) entry: bool,
-    /// What it uses that is not here: name and line.
+    /// A function or variable that it uses and that is not here: name and line.
     pub(crate) refused: Option<String>,
     /// Functions whose address it takes or that it calls.
     pub(crate) callees: Vec<u32>,
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Code {
     }
 }
 
-/// What all functions of a program are decoded with.
+/// The input for decoding all functions of a program.
 pub(crate) struct Context<'a> {
     pub(crate) module: &'a Module,
     pub(crate) isa: Isa,

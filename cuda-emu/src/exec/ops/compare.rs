@@ -159,7 +159,7 @@ pub(crate) struct How {
     pub(crate) run: Run,
     /// The operands are exchanged.
     pub(crate) swap: bool,
-    /// What goes into imm besides the combination.
+    /// The bits of imm besides the combination.
     pub(crate) imm: u64,
 }
 
