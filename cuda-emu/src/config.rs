@@ -188,7 +188,7 @@ impl Config {
         ACTIVE.get().is_none()
     }
 
-    /// The configuration that counts, from now on for ever.
+    /// Returns the configuration that counts, from now on for ever.
     pub(crate) fn active() -> &'static Self {
         ACTIVE.get_or_init(|| {
             let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +320,7 @@ fn failure(text: &str) -> Option<Failure> {
     Some(Failure { name: name.to_owned(), nth: nth.parse().ok()?, code })
 }
 
-/// A number of bytes, perhaps with a unit.
+/// Returns a number of bytes, perhaps with a unit.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 10),

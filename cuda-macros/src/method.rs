@@ -137,7 +137,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     )
 }
 
-/// The checks that a safe method's launches have extent 1 in the dimensions without a clause.
+/// Returns the checks that a safe method's launches have extent 1 in the dimensions without a clause.
 fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
     let [y, z] = function.locked();
     if !(y || z) {

@@ -140,7 +140,7 @@ pub(crate) fn fill(function: &Function, krate: &[Token]) -> Vec<Token> {
     out
 }
 
-/// The statement that makes the launch of an `over`.
+/// Returns the statement that makes the launch of an `over`.
 pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<Token> {
     let params = &function.params;
     let (mut extents, mut block, mut leaves) = (Vec::new(), Vec::new(), Vec::new());

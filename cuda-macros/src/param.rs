@@ -35,7 +35,7 @@ impl Param {
         }
     }
 
-    /// Where its type is written.
+    /// Returns where its type is written.
     pub(crate) fn type_span(&self) -> Span {
         match &self.kind {
             Kind::Slice { from, .. } => *from,
@@ -114,7 +114,7 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
     Ok(params)
 }
 
-/// A type, and the `= expression` after it if there is one.
+/// Parses a type, and the `= expression` after it if there is one.
 fn split_default(tokens: &[Token]) -> (&[Token], &[Token]) {
     let mut depth = 0_i32;
     let at = tokens.iter().position(|token| {
@@ -171,7 +171,7 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
     }
 }
 
-/// A type that begins with `&`: a slice or, in an `unsafe fn`, a reference that is a kernel argument.
+/// Parses a type that begins with `&`: a slice or, in an `unsafe fn`, a reference that is a kernel argument.
 fn reference(ty: &[Token], and: &Token, rest: &[Token], safe: bool) -> Result<Kind, Error> {
     let (mutable, rest) = match rest {
         [tick, ..] if tick.is_punct('\'') => {

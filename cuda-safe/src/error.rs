@@ -113,8 +113,8 @@ impl Error {
         })
     }
 
-    /// The error of a call that found the context gone. `driver` with the same code is an error of
-    /// the call alone.
+    /// Returns the error of a call that found the context gone. `driver` with the same code is an error of the call
+    /// alone.
     #[cold]
     pub(crate) fn gone(call: &'static str, code: CUresult) -> Self {
         Self::driver(call, code).edit(|inner| inner.gone = true).with_hint(

@@ -116,7 +116,7 @@ enum Verdict {
 }
 
 impl DeviceState {
-    /// The generation that new contexts belong to: a new one, if the newest has ended.
+    /// Returns the generation that new contexts belong to: a new one, if the newest has ended.
     pub(crate) fn newest(&'static self) -> &'static Self {
         let mut newest = self;
         while newest.has_ended() {

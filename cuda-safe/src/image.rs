@@ -432,13 +432,13 @@ fn range<'a>(
     })
 }
 
-/// A field of a header whose extent was checked before.
+/// Returns a field of a header whose extent was checked before.
 fn field<const N: usize>(header: &[u8], at: usize) -> Result<[u8; N], String> {
     let field = header.get(at..).and_then(<[u8]>::first_chunk);
     field.copied().ok_or_else(|| format!("truncated image: a header ends before byte {}", at + N))
 }
 
-/// A number with a comma before each three digits.
+/// Returns a number with a comma before each three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -549,8 +549,8 @@ impl KernelInner {
     }
 }
 
-/// The known facts about a kernel's parameters: sizes from the driver if it reports them, else from the image; classes
-/// from the image's PTX; C++ types from the mangled name.
+/// Returns the known facts about a kernel's parameters: sizes from the driver if it reports them, else from the image;
+/// classes from the image's PTX; C++ types from the mangled name.
 pub(crate) fn parameters(
     name: &str,
     sizes: &[usize],

@@ -157,7 +157,7 @@ impl Driver {
     }
 }
 
-/// The result of `cuDriverGetVersion`.
+/// Returns the result of `cuDriverGetVersion`.
 fn version(fns: &DriverFns) -> Option<i32> {
     let get = fns.cuDriverGetVersion?;
     let mut version = 0;

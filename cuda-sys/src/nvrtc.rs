@@ -108,7 +108,7 @@ impl Nvrtc {
     }
 }
 
-/// The result of `nvrtcVersion`, in the form of the driver's version.
+/// Returns the result of `nvrtcVersion`, in the form of the driver's version.
 fn version(fns: &NvrtcFns) -> Option<i32> {
     let get = fns.nvrtcVersion?;
     let (mut major, mut minor) = (0, 0);

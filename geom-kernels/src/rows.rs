@@ -28,7 +28,7 @@ pub(crate) struct Rows<T, F> {
 }
 
 impl<T: Pod, F: Fn(Find<'_, T>) -> Result<()>> Rows<T, F> {
-    /// `n` queries.
+    /// Creates the rows of `n` queries.
     ///
     /// # Safety
     /// `find` writes all `n` counts. It may rely on offsets that ascend.

@@ -145,7 +145,7 @@ impl Aligned {
         Ok(Self { blocks, len })
     }
 
-    /// A copy of bytes.
+    /// Creates a copy of bytes.
     pub(crate) fn copy(bytes: &[u8]) -> Result<Self> {
         let mut copy = Self::zeroed(bytes.len())?;
         copy.as_mut_slice().put(0, bytes);

@@ -49,7 +49,7 @@ mod sealed {
     pub trait Storage: Sealed + Copy {
         fn load(bytes: &[u8], at: usize) -> Self;
         fn store(self, bytes: &mut [u8], at: usize);
-        /// The value at `n` in a leaf's values, which begin at `at`.
+        /// Returns the value at `n` in a leaf's values, which begin at `at`.
         fn load_in_leaf(bytes: &[u8], at: usize, n: usize) -> Self;
         fn store_in_leaf(self, bytes: &mut [u8], at: usize, n: usize);
         fn into_value(self, value_type: crate::ValueType) -> crate::Value;

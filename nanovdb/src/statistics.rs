@@ -159,7 +159,7 @@ impl Gather for () {
     fn store(&self, _: &mut [u8], _: usize, _: &NodeLayout, _: Level) {}
 }
 
-/// Where the statistics of a node are.
+/// Returns where the statistics of a node are.
 fn places(layout: &NodeLayout, level: Level) -> [usize; 4] {
     let l = layout;
     match level {

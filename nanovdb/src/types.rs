@@ -18,7 +18,7 @@ macro_rules! value_types {
             /// All of them, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The type with a number.
+            /// Returns the type with a number.
             ///
             /// # Errors
             /// [`Error::UnsupportedType`], with the type's name if the format has one: half floats,

@@ -34,7 +34,7 @@ pub(crate) struct Output {
     pub(crate) log: String,
 }
 
-/// A C string, or an error that names the input.
+/// Returns a C string, or an error that names the input.
 pub(crate) fn c_string(what: impl FnOnce() -> String, text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|nul| Error::InvalidInput {
         what: what(),

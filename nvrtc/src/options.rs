@@ -151,7 +151,7 @@ impl Options {
         self
     }
 
-    /// Automatic precompiled headers (NVRTC 12.8).
+    /// Sets automatic precompiled headers (NVRTC 12.8).
     #[must_use]
     pub fn pch(mut self, on: bool) -> Self {
         self.pch = on;
@@ -218,8 +218,7 @@ impl Options {
         flags
     }
 
-    /// Why a result under these options cannot be kept: it depends on, or writes, more than its key
-    /// can cover.
+    /// Returns why a result under these options cannot be kept: it depends on, or writes, more than its key can cover.
     pub(crate) fn uncached(&self) -> Option<Uncached> {
         if self.pch {
             return Some(Uncached::Option("--pch".into()));

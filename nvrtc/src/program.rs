@@ -222,7 +222,7 @@ impl Program {
         Ok(Image { cache, ..image })
     }
 
-    /// All that the image depends on, or why that is not known.
+    /// Returns all that the image depends on, or why that is not known.
     fn key(&self, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
         if self.cache.folder().is_none() {
             return Err(Uncached::Off);

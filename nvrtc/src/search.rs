@@ -269,7 +269,7 @@ fn lib_folders(root: &Path) -> [PathBuf; 4] {
     ["lib64", "lib", &target, "bin"].map(|sub| root.join(sub))
 }
 
-/// The folders that the system's loader searches: its variable, its configuration, its defaults.
+/// Returns the folders that the system's loader searches: its variable, its configuration, its defaults.
 fn loader() -> Place {
     let variable = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
     let list = cuda_sys::environment(variable);
@@ -338,7 +338,7 @@ fn python_environment() -> Place {
     Place::new("VIRTUAL_ENV, CONDA_PREFIX", folders)
 }
 
-/// Where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
+/// Returns where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
 pub(crate) fn nvidia_folders(root: &Path) -> Vec<PathBuf> {
     let packages = children(&root.join("nvidia")).into_iter();
     let own = |p: &PathBuf| {

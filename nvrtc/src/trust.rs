@@ -62,7 +62,7 @@ impl Rule {
     pub(crate) const SEARCHED: Self =
         Self { owners: Vec::new(), groups: Vec::new(), everybody: false };
 
-    /// The rule for what lies around a library: a user who can replace the library may provide that, too.
+    /// Returns the rule for what lies around a library: a user who can replace the library may provide that, too.
     ///
     /// Around a library that was searched it accepts what `SEARCHED` does; it accepts more only if the user has named
     /// a library that others can replace.

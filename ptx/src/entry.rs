@@ -303,7 +303,7 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// An integer constant: decimal, 0x, 0b or octal, with an optional U.
+    /// Parses an integer constant: decimal, 0x, 0b or octal, with an optional U.
     fn number(&mut self) -> Result<usize, Error> {
         self.space()?;
         let start = self.at;

@@ -23,8 +23,8 @@ pub struct Error {
 const KEPT: usize = 100;
 
 impl Error {
-    /// The error at byte `offset` of `text`. Lines are counted only here, so that reading a correct
-    /// text does not pay for them.
+    /// Returns the error at byte `offset` of `text`. Lines are counted only here, so that reading a correct text does
+    /// not pay for them.
     pub(crate) fn at(text: &[u8], offset: usize, message: impl Into<String>) -> Self {
         let offset = offset.min(text.len());
         let before = &text[..offset];

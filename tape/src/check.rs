@@ -35,7 +35,7 @@ pub struct Comparison {
 }
 
 impl Jacobian {
-    /// Of `rows`, each with a derivative by every input.
+    /// Creates a Jacobian from `rows`, each with a derivative with respect to every input.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if rows differ in length.

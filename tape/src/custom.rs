@@ -149,7 +149,7 @@ impl<'a> CustomBuilder<'a> {
         Ok(())
     }
 
-    /// The forward overwrites all of this.
+    /// Declares that the forward overwrites all of this.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -197,7 +197,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Overwrites, Primal::Exit, false)
     }
 
-    /// The forward computes this from what was there before: the adjoint replaces its gradient.
+    /// Declares that the forward computes this from its old contents: the adjoint replaces its gradient.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -209,7 +209,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Updates, value, true)
     }
 
-    /// The forward adds to this: the adjoint reads its gradient, and leaves it alone.
+    /// Declares that the forward adds to this: the adjoint reads its gradient, and must not change it.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).

@@ -37,7 +37,7 @@ impl<'a> Seeds<'a> {
         Self::default()
     }
 
-    /// The gradient of this output is `gradient`, of as many elements.
+    /// Adds a seed: the gradient of this output is `gradient`, of as many elements.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ.

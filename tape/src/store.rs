@@ -137,14 +137,14 @@ impl Store {
         Ok(buffer)
     }
 
-    /// Memory for a status of its own, with this code; at once, as above.
+    /// Returns memory for a status of its own, with this code; at once, as above.
     pub(crate) fn marker(&mut self, code: u32) -> Result<DeviceBuffer<u8>> {
         let mut buffer = self.zeroed(size_of::<Status>())?;
         buffer.slice_mut(..4)?.cast_mut()?.fill(&self.home, code)?;
         Ok(buffer)
     }
 
-    /// Where adjoints say what is wrong; all zero at first.
+    /// Returns the status of adjoints; all zero at first.
     pub(crate) fn status(&mut self) -> Result<&DeviceBuffer<u8>> {
         if self.working().status.is_none() {
             let status = self.zeroed(size_of::<Status>())?;

@@ -411,8 +411,8 @@ impl Tape {
         unsafe { buffer.allocation().view(part) }
     }
 
-    /// Waits, and says what was wrong in passes that were captured, or in which nothing could be waited
-    /// for: adjoints that had too little memory, or were compiled for another version of the tape.
+    /// Waits, and returns the errors of passes that were captured, or that could not wait: adjoints that had too little
+    /// memory, or were compiled for another version of the tape.
     ///
     /// # Errors
     /// That.

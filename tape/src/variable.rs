@@ -61,7 +61,7 @@ impl<T: Differentiable> Variable<T> {
 /// # }
 /// ```
 pub trait Watched<'a, T: Differentiable> {
-    /// The memory that represents it.
+    /// Returns the memory that represents it.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory can't hold a `T`.
@@ -75,7 +75,7 @@ mod sealed {
     pub struct Key;
 }
 
-/// The memory that represents an object with a gradient.
+/// Returns the memory that represents an object with a gradient.
 pub(crate) fn memory_of<'a, T: Differentiable>(
     what: impl Watched<'a, T>,
 ) -> Result<DeviceSlice<'a, T>> {

@@ -128,7 +128,7 @@ pub(crate) fn high(a: u32) -> u16 {
     (a >> 16) as u16
 }
 
-/// A register of two halves.
+/// Returns a register of two halves.
 #[inline(always)]
 pub(crate) fn join(low: u16, high: u16) -> u32 {
     u32::from(low) | u32::from(high) << 16

@@ -113,7 +113,7 @@ pub(super) fn is_per_thread() -> bool {
     PER_THREAD.get()
 }
 
-/// The call that is under way on this thread, while leaks are looked for.
+/// Returns the call that is under way on this thread, while leaks are looked for.
 pub(super) fn made() -> Option<Made> {
     if Config::active().checks.leak { CURRENT.get() } else { None }
 }
@@ -392,7 +392,7 @@ pub(super) unsafe fn put_text(place: *mut c_char, len: c_int, text: &str) -> Ans
     Ok(())
 }
 
-/// A name that the caller gives.
+/// Returns a name that the caller gives.
 ///
 /// # Safety
 /// `text` is null or a string with a NUL at its end.

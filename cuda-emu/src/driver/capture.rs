@@ -218,7 +218,7 @@ impl State {
         let _ = self.finish_capture(number, &tail);
     }
 
-    /// A stream's capture status and id.
+    /// Returns a stream's capture status and id.
     fn capture_status(&self, stream: u64) -> Answer<(CUstreamCaptureStatus, u64, u64)> {
         let Some((capture, _)) = &self.objects.streams.get(stream)?.capture else {
             return Ok((CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0, 0));

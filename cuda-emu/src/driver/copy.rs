@@ -42,7 +42,7 @@ fn place(process: &Process, address: u64, extent: u64, side: Side) -> Answer<Pla
     }
 }
 
-/// A copy of one row.
+/// Returns a copy of one row.
 pub(super) fn row(from: u64, to: u64, bytes: usize) -> Copy {
     Copy {
         from: Source::At(from, false),
@@ -75,7 +75,7 @@ pub(super) fn check(
     Ok((!from.known, !to.known, from.of_host || to.of_host))
 }
 
-/// The present contents of a pageable source.
+/// Returns the present contents of a pageable source.
 fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(copy.width * copy.rows * copy.slices);
     for slice in 0..copy.slices {

@@ -197,7 +197,7 @@ impl Engine {
         pending(&mut self.awaited) || self.credits > 0 && pending(&mut self.queried)
     }
 
-    /// A piece of work, to be done.
+    /// Returns a piece of work, to be done.
     pub(super) fn turn(&mut self, number: u64) -> Option<Turn> {
         let seed = self.seed;
         let op = self.ops.get_mut(&number)?;

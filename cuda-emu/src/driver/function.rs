@@ -139,7 +139,7 @@ pub(super) fn resident(
 }
 
 impl State {
-    /// A function, or what a library's kernel is in the current context.
+    /// Returns a function, or what a library's kernel is in the current context.
     pub(super) fn function(
         &mut self,
         process: &Process,

@@ -228,7 +228,7 @@ impl State {
         seen
     }
 
-    /// A copy of a graph, whose nodes remember what they were made of.
+    /// Returns a copy of a graph, whose nodes remember what they were made of.
     pub(super) fn clone_graph(&mut self, graph: u64) -> Answer<u64> {
         if self.has_memory(graph)? {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
@@ -265,7 +265,7 @@ impl State {
         Ok(copy)
     }
 
-    /// A copy of a graph that lies inside another one.
+    /// Returns a copy of a graph that lies inside another one.
     fn clone_inside(&mut self, graph: u64, parent: u64) -> Answer<u64> {
         let copy = self.clone_graph(graph)?;
         let known = self.objects.graphs.get_mut(copy)?;
@@ -296,8 +296,8 @@ impl State {
         }
     }
 
-    /// A graph's nodes in an order in which each comes behind those that it depends on; the order
-    /// in which they were made, where that is one.
+    /// Returns a graph's nodes in an order in which each comes behind those that it depends on; the order in which they
+    /// were made, where that is one.
     pub(super) fn sorted(&self, graph: u64) -> Answer<Vec<u64>> {
         let mut left = self.objects.graphs.get(graph)?.nodes.clone();
         let mut placed = HashSet::new();

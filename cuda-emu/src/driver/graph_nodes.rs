@@ -178,7 +178,7 @@ unsafe fn tell_dependents(
     unsafe { tell(places, count, &dependents(&state, number(node))?) }
 }
 
-/// How a kind of node is called.
+/// Returns how a kind of node is called.
 fn kind_name(kind: CUgraphNodeType) -> &'static str {
     match kind {
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => "KERNEL",

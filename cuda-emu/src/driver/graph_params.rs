@@ -206,7 +206,7 @@ fn keep_attributes(new: &mut Work, old: &Work) {
     }
 }
 
-/// An attribute of a kernel's node, to be read.
+/// Returns an attribute of a kernel's node, to be read.
 fn attribute(kernel: &KernelWork, which: CUkernelNodeAttrID) -> Answer<CUkernelNodeAttrValue> {
     use CUkernelNodeAttrID as A;
     let mut value = CUkernelNodeAttrValue::default();

@@ -73,7 +73,7 @@ impl Trace {
     }
 }
 
-/// A number for each kind of work that does more than to order.
+/// Returns a number for each kind of work that does more than to order.
 fn kind(work: &Work) -> Option<u64> {
     Some(match work {
         Work::Nothing | Work::Record(_) | Work::Begin(_) | Work::Conditional(_) => return None,
@@ -106,7 +106,7 @@ mod tests {
 
     const WRITE: Work = Work::Write(0, 0, 4);
 
-    /// Two streams with two pieces of work each, run in this order.
+    /// Returns two streams with two pieces of work each, run in this order.
     fn play(streams: [u64; 2], order: [(usize, usize); 4]) -> Interleaving {
         let mut trace = Trace::default();
         let mut place = |stream| trace.place(stream);

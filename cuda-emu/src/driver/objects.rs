@@ -311,7 +311,7 @@ impl Objects {
         objects
     }
 
-    /// A number that no other object has: the ids of contexts, streams, buffers, captures.
+    /// Returns a number that no other object has: the ids of contexts, streams, buffers, captures.
     pub(super) fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id

@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// The unused bytes that the pools of a device keep, except one pool.
+    /// Returns the unused bytes that the pools of a device keep, except one pool.
     pub(super) fn kept(&self, device: u32, but: u64) -> u64 {
         let pools = self.objects.pools.iter().filter(|(pool, _)| *pool != but);
         pools

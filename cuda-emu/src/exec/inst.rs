@@ -93,7 +93,7 @@ pub(crate) enum Isa {
 }
 
 impl Isa {
-    /// The best that this host has.
+    /// Returns the best that this host has.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
@@ -108,7 +108,7 @@ impl Isa {
         Self::Base
     }
 
-    /// An instruction that is rare, or that vectors do nothing for: it is compiled once.
+    /// Returns an instruction that is rare, or that vectors do nothing for: it is compiled once.
     #[allow(clippy::unused_self, reason = "chosen like the others")]
     pub(crate) fn once<L: Lanes>(self) -> Run {
         small::<L>

@@ -38,7 +38,7 @@ fn least_exponent(ty: Type) -> i32 {
     }
 }
 
-/// A power of two of a normal exponent.
+/// Returns a power of two of a normal exponent.
 #[inline(always)]
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
@@ -62,8 +62,8 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// The product of an instruction; `None` for shapes and types that this module lacks (the
-    /// f16 `mma.m8n8k4` of Volta, `wmma` below 8 bits) and for operands of the wrong number.
+    /// Returns the product of an instruction; `None` for shapes and types that this module lacks (the f16 `mma.m8n8k4`
+    /// of Volta, `wmma` below 8 bits) and for operands of the wrong number.
     #[must_use]
     pub(crate) fn new(mma: &Mma) -> Option<Self> {
         let tile = |role, ty| {
@@ -248,7 +248,7 @@ impl Product {
         self.sums_from(&[T::default(); ELEMENTS], a, b, step)
     }
 
-    /// The same from given values.
+    /// Returns the same from given values.
     #[inline]
     fn sums_from<T: Copy + Default>(
         &self,
@@ -327,7 +327,7 @@ impl Product {
     }
 }
 
-/// A sum rounded to f32 towards zero; what overflows is infinite all the same.
+/// Returns a sum rounded to f32 towards zero; what overflows is infinite all the same.
 fn truncated(sum: f64) -> u32 {
     let bits = F32::from_f64::<RZ>(sum);
     if sum.abs() >= 2f64.powi(128) { F32::copysign(bits, F32::INFINITY) } else { bits }

@@ -62,7 +62,7 @@ impl Kind {
         matches!(self, Self::Pinned | Self::Registered | Self::Managed)
     }
 
-    /// How a report calls it.
+    /// Returns how a report calls it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -82,7 +82,7 @@ impl Reserve {
         Err(error)
     }
 
-    /// Where it begins, and its bytes.
+    /// Returns where it begins, and its bytes.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.base, self.end - self.base)
     }

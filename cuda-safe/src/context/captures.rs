@@ -34,7 +34,7 @@ impl Captures {
         now.captures += 1;
     }
 
-    /// To be called when a capture has ended, or did not begin.
+    /// Ends a capture. Call it when a capture has ended, or did not begin.
     pub(crate) fn end(&self) {
         let mut now = self.lock();
         now.captures = now.captures.saturating_sub(1);

@@ -73,7 +73,7 @@ impl DeferredFrees {
         self.items.any(|item| matches!(item, Deferred::Token(_)))
     }
 
-    /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
+    /// Returns pinned memory of at least `bytes` and at most twice that, if some lies here.
     pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
         let taken = self.items.take(|item| {
             matches!(item, Deferred::Pinned { bytes, .. }
@@ -88,8 +88,8 @@ impl DeferredFrees {
         }
     }
 
-    /// Device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever
-    /// still uses it is ordered before that work.
+    /// Returns device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever still uses it is
+    /// ordered before that work.
     pub(crate) fn take_device(&self, wanted: usize, on: u64) -> Option<CUdeviceptr> {
         let taken = self.items.take(|item| {
             matches!(item, Deferred::Device { bytes, stream, .. }

@@ -98,7 +98,7 @@ impl Context {
         Driver::load()?.device(ordinal)?.context()
     }
 
-    /// The primary context of a device; retained at the first call and shared afterwards.
+    /// Returns the primary context of a device; retained at the first call and shared afterwards.
     pub(crate) fn primary(device: Device) -> Result<Self> {
         device.state().look_after_primary()?;
         let state = device.state();

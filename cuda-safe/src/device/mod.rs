@@ -33,8 +33,8 @@ impl Device {
         Self { driver, state }
     }
 
-    /// The state that contexts created from now on share. All else in `self.state`, such as handle and number, is the
-    /// same in all generations.
+    /// Returns the state that contexts created from now on share. All else in `self.state`, such as handle and number,
+    /// is the same in all generations.
     pub(crate) fn state(&self) -> &'static DeviceState {
         self.state.newest()
     }

@@ -122,7 +122,7 @@ impl Capture {
         self.number
     }
 
-    /// The identifier of the recording.
+    /// Returns the identifier of the recording.
     pub(crate) fn id(&self) -> RecordingId {
         RecordingId(self.number)
     }

@@ -123,7 +123,7 @@ impl Uses {
         self.entries.is_empty()
     }
 
-    /// Each use, with its place among them as they were recorded: at most [`last`](Self::last).
+    /// Returns each use, with its place among them as they were recorded: at most [`last`](Self::last).
     fn numbered(&self) -> impl Iterator<Item = (Used<'_>, u64)> {
         self.entries.iter().map(|(key, entry)| {
             let access = if key.writes { Access::Write } else { Access::Read };

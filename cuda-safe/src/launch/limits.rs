@@ -88,7 +88,7 @@ pub(crate) fn within(
         && (!launch.cooperative || device.cooperative)
 }
 
-/// Why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
+/// Returns why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
 #[cold]
 pub(crate) fn explain(
     launch: &LaunchConfig,
@@ -144,7 +144,7 @@ pub(crate) fn explain(
     Some(Error::invalid(format!("the launch is beyond a limit: {launch}")))
 }
 
-/// The checks that [`within`] leaves out, because only special launches and kernels need them.
+/// Returns the checks that [`within`] leaves out, because only special launches and kernels need them.
 #[cold]
 pub(crate) fn special(
     launch: &LaunchConfig,

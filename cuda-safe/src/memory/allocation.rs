@@ -82,7 +82,7 @@ impl Allocation {
         Ok(Self::with_kind(start, bytes, stream, kind))
     }
 
-    /// Memory that the token keeps alive.
+    /// Returns memory that the token keeps alive.
     pub(crate) fn borrowed(
         start: CUdeviceptr,
         bytes: usize,
@@ -92,8 +92,8 @@ impl Allocation {
         Self::with_kind(start, bytes, home, Kind::Borrowed { token })
     }
 
-    /// All addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded,
-    /// with the context's graph lock held.
+    /// Returns all addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded, with
+    /// the context's graph lock held.
     pub(crate) fn of_module(home: &Stream, end: usize) -> Arc<Self> {
         let this = Self::with_kind(0, end, home, Kind::Module);
         this.note_captured();
@@ -105,7 +105,7 @@ impl Allocation {
         matches!(self.kind, Kind::Module)
     }
 
-    /// Memory that `cuMemFreeAsync` on the home stream will free.
+    /// Returns memory that `cuMemFreeAsync` on the home stream will free.
     pub(crate) fn adopted(start: CUdeviceptr, bytes: usize, home: &Stream) -> Arc<Self> {
         let kind = if bytes == 0 { Kind::Empty } else { Kind::Pooled };
         Self::with_kind(start, bytes, home, kind)

@@ -280,7 +280,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         self.as_slice_mut().copy_3d_from(stream, to, source, from, extent)
     }
 
-    /// A new buffer at home on `stream` with a copy of this one's elements.
+    /// Creates a buffer with a copy of this one's elements; its home stream is `stream`.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
@@ -290,7 +290,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         Ok(copy)
     }
 
-    /// The same memory as elements of another type.
+    /// Returns the same memory as elements of another type.
     ///
     /// # Errors
     /// The error holds the buffer and names the reason: its size is not a multiple of the new
@@ -346,7 +346,7 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
         Self::allocate(stream, len)
     }
 
-    /// The same buffer, its elements taken as written.
+    /// Returns the same buffer, its elements taken as written.
     ///
     /// # Safety
     /// Work enqueued by now must write every element, in an order that later uses come after.

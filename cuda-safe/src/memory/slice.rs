@@ -48,7 +48,7 @@ impl<T> Copy for DeviceSlice<'_, T> {}
 macro_rules! view {
     ($view:ident) => {
         impl<'a, T: Copy + 'static> $view<'a, T> {
-            /// The elements from `offset` bytes on. Callers have checked bounds and alignment.
+            /// Returns the elements from `offset` bytes on. Callers have checked bounds and alignment.
             pub(crate) fn new(allocation: &'a Arc<Allocation>, offset: usize, len: usize) -> Self {
                 debug_assert!(offset + len * size_of::<T>() <= allocation.size_bytes());
                 Self { allocation, offset, len, marker: PhantomData }
@@ -196,7 +196,7 @@ impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
         Ok((self.slice(..middle)?, self.slice(middle..)?))
     }
 
-    /// The same bytes as elements of another type.
+    /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new
@@ -253,7 +253,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         ))
     }
 
-    /// The same bytes as elements of another type.
+    /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new

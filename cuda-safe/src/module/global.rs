@@ -82,7 +82,7 @@ impl Module {
     }
 }
 
-/// Where a global lies, and its size in bytes.
+/// Returns where a global lies, and its size in bytes.
 pub(super) fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
     let text = CString::new(name)
         .map_err(|_| Error::invalid(format!("{name:?} is no name of a global")))?;

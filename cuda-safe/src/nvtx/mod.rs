@@ -148,7 +148,7 @@ fn push(name: &str) {
     }
 }
 
-/// A mark at this moment, in the default domain.
+/// Emits a mark at this moment, in the default domain.
 #[inline]
 pub fn mark(name: &str) {
     if attached() {
@@ -209,7 +209,7 @@ impl Domain {
         RangeGuard { open: true, domain: self.handle, marker: PhantomData }
     }
 
-    /// A mark at this moment.
+    /// Emits a mark at this moment.
     pub fn mark(&self, name: &str) {
         if !self.known {
             return;

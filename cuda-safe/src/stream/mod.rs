@@ -60,7 +60,7 @@ impl Stream {
         Ok(Self::wrap(context.inner().clone(), raw, None, None))
     }
 
-    /// A stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
+    /// Creates a stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
     pub(crate) fn recording(
         context: &Arc<ContextInner>,
         raw: CUstream,

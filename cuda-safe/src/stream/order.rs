@@ -122,8 +122,8 @@ impl StreamInner {
         Ok(covers)
     }
 
-    /// An event that covers at least `sequence`, how far it reaches, and the lock under which it is
-    /// not recorded anew.
+    /// Returns an event that covers at least `sequence`, how far it reaches, and the lock under which it is not
+    /// recorded anew.
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
         // The caller has asked its own device; this stream's may be another one.
         self.state().usable()?;
@@ -161,7 +161,7 @@ impl StreamInner {
     }
 }
 
-/// An event without timing, which is cheaper to record and to wait for.
+/// Returns an event without timing, which is cheaper to record and to wait for.
 pub(crate) fn create_event(context: &ContextInner) -> Result<CUevent> {
     let mut event = std::ptr::null_mut();
     context.with_current(|| {

@@ -48,8 +48,8 @@ pub fn resolve(name: &CStr) -> *const c_void {
     found.map_or(ptr::null(), |(_, address)| address)
 }
 
-/// How often the function with this exported name was called, by any thread, since [`reset`];
-/// 0 for a function that this driver does not have.
+/// Returns how often the function with this exported name was called, by any thread, since [`reset`]; 0 for a function
+/// that this driver does not have.
 #[must_use]
 pub fn calls(name: &str) -> u64 {
     find(name).map_or(0, |(counter, _)| counter.load(Ordering::Relaxed))

@@ -170,8 +170,8 @@ impl Algorithms<'_> {
         self.sort(stream, needs, keys, Some(values), Some(sorted), Some(sorted_values))
     }
 
-    /// The order in which the keys would be sorted by [`sort_keys`](Self::sort_keys): `order[i]` becomes
-    /// the place of the key that would come to `i`.
+    /// Computes the order in which [`sort_keys`](Self::sort_keys) would sort the keys: `order[i]` becomes the index of
+    /// the key that would move to `i`.
     ///
     /// # Errors
     /// As [`sort_keys`](Self::sort_keys).

@@ -58,7 +58,7 @@ pub struct Algorithms<'s> {
 }
 
 impl GeometryKernels {
-    /// Sorting, prefix sums, reductions and selections. Kernels are loaded when a call first needs them (or
+    /// Returns sorting, prefix sums, reductions and selections. Kernels are loaded when a call first needs them (or
     /// compiled, after [`GeometryKernels::compiled`]), which then takes longer.
     #[must_use]
     pub fn algorithms(&self) -> Algorithms<'static> {
@@ -67,9 +67,9 @@ impl GeometryKernels {
 }
 
 impl Algorithms<'_> {
-    /// The same with scratch memory of the caller's, which may have any contents and has other ones after
-    /// each call. Calls of several threads take turns; calls on several streams wait for one another on the
-    /// device. The functions whose names end in `_scratch` return how many bytes a call needs.
+    /// Returns the same with scratch memory of the caller's, which may have any contents and has other ones after each
+    /// call. Calls of several threads take turns; calls on several streams wait for one another on the device. The
+    /// functions whose names end in `_scratch` return how many bytes a call needs.
     ///
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};
@@ -105,12 +105,12 @@ const TILE: usize = 4096;
 /// The numbers of elements that one call can work on are less: indices in 31 bits.
 const LIMIT: usize = 1 << 31;
 
-/// A block for each tile of `n` elements, which are less than [`LIMIT`].
+/// Returns a block for each tile of `n` elements, which are less than [`LIMIT`].
 fn tiles(n: usize) -> LaunchConfig {
     LaunchConfig::new(n.div_ceil(TILE) as u32, THREADS)
 }
 
-/// A number of elements as kernels are given it.
+/// Returns a number of elements as kernels are given it.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) from 2^31 on.

@@ -146,8 +146,8 @@ pub(crate) struct Digits {
 unsafe impl DeviceRepr for Digits {}
 
 impl Digits {
-    /// The bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass
-    /// copies what is to be sorted.
+    /// Returns the bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass copies
+    /// what is to be sorted.
     pub(crate) fn new(begin: u32, end: u32) -> Self {
         let bits = end.saturating_sub(begin).min(64);
         let passes = bits.div_ceil(8).max(1);
@@ -218,7 +218,7 @@ impl Layout {
         }
     }
 
-    /// A block for each tile.
+    /// Returns a block for each tile.
     fn launch(&self) -> LaunchConfig {
         LaunchConfig::new(self.tiles as u32, self.threads)
     }

@@ -79,7 +79,7 @@ impl Algorithms<'_> {
         bytes(parts).saturating_add(bytes(parts.div_ceil(TILE)))
     }
 
-    /// The sum of all elements, to the one element of `sum`; 0 of none. Integers wrap around.
+    /// Writes the sum of all elements to the one element of `sum`; 0 for no elements. Integers wrap around.
     ///
     /// Floats are added in a fixed order, in their own precision, so that the sum has the same bits in every
     /// run and on every device: of each 4096 elements in a row, 256 threads add each 256th, in order; then
@@ -100,8 +100,8 @@ impl Algorithms<'_> {
         self.reduce(stream, elements, sum, Operation::Sum, T::zeroed())
     }
 
-    /// The smallest of all elements, to the one element of `min`; the largest number there is, or
-    /// infinity, of none. Of floats: a NaN only if all are; -0 is less than 0.
+    /// Writes the smallest of all elements to the one element of `min`; for no elements, the largest number of the
+    /// type, or infinity. The result is NaN only if all floats are; -0 is less than 0.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -115,8 +115,8 @@ impl Algorithms<'_> {
         self.reduce(stream, elements, min, Operation::Min, T::LARGEST)
     }
 
-    /// The largest of all elements, to the one element of `max`; the smallest number there is, or negative
-    /// infinity, of none. Of floats: a NaN only if all are; -0 is less than 0.
+    /// Writes the largest of all elements to the one element of `max`; for no elements, the smallest number of the
+    /// type, or negative infinity. The result is NaN only if all floats are; -0 is less than 0.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

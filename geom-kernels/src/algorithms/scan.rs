@@ -96,7 +96,8 @@ impl Algorithms<'_> {
         chain_bytes(n)
     }
 
-    /// `sums[i]` becomes the sum of the elements before the one at `i`; the first is 0. Sums wrap around.
+    /// Computes the exclusive prefix sums: `sums[i]` becomes the sum of the elements before `i`, so the first is 0.
+    /// Sums wrap around.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, from 2^31 elements on,
@@ -110,7 +111,7 @@ impl Algorithms<'_> {
         self.scan(stream, elements.read_view(), sums.write_view(), false)
     }
 
-    /// `sums[i]` becomes the sum of the elements up to the one at `i`, which is part of it. Sums wrap
+    /// Computes the inclusive prefix sums: `sums[i]` becomes the sum of the elements up to and including `i`. Sums wrap
     /// around.
     ///
     /// # Errors

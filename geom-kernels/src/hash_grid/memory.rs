@@ -38,7 +38,7 @@ pub(crate) struct Memory {
 }
 
 impl Capacity {
-    /// For `points` points.
+    /// Returns the sizes for `points` points.
     pub(crate) fn new<T: Real>(options: &GridOptions<T>, points: usize) -> Self {
         Self { points, bounded: options.bounds.is_some(), groups: options.groups }
     }
@@ -112,12 +112,12 @@ impl Memory {
         })
     }
 
-    /// A part, to be read.
+    /// Returns a part, to be read.
     pub(crate) fn read(&self, range: &Range<usize>) -> Part<'_> {
         self.part(range, Access::Read)
     }
 
-    /// A part, to be written.
+    /// Returns a part, to be written.
     pub(crate) fn write(&self, range: &Range<usize>) -> Part<'_> {
         self.part(range, Access::Write)
     }

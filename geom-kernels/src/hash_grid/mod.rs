@@ -247,7 +247,7 @@ impl<T: Real> HashGrid<T> {
         self.memory.bytes()
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     ///
     /// # Errors
     /// The error that the driver returns; a stream that records.

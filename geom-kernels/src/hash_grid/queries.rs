@@ -46,7 +46,7 @@ pub struct GridQueries<'a, T: Real> {
 }
 
 impl<'a, T: Real> GridQueries<'a, T> {
-    /// At the grid's own points, in the order in which it was built from them.
+    /// Creates queries at the grid's own points, in the order in which it was built from them.
     ///
     /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
     /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
@@ -63,13 +63,13 @@ impl<'a, T: Real> GridQueries<'a, T> {
         }
     }
 
-    /// At these points.
+    /// Creates queries at these points.
     #[must_use]
     pub fn at(points: impl Into<Points<'a, T>>, radius: T) -> Self {
         Self { points: Some(points.into()), ..Self::at_grid_points(radius) }
     }
 
-    /// With a radius for each query.
+    /// Sets a radius for each query.
     #[must_use]
     pub fn within_each(mut self, radii: impl Into<DeviceSlice<'a, T>>) -> Self {
         self.radii = Some(radii.into());
@@ -83,14 +83,14 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// The neighbours that count; only for queries at the grid's own points.
+    /// Sets which neighbours count; only for queries at the grid's own points.
     #[must_use]
     pub fn pairs(mut self, pairs: Pairs) -> Self {
         self.pairs = pairs;
         self
     }
 
-    /// In which order they are worked on; for other than own points.
+    /// Sets the order in which the queries run; not for the grid's own points.
     #[must_use]
     pub fn order(mut self, order: QueryOrder) -> Self {
         self.order = order;
@@ -162,7 +162,7 @@ impl<T: Real> HashGrid<T> {
 }
 
 impl<T: Real> Prepared<'_, T> {
-    /// A launch with a thread for each. (Without any it is none.)
+    /// Returns a launch with a thread for each query. (Without queries nothing is launched.)
     pub(crate) fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.length, QUERY_BLOCK)
     }

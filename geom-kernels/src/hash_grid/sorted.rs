@@ -113,7 +113,7 @@ impl<T: Real> HashGrid<T> {
     }
 }
 
-/// Memory of the stream, for what this module writes before it is read.
+/// Returns memory of the stream, for what this module writes before it is read.
 fn uninit<E: Pod>(stream: &Stream, len: usize) -> Result<DeviceBuffer<E>> {
     // SAFETY: keys and places are written before the sort reads them, its state is cleared, and the points
     // are written before they are given to anybody.

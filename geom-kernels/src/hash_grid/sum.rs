@@ -74,7 +74,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         })
     }
 
-    /// The sum for each query, in the caller's order, of a snippet without data.
+    /// Computes the sum for each query, in the caller's order, by a snippet without data.
     ///
     /// # Errors
     /// `sums` has another length than there are queries; the snippet was compiled with data; otherwise as

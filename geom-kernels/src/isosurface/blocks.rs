@@ -33,10 +33,10 @@ pub struct BlockField<'a> {
 }
 
 impl<'a> BlockField<'a> {
-    /// The numbers of block b begin at `values[b * stride]`: that at (x, y, z) of the block is element
-    /// 64 x + 8 y + z. `origins` are the indices of the blocks' first numbers, which `map` places in the world.
-    /// Of the `neighbors` of a block, that at (dx, dy, dz), each -1, 0 or 1, is element
-    /// 9 (dx + 1) + 3 (dy + 1) + dz + 1; what is no block's number, such as `u32::MAX`, says that there is none.
+    /// Creates a field of blocks. The values of block b begin at `values[b * stride]`: the value at (x, y, z) of the
+    /// block is element 64 x + 8 y + z. `origins` are the indices of the blocks' first values, which `map` places in
+    /// the world. Of the `neighbors` of a block, that at (dx, dy, dz), each -1, 0 or 1, is element 9 (dx + 1) + 3 (dy +
+    /// 1) + dz + 1; what is no block's number, such as `u32::MAX`, says that there is none.
     ///
     /// Neighbours are believed: if they contradict each other or the origins, faces are wrong, but
     /// nothing outside the buffers is read or written.

@@ -24,7 +24,7 @@ impl MarchingCubes {
         &self.geometry
     }
 
-    /// In the context of `geometry`. Nothing is loaded yet.
+    /// Creates it for the context of `geometry`. Kernels are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone() }
@@ -44,7 +44,8 @@ impl MarchingCubes {
         self.exactly(stream, field, iso, false)
     }
 
-    /// The same with the normal of each vertex: see [`Output::normals`].
+    /// Extracts the surface as [`extract`](Self::extract) does, with the normal of each vertex: see
+    /// [`Output::normals`].
     ///
     /// # Errors
     /// As [`extract`](Self::extract).
@@ -102,8 +103,8 @@ impl MarchingCubes {
         })
     }
 
-    /// How many vertices and faces [`extract`](Self::extract) would find; `counts` has one element. Nothing is
-    /// waited for, and it can be recorded in a graph.
+    /// Counts the vertices and faces that [`extract`](Self::extract) would find; `counts` has one element. It does not
+    /// wait, and can be recorded in a graph.
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; otherwise if the driver returns an error.

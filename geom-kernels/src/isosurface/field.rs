@@ -33,7 +33,7 @@ impl Default for IndexToWorld {
 }
 
 impl IndexToWorld {
-    /// Number (0, 0, 0) lies at `origin`, and neighbours along an axis are as far apart as `spacing` says.
+    /// Creates a map that places value (0, 0, 0) at `origin`; `spacing` has the distance of neighbours along each axis.
     ///
     /// # Errors
     /// A number that is not finite; a spacing of 0.
@@ -42,7 +42,8 @@ impl IndexToWorld {
         Self::affine([[a, 0.0, 0.0, x], [0.0, b, 0.0, y], [0.0, 0.0, c, z]])
     }
 
-    /// Index (i, j, k) lies at `rows` · (i, j, k, 1). The map may mirror; faces are turned around then.
+    /// Creates a map that places index (i, j, k) at `rows` · (i, j, k, 1). If the map mirrors, the orientation of faces
+    /// is reversed.
     ///
     /// # Errors
     /// A number that is not finite; a linear part without inverse.
@@ -66,7 +67,7 @@ impl IndexToWorld {
         Ok(Self { raw: RawIndexMap { rows, normal_rows, mirrored, unused: 0 } })
     }
 
-    /// Three rows of four: the last column is a shift.
+    /// Returns three rows of four: the last column is the translation.
     #[must_use]
     pub fn rows(&self) -> [[f64; 4]; 3] {
         self.raw.rows
@@ -124,7 +125,7 @@ pub struct DenseField<'a> {
 }
 
 impl<'a> DenseField<'a> {
-    /// `dims`: nx, ny and nz. If one of them is less than 2 there is no surface.
+    /// Creates a field of `dims` = nx, ny and nz values. If one of them is less than 2 there is no surface.
     ///
     /// # Errors
     /// Another number of values than nx ny nz; more than 2^32 of them.
@@ -155,7 +156,7 @@ impl<'a> DenseField<'a> {
         self.values
     }
 
-    /// nx, ny and nz.
+    /// Returns nx, ny and nz.
     #[must_use]
     pub fn dims(&self) -> [usize; 3] {
         self.dims.map(|n| n as usize)

@@ -112,8 +112,8 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Room for as many vertices and faces as there are elements, and one element that says how many there
-    /// are.
+    /// Creates an output with room for as many vertices and faces as there are elements, and one element for their
+    /// numbers.
     #[must_use]
     pub fn new(
         vertices: impl WriteView<'a, [f32; 3]>,
@@ -124,8 +124,8 @@ impl<'a> Output<'a> {
         Self { vertices, faces, normals: None, counts: counts.write_view() }
     }
 
-    /// With the unit normal of each vertex, across the surface towards greater values: as many elements as
-    /// there is room for vertices.
+    /// Adds memory for the unit normal of each vertex, across the surface towards greater values. It must have as many
+    /// elements as there is room for vertices.
     ///
     /// It is the direction of the field's gradient, interpolated linearly between the ends of the vertex's edge. At the
     /// ends the gradient is from central differences, one-sided at the border and beside values that are not finite.

@@ -32,7 +32,7 @@ impl Kind for RawBlockField {
     const DENSE: bool = false;
 }
 
-/// Where the kernels of a kind of field are.
+/// Returns where the kernels of a kind of field are.
 const fn source<K: Kind>() -> Source {
     if K::DENSE { Source::ISOSURFACE_DENSE } else { Source::ISOSURFACE_BLOCKS }
 }
@@ -164,7 +164,7 @@ impl<'a, F: Field> Search<'a, F> {
         Part::of(&self.scratch, range.clone(), Access::Write)
     }
 
-    /// The data that the adjoint needs.
+    /// Returns the data that the adjoint needs.
     #[cfg(feature = "tape")]
     pub(crate) fn into_found(self) -> Found {
         Found { scratch: self.scratch, edges: self.edges, tiles: self.tiles }

@@ -102,8 +102,8 @@ pub struct VolumeField {
 }
 
 impl VolumeField {
-    /// The field of a volume of `f32` or `f64`, whose numbers are rounded to f32; it lies in the world where the
-    /// volume's map says. Waits for numbers of blocks.
+    /// Creates the field of a volume of `f32` or `f64`, whose values are rounded to f32. The volume's map gives its
+    /// place in the world. Waits for the numbers of blocks.
     ///
     /// # Errors
     /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of

@@ -35,15 +35,15 @@ impl MeshOptions {
         self
     }
 
-    /// With the faces across edges and the normals of vertices, which signs by
-    /// [`Sign::Normal`](super::Sign) need where the mesh is not closed.
+    /// Computes the faces across edges and the normals of vertices too. Signs by [`Sign::Normal`](super::Sign) need
+    /// them where the mesh is not closed.
     #[must_use]
     pub fn topology(mut self) -> Self {
         self.topology = true;
         self
     }
 
-    /// With what [winding numbers](Mesh::winding_numbers) need, also those of
+    /// Computes the moments that [winding numbers](Mesh::winding_numbers) need, also those of
     /// [`Sign::Winding`](super::Sign): 108 bytes more for each face.
     #[must_use]
     pub fn winding(mut self) -> Self {
@@ -51,8 +51,8 @@ impl MeshOptions {
         self
     }
 
-    /// Without a check of indices, for which a build waits. Faces with an index that is out of range are
-    /// then skipped, as those with a vertex that is not finite are in any case.
+    /// Skips the check of indices, for which a build waits. Faces with an index that is out of range are then skipped,
+    /// as those with a vertex that is not finite are in any case.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.check = false;
@@ -297,7 +297,7 @@ impl<'a> Mesh<'a> {
         self.topology_kernels.report(stream, surface)
     }
 
-    /// How its hierarchy came out. Waits.
+    /// Returns the report of the last build of its hierarchy. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

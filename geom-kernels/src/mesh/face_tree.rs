@@ -174,7 +174,7 @@ impl FaceTree {
         triangles.slice(..items)?.to_vec(stream)
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     ///
     /// # Errors
     /// If the driver returns an error.

@@ -123,7 +123,7 @@ impl TriangleMesh {
         self.normals().iter().map(|normal| normal.map(|x| x as f32)).collect()
     }
 
-    /// As [`vertex_normals`](Self::vertex_normals), not rounded.
+    /// Returns [`vertex_normals`](Self::vertex_normals) before rounding.
     pub(crate) fn normals(&self) -> Vec<[f64; 3]> {
         let mut sums = vec![[0.0; 3]; self.points.len()];
         for face in &self.faces {
@@ -168,7 +168,7 @@ impl TriangleMesh {
     }
 }
 
-/// No index of a point or face is u32::MAX, which means none.
+/// Checks the numbers of points and faces: no index may be u32::MAX, which means none.
 pub(crate) fn check_counts(points: u64, faces: u64) -> Result<()> {
     let most = u64::from(u32::MAX);
     if points > most || faces > most {
@@ -203,7 +203,8 @@ pub(crate) fn length(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
 }
 
-/// None if it has no direction: zero, not finite, or so short or long that its square is.
+/// Returns the unit vector; `None` if the vector has no direction: zero, not finite, or so short or long that its
+/// square is.
 pub(crate) fn normalize(a: [f64; 3]) -> Option<[f64; 3]> {
     let length = length(a);
     (length > 0.0 && length.is_finite()).then(|| a.map(|x| x / length))

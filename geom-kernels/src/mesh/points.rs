@@ -367,7 +367,7 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// A launch with a thread for each.
+    /// Returns a launch with a thread for each.
     fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.queries.len(), BLOCK)
     }

@@ -158,7 +158,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// For meshes in the context of `geometry`. Nothing is loaded yet.
+    /// Creates it for meshes in the context of `geometry`. Kernels are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone(), sort: geometry.algorithms() }

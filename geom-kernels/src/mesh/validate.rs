@@ -55,13 +55,13 @@ impl Counts {
         unused: 0,
     };
 
-    /// On the device, as words.
+    /// Returns the initial counters on the device, as words.
     pub(crate) fn start(stream: &Stream) -> Result<DeviceBuffer<u64>> {
         let words: [u64; WORDS] = bytemuck::cast(Self::START);
         DeviceBuffer::from_slice(stream, &words)
     }
 
-    /// From the device. Waits.
+    /// Reads the counters from the device. Waits.
     pub(crate) fn read(stream: &Stream, words: &DeviceBuffer<u64>) -> Result<Self> {
         let mut counts = [Self::START];
         words.download(stream, bytemuck::cast_slice_mut(&mut counts))?;

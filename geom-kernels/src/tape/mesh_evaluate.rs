@@ -183,8 +183,8 @@ impl Mesh<'_> {
 /// Threads in a block of adjoints.
 const BLOCK: u32 = 128;
 
-/// How often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the points
-/// themselves, if their gradients are `shared` with others.
+/// Returns how often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the
+/// points themselves, if their gradients are `shared` with others.
 fn adds(count: usize, to_corner: usize, shared: bool) -> usize {
     let own = if shared { 2 } else { 0 };
     count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))

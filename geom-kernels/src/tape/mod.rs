@@ -253,7 +253,7 @@ where
     }
 }
 
-/// A value as a view, for arguments that are made of views.
+/// Returns a value as a view, for arguments that are made of views.
 fn value<'a, T: Copy + 'static>(
     pass: &'a Adjoint<'_>,
     what: Handle<T>,

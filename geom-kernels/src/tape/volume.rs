@@ -148,9 +148,9 @@ impl Volume {
         self.memory()?.as_slice().cast()
     }
 
-    /// The gradient of each voxel's value, from the gradient by [`variables`](Self::variables):
-    /// `tape.gradient(volume.variables::<f32>()?)?`. 0 of voxels that are no variables. The volume has the nodes
-    /// that it had when it was sampled.
+    /// Gathers the gradient of each voxel's value from the gradient with respect to [`variables`](Self::variables):
+    /// `tape.gradient(volume.variables::<f32>()?)?`. It is 0 for voxels that are no variables. The volume must have the
+    /// same nodes as when it was sampled.
     ///
     /// # Errors
     /// `gradient` has not as many numbers as the volume's memory; otherwise as [`lookup`](Self::lookup).
@@ -341,7 +341,7 @@ struct Indexed<'a, P: Real, V: Interpolated> {
     out: DeviceSliceMut<'a, V>,
 }
 
-/// How often the adjoint of so many samples adds.
+/// Returns how often the adjoint of so many samples adds.
 fn adds<How: Weights, V: DifferentiableValue>(samples: usize, shared: bool) -> usize {
     let numbers = size_of::<V>() / size_of::<V::Number>();
     samples.saturating_mul(How::VOXELS * numbers + if shared { 3 } else { 0 })

@@ -145,7 +145,7 @@ struct Array {
 }
 
 impl<T: Build> Builder<T> {
-    /// Nothing but a background.
+    /// Creates a grid with only a background.
     #[must_use]
     pub fn new(background: T::Value) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl<T: Build> Builder<T> {
         }
     }
 
-    /// The values of a box that differ from the background, which is zero: [`new`](Self::new) and
+    /// Creates a grid from the values of a box that differ from the background, which is zero: [`new`](Self::new) and
     /// [`dense`](Self::dense).
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl<T: Build> Builder<T> {
         Ok(builder)
     }
 
-    /// The grid's name, of up to 255 bytes.
+    /// Sets the grid's name, of up to 255 bytes.
     pub fn name(&mut self, name: &str) -> &mut Self {
         name.clone_into(&mut self.name);
         self
@@ -186,7 +186,7 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// From index space to world space; otherwise they are the same.
+    /// Sets the map from index space to world space; by default they are the same.
     pub fn map(&mut self, map: Map) -> &mut Self {
         self.map = map;
         self
@@ -294,8 +294,8 @@ impl<T: Build> Builder<T> {
 }
 
 impl<T: Build<Value = ()>> Builder<T> {
-    /// The active voxels and tiles of a grid, and its name and map: its mask, or indices for values that are
-    /// kept elsewhere. A name that is too long is cut.
+    /// Creates a grid from the active voxels and tiles of a grid, with its name and map: its mask, or indices for
+    /// values stored elsewhere. A name that is too long is cut.
     #[must_use]
     pub fn from_active(grid: &Grid) -> Self {
         let mut builder = Self::new(());

@@ -158,7 +158,7 @@ impl<V: StoredValue> Nodes<V> {
     }
 }
 
-/// A stretch of `len` voxels cut where leaves begin.
+/// Returns a stretch of `len` voxels cut where leaves begin.
 fn parts(first: i32, len: usize) -> impl Iterator<Item = (usize, usize)> {
     let offset = (first & 7) as usize;
     (0..(offset + len).div_ceil(8))

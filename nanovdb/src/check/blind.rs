@@ -87,7 +87,7 @@ pub(crate) fn check(bytes: &[u8], shape: &Shape, layout: &NodeLayout) -> Result<
         .collect()
 }
 
-/// Where the head and the nodes are.
+/// Returns where the head and the nodes are.
 fn occupied(shape: &Shape, layout: &NodeLayout) -> [(usize, usize); 5] {
     let sizes = [layout.leaf_size, layout.lower_size, layout.upper_size, layout.tile_size];
     let nodes = |n: usize| {

@@ -39,7 +39,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec with a number.
+    /// Returns the codec with a number.
     ///
     /// # Errors
     /// [`CodecError::Unknown`]: there is none.

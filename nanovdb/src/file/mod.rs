@@ -66,7 +66,7 @@ pub fn read(data: &[u8]) -> Result<Vec<Grid>> {
     read_with(data, &ReadOptions::default())
 }
 
-/// [`read`] with options.
+/// Reads grids as [`read`] does, with options.
 ///
 /// # Errors
 /// As [`read`].
@@ -118,7 +118,7 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Grid>> {
     read_file_with(path, &ReadOptions::default())
 }
 
-/// [`read_file`] with options.
+/// Reads a file as [`read_file`] does, with options.
 ///
 /// # Errors
 /// As [`read_file`].

@@ -77,7 +77,7 @@ pub(super) fn leaves(tree: Tree<'_>) -> impl ExactSizeIterator<Item = Leaf<'_>> 
     (0..tree.shape.count[0]).map(move |n| Leaf { tree, node: tree.node(Level::Leaf, n) })
 }
 
-/// Where inner nodes are, by way of their parents: a node without active voxels may not know.
+/// Returns where inner nodes are, by way of their parents: a node without active voxels may not know.
 pub(crate) fn inner_nodes(tree: Tree<'_>) -> impl Iterator<Item = (Level, usize, Coord)> + '_ {
     let uppers = move || {
         tree.nodes(Level::Root).filter_map(move |tile| {

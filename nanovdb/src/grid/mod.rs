@@ -68,8 +68,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Whether [`from_bytes`](Self::from_bytes) takes bytes, without a copy of them: for those who put
-    /// them elsewhere, a device say, and want no grid here.
+    /// Checks whether [`from_bytes`](Self::from_bytes) accepts bytes, without a copy of them: for callers that put the
+    /// bytes elsewhere, for example on a device.
     ///
     /// # Errors
     /// As there.
@@ -78,7 +78,7 @@ impl Grid {
         verify_checksum(Tree::new(bytes, facts.value_type, facts.shape))
     }
 
-    /// [`from_bytes`](Self::from_bytes) for bytes whose checksum may be wrong.
+    /// Creates a grid as [`from_bytes`](Self::from_bytes) does, from bytes whose checksum may be wrong.
     ///
     /// # Errors
     /// As there, but for the checksum.
@@ -117,7 +117,7 @@ impl Grid {
         check::name(self.bytes(), &self.facts.blind)
     }
 
-    /// From index space to world space.
+    /// Returns the map from index space to world space.
     #[must_use]
     pub fn map(&self) -> Map {
         Map::load(self.bytes())
@@ -160,7 +160,7 @@ impl Grid {
         tree.value(tree.find(ijk))
     }
 
-    /// [`value`](Self::value) as a Rust type.
+    /// Returns [`value`](Self::value) as a Rust type.
     ///
     /// # Errors
     /// [`Error::WrongType`]: it is not the type of the grid's values.
@@ -200,7 +200,7 @@ impl Grid {
         self.facts.blind.len()
     }
 
-    /// Blind data, `None` if there is not so much. [`GridInfo::blind`] says what it is.
+    /// Returns blind data `n`, `None` if there are fewer. [`GridInfo::blind`] describes it.
     #[must_use]
     pub fn blind_data(&self, n: usize) -> Option<&[u8]> {
         self.facts.blind.get(n).map(|blind| check::blind_data(self.bytes(), blind))
@@ -237,8 +237,7 @@ impl Grid {
         verify_checksum(self.tree())
     }
 
-    /// The same grid with another head: magic number, version and what a file wants, and the
-    /// checksum.
+    /// Returns the same grid with another head: magic number, version and what a file wants, and the checksum.
     pub(crate) fn with_head(
         &self,
         magic: u64,

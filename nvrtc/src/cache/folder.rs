@@ -37,7 +37,7 @@ struct Survey {
 }
 
 impl Folder {
-    /// The folder at `path`. A relative one stays where it is when the current folder changes.
+    /// Returns the folder at `path`. A relative one stays where it is when the current folder changes.
     pub(super) fn new(path: PathBuf, max_bytes: u64) -> Self {
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path, max_bytes, survey: Mutex::new(None) }

@@ -20,7 +20,7 @@ pub(super) fn image(key: &Hash) -> String {
     format!("{}.image", hex(key))
 }
 
-/// The file of facts about a compiler. It has a few bytes and is never evicted.
+/// Returns the file of facts about a compiler. It has a few bytes and is never evicted.
 pub(super) fn record(key: &Hash) -> String {
     format!("{}.library", hex(key))
 }

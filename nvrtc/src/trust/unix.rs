@@ -50,7 +50,7 @@ pub(super) fn beside(library: &Path) -> Rule {
     rule
 }
 
-/// A part of a path that is still to be walked.
+/// Returns a part of a path that is still to be walked.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let named = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -175,7 +175,7 @@ impl Rule {
     }
 }
 
-/// The group that has only the user in it.
+/// Returns the group that has only the user in it.
 fn own_group() -> Option<u32> {
     static OWN: OnceLock<Option<u32>> = OnceLock::new();
     *OWN.get_or_init(|| {

@@ -130,7 +130,7 @@ pub struct Ptr {
 }
 
 impl Variable {
-    /// Bytes; 0 for an array without a size.
+    /// Returns the size in bytes; 0 for an array without a size.
     #[must_use]
     pub fn size(&self) -> u64 {
         // The parser has refused a product that overflows.

@@ -153,7 +153,7 @@ macro_rules! specials {
                 match self { $(Self::$dim(d) => Some(d),)* _ => None }
             }
 
-            /// The special register of this name (`%tid.x`, `%laneid`).
+            /// Returns the special register of this name (`%tid.x`, `%laneid`).
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {

@@ -17,7 +17,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The word's meaning; `None` for a word outside the set.
+            /// Returns the word's meaning; `None` for a word outside the set.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }

@@ -405,7 +405,7 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
-/// A formal parameter after its `.param`.
+/// Parses a formal parameter after its `.param`.
 fn parameter<'a>(cur: &mut Cursor<'a>) -> Result<(&'a str, Variable)> {
     let head = head(cur, Space::Param, Linkage::Internal)?;
     declarator(cur, &head)

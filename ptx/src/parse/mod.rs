@@ -233,7 +233,7 @@ fn pragma(cur: &mut Cursor<'_>) -> Result<Vec<String>> {
     }
 }
 
-/// A table's length as the next id. A text has fewer bytes than u32 counts: each entry needs some.
+/// Returns a table's length as the next id. A text has fewer bytes than u32 counts: each entry needs some.
 fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -264,7 +264,7 @@ pub(crate) fn widened(ty: Type, part: Option<MulPart>) -> Type {
     }
 }
 
-/// The contents of a register of a matrix fragment: packed elements, or one f64.
+/// Returns the contents of a register of a matrix fragment: packed elements, or one f64.
 pub(crate) fn fragment(ty: Type) -> Type {
     if ty == Type::F64 { Type::F64 } else { Type::B32 }
 }

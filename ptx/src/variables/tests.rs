@@ -22,8 +22,8 @@ fn reached(text: &str) -> Vec<String> {
     kernels.collect()
 }
 
-/// The body of a kernel `k(.param .u64 p)` in a module with the variables `x`, `y`, the table `t`
-/// that holds the address of `y`, and the constant `c`.
+/// Returns the body of a kernel `k(.param .u64 p)` in a module with the variables `x`, `y`, the table `t` that holds
+/// the address of `y`, and the constant `c`.
 fn body(body: &str) -> String {
     format!(
         ".visible .global .align 4 .u32 x;

@@ -46,7 +46,7 @@ impl Launched<'_> {
         uses.iter().zip(plan.places.get(self.first as usize..).unwrap_or_default())
     }
 
-    /// Where the gradient of what a use is of lies.
+    /// Returns where the gradient of what a use is of lies.
     fn place_of(&self, recording: &Recording, plan: &Plan, target: Target) -> Place {
         let found = self.places(recording, plan).find(|(used, _)| used.target == target);
         found.map_or(NOWHERE, |(_, place)| *place)

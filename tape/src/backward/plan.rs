@@ -336,7 +336,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// A gradient of its own for elements that other threads add to by another parameter, without atomics.
+    /// Returns a separate gradient for elements that other threads add to by another parameter, without atomics.
     fn place_apart(&mut self, used: &Use, range: &Range<usize>, assign: &mut u64) -> Result<Place> {
         let known = self.place(used.memory, range)?;
         let offset = known.offset % 16;
@@ -416,7 +416,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Where the gradient of a range lies.
+    /// Returns where the gradient of a range lies.
     fn place(&mut self, memory: u32, range: &Range<usize>) -> Result<Place> {
         let nowhere = || Error::invalid("a gradient of memory that is not known");
         let known = self.recording.memories.get(memory).ok_or_else(nowhere)?;
@@ -435,7 +435,7 @@ impl Planner<'_> {
         Ok(Place { buffer, offset, bytes: range.len() * widening })
     }
 
-    /// A buffer of at least so many bytes.
+    /// Returns a buffer of at least so many bytes.
     fn buffer(&mut self, bytes: usize) -> Result<u32> {
         let buffers = &self.plan.buffers;
         let fits = |number: &u32| {

@@ -47,9 +47,8 @@ impl Recording {
 }
 
 impl Recorder<'_> {
-    /// The gradient by this memory, as it is at this point of the recording, is wanted: gradients flow
-    /// through what depends on it from here on. A buffer, a view, or a
-    /// [`Variable`](crate::Variable).
+    /// Watches this memory: its gradient at this point of the recording can be taken, and gradients flow through all
+    /// memory that depends on it from here on. A buffer, a view, or a [`Variable`](crate::Variable).
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
@@ -116,7 +115,7 @@ impl Recorder<'_> {
         recording.overwritten(written, Kind::Fill, *scope)
     }
 
-    /// No gradient flows from what uses this memory from here on to what has written it before.
+    /// Stops gradients at this memory: none flows from its later uses to its earlier writers.
     ///
     /// # Errors
     /// If the recording is too long.

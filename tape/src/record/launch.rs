@@ -420,7 +420,7 @@ impl crate::spec::OpInner {
         matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
     }
 
-    /// A parameter, as messages name it.
+    /// Returns a parameter, as messages name it.
     #[cold]
     pub(crate) fn param(&self, param: usize) -> String {
         let name = self.params.get(param).map_or("", |param| &param.name);

@@ -97,7 +97,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name of a step in messages and drawings.
+    /// Returns the name of a step in messages and drawings.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Launch { op, .. } => op.name(),
@@ -149,7 +149,7 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// A use without a value and without a gradient.
+    /// Creates a use without a value and without a gradient.
     pub(crate) fn new(
         target: Target,
         memory: u32,
@@ -292,7 +292,7 @@ impl Recording {
     }
 }
 
-/// An index as it is stored.
+/// Returns an index as it is stored.
 pub(crate) fn index(at: usize) -> Result<u32> {
     u32::try_from(at)
         .ok()

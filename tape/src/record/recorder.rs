@@ -22,7 +22,7 @@ pub struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// The stream that is recorded, for work that is not to be recorded.
+    /// Returns the stream that is recorded, for work that is not to be recorded.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream
@@ -52,7 +52,7 @@ impl Recorder<'_> {
         record(&mut self.within(number))
     }
 
-    /// The same recorder, in another scope.
+    /// Returns the same recorder, in another scope.
     fn within(&mut self, scope: u32) -> Recorder<'_> {
         Recorder { recording: self.recording, store: self.store, stream: self.stream, scope }
     }

@@ -140,7 +140,7 @@ impl Recording {
         }
     }
 
-    /// Where the bytes of a use's value lie now.
+    /// Returns where the bytes of a use's value lie now.
     pub(crate) fn place_of_value(&self, used: &Use) -> Result<Place<'_>> {
         let (allocation, start, version) = match self.copies.get(used.copy as usize) {
             Some(copy) => (copy.buffer.allocation(), copy.offset, None),
@@ -177,7 +177,7 @@ impl Recording {
     }
 }
 
-/// A copy of a range of some memory, congruent to it modulo 16.
+/// Returns a copy of a range of some memory, congruent to it modulo 16.
 pub(crate) fn copy_of(
     stream: &Stream,
     store: &mut Store,

@@ -88,15 +88,15 @@ impl OpSpec {
         self
     }
 
-    /// There is no adjoint: recording the operation is an error where a gradient would come through it.
+    /// Declares that there is no adjoint: recording the operation is an error where a gradient would pass through it.
     #[must_use]
     pub fn without_adjoint(mut self) -> Self {
         self.adjoint = None;
         self
     }
 
-    /// When recorded, `name(P…, Frame)` runs in place of the kernel; it does the same, and leaves what the
-    /// adjoint needs in `Frame::tape`, of as many bytes as `bytes` says for the launch.
+    /// Sets a primal: when recorded, `name(P…, Frame)` runs instead of the kernel. It does the same, and stores data
+    /// for the adjoint in `Frame::tape`, of as many bytes as `bytes` returns for the launch.
     #[must_use]
     pub fn primal(
         mut self,
@@ -115,15 +115,15 @@ impl OpSpec {
         self
     }
 
-    /// The adjoint's grid, block and shared memory, from those of the kernel; without, they are the same.
+    /// Sets the adjoint's grid, block and shared memory as a function of the kernel's. By default they are the same.
     #[must_use]
     pub fn shape(mut self, shape: fn(&LaunchConfig) -> LaunchConfig) -> Self {
         self.settings.shape = Some(shape);
         self
     }
 
-    /// The adjoint takes scratch memory (`geom::tape::Scratch`), for a launch of the kernel about as many
-    /// bytes as `guess` says. If that is too little, it is run again with more.
+    /// Declares that the adjoint takes scratch memory (`geom::tape::Scratch`), about as many bytes as `guess` returns
+    /// for a launch of the kernel. If that is too little, the adjoint runs again with more.
     ///
     /// Adjoints that use `Scratch` or `BlockScratch` need this said, with any guess. Without, they are given no
     /// such memory, and nowhere to say that it is too little (unless another step of the pass may raise the
@@ -134,25 +134,24 @@ impl OpSpec {
         self
     }
 
-    /// The adjoint fits deterministic tapes: it adds with the functions of `geom/tape.cuh` alone, in one
-    /// launch at most `most` numbers with `grad_add` (three for a `float3`); those of `partial_add` are not
-    /// counted.
+    /// Declares that the adjoint fits deterministic tapes: it adds only with the functions of `geom/tape.cuh`, at most
+    /// `most` numbers in one launch with `grad_add` (three for a `float3`); those of `partial_add` are not counted.
     #[must_use]
     pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.log = Some(most);
         self
     }
 
-    /// The kernels take their index from this many dimensions, 1 if nothing is said: a launch that is
-    /// larger than 1 in another is refused, since its threads would do the same work and race.
+    /// Declares that the kernels take their index from this many dimensions; the default is 1. A launch that is larger
+    /// than 1 in another dimension is refused, since its threads would do the same work and race.
     #[must_use]
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         self.settings.dimensions = dimensions;
         self
     }
 
-    /// The kernels' threads go on to further elements until all are done, so that a launch of any size
-    /// covers what [`Param::covers_all`] is said of.
+    /// Declares that the kernels' threads go on to further elements until all are done, so that a launch of any size
+    /// covers all elements of parameters with [`Param::covers_all`].
     ///
     /// Without, a launch is refused that has fewer threads than there are such elements (counted as
     /// [`Param::len`] counts them: a thread for each of its `count`): those that no thread reaches would be

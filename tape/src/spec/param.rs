@@ -179,7 +179,7 @@ impl Param {
         self.used(Effect::Overwrites, Primal::None)
     }
 
-    /// The kernel reads elements and overwrites them by what it has computed from them.
+    /// Declares that the kernel reads elements and overwrites them with values computed from them.
     #[must_use]
     pub fn updates(self, value: Primal) -> Self {
         self.used(Effect::Updates, value)
@@ -201,8 +201,8 @@ impl Param {
         self.last(|pointer| pointer.value = value)
     }
 
-    /// The kernels touch only as many elements behind the pointer as the parameter `count` says, an
-    /// integer. Each launch is refused whose memory has fewer.
+    /// Declares that the kernels access only as many elements behind the pointer as the integer parameter `count` says.
+    /// A launch whose memory has fewer is refused.
     #[must_use]
     pub fn len(self, count: impl Into<Cow<'static, str>>) -> Self {
         self.len_times(1, count)
@@ -215,7 +215,7 @@ impl Param {
         self.last(|pointer| pointer.length = Some(Length { factor, param, constant: 0 }))
     }
 
-    /// The kernels touch only the first `count` elements behind the pointer.
+    /// Declares that the kernels access only the first `count` elements behind the pointer.
     #[must_use]
     pub fn len_fixed(self, count: usize) -> Self {
         let length = Length { factor: 0, param: None, constant: count };
@@ -239,7 +239,7 @@ impl Param {
         self.last(|pointer| pointer.covers = true)
     }
 
-    /// The adjoint has a gradient parameter for it.
+    /// Declares that the adjoint has a gradient parameter for it.
     #[must_use]
     pub fn active(mut self) -> Self {
         if self.shape == Shape::Scalar {

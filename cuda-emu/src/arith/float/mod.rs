@@ -202,7 +202,7 @@ macro_rules! bitwise {
 macro_rules! inherent {
     ($name:ident, $bits:ident, $signed:ident, $fraction:literal) => {
         impl $name {
-            /// The result of `min` and `max` of two NaN, `b` being the second.
+            /// Returns the result of `min` and `max` of two NaN, `b` being the second.
             #[inline(always)]
             fn both_nan(b: $bits) -> $bits {
                 if $bits::BITS == 64 { b | 1 << ($fraction - 1) } else { <Self as Float>::NAN }

@@ -2,7 +2,7 @@
 
 use crate::arith::{ODD, RM, RN, RNA, RP, RZ};
 
-/// An f64 rounded to f32. NaN gives some NaN.
+/// Returns an f64 rounded to f32. NaN gives some NaN.
 #[inline(always)]
 pub(crate) fn f64_to_f32<const R: u8>(value: f64) -> u32 {
     let nearest = value as f32;
@@ -25,8 +25,8 @@ pub(crate) fn f64_to_f32<const R: u8>(value: f64) -> u32 {
     if R == ODD { stepped | u32::from(back != value && !value.is_nan()) } else { stepped }
 }
 
-/// An f32 rounded to a format of `EXPONENT` and `FRACTION` bits (at least 2 and at most 21), laid
-/// out as IEEE 754 has it. The caller treats NaN.
+/// Returns an f32 rounded to a format of `EXPONENT` and `FRACTION` bits (at least 2 and at most 21), laid out as IEEE
+/// 754 has it. The caller treats NaN.
 #[inline(always)]
 pub(crate) fn f32_to_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>(
     bits: u32,
@@ -78,7 +78,7 @@ pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>
     (kept + u32::from(up)) | u32::from(odd)
 }
 
-/// A small format widened to f32, exactly. Infinities and NaN keep their fraction bits.
+/// Returns a small format widened to f32, exactly. Infinities and NaN keep their fraction bits.
 #[inline(always)]
 pub(crate) fn small_to_f32<const EXPONENT: u32, const FRACTION: u32>(bits: u32) -> f32 {
     let bias = (1u32 << (EXPONENT - 1)) - 1;

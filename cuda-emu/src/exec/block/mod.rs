@@ -30,7 +30,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Memory for a block of the launch.
+    /// Returns memory for a block of the launch.
     pub(crate) fn new(job: &Job<'_>) -> Self {
         let code = job.program.code(job.program.function_of(job.entry));
         let offsets = job.program.shared_offsets(job.entry);

@@ -140,7 +140,7 @@ mod tests {
         word.access(clocks, new, |_| false)
     }
 
-    /// An access of all bytes.
+    /// Returns an access of all bytes.
     fn by(clocks: &Clocks, warp: u32, lane: u32, at: u32, how: How) -> Access {
         let (block, counter) = (clocks.block(), clocks.stamp(warp));
         Access { block, warp, lanes: 1 << lane, counter, at, bytes: 15, how }

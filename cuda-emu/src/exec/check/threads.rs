@@ -251,7 +251,7 @@ mod tests {
     use super::{Clock, Clocks, Published};
     use crate::exec::check::shadow::{Access, How};
 
-    /// A write by a lane, of now.
+    /// Returns a write by a lane, of now.
     fn by(clocks: &Clocks, warp: u32, lane: u32) -> Access {
         let how = How { write: true, strong: false };
         let (counter, block) = (clocks.stamp(warp), clocks.block());

@@ -128,7 +128,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// How a report calls an access.
+/// Returns how a report calls an access.
 fn name(how: How) -> &'static str {
     match (how.strong, how.write) {
         (true, true) => "strong or atomic write",

@@ -83,7 +83,7 @@ impl Decoder<'_, '_> {
         Ok(true)
     }
 
-    /// Where an argument or result is.
+    /// Returns where an argument or result is.
     fn spot(&mut self, operand: &Operand, formal: Option<Class>) -> Result<Spot, Refusal> {
         match operand {
             Operand::Symbol(Symbol::Var(v), 0) => match self.places.get(v.index()) {

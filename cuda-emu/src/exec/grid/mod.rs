@@ -194,7 +194,7 @@ impl Params {
     }
 }
 
-/// A permutation of `0..count`, another one for each seed.
+/// Returns a permutation of `0..count`, another one for each seed.
 fn permute(seed: u64, at: u64, count: u64) -> u64 {
     let mix = |x: u64| {
         let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

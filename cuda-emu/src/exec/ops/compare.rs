@@ -68,7 +68,7 @@ fn related<T: Float, const REL: u8, const FTZ: bool>(a: T::Bits, b: T::Bits) -> 
     }
 }
 
-/// How a predicate is combined with the result: bits 0 and 1 of imm, bit 2 negates it.
+/// Returns how a predicate is combined with the result: bits 0 and 1 of imm, bit 2 negates it.
 pub(crate) fn combine_code(op: BoolOp, negated: bool) -> Option<u64> {
     let code = match op {
         BoolOp::And => 0,

@@ -15,7 +15,7 @@ use crate::memory::pool::is_out_of_memory;
 use crate::memory::{Access, Allocation, enqueue};
 use crate::stream::Stream;
 
-/// Device memory of `bytes` bytes that no graph uses; `None` if there is not that much.
+/// Returns device memory of `bytes` bytes that no graph uses; `None` if there is not that much.
 pub(crate) fn scratch(stream: &Stream, bytes: usize) -> Result<Option<Arc<Allocation>>> {
     match Allocation::new(stream, bytes) {
         Ok(scratch) => Ok(Some(scratch)),

@@ -211,7 +211,7 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Memory that is not written yet, for elements of which any bytes are one.
+    /// Returns memory that is not written yet, for elements of which any bytes are one.
     pub(super) fn fresh<T: AnyBitPattern>(elements: &'a mut [MaybeUninit<T>]) -> Self {
         let (start, bytes) = (elements.as_mut_ptr().cast(), size_of_val(elements));
         // SAFETY: the same memory as `elements`, as bytes; uninitialised bytes are allowed.

@@ -116,9 +116,9 @@ impl<'a, C: Send> Shared<'a, C> {
     }
 }
 
-/// Two blocks for each thread, or one for each chunk where that is what the ring can hold: then an
-/// upload waits for nothing that its stream has yet to do. Fewer if the ring has no more without a
-/// wait; `None` if that is not enough for two threads.
+/// Returns two blocks for each thread, or one for each chunk where that is what the ring can hold: then an upload waits
+/// for nothing that its stream has yet to do. Fewer if the ring has no more without a wait; `None` if that is not
+/// enough for two threads.
 fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingBlock>>> {
     let staging = &stream.context.staging;
     let wanted = match bytes.div_ceil(CHUNK_BYTES) {

@@ -80,7 +80,7 @@ enum Found {
 }
 
 impl Ring {
-    /// A free block, or the oldest busy one if it is done.
+    /// Returns a free block, or the oldest busy one if it is done.
     fn find(&mut self, context: &ContextInner) -> Result<Found> {
         if let Some(block) = self.free.pop() {
             return Ok(Found::Idle(block));
@@ -123,7 +123,7 @@ impl Staging {
         }
     }
 
-    /// A block that the device is done with, if one can be had without waiting for the device.
+    /// Returns a block that the device is done with, if one can be had without waiting for the device.
     pub(in crate::memory) fn try_acquire(
         &self,
         context: &ContextInner,
@@ -146,7 +146,7 @@ impl Staging {
         })
     }
 
-    /// A block that the device is done with, or a new one, also beyond the limit: without a wait.
+    /// Returns a block that the device is done with, or a new one, also beyond the limit: without a wait.
     pub(in crate::memory) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
         {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);

@@ -162,7 +162,7 @@ impl Allocation {
         Ok(Self::visible(start, bytes, home, Visible::new(Memory::Managed, host)))
     }
 
-    /// Pinned memory that is mapped for the device. All bytes are zero.
+    /// Returns pinned memory that is mapped for the device. All bytes are zero.
     pub(in crate::memory) fn pinned(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let context = &home.inner().context;
         if bytes == 0 {
@@ -183,7 +183,7 @@ impl Allocation {
         }
     }
 
-    /// The memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
+    /// Returns the memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
     pub(in crate::memory) fn registered(
         home: &Stream,
         vector: HostVec,

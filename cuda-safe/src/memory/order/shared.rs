@@ -69,7 +69,7 @@ impl<U> Shared<U> {
         uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded uses. Call only with exclusive access to the allocation.
+    /// Returns the recorded uses. Call only with exclusive access to the allocation.
     pub(crate) fn known(&self) -> Option<MutexGuard<'_, U>> {
         Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }

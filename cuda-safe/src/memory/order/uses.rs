@@ -58,7 +58,7 @@ impl Allocation {
         self.is_home(stream) && self.shared.is_quiet()
     }
 
-    /// To be called after the use was enqueued and numbered.
+    /// Records a use. Call it after the use was enqueued and numbered.
     #[inline]
     pub(crate) fn end_use(
         &self,

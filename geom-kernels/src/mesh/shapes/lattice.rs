@@ -106,8 +106,8 @@ fn angle(i: u32, of: u32) -> f64 {
     TAU * f64::from(i) / f64::from(of)
 }
 
-/// A lattice that is closed in both directions. `row(i)` gives the points of row i by their columns. Faces
-/// are counter-clockwise in (row, column), or the other way round if `turned`.
+/// Returns a lattice that is closed in both directions. `row(i)` gives the points of row i by their columns. Faces are
+/// counter-clockwise in (row, column), or the other way round if `turned`.
 fn wrapped<R: Fn(u32) -> [f64; 3]>(
     [rows, columns]: [u32; 2],
     turned: bool,

@@ -56,7 +56,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header of the chunk `src` that has to hold `len` bytes, and what follows it.
+    /// Returns the header of the chunk `src` that has to hold `len` bytes, and what follows it.
     pub(super) fn read(src: &[u8], len: usize) -> Result<(Self, &[u8]), CodecError> {
         let (head, body) =
             src.split_first_chunk::<LEN>().ok_or(CodecError::Truncated("a chunk's header"))?;

@@ -141,7 +141,7 @@ fn mutants_do_no_harm() {
     assert!(whole > 1000 && whole < 90_000, "{whole}");
 }
 
-/// A chunk's header for so many bytes in blocks of a size, LZ4 over bytes that are not sorted.
+/// Returns a chunk's header for so many bytes in blocks of a size, LZ4 over bytes that are not sorted.
 fn head(len: u32, block: u32, body: usize) -> Vec<u8> {
     let mut head = vec![2, 1, 0x20, 4];
     for size in [len, block, 16 + body as u32] {

@@ -103,7 +103,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Some(Op::Lop3Bool { op, lut, d, p, a, b, c, q }))
     }
 
-    /// A constant of 8 bits.
+    /// Parses a constant of 8 bits.
     fn small(&mut self, what: &str) -> super::super::cursor::Result<u8> {
         let place = self.cur.offset();
         match self.cur.constant(what)? {

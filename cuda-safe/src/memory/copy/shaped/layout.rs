@@ -141,8 +141,8 @@ impl PitchedLayout {
         Ok(offset..end)
     }
 
-    /// The same box as `extent`, in bytes and with pitches that don't matter made what they would be
-    /// without gaps. `span` has found that it lies within memory.
+    /// Returns the same box as `extent`, in bytes and with pitches that don't matter made what they would be without
+    /// gaps. `span` has found that it lies within memory.
     pub(super) fn to_bytes(self, extent: Extent, size: usize) -> Pitches {
         // Slices of one row each are the rows of one slice; see `Part::whole`.
         let (rows, pitch) = match extent.height {

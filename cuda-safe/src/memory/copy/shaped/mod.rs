@@ -46,7 +46,7 @@ impl End {
         Self { place: Place::Device(address), pitches }
     }
 
-    /// A block that holds `part` without gaps.
+    /// Creates a block that holds `part` without gaps.
     fn block(block: &StagingBlock, part: &Part) -> Self {
         let pitches = Pitches { row: part.width, slice: part.width * part.height };
         Self { place: Place::Host(block.start().as_ptr()), pitches }
@@ -60,7 +60,7 @@ impl End {
         Self { place, ..self }
     }
 
-    /// Memory type, address on the host, and address on the device.
+    /// Returns memory type, address on the host, and address on the device.
     fn describe(self) -> (CUmemorytype, *mut c_void, CUdeviceptr) {
         match self.place {
             Place::Device(address) => {
@@ -144,8 +144,8 @@ fn side(
     Ok((elements.start * size..elements.end * size, layout.to_bytes(extent, size)))
 }
 
-/// Device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is
-/// known to lie in a slice.
+/// Returns device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is known to
+/// lie in a slice.
 fn compact_scratch<T: Copy + 'static>(
     stream: &Stream,
     extent: Extent,
@@ -389,8 +389,7 @@ fn scatter(
     }
 }
 
-/// Each run of a piece, and where it lies in a block. A piece has at most `BLOCK_BYTES` bytes in all its
-/// runs.
+/// Returns each run of a piece, and where it lies in a block. A piece has at most `BLOCK_BYTES` bytes in all its runs.
 fn in_block(
     runs: impl Iterator<Item = Range<usize>>,
 ) -> impl Iterator<Item = (usize, Range<usize>)> {
