@@ -79,7 +79,7 @@ impl Driver {
         Self::from_sys(sys?)
     }
 
-    /// Initialises a driver from its table of functions: how software devices plug in.
+    /// Initialises a driver from its table of functions, such as a software device's.
     ///
     /// # Errors
     /// The error that `cuInit` or the enumeration of devices returns.

@@ -210,8 +210,8 @@ impl Error {
         }
     }
 
-    /// Returns the code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code,
-    /// or one that is newer than these bindings.
+    /// Returns the code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code, or a code
+    /// newer than these bindings.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::name)

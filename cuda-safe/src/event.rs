@@ -12,7 +12,7 @@ use crate::memory::{Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner, outside_capture};
 use crate::trace::timed;
 
-/// An event: recorded on a stream, it is done when all that the stream had enqueued is done.
+/// An event. After it is recorded on a stream, it is done when all work is done that was enqueued on the stream before.
 ///
 /// Dropping it does not wait.
 pub struct Event {
@@ -31,7 +31,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Creates a new event that measures no time, which makes it cheaper to record and wait for.
+    /// Creates an event without timing, which is cheaper to record and to wait for.
     ///
     /// # Errors
     /// The error that the driver returns.

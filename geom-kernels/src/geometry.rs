@@ -12,8 +12,8 @@ use crate::headers::program;
 
 /// The kernels of this crate in one context. A clone is another handle to the same.
 ///
-/// Nothing is loaded before it is needed; the driver compiles a module when it is loaded for the first
-/// time on a machine, and keeps the result itself.
+/// A module is loaded on first use. The driver compiles a module that is loaded for the first time on a machine, and
+/// caches the result.
 #[derive(Clone)]
 pub struct GeometryKernels {
     inner: Arc<Inner>,

@@ -39,7 +39,7 @@ impl Ray {
         Self { origin: from, t_min: 0.0, direction, t_max: 1.0 }
     }
 
-    /// Returns the same ray for other t.
+    /// Returns the same ray with another range of t.
     #[must_use]
     pub const fn between(self, t_min: f32, t_max: f32) -> Self {
         Self { t_min, t_max, ..self }

@@ -48,7 +48,7 @@ impl IndexBox {
         })
     }
 
-    /// Returns whether a voxel is in it.
+    /// Returns whether a voxel is in the box.
     #[must_use]
     pub fn contains(&self, ijk: Coord) -> bool {
         (0..3).all(|axis| (self.min[axis]..=self.max[axis]).contains(&ijk[axis]))

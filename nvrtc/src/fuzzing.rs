@@ -53,7 +53,7 @@ pub fn read_image(payload: &[u8]) -> Option<Image> {
     Image::decode(payload)
 }
 
-/// Reads what was learned of a compiler, and writes it again.
+/// Reads the facts about a compiler, and writes them again.
 #[must_use]
 pub fn rewrite_library(payload: &[u8]) -> Option<Vec<u8>> {
     Facts::decode(payload).map(|facts| facts.encode())

@@ -17,7 +17,7 @@ pub struct Image {
     pub lto_ir: Option<Vec<u8>>,
     /// The kernels and their parameters; empty for LTO-IR.
     pub kernels: Vec<Signature>,
-    /// Name expressions and the names that they have in the image.
+    /// Name expressions and their names in the image.
     pub lowered: Vec<(String, String)>,
     /// The compiler's log: warnings, usually nothing.
     pub log: String,

@@ -67,7 +67,7 @@ pub struct Options {
     pub relocatable: bool,
     /// LTO-IR for the linker, instead of cubin and PTX (`-dlto`).
     pub lto: bool,
-    /// Further options, as the compiler takes them, one element for each argument.
+    /// Further options of the compiler, one element for each argument.
     pub extra: Vec<String>,
 }
 

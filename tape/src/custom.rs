@@ -347,7 +347,7 @@ impl Adjoint<'_> {
         Ok(Gradient { buffer, place, marker: PhantomData })
     }
 
-    /// Returns a gradient to be written to by copies and the like; `None` if it is not wanted, or zero.
+    /// Returns a gradient for writing, for example by copies; `None` if it is not wanted, or zero.
     ///
     /// # Errors
     /// As [`gradient`](Self::gradient).

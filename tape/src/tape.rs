@@ -65,7 +65,7 @@ impl Tape {
         })
     }
 
-    /// Returns a tape with what `record` has launched on `stream`.
+    /// Returns a tape with the launches of `record` on `stream`.
     ///
     /// # Errors
     /// As [`new`](Self::new) and [`record_again`](Self::record_again).

@@ -106,7 +106,7 @@ pub struct Env<'a> {
     pub config: &'a ExecConfig,
     /// The memory of the kernels' `malloc`.
     pub heap: &'a Heap,
-    /// Takes what a thread prints, a whole `printf` at a time.
+    /// Receives the output of a thread, one whole `printf` at a time.
     pub printf: &'a (dyn Fn(&[u8]) + Sync),
 }
 

@@ -49,7 +49,7 @@ pub struct Fault {
     pub report: Box<Report>,
 }
 
-/// Where a launch failed and why. `Display` writes it in several lines.
+/// The place and the reason of a launch's failure. `Display` writes it in several lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -61,7 +61,7 @@ pub struct Report {
     pub block: [u32; 3],
     /// See `block`.
     pub thread: [u32; 3],
-    /// The address, where memory was accessed.
+    /// The address, if the fault is an access of memory.
     pub address: Option<u64>,
     /// The description, with the nearest allocation of an address.
     pub what: String,

@@ -67,7 +67,7 @@ struct Entry {
     calls: bool,
 }
 
-/// A decoded program. Its global variables live as long as it does.
+/// A decoded program. Its global variables live as long as the program.
 #[derive(Debug)]
 pub struct Program {
     space: Arc<Space>,

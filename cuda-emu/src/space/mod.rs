@@ -116,7 +116,7 @@ impl Region {
 pub struct OutOfMemory {
     /// Bytes that were asked for.
     pub asked: u64,
-    /// Bytes that the device had left.
+    /// The free memory of the device, in bytes.
     pub free: u64,
 }
 

@@ -56,7 +56,7 @@ pub unsafe trait DeviceRepr: Copy + 'static {
 pub struct ArgType {
     /// The size in bytes.
     pub size: usize,
-    /// Value or address.
+    /// Whether it is a value or an address.
     pub kind: ArgKind,
     /// The Rust type's name: the argument's in [`KernelArgs::TYPES`].
     pub name: fn() -> &'static str,

@@ -105,7 +105,7 @@ pub struct LaunchConfig {
     pub cooperative: bool,
     /// The blocks of one cluster, in each direction; see [`LaunchConfig::cluster`].
     pub cluster: Option<Dim3>,
-    /// The priority, if it is not the stream's; see [`LaunchConfig::priority`].
+    /// The priority, if it differs from the stream's; see [`LaunchConfig::priority`].
     pub priority: Option<i32>,
     /// Private, since setting it is unsafe; see [`LaunchConfig::programmatic`].
     programmatic: bool,

@@ -166,7 +166,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         self.as_slice_mut().upload(stream, source)
     }
 
-    /// Copies the buffer into `target`. Waits until it is written.
+    /// Copies the buffer into `target`. Waits until `target` is written.
     ///
     /// # Errors
     /// As [`DeviceSlice::download`].

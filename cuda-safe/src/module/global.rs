@@ -119,7 +119,7 @@ impl<T: Copy + 'static> Global<T> {
         self.len == 0
     }
 
-    /// Copies `source` to the variable, in `stream`'s order. Returns when `source` was read.
+    /// Copies `source` to the variable, in `stream`'s order. Returns when `source` has been read.
     ///
     /// # Errors
     /// As [`DeviceSliceMut::upload`].

@@ -191,8 +191,8 @@ impl Domain {
         Self { handle, known: !handle.is_null() }
     }
 
-    /// Opens a range of time on this thread, from here until the guard is dropped. Ranges nest for each
-    /// domain apart.
+    /// Opens a range of time on this thread, which ends when the guard is dropped. Ranges nest separately in each
+    /// domain.
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range(&self, name: &str) -> RangeGuard<'_> {
         if !self.known {

@@ -58,8 +58,8 @@ pub struct Algorithms<'s> {
 }
 
 impl GeometryKernels {
-    /// Returns sorting, prefix sums, reductions and selections. Kernels are loaded when a call first needs them (or
-    /// compiled, after [`GeometryKernels::compiled`]), which then takes longer.
+    /// Returns the calls for sorting, prefix sums, reductions and selections. The first call that needs a kernel loads
+    /// it (or compiles it, after [`GeometryKernels::compiled`]), and takes longer.
     #[must_use]
     pub fn algorithms(&self) -> Algorithms<'static> {
         Algorithms { kernels: self.clone(), scratch: scratch::Source::Pool }

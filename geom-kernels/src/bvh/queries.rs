@@ -27,12 +27,12 @@ pub(crate) enum Kind {
 
 /// An array of queries: boxes, spheres or rays.
 ///
-/// An item is found by its own box, whatever the hierarchy:
+/// Only an item's own box decides whether the item is found, not the hierarchy:
 /// - by a box ([`BvhQueries::boxes`], or `into()`), if the two have a point in common; touching is enough.
-///   A box may be infinite. One that is empty or has a NaN finds nothing;
+///   A box may be infinite. A box that is empty or has a NaN finds nothing;
 /// - by a sphere, if the square of the box's distance from the centre, of differences rounded to nearest,
-///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor
-///   does a radius of its own that is negative or NaN;
+///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor does a radius
+///   that is negative or NaN;
 /// - by a ray, if it meets the box, as `enters` of `geom/math/ray.cuh` says: never missed, and a ray that
 ///   passes within some ulp of a box may meet it. Beyond what [`Ray`] says, one whose direction has no
 ///   component of a magnitude of 2^-60 at least, or one above 2^60, finds nothing.

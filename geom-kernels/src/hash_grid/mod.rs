@@ -83,7 +83,7 @@ impl<T> Default for GridOptions<T> {
 }
 
 impl<T: Real> GridOptions<T> {
-    /// Points lie mostly in the box from `lower` to `upper`.
+    /// Declares that points lie mostly in the box from `lower` to `upper`.
     #[must_use]
     pub fn bounds(mut self, lower: [T; 3], upper: [T; 3]) -> Self {
         self.bounds = Some([lower, upper]);
@@ -148,7 +148,7 @@ impl<T: Real> GridOptions<T> {
 /// How a grid came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridReport {
-    /// The points in the grid.
+    /// The number of points in the grid.
     pub points: usize,
     /// The points that are not: not finite, or of no group that the grid has.
     pub left_out: usize,

@@ -138,11 +138,11 @@ impl VolumeField {
         Ok(field)
     }
 
-    /// Reads the values of all blocks again: after values were stored in the volume, or from another one. Nothing
-    /// is allocated or waited for, and it can be recorded in a graph.
+    /// Reads the values of all blocks again, after values were stored in the volume, or from another volume. It neither
+    /// allocates nor waits, and can be recorded in a graph.
     ///
-    /// Blocks stay where they are, and so does the map. A volume with leaves or tiles elsewhere needs a new field:
-    /// of surfaces beyond the blocks nothing would be found.
+    /// The blocks and the map stay the same. A volume with leaves or tiles elsewhere needs a new field: surfaces beyond
+    /// the blocks would not be found.
     ///
     /// # Errors
     /// A volume of other values than `f32` or `f64`; otherwise an error of loading the kernels or of the driver.

@@ -317,8 +317,8 @@ impl<'a> Mesh<'a> {
         self.faces.as_slice()
     }
 
-    /// Returns the points to be changed, if the mesh owns them. Queries see the change after a
-    /// [`refit`](Self::refit) or [`rebuild`](Self::rebuild).
+    /// Returns the points for writing, if the mesh owns them. Queries see the change after a [`refit`](Self::refit) or
+    /// [`rebuild`](Self::rebuild).
     pub fn points_mut(&mut self) -> Option<DeviceSliceMut<'_, [f32; 3]>> {
         self.points.as_slice_mut()
     }

@@ -10,10 +10,10 @@ use crate::Aabb;
 /// A triangle mesh in host memory: points, and faces that name three points each.
 ///
 /// Faces are counter-clockwise seen from outside, so the normal (b - a) × (c - a) of a face a, b, c points
-/// outwards. Neither that nor that a mesh is closed is asked for here; what needs it says so.
+/// outwards. This type requires neither that nor a closed mesh; functions that require it say so.
 ///
-/// The fields are public, so an index may be out of range: no method panics then, and each passes over
-/// such faces or keeps them as they are.
+/// The fields are public, so an index may be out of range: no method panics then; each skips such faces or keeps them
+/// unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TriangleMesh {
     /// Positions.

@@ -92,7 +92,7 @@ pub struct PointQueries<'a> {
 }
 
 impl<'a> PointQueries<'a> {
-    /// Creates queries at these points, without a limit. They may lie in memory in any way that [`Points`] can name.
+    /// Creates queries at these points, without a limit. They may have any layout of [`Points`].
     #[must_use]
     pub fn at(points: impl Into<Points<'a, f32>>) -> Self {
         Self {

@@ -99,8 +99,8 @@ impl Mesh<'_> {
         custom.run(op, |stream| self.positions_at(stream, points, positions.reborrow()))
     }
 
-    /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. Of a face
-    /// without area, and where there is no such face, they are 0; by u and v they are 0 everywhere.
+    /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. They are 0 for a
+    /// face without area and where there is no such face; gradients with respect to u and v are 0 everywhere.
     ///
     /// # Errors
     /// As [`normals_at`](Self::normals_at).

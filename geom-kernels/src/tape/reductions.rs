@@ -156,7 +156,8 @@ impl GeometryKernels {
         self.record_divided(t, elements.read_view(), sum.write_view(), "sum", 1)
     }
 
-    /// Records the mean of all elements: of vectors, by the number of vectors. NaN of none.
+    /// Records the mean of all elements; for vectors, the sum over the number of vectors. The mean of no elements is
+    /// NaN.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).

@@ -37,7 +37,7 @@ pub struct VolumeHit {
     pub enters: u32,
     /// The least corner of the cell that this is in. The position in index space is `cell + place`.
     pub cell: [i32; 3],
-    /// Where in the cell: from 0 to 1.
+    /// The position in the cell, from 0 to 1 in each axis.
     pub place: [f32; 3],
     /// The field's gradient in the world, of length 1: it points to greater values. 0 if it is 0 there.
     pub normal: [f32; 3],

@@ -166,7 +166,7 @@ impl Volume {
         self.value_type
     }
 
-    /// Its name, as the grid has it.
+    /// Returns the grid's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -227,8 +227,8 @@ impl<T: Build> Builder<T> {
     /// their values.
     ///
     /// # Errors
-    /// Another number of values than the box has; a box that ends beyond the coordinates; a tolerance
-    /// that is negative or not a number.
+    /// The number of values does not match the box; a box that ends beyond the range of coordinates; a tolerance that
+    /// is negative or not a number.
     pub fn dense(
         &mut self,
         dims: [u32; 3],

@@ -49,7 +49,7 @@ impl ReadOptions {
         self
     }
 
-    /// Takes grids whose checksum is wrong.
+    /// Accepts grids with a wrong checksum.
     #[must_use]
     pub fn ignore_checksums(mut self) -> Self {
         self.checksum = false;

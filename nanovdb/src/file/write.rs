@@ -53,10 +53,9 @@ impl WriteOptions {
 
     /// Computes checksums; otherwise grids keep the kind that they have.
     ///
-    /// Grids that were made here have one of their head only. With
-    /// [`Compatible`](Format::Compatible) grids that is the only kind on which libraries agree: the checksum of
-    /// nodes is another one for libraries since 32.6 than for those before on Linux, which is the one that is
-    /// written here.
+    /// Grids built by this crate have a checksum of their head only. For [`Compatible`](Format::Compatible) grids that
+    /// is the only kind on which libraries agree: libraries since 32.6 compute another checksum of nodes than earlier
+    /// ones on Linux, and this crate writes the earlier one.
     #[must_use]
     pub fn checksum(mut self, mode: ChecksumMode) -> Self {
         self.checksum = Some(mode);

@@ -45,7 +45,7 @@ pub struct GridInfo {
     pub checksum: u64,
     /// The bytes that it covers.
     pub checksum_mode: ChecksumMode,
-    /// Bytes of the grid.
+    /// The size of the grid in bytes.
     pub size: u64,
 }
 

@@ -111,7 +111,7 @@ impl Grid {
         Version::from_code(self.bytes().u32(head::VERSION))
     }
 
-    /// Its name.
+    /// Returns the grid's name.
     #[must_use]
     pub fn name(&self) -> String {
         check::name(self.bytes(), &self.facts.blind)

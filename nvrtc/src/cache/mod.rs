@@ -93,9 +93,9 @@ pub enum Uncached {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Images found.
+    /// The number of images found.
     pub hits: u64,
-    /// Images that had to be compiled.
+    /// The number of images that had to be compiled.
     pub misses: u64,
     /// Compiles that were not kept, with the reasons.
     pub uncached: Vec<(Uncached, u64)>,
@@ -114,8 +114,8 @@ struct Inner {
 
 impl Cache {
     /// Returns the user's cache: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
-    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is one below the folder that is
-    /// current at the first call.
+    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is below the current folder of the
+    /// first call.
     #[must_use]
     pub fn user() -> Self {
         static USER: OnceLock<Cache> = OnceLock::new();
@@ -149,7 +149,7 @@ impl Cache {
         Self { inner: Arc::new(Inner { folder, stats: Mutex::default() }) }
     }
 
-    /// Returns where it is; `None` if it is off.
+    /// Returns the cache's folder; `None` if it is off.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.inner.folder.as_ref().map(Folder::path)

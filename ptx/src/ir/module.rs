@@ -158,7 +158,7 @@ pub struct InitAddress {
     pub bytes: u8,
     /// Whose address.
     pub symbol: Symbol,
-    /// Added to it, in bytes.
+    /// The offset added to it, in bytes.
     pub addend: i64,
     /// `generic(…)`: a generic address rather than one in the symbol's own space.
     pub generic: bool,
@@ -224,7 +224,7 @@ impl Function {
         self.body.as_deref().unwrap_or_default()
     }
 
-    /// Returns the instruction that a label stands before; the number of instructions at the end.
+    /// Returns the index of the instruction after a label; the number of instructions if the label is at the end.
     #[must_use]
     pub fn target(&self, label: LabelId) -> usize {
         self.labels.get(label.index()).map_or(usize::MAX, |l| l.at as usize)
@@ -260,7 +260,7 @@ impl Function {
 pub struct Label {
     /// Unique in its function; a name that an inner block uses again gets a suffix.
     pub name: String,
-    /// The instruction it stands before.
+    /// The index of the instruction after it.
     pub at: u32,
 }
 

@@ -34,7 +34,7 @@ pub struct Mode {
     pub ftz: bool,
     /// Float: clamp to [0, 1], NaN to 0. Integer: clamp instead of wrapping.
     pub sat: bool,
-    /// Negative results and NaN's sign: max(x, 0), NaN stays the canonical NaN.
+    /// `.relu`: the result is max(x, 0); NaN stays the canonical NaN.
     pub relu: bool,
     /// `min` and `max`: NaN if a source is NaN.
     pub nan: bool,
@@ -168,7 +168,7 @@ pub struct Mma {
     pub rounding: Option<Rounding>,
     /// `.satfinite`: integer accumulators saturate.
     pub satfinite: bool,
-    /// Of one-bit types.
+    /// The operation of one-bit types.
     pub bit_op: Option<MmaBitOp>,
     pub d: Box<[Dst]>,
     pub a: Box<[Operand]>,

@@ -22,8 +22,8 @@ use cursor::{Cursor, Number, Result};
 
 /// Reads a PTX text.
 ///
-/// Memory and time are in proportion to the text. An instruction that is written well but unknown
-/// here becomes [`Op::Other`](crate::ir::Op::Other).
+/// Memory and time are in proportion to the text. A well-formed instruction that this crate does not know becomes
+/// [`Op::Other`](crate::ir::Op::Other).
 ///
 /// # Errors
 /// The first place that is not PTX: a word out of place, a name that is not declared, a number that

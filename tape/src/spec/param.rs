@@ -20,7 +20,7 @@ pub enum Primal {
     None,
 }
 
-/// The effect of the forward launch on memory, and so of the adjoint on its gradient.
+/// The effect of the forward launch on memory, which determines the adjoint's effect on its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It only reads: the adjoint adds to the gradient.

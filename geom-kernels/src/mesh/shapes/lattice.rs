@@ -73,8 +73,8 @@ pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<Triang
 }
 
 /// Returns a closed tube of changing width along a trefoil knot: long, curved, with faces of many sizes, so a fair
-/// test for trees over meshes. It has `along` · `around` points and twice as many faces; usual are
-/// [`KNOT_ALONG`] and [`KNOT_AROUND`].
+/// test for trees over meshes. It has `along` · `around` points and twice as many faces; [`KNOT_ALONG`] and
+/// [`KNOT_AROUND`] are the usual values.
 ///
 /// With u = 2π i / along, v = 2π j / around, point i · around + j is c + r (cos v n + sin v b), where
 /// c(u) = ((cos 3u + 2) cos 2u, (cos 3u + 2) sin 2u, -sin 3u), r = 0.35 (1 + 0.05 sin 40u sin 12v),

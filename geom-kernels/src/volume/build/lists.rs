@@ -46,7 +46,7 @@ pub struct VolumeCounts {
     pub active_tiles: [u32; 3],
     /// Active voxels, those of active tiles among them.
     pub active_voxels: u64,
-    /// Of volumes of indices: how many values those are for, the background's (0) among them. Else 0.
+    /// For volumes of indices, the number of values that they index, including the background's (0). Otherwise 0.
     pub values: u64,
 }
 

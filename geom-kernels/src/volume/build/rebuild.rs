@@ -114,7 +114,7 @@ impl Volume {
         self.rebuild(stream, voxels.into(), Fill::Voxels(None))
     }
 
-    /// Builds it again as [`from_voxels_with`](Self::from_voxels_with) does; else as
+    /// Builds the volume again as [`from_voxels_with`](Self::from_voxels_with) does, in place as
     /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors

@@ -46,9 +46,9 @@ impl From<(usize, usize, usize)> for Extent {
 pub struct PitchedLayout {
     /// The first element.
     pub offset: usize,
-    /// From the start of a row to the start of the next.
+    /// The distance from the start of a row to the start of the next.
     pub row_pitch: usize,
-    /// From the start of a slice to the start of the next.
+    /// The distance from the start of a slice to the start of the next.
     pub slice_pitch: usize,
 }
 
