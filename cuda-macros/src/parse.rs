@@ -50,7 +50,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
     if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
-/// `;`, or the body that somebody wrote instead.
+/// `;`, or a body in its place.
 fn ends_declaration(token: &Token) -> bool {
     token.is_punct(';') || matches!(token, Token::Group(Delimiter::Brace, ..))
 }

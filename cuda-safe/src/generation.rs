@@ -14,12 +14,11 @@
 //! primary context, from calls that take no handle of ours:
 //!
 //! 1. `cuDevicePrimaryCtxGetState`. Not active: it is gone.
-//! 2. Active: it is ours, or somebody has retained it anew after a reset. The handles of the two
-//!    may be equal, but the driver never uses the id of a context (`cuCtxGetId`) again. So the
-//!    context is retained once more, which gives its handle, valid while it is retained; the id is
-//!    read, and the retain is given back. Retaining an active context only counts. If another
-//!    thread destroys it in between, the retain makes a new one, whose id is another: the verdict
-//!    is right.
+//! 2. Active: it is ours, or other code has retained it again after a reset. The handles of the two may be equal, but
+//!    the driver never uses the id of a context (`cuCtxGetId`) again. So the context is retained once more, which gives
+//!    its handle, valid while it is retained; the id is read, and the retain is released. Retaining an active context
+//!    only counts. If another thread destroys it in between, the retain creates a new one with another id, so the
+//!    verdict is right.
 //!
 //! If the context is inactive or has another id, the generation is over; else the error belongs to
 //! the call that returned it. Without `cuCtxGetId` (every driver from 12.0 on has it) the code alone
@@ -73,8 +72,8 @@ impl Watch {
         watched.users = watched.users.saturating_sub(1);
     }
 
-    /// Removes a user whose retain `release` gives back, if that succeeds. No [`Verdict`] comes in between: it would
-    /// take the release for somebody else's.
+    /// Removes a user whose retain `release` returns, if that succeeds. No [`Verdict`] comes in between: it would take
+    /// the release for other code's.
     pub(crate) fn end_by(
         &self,
         release: impl FnOnce() -> std::result::Result<CUresult, MissingSymbol>,
@@ -109,7 +108,7 @@ impl Drop for Watching {
 enum Verdict {
     /// It is the one that we hold; or we hold none.
     Ours,
-    /// It was destroyed, and perhaps retained anew by somebody else.
+    /// It was destroyed, and perhaps retained again by other code.
     Gone,
     /// It is active, and the driver has no ids.
     Unknown,
@@ -135,7 +134,7 @@ impl DeviceState {
         )
     }
 
-    /// Ends the generation if somebody else has destroyed its context and no call has met that yet.
+    /// Ends the generation if other code has destroyed its context and no call has detected that yet.
     ///
     /// # Errors
     /// The code that the query returned.

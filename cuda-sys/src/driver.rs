@@ -43,8 +43,8 @@ pub struct Driver {
 impl Driver {
     /// Loads the system's driver, or the library that the environment variable `CUDA_DRIVER` names.
     ///
-    /// This is safe because the environment is the user's word: a user who can set `CUDA_DRIVER` could have started another
-    /// program just as well. A process with raised rights ignores the variable: see [`environment()`].
+    /// This is safe because the environment is trusted: a user who can set `CUDA_DRIVER` could also have started
+    /// another program. A process with raised rights ignores the variable: see [`environment()`].
     ///
     /// Loaded once per process. A failure is not remembered: a driver that is installed later is
     /// found later.

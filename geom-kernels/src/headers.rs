@@ -8,8 +8,8 @@ use generated::HEADERS;
 /// Returns the device headers: the names under which they are included, and their texts.
 ///
 /// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
-/// options. [`program`] has them all; this list is for those who write them to a folder, for nvcc, or
-/// give them to another compiler. Whatever is in them lies in the namespace `geom`.
+/// options. [`program`] has them all; this list is for programs that write them to a folder, for nvcc, or pass them to
+/// another compiler. All of it lies in the namespace `geom`.
 ///
 /// | header | holds |
 /// |---|---|

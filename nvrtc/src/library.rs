@@ -39,7 +39,7 @@ pub struct Nvrtc {
 }
 
 struct Inner {
-    /// `None` if it is a table of functions that somebody made.
+    /// `None` if it is a table of functions from the caller.
     path: Option<PathBuf>,
     raw: OnceCell<&'static cuda_sys::Nvrtc>,
     facts: OnceCell<Facts>,
@@ -369,8 +369,8 @@ fn load_builtins(nvrtc: &Path, path: &Path) {
     if !path.is_file() {
         return;
     }
-    // SAFETY: only somebody who could have replaced the NVRTC that is loaded can have put the file
-    // there, and NVIDIA's builtins are data with an accessor.
+    // SAFETY: only a user who could have replaced the loaded NVRTC can have put the file there, and NVIDIA's builtins
+    // are data with an accessor.
     let library = unsafe { libloading::Library::new(path) };
     // Unloading it would take it away from NVRTC.
     library.map(std::mem::forget).unwrap_or_default();

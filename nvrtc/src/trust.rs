@@ -49,7 +49,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Whom a path may belong to and who may write to its steps, beside the user and root.
+/// The users, besides the user and root, to whom a path may belong and who may write to its steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     owners: Vec<u32>,

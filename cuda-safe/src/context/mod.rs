@@ -129,7 +129,7 @@ impl Context {
         }
     }
 
-    /// Adopts a context that somebody else made, such as a framework's.
+    /// Adopts a context of other code, such as a framework's.
     ///
     /// `token` is kept until the last handle to the context, and everything made in it, is gone;
     /// put there what keeps the context alive.
@@ -212,9 +212,9 @@ impl Context {
     /// meanwhile wait until this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while a graph is recorded in the context, by
-    /// whichever thread: the driver would spoil it. (It spoils what *other* libraries capture in the
-    /// context, too.) Otherwise the error of whatever work failed.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while any thread records a graph in the context: the driver
+    /// would invalidate the capture. (It also invalidates captures of *other* libraries in the context.) Otherwise the
+    /// error of the work that failed.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.inner.while_current(|| self.inner.wait_for_all())
@@ -270,7 +270,7 @@ impl Context {
     /// memory on devices without pools. **Waits for the device**, as [`Context::synchronize`] does.
     ///
     /// # Errors
-    /// The first error that a free returns; the other frees are made all the same.
+    /// The first error that a free returns; the other frees are still done.
     pub fn free_deferred(&self) -> Result<()> {
         self.inner.free_deferred()
     }
@@ -421,7 +421,7 @@ impl ContextInner {
         })
     }
 
-    /// Returns whether this is the primary context that is kept for the next who asks.
+    /// Returns whether this is the primary context that is kept for later calls.
     fn is_kept_in(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> bool {
         primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, self))
     }

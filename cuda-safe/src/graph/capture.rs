@@ -70,10 +70,10 @@ impl Context {
     ///
     /// # Waiting
     /// A capture begins only when no other thread waits for the whole context, by
-    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would spoil it. Until then this call
-    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the
-    /// context meanwhile, and so for that host function, none of the three goes on. While a graph is recorded,
-    /// these two calls are errors.
+    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would invalidate it. Until then this call
+    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the context
+    /// meanwhile, and so for that host function, none of the three goes on. While a graph is recorded, these two calls
+    /// are errors.
     ///
     /// # Memory of the graph
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
@@ -159,8 +159,8 @@ pub(super) fn capture(
     Ok(template)
 }
 
-/// A recording that is emptied when this goes: after a failure, or a panic, what was recorded must not
-/// live on with a stream that somebody has kept.
+/// Empties a recording when dropped: after a failure or a panic, its resources must not live on with a stream that the
+/// closure has moved out.
 pub(super) struct Emptied(pub(super) Arc<Capture>);
 
 impl Drop for Emptied {

@@ -181,7 +181,7 @@ fn conditional(
         return Err(Error::invalid("only a stream that records takes conditional work"));
     };
     let flag = flag.slice(..1)?;
-    // Before the handle is made: without its node it spoils the graph.
+    // Before the handle is created: without its node it makes the graph invalid.
     check_flag(capture, inner, flag.allocation(), kind)?;
     let function = context.conditional.function(context)?;
     let (graph, handle) = {
@@ -253,7 +253,7 @@ fn check_flag(
     Ok(())
 }
 
-/// Spoils the recording if the body's closure panics: half a body is in the graph.
+/// Invalidates the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
     done: bool,

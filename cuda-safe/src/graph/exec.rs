@@ -23,8 +23,8 @@ use crate::trace::event;
 /// A graph, ready to be launched, and the state that it works on; made by
 /// [`Context::capture`](crate::Context::capture) or a [`GraphBuilder`](crate::GraphBuilder).
 ///
-/// The memory that it uses lives as long as it does, even if the state lets go of it. `'env` is what
-/// the recording closure has borrowed.
+/// The memory that it uses lives as long as the graph, even if the state drops it. `'env` is the lifetime of the
+/// recording closure's borrows.
 ///
 /// Dropping it does not wait: launches that are running finish.
 pub struct GraphExec<'env, S> {
@@ -353,7 +353,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// [`Context::take_drop_errors`](crate::Context::take_drop_errors).
     ///
     /// # Errors
-    /// The error holds the state and what the driver returned; the graph is gone all the same.
+    /// The error holds the state and the driver's error; the graph is destroyed in any case.
     pub fn close(mut self) -> Result<S, ConsumeError<S>> {
         let exec = std::mem::replace(&mut self.exec, std::ptr::null_mut());
         let graph = std::mem::replace(&mut self.template.graph, std::ptr::null_mut());

@@ -1,7 +1,6 @@
 //! Graphs: work that is recorded once and launched many times.
 //!
-//! - `capture.rs`: a closure enqueues on a stream that records; what comes of it is a
-//!   [`GraphExec`].
+//! - `capture.rs`: a closure enqueues on a stream that records; the result is a [`GraphExec`].
 //! - `recording.rs`: the uses of memory in a recording; `branches.rs`: their order on several streams.
 //! - `exec.rs`: launching, changing and copying a graph; `template.rs`: its source; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.

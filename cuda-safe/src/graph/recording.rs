@@ -72,7 +72,7 @@ pub(super) struct Contents {
     pub(super) uses: Uses,
     /// Other values that must live as long as the graph: modules, captures of host functions.
     pub(super) kept: Vec<Kept>,
-    /// The launches that somebody asked for, to change them later.
+    /// The launches that were named, to change them later.
     pub(super) nodes: Vec<KernelNode>,
     /// Buffers allocated while capturing that are alive.
     pub(super) memory: usize,
@@ -194,7 +194,7 @@ impl Capture {
         destroy_stream(context, raw);
     }
 
-    /// Spoils the recording that the node of a body is in, which is not to be used.
+    /// Invalidates the recording with a body's node, because it must not be used.
     pub(super) fn give_up_body(&self, error: Error) {
         let mut recording = self.lock();
         if matches!(recording.target, Target::Body) {
@@ -250,7 +250,7 @@ impl Recording {
     }
 
     /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
-    /// spoil the capture.
+    /// invalidate the capture.
     pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
         match self.body {
             true => Err(Error::invalid(format!("{what} in the body of a conditional node"))),
@@ -320,7 +320,7 @@ impl Recording {
         let branch = &mut self.branches[branch];
         let mark = Mark { branch: stream.id, sequence, nodes: branch.tail.clone() };
         if access == Access::Write {
-            // For who has computed something from the memory in the same recording.
+            // For code that has computed data from the memory in the same recording.
             allocation.note_write(range.clone());
         }
         if allocation.is_of_graph() {

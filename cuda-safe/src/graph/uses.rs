@@ -1,5 +1,5 @@
-//! Which memory a graph uses, counted: a node whose arguments change lets go of what it used. And in
-//! which order, for the versions of what a launch writes.
+//! The memory that a graph uses, counted, so that a node whose arguments change can drop its uses. The order of uses
+//! gives the versions of a launch's writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

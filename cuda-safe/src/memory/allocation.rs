@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Pooled,
     /// From `cuMemAlloc`, on devices without pools: to the deferred-free list.
     Blocking,
-    /// Somebody else's, or part of something else that the token keeps alive.
+    /// Memory of other code, or part of an object that the token keeps alive.
     Borrowed { token: Box<dyn Any + Send + Sync> },
     /// Allocated on a stream that captures. It exists while the graph runs, from the node that allocates it to the node
     /// that frees it.
@@ -124,8 +124,8 @@ impl Allocation {
             home: home.clone(),
             home_id: home.id(),
             // Covers the allocation itself, which is work of the stream; work that others enqueued
-            // before handing the memory over; and, for memory used again from the deferred-free list, the waits
-            // for those who used it before.
+            // before handing the memory over; and, for memory reused from the deferred-free list, the waits for its
+            // earlier uses.
             born: home.inner().next_number(),
             // Graph memory is nowhere at home without cost: its uses are the recording's.
             shared: Shared::new(matches!(kind, Kind::Graph)),
@@ -232,7 +232,7 @@ impl Allocation {
         self.home_id == stream.inner().id
     }
 
-    /// Returns whether the memory is somebody else's, or part of something else such as a module.
+    /// Returns whether the memory belongs to other code, or is part of another object such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
         matches!(self.kind, Kind::Borrowed { .. } | Kind::Module)
     }

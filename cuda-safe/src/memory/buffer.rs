@@ -134,9 +134,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.
     ///
     /// # Errors
-    /// The error holds the buffer and names the reason: it is borrowed, it did not come from
-    /// stream-ordered allocation, somebody else holds the [`Allocation`], or what the driver returned
-    /// for a wait for uses on other streams.
+    /// The error holds the buffer and names the reason: it is borrowed, it did not come from stream-ordered allocation,
+    /// another handle to the [`Allocation`] exists, or the driver returned an error for a wait for uses on other
+    /// streams.
     pub fn into_raw(self) -> Result<CUdeviceptr, ConsumeError<Self>> {
         let len = self.len;
         self.allocation.release().map_err(|refused| {
@@ -309,8 +309,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// error for [`Context::take_drop_errors`](crate::Context::take_drop_errors). Does not wait.
     ///
     /// # Errors
-    /// The error holds the buffer and names the reason: somebody else holds the [`Allocation`], or
-    /// what the driver returned.
+    /// The error holds the buffer and names the reason: another handle to the [`Allocation`] exists, or the driver's
+    /// error.
     #[doc(alias = "cuMemFreeAsync")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let len = self.len;

@@ -127,7 +127,7 @@ impl Pool {
         unsafe { call!(context, cuMemPoolDestroy(pool)) }
     }
 
-    /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
+    /// Releases the pool without waiting: the driver destroys it when its last free is done.
     pub(crate) fn abandon(&self, state: &DeviceState) {
         if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`.
@@ -152,7 +152,7 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
         Ok(start)
     };
     twice(context, bytes, attempt, || {
-        // An error of what somebody else dropped: not this caller's.
+        // An error of another object's drop, which is not this caller's.
         context.keep_drop_result(context.free_deferred());
         Ok(())
     })

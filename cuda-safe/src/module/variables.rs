@@ -155,7 +155,7 @@ impl KernelVariables {
         for (range, access) in &self.always {
             enqueuing.begin_use((&self.memory, range.clone(), *access))?;
         }
-        // A graph may run after somebody has asked for the variable.
+        // A graph may run after the program has requested the variable.
         if !self.tables.is_empty()
             && enqueuing.recording().is_none()
             && let Some(launching) = self.quiet.enter()

@@ -41,7 +41,7 @@ pub(crate) struct StreamInner {
     pub(super) callbacks: Mutex<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
     pub(crate) capture: Option<Arc<Capture>>,
-    /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
+    /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -182,7 +182,7 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Lets go of what the stream holds besides its handle. Enqueues at most an event.
+    /// Releases the stream's resources besides its handle. Enqueues at most an event.
     pub(super) fn retire(&self) {
         let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(packing) = block {
@@ -202,7 +202,7 @@ impl StreamInner {
         // One of the calls above may have met the device's end.
         self.state().usable()?;
         self.destroy()?;
-        // From here on as somebody else's: there is nothing to destroy.
+        // From here on as an adopted stream: there is nothing to destroy.
         self.foreign.get_or_insert_with(|| Box::new(()));
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Drop for StreamInner {
             return;
         }
         self.retire();
-        // `retire` may have met the device's end. The capture has to hear of its stream all the same.
+        // `retire` may have lost the device. The capture must still be notified of its stream.
         if self.capture.is_some() || self.state().is_usable() {
             self.context.keep_drop_result(self.destroy());
         }

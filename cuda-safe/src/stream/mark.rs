@@ -11,7 +11,7 @@ use crate::launch::KernelArgs;
 use crate::memory::{Enqueue, Enqueuing};
 
 /// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
-/// handle. It costs nothing until somebody waits for it: no event is recorded before.
+/// handle. It costs nothing until a wait for it: no event is recorded before.
 #[derive(Clone)]
 pub struct Mark {
     stream: Stream,

@@ -69,7 +69,7 @@ impl Stream {
         Self::wrap(context.clone(), raw, None, Some(capture))
     }
 
-    /// Adopts a stream that somebody else made, such as a framework's.
+    /// Adopts a stream of other code, such as a framework's.
     ///
     /// `token` is kept until the last handle, and every buffer that is at home on the stream, is
     /// gone; put there what keeps the stream alive.
@@ -130,8 +130,8 @@ impl Stream {
     /// ever.
     ///
     /// # Errors
-    /// The error holds the stream and names the reason: buffers that are at home on it or other
-    /// handles to it are alive, it is somebody else's, it records a graph, or the device is lost.
+    /// The error holds the stream and names the reason: buffers with this home stream or other handles to it are alive,
+    /// it is an adopted stream, it records a graph, or the device is lost.
     pub fn into_raw(self) -> Result<CUstream, ConsumeError<Self>> {
         if let Err(error) = self.is_ours_to_give() {
             return Err(ConsumeError::new(self, error));
@@ -380,7 +380,7 @@ pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> 
     Ok(raw)
 }
 
-/// Returns the error for waiting across the border of a capture, which would spoil it.
+/// Returns the error for waiting across the border of a capture, which would invalidate it.
 #[cold]
 pub(crate) fn outside_capture(what: &str) -> Error {
     Error::invalid(format!(

@@ -1,4 +1,4 @@
-//! Functions that somebody else calls, by number, from any thread and perhaps never.
+//! Functions that other code calls, by number, from any thread and perhaps never.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

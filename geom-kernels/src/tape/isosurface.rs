@@ -79,8 +79,8 @@ impl MarchingCubes {
         self.count(stream, field, iso, &mut counts)?;
         let found = counts.to_vec(stream)?.first().copied().unwrap_or_default();
         let [vertices, faces] = found.sizes()?;
-        // SAFETY: all of it is written: as many were counted. (If somebody else writes to the field in between,
-        // what is not written is not used by what is.)
+        // SAFETY: all of it is written: as many were counted. (If other code writes to the field in between, written
+        // elements do not refer to unwritten ones.)
         let (mut vertices, mut faces) = unsafe {
             (scratch::<[f32; 3]>(stream, vertices)?, scratch::<[u32; 3]>(stream, faces)?)
         };

@@ -12,7 +12,7 @@ use crate::tree::{Place, Shape, Tree};
 use crate::{Coord, ValueType};
 
 impl Grid {
-    /// Creates a grid of the bytes of one in which somebody changed voxels and nothing else, as devices do.
+    /// Creates a grid from the bytes of a grid in which only voxels were changed, as devices do.
     ///
     /// Computes again all data that depends on voxels: the number of active ones, the statistics
     /// ([`update_statistics`](Self::update_statistics)) and the checksum, of the same kind as before. Nodes are moved

@@ -87,7 +87,7 @@ impl Grid {
         Ok(Self { data: Aligned::copy(bytes)?, facts })
     }
 
-    /// A grid that was made here: it is checked all the same.
+    /// Creates a grid from bytes that this crate has written, with the same checks.
     pub(crate) fn from_aligned(data: Aligned) -> Result<Self> {
         let facts = check::check(data.as_slice())?;
         Ok(Self { data, facts })

@@ -255,7 +255,7 @@ fn a_link_in_place_of_the_file_beside_is_not_followed() {
 
 #[test]
 fn a_bit_of_the_checksum_is_no_version() {
-    // An old grid whose checksum looks like a version: it is a grid all the same.
+    // An old grid whose checksum looks like a version is still a grid.
     let grid = small::<f32>();
     let mut bytes = grid.bytes().to_vec();
     bytes.put_u32(head::CHECKSUM, Version::COMPATIBLE.code());

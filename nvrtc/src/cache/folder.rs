@@ -51,7 +51,7 @@ impl Folder {
         Uncached::Folder { folder: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// Its real path if it is there; an error if somebody else could change what is in it or replace it.
+    /// Returns its real path if it exists; an error if another user could change its contents or replace it.
     pub(super) fn find(&self) -> Result<Option<PathBuf>, Uncached> {
         let path = match Rule::SEARCHED.resolve(&self.path) {
             Ok(path) => path,
@@ -85,7 +85,7 @@ impl Folder {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&self.path).map_err(|e| self.refuse(e))?;
-        // It may have been made by somebody else in the meantime.
+        // Another process may have created it meanwhile.
         self.find()?.ok_or_else(|| self.refuse("it was removed at once"))
     }
 

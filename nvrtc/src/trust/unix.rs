@@ -204,7 +204,7 @@ pub(super) fn private_group(user: u32, passwd: &str, group: &str) -> Option<u32>
     (!shared && named.all(private)).then_some(primary)
 }
 
-/// Returns whether the mode is not all that decides who may write. A result that is not understood counts as a list.
+/// Returns whether the file has an access list besides its mode. A result that is not understood counts as a list.
 #[cfg(target_os = "linux")]
 fn has_access_list(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };

@@ -169,7 +169,7 @@ impl<'m> Search<'m> {
             }
             match number.and_then(|number| self.init.get_mut(number as usize)) {
                 Some(place) => *place = self.sets.of(addresses),
-                // Memory of another space, whose loads are not told apart.
+                // Memory of another space, whose loads are not distinguished.
                 None => {
                     let addresses = self.sets.of(addresses);
                     self.stored = self.sets.union(self.stored, addresses);
@@ -346,7 +346,7 @@ impl<'m> Search<'m> {
     fn address(&mut self, index: usize, address: &Address) -> Value {
         match address.base {
             Base::Reg(reg) => self.register(index, reg),
-            // The contents of shared and local memory are not told apart: nothing is exposed.
+            // The contents of shared and local memory are not distinguished: nothing is exposed.
             Base::Symbol(Symbol::Var(id)) => {
                 let number = self.table.locals.get(index).and_then(|l| l.get(id.index()));
                 self.single(number.copied().flatten())

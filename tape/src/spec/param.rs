@@ -141,9 +141,9 @@ impl Param {
     }
 
     /// Creates a parameter: a structure of `size` bytes passed by value. Its members that matter follow:
-    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that
-    /// size for it, and see to it that those members lead to memory: kernels must not count on others,
-    /// and not follow pointers that are not told of. See [`argument`](Self::argument).
+    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that size for it,
+    /// and check that those members point to memory: kernels must not rely on other members, nor follow pointers that
+    /// are not declared. See [`argument`](Self::argument).
     #[must_use]
     pub fn structure(name: impl Into<Cow<'static, str>>, size: usize) -> Self {
         Self::new(name, Shape::Structure, size)

@@ -65,7 +65,7 @@ pub(super) fn upload(
         for chunk in source.chunks(BLOCK_BYTES) {
             let block = inner.context.staging.acquire(&inner.context)?;
             let copied = copy_from_block(inner, &block, 0, to, chunk);
-            // Also after a failure: the copy may have been enqueued all the same.
+            // Also after a failure: the copy may have been enqueued nevertheless.
             inner.context.staging.retire(inner, block);
             copied?;
             to += chunk.len() as u64;
@@ -301,7 +301,7 @@ impl<'a, T> InFlight<'a, T> {
             stream.context.staging.discard(&stream.context, block);
             return copied;
         }
-        // Also after a failure: the copy may have been enqueued all the same.
+        // Also after a failure: the copy may have been enqueued nevertheless.
         match block.record(stream) {
             Ok(()) => {
                 self.blocks.push_back((block, what));

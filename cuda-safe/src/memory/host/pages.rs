@@ -52,8 +52,8 @@ pub(in crate::memory) fn allocate(context: &ContextInner, bytes: usize) -> Resul
     }
 }
 
-/// Frees memory of [`allocate`]. **Waits for the device.** The context must be current. If the driver
-/// doesn't let go of it, it is leaked.
+/// Frees memory of [`allocate`]. **Waits for the device.** The context must be current. If the driver doesn't
+/// unregister it, it is leaked.
 ///
 /// # Safety
 /// `allocate` returned `start` for `bytes`, and nothing uses the memory any more except work of devices that this call
@@ -62,7 +62,7 @@ pub(crate) unsafe fn free(context: &ContextInner, start: NonNull<u8>, bytes: usi
     let Some(layout) = layout(bytes) else { return Ok(()) };
     // SAFETY: registered by `allocate`; the call waits for transfers.
     unsafe { call!(context, cuMemHostUnregister(start.as_ptr().cast())) }?;
-    // SAFETY: allocated with this layout, and the driver has let go of it.
+    // SAFETY: allocated with this layout, and the driver has unregistered it.
     unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     Ok(())
 }

@@ -29,7 +29,7 @@ static REACTOR: Reactor = Reactor {
 
 struct Reactor {
     registry: Mutex<Registry>,
-    /// Somebody waits who did not before.
+    /// A new wait was registered.
     changed: Condvar,
 }
 

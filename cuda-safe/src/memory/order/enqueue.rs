@@ -147,8 +147,8 @@ impl<'a, E: Enqueue<'a>> UseVisitor for End<'_, E> {
 /// An enqueue on a stream that doesn't record.
 ///
 /// If memory is used that some graph uses too, it takes the context's graph lock, which is held until the
-/// uses are recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
-/// slip in between another's ordering and recording.
+/// uses are recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may come
+/// between another's ordering and recording.
 pub(crate) struct DirectEnqueuing<'a, 'l> {
     stream: &'a Stream,
     /// A reference, so that nothing takes the address of this struct: its fields stay in registers, which
@@ -167,8 +167,8 @@ impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
         None
     }
 
-    /// Makes the stream wait for conflicting uses on other streams. Costs two loads while the allocation
-    /// stays on its home stream and is borrowed by all who use it.
+    /// Makes the stream wait for conflicting uses on other streams. Costs two loads while all uses of the allocation
+    /// are on its home stream and with a borrow.
     #[inline]
     fn begin_use(&mut self, used: Used<'_>) -> Result<()> {
         let (allocation, range, access) = used;

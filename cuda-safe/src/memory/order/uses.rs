@@ -169,9 +169,9 @@ impl Allocation {
         }
     }
 
-    /// Returns whether somebody uses the memory without a borrow: a recording has used it, which is never false
-    /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph
-    /// lock of its context; see [`Stream::graph_lock`].
+    /// Returns whether there is a use of the memory without a borrow: a recording has used it, which is never false
+    /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph lock of
+    /// its context; see [`Stream::graph_lock`].
     #[inline]
     #[must_use]
     pub fn is_captured(&self) -> bool {

@@ -7,9 +7,9 @@
 // takes both lists and joins clusters that are each other's nearest, again and again, until 16 are left,
 // or, of long ranges, 1.
 //
-// The hierarchy is the same on every run: no result depends on who comes first, nor do the numbers of nodes.
-// A cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two
-// clusters become that node. Numbers so are from 1 on, and each is given once.
+// The hierarchy is the same on every run: no result depends on the order of threads, nor do the numbers of nodes. A
+// cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two clusters
+// become that node. So numbers are from 1 on, and each is used once.
 #pragma once
 
 #include <geom/bvh/build_radix.cuh>

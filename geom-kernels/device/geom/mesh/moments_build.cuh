@@ -304,8 +304,8 @@ struct MomentsBuild {
     unsigned nodes_capacity, triangles_capacity;
 };
 
-// Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They
-// make the moments of its leaves; who comes last to a node makes those of the node, for its parent.
+// Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They compute
+// the moments of its leaves; the last thread to arrive at a node computes those of the node, for its parent.
 __device__ __forceinline__ void make_moments(const MomentsBuild& build) {
     const unsigned count = min(build.header->nodes, build.nodes_capacity);
     unsigned index = bvh::thread() / 4;

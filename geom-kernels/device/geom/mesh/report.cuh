@@ -1,7 +1,7 @@
 // The defects and the size of a mesh. The host's half is src/mesh/report.rs.
 //
-// Counts and bounds are whole numbers, so it does not matter who adds first; sums of floats have a
-// fixed order. All of this is written in exact arithmetic (exact.cuh).
+// Counts and bounds are whole numbers, so the order of additions does not matter; sums of floats have a fixed order.
+// All of this is written in exact arithmetic (exact.cuh).
 #pragma once
 
 #include <geom/mesh/topology.cuh>

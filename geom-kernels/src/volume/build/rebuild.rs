@@ -22,7 +22,7 @@ pub(in crate::volume) struct Rebuild {
     map: Map,
     /// The version of the state that was recorded last, if the last build was recorded in a graph.
     recorded: Option<u64>,
-    /// The version of the state that somebody has seen, or that was found to be right.
+    /// The version of the state that was reported, or that was found to be valid.
     seen: AtomicU64,
 }
 

@@ -223,7 +223,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
                 // SAFETY: the part lies in the box, which lies in the allocation; the block has room
                 // for it and stays untouched until its event, recorded next, is done.
                 let copied = unsafe { copy_part(inner, device, End::block(&block, &part), &part) };
-                // Also after a failure: the copy may have been enqueued all the same.
+                // Also after a failure: the copy may have been enqueued nevertheless.
                 inner.context.staging.retire(inner, block);
                 copied?;
             }
