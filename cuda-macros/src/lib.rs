@@ -203,10 +203,10 @@ use proc_macro::TokenStream;
 /// On the struct, `struct Query<T: Real in [f32, f64]>;` makes the struct generic: a `Query<f32>` has the
 /// kernels of `f32`, and `load` compiles these alone. `Query<i32>::load` is an error.
 ///
-/// The symbol of an instance is `NAME<T>`, with the parameters of the struct and of the function in order
-/// and the C++ names of the types. In a `#[name = "…"]`, `{T}` is replaced by the name of the instance. Another name
-/// follows the type: `T in [f32 = "f32", Float4 = "float4"]`, which types other than primitives need. With `#[name =
-/// "grid_{}_{T}"]` on `Query`, its function `count` has the symbols `grid_count_f32` and `grid_count_f64`.
+/// The symbol of an instance is `NAME<T>`, with the parameters of the struct and of the function in order and the C++
+/// names of the types. In a `#[name = "…"]`, `{T}` is replaced by the name of the instance. Another name follows the
+/// type: `T in [f32 = "f32", Float4 = "float4"]`, which types other than primitives need. With
+/// `#[name = "grid_{}_{T}"]` on `Query`, its function `count` has the symbols `grid_count_f32` and `grid_count_f64`.
 ///
 /// A bound is optional: `T: Real in […]`. Without one it is `cuda_safe::DeviceRepr`, so that `T` can be an
 /// element and a value. `'static` is always added.

@@ -47,8 +47,8 @@
 //! of small integers are not supported: [`Error::UnsupportedType`] names them.
 //!
 //! The format is ABI 32 of
-//! [NanoVDB](https://github.com/AcademySoftwareFoundation/openvdb/blob/master/nanovdb/nanovdb/NanoVDB.h) ([Museth
-//! 2021](https://doi.org/10.1145/3450623.3464653)), little-endian. Indices need version 32.6.
+//! [NanoVDB](https://github.com/AcademySoftwareFoundation/openvdb/blob/master/nanovdb/nanovdb/NanoVDB.h)
+//! ([Museth 2021](https://doi.org/10.1145/3450623.3464653)), little-endian. Indices need version 32.6.
 //!
 //! # Features
 //! - `codecs`, on by default: files compressed with zip and with Blosc ([`codec`]).

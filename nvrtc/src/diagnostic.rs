@@ -82,8 +82,8 @@ pub(crate) fn parse(log: &str) -> Vec<Diagnostic> {
     found
 }
 
-/// Parses a line that begins a diagnostic: `file(line): error #code: message`, `ptxas error   : message`, `nvrtc:
-/// error: message`, `At end of source: error: message`.
+/// Parses a line that begins a diagnostic: `file(line): error #code: message`, `ptxas error   : message`,
+/// `nvrtc: error: message`, `At end of source: error: message`.
 fn head(line: &str) -> Option<Diagnostic> {
     if line.starts_with([' ', '\t']) {
         return None;

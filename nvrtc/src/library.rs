@@ -59,9 +59,9 @@ impl Nvrtc {
     /// Finds the NVRTC of this machine, without loading it.
     ///
     /// It searches, in this order: the variable `CUDA_NVRTC` (a file or a folder; if set, nothing else), the loader's
-    /// path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python environment, the folder that `cargo
-    /// xtask setup` filled (`CUDA_SETUP_DIR`, or else `target/cuda` above the running program), and the packages of
-    /// `python3`. Of several in one place it takes the newest.
+    /// path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python environment, the folder that
+    /// `cargo xtask setup` filled (`CUDA_SETUP_DIR`, or else `target/cuda` above the running program), and the packages
+    /// of `python3`. Of several in one place it takes the newest.
     ///
     /// The variables are trusted. A library found elsewhere is used only if every step of its path belongs to the user
     /// or root, and others may not write to it.

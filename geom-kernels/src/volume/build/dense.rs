@@ -238,9 +238,9 @@ pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
 }
 
 impl Volume {
-    /// Builds a volume from the values of a box: `dense[(x * ny + y) * nz + z]` is the value of the voxel `origin + (x,
-    /// y, z)`, with `dims` = `[nx, ny, nz]`. The options say which voxels are kept; outside of the box all voxels are
-    /// inactive and have the background. Waits for the numbers of nodes before it allocates.
+    /// Builds a volume from the values of a box: `dense[(x * ny + y) * nz + z]` is the value of the voxel
+    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. The options say which voxels are kept; outside of the box
+    /// all voxels are inactive and have the background. Waits for the numbers of nodes before it allocates.
     ///
     /// # Errors
     /// Another number of values than the box has, a box that leaves the range of coordinates (-2^23 to below
