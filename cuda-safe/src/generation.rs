@@ -1,11 +1,10 @@
 //! Detects that other code has destroyed the primary context: by `cuDevicePrimaryCtxReset`, as `cudaDeviceReset` does,
 //! or by releasing it more often than it retained it.
 //!
-//! All our handles are stale then, and what the driver does with a stale handle is not defined. So
-//! the device's *generation* is over: from then on calls return that error without calling the
-//! driver, and drops are quiet. The next [`Context::new`](crate::Context::new) begins a new
-//! generation with a context retained anew; handles of the old one stay dead, so nothing of it can
-//! reach the new one.
+//! All our handles are stale then, and the driver's behaviour with a stale handle is not defined. So the device's
+//! *generation* is over: from then on calls return that error without calling the driver, and drops are quiet. The next
+//! [`Context::new`](crate::Context::new) begins a new generation with a newly retained context; handles of the old one
+//! stay invalid, so none of them can be used with the new one.
 //!
 //! A return code alone does not end a generation. `CUDA_ERROR_INVALID_CONTEXT` and
 //! `CUDA_ERROR_CONTEXT_IS_DESTROYED` may be about another context, such as a destroyed one that is

@@ -180,9 +180,9 @@ impl Kernel {
     /// the shape is compared with the limits of device and kernel at every launch. A grid without
     /// blocks is `Ok` and enqueues nothing.
     ///
-    /// If a buffer was last used on another stream, `stream` waits for that use. With all buffers
-    /// at home on `stream` a launch is one driver call and no heap allocation. The module's variables
-    /// that the kernel reaches by name are ordered like buffers; see [`Global`](crate::Global).
+    /// If a buffer was last used on another stream, `stream` waits for that use. If `stream` is the home stream of all
+    /// buffers, a launch is one driver call and no heap allocation. The module's variables that the kernel reaches by
+    /// name are ordered like buffers; see [`Global`](crate::Global).
     ///
     /// [`DeviceRepr`]: crate::DeviceRepr
     ///

@@ -263,7 +263,7 @@ pub(crate) fn variable(name: &str) -> Option<PathBuf> {
 
 /// Returns the folders of an installation with this root.
 fn lib_folders(root: &Path) -> [PathBuf; 4] {
-    // Servers with ARM processors have a name of their own.
+    // Servers with ARM processors have a separate name.
     let machine = if cfg!(target_arch = "aarch64") { "sbsa" } else { std::env::consts::ARCH };
     let target = format!("targets/{machine}-linux/lib");
     ["lib64", "lib", &target, "bin"].map(|sub| root.join(sub))

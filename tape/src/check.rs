@@ -196,7 +196,7 @@ where
     Ok(columns)
 }
 
-/// An input that [`differences`] changes. Its drop restores it, so that a panic leaves it as it was.
+/// An input that [`differences`] changes. Its drop restores it, so that a panic leaves it unchanged.
 struct Moved<'a, T: NoUninit> {
     stream: &'a Stream,
     input: &'a mut DeviceBuffer<T>,
@@ -231,8 +231,8 @@ impl<T: NoUninit> Drop for Moved<'_, T> {
 /// Records `function` of `input`, and holds the Jacobian that the tape gives against central differences
 /// with this `step`.
 ///
-/// `function` gives its outputs in a buffer of its own; entries that `skip` names (by output and input) are
-/// left out, such as those where the function has a kink within the step.
+/// `function` returns its outputs in a new buffer; entries that `skip` names (by output and input) are left out, such
+/// as those where the function has a kink within the step.
 ///
 /// # Errors
 /// Those of `function`, and of [`jacobian`].

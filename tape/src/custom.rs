@@ -252,9 +252,9 @@ impl<'a> CustomBuilder<'a> {
         self.run_with(|stream, _| forward(stream).map(|()| op))
     }
 
-    /// Works like [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
-    /// writes what the adjoint is to find. Its argument says whether gradients come through it; if not, what it
-    /// returns is dropped.
+    /// Works like [`run`](Self::run), but the forward creates the operation, with its own memory, to which it writes
+    /// data for the adjoint. The forward's argument says whether gradients pass through it; if not, the operation is
+    /// dropped.
     ///
     /// # Errors
     /// As [`run`](Self::run).

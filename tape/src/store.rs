@@ -19,7 +19,7 @@ struct Working {
     work: [Option<DeviceBuffer<u8>>; 4],
 }
 
-/// Memory at home on the tape's stream.
+/// Memory whose home stream is the tape's.
 pub(crate) struct Store {
     home: Stream,
     free: Vec<DeviceBuffer<u8>>,
@@ -137,7 +137,7 @@ impl Store {
         Ok(buffer)
     }
 
-    /// Returns memory for a status of its own, with this code; at once, as above.
+    /// Returns memory for a separate status, with this code; at once, as above.
     pub(crate) fn marker(&mut self, code: u32) -> Result<DeviceBuffer<u8>> {
         let mut buffer = self.zeroed(size_of::<Status>())?;
         buffer.slice_mut(..4)?.cast_mut()?.fill(&self.home, code)?;
@@ -251,7 +251,7 @@ impl Store {
         self.home.context().is_recording()
     }
 
-    /// Makes working memory zero again, which an adjoint that gave up has left as it was.
+    /// Clears working memory, which an adjoint that gave up has not cleared.
     pub(crate) fn clean_work(&mut self) -> Result<()> {
         let work = self.direct.work.iter_mut().chain(&mut self.graphs.work).flatten();
         work.chain(&mut self.kept).try_for_each(|work| work.fill(&self.home, 0))

@@ -78,8 +78,8 @@ impl Tape {
         Ok(tape)
     }
 
-    /// Records anew, in place of what was recorded, with the same memory. On a stream that captures, what
-    /// is recorded becomes part of the graph too.
+    /// Records again, with the same memory, and replaces the last recording. On a stream that captures, the recorded
+    /// work becomes part of the graph too.
     ///
     /// # Errors
     /// The error that `record` returns; nothing is recorded then.

@@ -23,7 +23,7 @@ pub struct Variable<T> {
 }
 
 impl<T: Differentiable + DeviceRepr> Variable<T> {
-    /// Creates a variable with this value. Its place is at home on `stream`, on which it is used best.
+    /// Creates a variable with this value. Its home stream is `stream`; use it there for the least cost.
     ///
     /// # Errors
     /// If the driver returns an error.

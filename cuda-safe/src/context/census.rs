@@ -15,7 +15,7 @@ pub(crate) enum Counted {
     Module,
     Kernel,
     Graph,
-    /// A second shape that a graph keeps, which is no graph of its own.
+    /// A second shape that a graph keeps, which does not count as a graph.
     Shape,
 }
 

@@ -43,8 +43,8 @@ use crate::trace::{event, timed};
 ///
 /// No call in this crate changes which context is current on the calling thread.
 ///
-/// Dropping the last handle does not release the primary context, since that would wait for the
-/// GPU; the next [`Context::new`] finds it as it was. [`Context::close`] releases it.
+/// Dropping the last handle does not release the primary context, since that would wait for the GPU; the next
+/// [`Context::new`] uses the same one. [`Context::close`] releases it.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<ContextInner>,

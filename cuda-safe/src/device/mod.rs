@@ -23,8 +23,8 @@ pub struct Device {
     state: &'static DeviceState,
 }
 
-/// A device's UUID: 16 bytes that name it, whatever its ordinal. A slice of a GPU made by MIG
-/// (multi-instance GPU) has a UUID of its own, so it serves as a key for both.
+/// A device's UUID: 16 bytes that name it, whatever its ordinal. A MIG (multi-instance GPU) slice of a GPU has a
+/// separate UUID, so a UUID identifies either.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -163,7 +163,7 @@ impl Device {
         Ok((least, greatest))
     }
 
-    /// Returns an attribute as the driver's plain integer; the typed ones have methods of their own.
+    /// Returns an attribute as the driver's plain integer; typed attributes have separate methods.
     ///
     /// # Errors
     /// The error that the driver returns, such as for an attribute newer than itself.

@@ -18,11 +18,10 @@ impl Context {
     /// Records what `record` enqueues as a graph, to be launched as often as wanted for the host
     /// cost of one launch.
     ///
-    /// `record` is given a stream of its own, on which nothing runs: launches, copies between device
-    /// memory and fills become nodes of the graph. `state` holds what the graph works on; it moves in
-    /// and is reachable again through [`GraphExec::state`]. In the closure it is a `&mut`, so kernels
-    /// are given `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut state.y`. Buffers that the closure borrows from
-    /// around it stay borrowed as long as the graph lives.
+    /// `record` gets a separate stream, on which nothing runs: launches, copies between device memory and fills become
+    /// nodes of the graph. `state` holds the graph's data; the graph owns it, and [`GraphExec::state`] returns it. In
+    /// the closure it is a `&mut`, so kernels get `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut
+    /// state.y`. Buffers that the closure borrows from around it stay borrowed as long as the graph lives.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
@@ -178,7 +177,7 @@ pub(super) struct Part {
     pub(super) outcome: Result<()>,
 }
 
-/// Captures to a graph of its own or, behind `after`, into `graph`.
+/// Captures to a new graph or, behind `after`, into `graph`.
 pub(super) fn part(
     context: &Arc<ContextInner>,
     capture: &Arc<Capture>,

@@ -306,7 +306,7 @@ fn create_handle(context: &ContextInner, graph: CUgraph) -> Result<CUgraphCondit
 /// `CU_GRAPH_COND_ASSIGN_DEFAULT`.
 const ASSIGN_DEFAULT: u32 = 1;
 
-/// Adds a conditional node behind `after`; gives it and the graph that is to be its body.
+/// Adds a conditional node behind `after`; returns it and the graph of its body.
 fn add_node(
     context: &ContextInner,
     graph: CUgraph,

@@ -244,8 +244,8 @@ pub(super) fn find_in_clone(
     Ok(RawNode::new(found))
 }
 
-/// Makes an executable graph one of another graph of the same shape. `false` if the shapes differ:
-/// then it is as it was.
+/// Updates an executable graph to another graph of the same shape. Returns `false`, without a change, if the shapes
+/// differ.
 pub(super) fn update(context: &ContextInner, exec: CUgraphExec, graph: CUgraph) -> Result<bool> {
     let mut info = CUgraphExecUpdateResultInfo {
         result: CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,

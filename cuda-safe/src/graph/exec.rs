@@ -211,8 +211,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// cluster, priority), or, in a graph with branches (after [`Stream::fork`], or from a
     /// [`GraphBuilder`](crate::GraphBuilder)), it uses memory that another node uses and this one did
     /// not; the error that `record` returns;
-    /// otherwise the error that the driver returns. The node is then as it was, unless `record` fails after its
-    /// launch.
+    /// otherwise the error that the driver returns. The node is then unchanged, unless `record` fails after its launch.
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn update<F>(&mut self, node: GraphNode, record: F) -> Result<()>
     where
@@ -249,17 +248,15 @@ impl<'env, S> GraphExec<'env, S> {
         }
     }
 
-    /// Records the graph anew, with the state that it has. The executable graph is changed in place
-    /// where the shape is the same, which is much cheaper than making it anew. A graph with branches in
-    /// which launches are named (by [`Stream::last_node`]) is always made anew: the driver doesn't say
-    /// which node became which.
+    /// Records the graph again, with its state. If the shape is the same, the executable graph is changed in place,
+    /// which is much cheaper than a new one. A graph with branches in which launches are named (by
+    /// [`Stream::last_node`]) is always instantiated again: the driver doesn't say which node became which.
     ///
     /// Waits while another thread waits for the whole context, as [`Context::capture`] does.
     ///
     /// # Errors
-    /// As [`Context::capture`](crate::Context::capture). The graph is then as it was, unless the
-    /// driver fails in the middle of changing it: what it runs is known again after the next recapture
-    /// that succeeds.
+    /// As [`Context::capture`](crate::Context::capture). The graph is then unchanged, unless the driver fails in the
+    /// middle of changing it: then it is unknown what it runs until a later recapture succeeds.
     #[doc(alias = "cuGraphExecUpdate")]
     pub fn recapture<F>(&mut self, record: F) -> Result<Recaptured>
     where

@@ -46,7 +46,7 @@ impl KernelNode {
 /// The change of one node of an executable graph.
 pub(super) struct Update {
     pub(super) exec: CUgraphExec,
-    /// The node as it was, and from the launch on as it is.
+    /// The node before the launch, and from the launch on the new one.
     pub(super) node: KernelNode,
     /// Whether nodes of the graph may run beside it.
     pub(super) has_branches: bool,

@@ -7,7 +7,7 @@ use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 
 /// Memory on the device that a kernel can be given for reading, where it is declared with `&[T]`.
 ///
-/// Implement it for references to containers of your own that hold device memory.
+/// Implement it for references to your own containers of device memory.
 #[diagnostic::on_unimplemented(
     message = "the kernel reads `{T}`s from device memory here: pass `&buffer` or a `DeviceSlice`",
     label = "`{Self}` is no device memory of `{T}` to read",
@@ -22,7 +22,7 @@ pub trait ReadView<'a, T: Copy + 'static> {
 /// Memory on the device that a kernel can be given for writing, where it is declared with
 /// `&mut [T]`.
 ///
-/// Implement it for exclusive references to containers of your own that hold device memory.
+/// Implement it for exclusive references to your own containers of device memory.
 #[diagnostic::on_unimplemented(
     message = "the kernel writes `{T}`s to device memory here: pass `&mut buffer` or a \
                `DeviceSliceMut`",

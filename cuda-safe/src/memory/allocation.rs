@@ -127,7 +127,7 @@ impl Allocation {
             // before handing the memory over; and, for memory reused from the deferred-free list, the waits for its
             // earlier uses.
             born: home.inner().next_number(),
-            // Graph memory is nowhere at home without cost: its uses are the recording's.
+            // Graph memory has no home stream without cost: the recording holds its uses.
             shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
             kind,

@@ -21,9 +21,9 @@ use crate::stream::Stream;
 
 /// `len` elements of device memory.
 ///
-/// It is at home on the stream that it was made with: allocated, used without cost, and freed in
-/// that stream's order. It may be used on any other stream of the context; the crate then makes
-/// the streams wait for each other where uses conflict.
+/// Its home stream is the stream of its creation: it is allocated and freed in that stream's order, and uses there cost
+/// nothing. It may be used on any other stream of the context; the crate then makes the streams wait for each other
+/// where uses conflict.
 ///
 /// Elements are plain data by `bytemuck`'s traits: uploading needs [`NoUninit`], downloading
 /// [`AnyBitPattern`], zeroing [`Zeroable`]; memory not yet written is `MaybeUninit<T>`.

@@ -1,4 +1,4 @@
-//! Where device memory comes from: a pool of our own, or `cuMemAlloc` where there are no pools.
+//! The source of device memory: a separate pool, or `cuMemAlloc` where there are no pools.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -48,7 +48,7 @@ impl<'a> From<super::PackedPtx<'a>> for ModuleImage<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LoadedFrom {
-    /// Machine code, as it was.
+    /// Machine code, unchanged.
     Cubin,
     /// PTX, compiled by the driver.
     Ptx,

@@ -196,7 +196,7 @@ impl ModuleInner {
     pub(super) fn variable_memory(&self) -> Result<&Arc<Allocation>> {
         let memory = &self.variables.memory;
         if memory.get().is_none() {
-            // Of its own: it keeps no stream of the program, and none waits in its place.
+            // A separate stream: it keeps no stream of the program alive, and none of them waits instead.
             let home = Context::from_inner(self.context.clone()).stream()?;
             let made = Allocation::of_module(&home, END);
             // Another thread may have been faster.

@@ -1,8 +1,8 @@
 //! Ranges and marks for NVIDIA's profilers, such as Nsight Systems: NVTX without its C headers.
 //!
-//! A profiler that starts the program names a library of its own in the environment variable
-//! `NVTX_INJECTION64_PATH`. The first call here loads it and lets it put its functions into our
-//! tables, as NVTX 3 does. Where no profiler is attached a call is one load and a branch.
+//! A profiler that starts the program names its library in the environment variable `NVTX_INJECTION64_PATH`. The first
+//! call here loads it and lets it put its functions into our tables, as NVTX 3 does. Where no profiler is attached a
+//! call is one load and a branch.
 //!
 //! ```
 //! use cuda_safe::nvtx;

@@ -1,5 +1,4 @@
-//! How a tool attaches: it is handed a function that hands out tables, and fills the slots that
-//! they name with functions of its own.
+//! Attaching a tool: it gets a function that returns tables, and fills the slots that they name with its functions.
 //!
 //! As in the headers of NVTX 3 (`nvtxTypes.h`, `nvtxInit.h`): the numbers are theirs.
 

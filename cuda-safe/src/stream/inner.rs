@@ -35,7 +35,7 @@ pub(crate) struct StreamInner {
     launches: [AtomicU64; REMEMBERED],
     /// The staging block that small uploads are packed into.
     pub(crate) upload: Mutex<Option<Packing>>,
-    /// Pieces of memory that are at home here, for the errors of `close`.
+    /// The number of allocations with this home stream, for the errors of `close`.
     at_home: AtomicUsize,
     /// Host functions enqueued and perhaps not run yet.
     pub(super) callbacks: Mutex<Vec<u64>>,
@@ -88,7 +88,7 @@ impl StreamInner {
         ))
     }
 
-    /// Counts a piece of memory that is at home here.
+    /// Counts an allocation with this home stream.
     pub(crate) fn memory_made(&self) {
         self.at_home.fetch_add(1, Ordering::Relaxed);
         self.context.census.add(Counted::Buffer);

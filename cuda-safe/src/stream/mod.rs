@@ -71,8 +71,8 @@ impl Stream {
 
     /// Adopts a stream of other code, such as a framework's.
     ///
-    /// `token` is kept until the last handle, and every buffer that is at home on the stream, is
-    /// gone; put there what keeps the stream alive.
+    /// `token` is kept until the last handle, and every buffer with this home stream, is dropped. It should keep the
+    /// stream alive.
     ///
     /// # Errors
     /// The NULL stream and the special per-thread and legacy handles are refused: the stream that they name depends on
@@ -155,7 +155,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether nothing else holds the stream: no other handle, and no buffer that is at home on it.
+    /// Returns whether nothing else holds the stream: no other handle, and no buffer with this home stream.
     pub(crate) fn is_only_handle(&mut self) -> bool {
         Arc::get_mut(&mut self.inner).is_some()
     }
@@ -268,9 +268,9 @@ impl Stream {
     /// called more than once: captured into a graph it is called at every launch of the graph. Two
     /// calls never overlap, and a panic in one is caught and does not keep later ones from running.
     ///
-    /// It is kept until the graph goes or is recorded anew; launches that are still running don't call
-    /// it afterwards. On an ordinary stream it goes with the stream and is called once, so
-    /// [`Stream::host_function`] suits better.
+    /// It is kept until the graph is dropped or recorded again; launches that are still running don't call it
+    /// afterwards. On an ordinary stream it is dropped with the stream and called once, so [`Stream::host_function`]
+    /// suits better.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in the body of a conditional node; otherwise the
@@ -312,8 +312,8 @@ impl Stream {
     /// its token is dropped. A stream that records is destroyed when its capture has ended.
     ///
     /// # Errors
-    /// The error holds the stream and names the reason: buffers that are at home on it or other
-    /// handles to it are alive, or what the driver returned.
+    /// The error holds the stream and names the reason: buffers with this home stream or other handles to it are alive,
+    /// or the driver's error.
     #[doc(alias = "cuStreamDestroy")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         if let Err(error) = self.inner.state().usable() {

@@ -98,7 +98,7 @@ impl StreamInner {
         if sequence == 0 || self.has_completed(sequence) {
             return Ok(());
         }
-        // The lock goes before the wait: others go on. If they record the event anew, this waits
+        // The lock is released before the wait, so that other threads go on. If they record the event again, this waits
         // for more than it must.
         let (event, covers) = {
             let (_lock, event, covers) = self.marker(sequence)?;
@@ -113,8 +113,7 @@ impl StreamInner {
     /// Enqueues on `waiter` a wait for this stream up to at least `sequence` and says how far the
     /// wait reaches.
     fn mark_for(&self, waiter: &Self, sequence: u64) -> Result<u64> {
-        // The lock is held until the wait is enqueued, so that the event isn't recorded anew in
-        // between.
+        // The lock is held until the wait is enqueued, so that the event isn't recorded again in between.
         let (_lock, event, covers) = self.marker(sequence)?;
         // SAFETY: both handles are live; the lock held keeps the event.
         unsafe { call!(waiter, cuStreamWaitEvent(waiter.raw, event, 0)) }?;
@@ -123,7 +122,7 @@ impl StreamInner {
     }
 
     /// Returns an event that covers at least `sequence`, how far it reaches, and the lock under which it is not
-    /// recorded anew.
+    /// recorded again.
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
         // The caller has asked its own device; this stream's may be another one.
         self.state().usable()?;

@@ -48,7 +48,7 @@ impl Slab {
 
     /// Removes a function: it is not called any more. A running function finishes.
     pub(super) fn remove(&self, number: u64) {
-        // A statement of its own, so that the lock is not held while the function is dropped.
+        // A separate statement, so that the lock is not held while the function is dropped.
         let entry = self.lock().remove(&number);
         drop_quietly(entry);
     }

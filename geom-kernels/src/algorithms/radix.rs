@@ -147,7 +147,7 @@ unsafe impl DeviceRepr for Digits {}
 
 impl Digits {
     /// Returns the bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass copies
-    /// what is to be sorted.
+    /// the input.
     pub(crate) fn new(begin: u32, end: u32) -> Self {
         let bits = end.saturating_sub(begin).min(64);
         let passes = bits.div_ceil(8).max(1);
@@ -247,7 +247,7 @@ pub(crate) struct Wishes {
     pub(crate) counted: bool,
 }
 
-/// Two buffers each for keys and values; what is to be sorted is in the first ones.
+/// Two buffers each for keys and values; the input is in the first ones.
 #[derive(Debug)]
 pub(crate) struct Buffers<'a, K> {
     pub(crate) keys: [DeviceSliceMut<'a, K>; 2],

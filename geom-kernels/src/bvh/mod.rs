@@ -166,8 +166,8 @@ impl Bvh {
     /// Builds it again from these boxes, in the memory that it has; it can be recorded in a graph.
     ///
     /// # Errors
-    /// More boxes than there is room for, which leaves the hierarchy as it was; otherwise if the driver
-    /// returns an error.
+    /// More boxes than there is room for, which leaves the hierarchy unchanged; otherwise if the driver returns an
+    /// error.
     pub fn rebuild<'a>(
         &mut self,
         stream: &Stream,

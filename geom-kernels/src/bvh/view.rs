@@ -19,7 +19,7 @@ pub struct BvhView<'a> {
 }
 
 impl Bvh {
-    /// Returns the hierarchy as an argument of a kernel of your own.
+    /// Returns the hierarchy as an argument of your kernel.
     #[must_use]
     pub fn view(&self) -> BvhView<'_> {
         self.tree.view()

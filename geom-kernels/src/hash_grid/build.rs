@@ -130,8 +130,8 @@ impl<T: Real> HashGrid<T> {
         self.rebuild_with(stream, points.into(), None, radius)
     }
 
-    /// Works like [`rebuild`](Self::rebuild), with the group of each point. A query sees the points of its own
-    /// group alone; points of a group that the grid does not have are left out and counted.
+    /// Works like [`rebuild`](Self::rebuild), with the group of each point. A query finds only points of its group;
+    /// points of a group that the grid does not have are left out and counted.
     ///
     /// # Errors
     /// As `rebuild`, but for groups; and if there are more or fewer groups than points.

@@ -33,8 +33,8 @@ const SORTED_FROM: usize = 32_768;
 
 /// Where neighbours are looked for and how far.
 ///
-/// A query that is not finite, a radius of its own that is negative or not a number, and a group that
-/// the grid does not have, find nothing.
+/// A query that is not finite, with a radius that is negative or not a number, or with a group that the grid does not
+/// have, finds nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct GridQueries<'a, T: Real> {
     pub(crate) points: Option<Points<'a, T>>,

@@ -35,11 +35,11 @@ pub struct BlockField<'a> {
 impl<'a> BlockField<'a> {
     /// Creates a field of blocks. The values of block b begin at `values[b * stride]`: the value at (x, y, z) of the
     /// block is element 64 x + 8 y + z. `origins` are the indices of the blocks' first values, which `map` places in
-    /// the world. Of the `neighbors` of a block, that at (dx, dy, dz), each -1, 0 or 1, is element 9 (dx + 1) + 3 (dy +
-    /// 1) + dz + 1; what is no block's number, such as `u32::MAX`, says that there is none.
+    /// the world. In `neighbors`, element 9 (dx + 1) + 3 (dy + 1) + dz + 1 of a block is the number of the block at
+    /// (dx, dy, dz), each -1, 0 or 1. A number that is no block's, such as `u32::MAX`, means that there is none.
     ///
-    /// Neighbours are believed: if they contradict each other or the origins, faces are wrong, but
-    /// nothing outside the buffers is read or written.
+    /// Neighbours are not checked: if they contradict each other or the origins, faces are wrong, but nothing outside
+    /// the buffers is read or written.
     ///
     /// # Errors
     /// Another number of neighbours than of origins; a stride of less than 512; less values than blocks need,

@@ -63,7 +63,7 @@ impl MarchingCubes {
     ///
     /// The counts are always right. Vertices and faces beyond the room are not written, and [`Counts::status`] returns
     /// that; all others are written, so a face may name a vertex that had no room. If there is more room than needed,
-    /// the rest is left as it is.
+    /// the rest is not written.
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;

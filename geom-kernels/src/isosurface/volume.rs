@@ -82,8 +82,8 @@ const ROOT_BLOCKS: u32 = 128;
 /// Blocks of 256 threads whose warps read 32 of the 32^3 entries of an upper node each.
 const BLOCKS_OF_UPPER: usize = 128;
 
-/// A sparse volume as a field, in memory of its own: a [`BlockField`] of the volume's leaves and of the places
-/// beside them, with the values that lookups give there, those of tiles and the background among them.
+/// A sparse volume as a field, copied to separate memory: a [`BlockField`] of the volume's leaves and of the places
+/// beside them, with the values that lookups return there, including those of tiles and the background.
 ///
 /// So surfaces are closed, also where a leaf ends beside none, as fog does, and where tiles of different values
 /// meet. They end only where a number is [not finite](super::Counts::not_finite), and where

@@ -173,9 +173,9 @@ impl<'a> Mesh<'a> {
         self.remake(stream, true, FaceTree::rebuild)
     }
 
-    /// Gives the hierarchy the points as they are now; the faces are to be the same, and those that the last
-    /// build skipped stay so. Far less work than a build, but queries take longer the more the mesh has
-    /// changed its shape. It can be recorded in a graph.
+    /// Updates the hierarchy to the current points. The faces must be the same, and those that the last build skipped
+    /// stay skipped. It is far less work than a build, but queries take longer the more the mesh has changed its shape.
+    /// It can be recorded in a graph.
     ///
     /// # Errors
     /// If the driver returns an error.

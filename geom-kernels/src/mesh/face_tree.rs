@@ -76,7 +76,7 @@ impl FaceTree {
     /// Builds it from these faces. It can be recorded.
     ///
     /// # Errors
-    /// More faces than there is room for, which leaves it as it was; otherwise if the driver returns an error.
+    /// More faces than there is room for, which leaves it unchanged; otherwise if the driver returns an error.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {

@@ -68,9 +68,8 @@ impl Mesh<'_> {
     /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
     /// be recorded in a graph.
     ///
-    /// `offsets` is always right: its last element is how many faces there are. If `faces` is shorter, then
-    /// the faces with places beyond its end are not written, and all others are; if it is longer, the rest
-    /// is left as it is.
+    /// `offsets` is always right: its last element is the number of faces. If `faces` is shorter, faces beyond its end
+    /// are not written, and all others are; if it is longer, the rest is not written.
     ///
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as

@@ -56,8 +56,8 @@ kernels! {
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MESH_SIGNED {
         /// # Safety
-        /// There is a distance for each query and, if there are any, a closest point: each writes those of its
-        /// own index, and nothing through a null pointer.
+        /// There is a distance for each query and, if there are any, a closest point: each thread writes only those of
+        /// its index, and nothing through a null pointer.
         unsafe fn signed_by_normal(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,

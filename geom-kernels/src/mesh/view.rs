@@ -18,7 +18,7 @@ pub struct MeshView<'a> {
 }
 
 impl Mesh<'_> {
-    /// Returns the mesh as an argument of a kernel of your own.
+    /// Returns the mesh as an argument of your kernel.
     #[must_use]
     pub fn view(&self) -> MeshView<'_> {
         MeshView { mesh: self }

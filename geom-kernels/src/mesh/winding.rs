@@ -39,8 +39,8 @@ kernels! {
             numbers: &mut [f32],
         );
         /// # Safety
-        /// There is a distance for each query and, if there are any, a closest point: each writes those of its
-        /// own index, and nothing through a null pointer.
+        /// There is a distance for each query and, if there are any, a closest point: each thread writes only those of
+        /// its index, and nothing through a null pointer.
         unsafe fn signed_by_winding(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,
@@ -128,8 +128,8 @@ impl Moments {
         Ok(Self { geometry: geometry.clone(), nodes, arrivals })
     }
 
-    /// Makes them again for the hierarchy as it is now: after every build and every refit. Nothing is waited
-    /// for, and it can be recorded.
+    /// Computes them again for the current hierarchy: after every build and every refit. It does not wait, and can be
+    /// recorded.
     ///
     /// # Errors
     /// A hierarchy with room for more items than the hierarchy for which this was created; otherwise if the driver

@@ -137,7 +137,7 @@ impl Volume {
     /// beyond its end has the background.
     ///
     /// # Errors
-    /// The volume has values of its own; it came from the host and `values` has not as many elements as it has
+    /// The volume is no index grid; it came from the host and the length of `values` differs from its number of
     /// indices, which is [`value_count`](Self::value_count) less one; `out` has another length than there are
     /// positions; otherwise if the driver returns an error.
     pub fn sample_indexed<'a, P: Real, V: Interpolated>(

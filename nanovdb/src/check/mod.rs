@@ -63,7 +63,7 @@ pub(crate) fn check_uncounted(bytes: &[u8]) -> Result<Facts> {
     Ok(Facts { value_type, shape, counts, blind })
 }
 
-/// That a head is one, as far as it is needed to know how long a grid is: its size.
+/// Checks a head as far as needed, and returns the size of the grid.
 pub(crate) fn grid_size(bytes: &[u8]) -> Result<usize> {
     if bytes.len() < head::SIZE {
         let what = format!("{} bytes are too few for a grid's head", bytes.len());

@@ -148,7 +148,7 @@ fn segment(grids: &[Grid], options: &WriteOptions, file: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Returns the grid as it is to be in the file, `None` if it is so already.
+/// Returns the grid in the file's form, `None` if it has that form already.
 fn convert(grid: &Grid, options: &WriteOptions) -> Result<Option<Grid>> {
     let bytes = grid.bytes();
     let (magic, version) = match options.format {

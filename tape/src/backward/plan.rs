@@ -294,7 +294,7 @@ impl Planner<'_> {
         let action = self.plan.actions.len();
         for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.active) {
             let consumed = used.effect == Effect::Overwrites && used.covers && alone(uses, at);
-            // Through a null pointer the adjoint writes no zeros: all stays as it is.
+            // Through a null pointer the adjoint writes no zeros: nothing changes.
             let place = self.plan.places.get(first as usize + at);
             if !consumed || place.is_none_or(|place| place.buffer == NONE) {
                 continue;

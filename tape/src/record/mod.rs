@@ -197,7 +197,7 @@ impl Copied {
     }
 }
 
-/// Memory whose gradient is wanted, as it was at some step.
+/// Memory whose gradient at some step is wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
     pub(crate) memory: u32,

@@ -1,5 +1,4 @@
-//! A device's attributes: each by a method of its own with the type that it has, and all of them
-//! as a list.
+//! A device's attributes: each by a separate method with its type, and all of them as a list.
 //!
 //! The methods have the names of CUDA's constants in lower case, except
 //! [`Device::pci_bus_number`] (`CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`), since [`Device::pci_bus_id`] is

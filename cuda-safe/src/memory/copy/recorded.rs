@@ -1,5 +1,5 @@
-//! Uploads and fills on streams that record. The graph runs later and more than once, so it is given
-//! pinned memory of its own to copy from.
+//! Uploads and fills on streams that record. The graph runs later and more than once, so it gets separate pinned memory
+//! to copy from.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

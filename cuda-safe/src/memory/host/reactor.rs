@@ -172,7 +172,7 @@ impl Reactor {
         }
     }
 
-    /// Sleeps until some events are to be queried, and says whose.
+    /// Sleeps until it is time to query some events, and returns their numbers.
     fn sleep(&self) -> Vec<u64> {
         let mut registry = self.lock();
         loop {

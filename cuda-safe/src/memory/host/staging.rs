@@ -1,5 +1,5 @@
-//! The staging ring: pinned blocks of our own that uploads and downloads go through, so that the
-//! driver never holds a pointer into a caller's slice after a call has returned.
+//! The staging ring: pinned blocks of this crate that uploads and downloads go through, so that the driver never holds
+//! a pointer into a caller's slice after a call has returned.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;

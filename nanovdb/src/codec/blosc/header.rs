@@ -11,7 +11,7 @@ pub(super) const LEN: usize = 16;
 
 /// Bytes are sorted by significance.
 pub(super) const SHUFFLED: u8 = 0x01;
-/// There is no table and are no blocks: the data follows as it is.
+/// There is no table and there are no blocks: the data follows uncompressed.
 pub(super) const STORED: u8 = 0x02;
 /// Bits are sorted by significance.
 pub(super) const BIT_SHUFFLED: u8 = 0x04;
