@@ -1,4 +1,4 @@
-//! Looks at a module image before the driver does: is it all there, and what is it?
+//! Checks a module image before the driver reads it: whether it is complete, and of which kind.
 //!
 //! The driver's loading calls take a pointer and no length, so a truncated image makes the driver
 //! read memory that is not the caller's. Everything here that names a range of the image is

@@ -1,4 +1,4 @@
-//! What a graph is made from.
+//! The source of a graph.
 
 use std::sync::Arc;
 

@@ -104,8 +104,8 @@ impl Uses {
         self.last += other.last;
     }
 
-    /// Returns whether a use would conflict with one that is counted, other than those of `own`. What `own`
-    /// has used already conflicts with nothing anew.
+    /// Returns whether a use would conflict with one that is counted, other than those of `own`. Ranges that `own` has
+    /// used already cause no new conflict.
     pub(crate) fn conflict(&self, used: &Used<'_>, own: &[Key]) -> bool {
         let key = Key::new(used);
         if own.iter().any(|mine| key.is_within(mine)) {

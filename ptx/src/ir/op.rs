@@ -195,7 +195,7 @@ pub enum Op {
     Unary { op: UnaryOp, ty: Type, mode: Mode, d: Dst, a: Operand },
     /// Two sources.
     Binary { op: BinaryOp, ty: Type, mode: Mode, d: Dst, a: Operand, b: Operand },
-    /// `min` and `max` with three sources, `min(min(a, b), c)`; `max` tells which.
+    /// `min` and `max` with three sources, `min(min(a, b), c)`; `max` is true for `max`.
     MinMax3 { max: bool, ty: Type, mode: Mode, d: Dst, a: Operand, b: Operand, c: Operand },
     /// `mul`; `part` is `None` for floats. `Wide` doubles the result's type.
     Mul { ty: Type, part: Option<MulPart>, mode: Mode, d: Dst, a: Operand, b: Operand },
