@@ -78,7 +78,7 @@ impl<'a> Cells<'a> {
         near
     }
 
-    /// Which queries are compared: some of all parts of the array.
+    /// Returns the queries to compare: some of all parts of the array.
     fn chosen(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.points.len();
         let step = (n / count.max(1)).max(1);

@@ -1,5 +1,5 @@
-// Contacts between grains by comparing all with all: what the row of examples/dem is checked by. `grains` are
-// positions; the distance and the gap are those of its `step`.
+// Contacts between grains by comparing all pairs, to check the row of examples/dem. `grains` are positions; the
+// distance and the gap are those of its `step`.
 #include <geom/math/vec.cuh>
 
 extern "C" __global__ void contacts(const float4* grains, unsigned n, unsigned* counts) {

@@ -1,4 +1,4 @@
-//! What a run's lines say about where and when it was made.
+//! The place and time of a run, for its lines.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,7 +34,7 @@ fn cpu_name(text: &str) -> Option<&str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// The commit that is measured: what `BENCH_COMMIT` says, else what lies in the current folder.
+/// The commit that is measured: `BENCH_COMMIT`, else the current folder's.
 fn commit() -> Option<String> {
     if let Ok(commit) = std::env::var("BENCH_COMMIT")
         && !commit.is_empty()

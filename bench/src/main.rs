@@ -2,8 +2,8 @@
 //!
 //! A line's figure stands under its unit (`ms`, `ns`, `gibs` or `tbs`) and is the median of `n`
 //! samples. Where the same is done by raw driver calls, the two take turns, and `diff_ns` or
-//! `ratio` is the median of the differences or ratios of neighbours; `aa_diff_ns` or `aa_ratio` is
-//! that of the raw calls to themselves: what the method cannot see.
+//! `ratio` is the median of the differences or ratios of neighbours; `aa_diff_ns` or `aa_ratio` compares the raw calls
+//! with themselves: the error of the method.
 
 mod cells;
 mod data;
@@ -112,7 +112,7 @@ fn run(options: &ArgMatches) -> Result<ExitCode, Stop> {
     output.summary()
 }
 
-/// What has been printed, and what is printed at the end.
+/// The printed lines, and the lines to print at the end.
 #[derive(Default)]
 struct Output {
     file: Option<File>,

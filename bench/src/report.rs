@@ -1,4 +1,4 @@
-//! What is printed: a JSON line for each row, and the table for people.
+//! The output: a JSON line for each row, and the table for people.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::stats::{Stats, rounded};
 use crate::stop::Stop;
 use crate::timing::Paired;
 
-/// What a figure is measured in; the name is the line's key.
+/// The unit of a figure; the name is the line's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Milliseconds.
@@ -42,7 +42,7 @@ pub(crate) struct Row {
     extras: Vec<(&'static str, Value)>,
     /// For the table.
     note: String,
-    /// What is asked of the row, and whether it holds.
+    /// The requirement of the row, and whether it holds.
     target: Option<(String, bool)>,
 }
 
@@ -73,7 +73,7 @@ impl Row {
             .note(format!("raw {}, diff {:+.1}, A/A {aa:+.1}", short(raw), difference.median))
     }
 
-    /// What was compared, and how it came out. Every row has one.
+    /// The comparison and its result. Every row has one.
     pub(crate) fn check(mut self, check: impl Into<String>) -> Self {
         self.check = check.into();
         self

@@ -1,6 +1,6 @@
 //! Medians and spreads.
 
-/// What is reported of a series of samples.
+/// The reported statistics of a series of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stats {
     pub(crate) n: usize,

@@ -6,12 +6,12 @@ use std::fmt;
 use cuda_safe::ErrorKind;
 use cuda_sys::CUresult;
 
-/// What ends a row early.
+/// The reason why a row ends early.
 #[derive(Debug, Clone)]
 pub(crate) enum Stop {
     /// The machine lacks what the row needs: a GPU, a driver, NVRTC.
     NotRun(String),
-    /// Something that should have worked did not, or an answer was wrong.
+    /// A call failed, or a result was wrong.
     Failed(String),
 }
 

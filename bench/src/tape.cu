@@ -1,4 +1,4 @@
-// What the tape's rows run: a step of particles on springs in air, a loss, saxpy, and their adjoints.
+// The kernels of the tape's rows: a step of particles on springs in air, a loss, saxpy, and their adjoints.
 #include <geom/math/vec.cuh>
 #include <geom/tape.cuh>
 using namespace geom::tape;
@@ -19,7 +19,7 @@ extern "C" __global__ void step(const float3* __restrict__ x, const float3* __re
     x1[i] = at + dt * velocity;
 }
 
-// It looks at velocities alone: the force of a spring is linear.
+// It needs only velocities: the force of a spring is linear.
 extern "C" __global__ void
 step_adjoint(const float3*, const float3* __restrict__ v, float3*, float3*, unsigned n, float3* gx,
              float3* gv, float3* gx1, float3* gv1, Frame frame) {

@@ -78,8 +78,7 @@ fn order<const N: usize>(round: usize) -> [usize; N] {
     })
 }
 
-/// Ours, the raw calls, and the raw calls once more: what the last two differ by is what the
-/// method cannot see.
+/// Our calls, the raw calls, and the raw calls once more: the difference of the last two is the error of the method.
 #[derive(Debug)]
 pub(crate) struct Paired {
     pub(crate) ours: Vec<f64>,

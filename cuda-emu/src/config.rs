@@ -11,7 +11,7 @@ use cuda_sys::CUresult;
 pub struct Failure {
     /// The function's name, with or without its version: `cuMemAlloc` or `cuMemAlloc_v2`.
     pub name: String,
-    /// Which call, from 1; 0 is every call.
+    /// The number of the call, from 1; 0 is every call.
     pub nth: u64,
     /// The code that the call returns. The call has no effect.
     pub code: CUresult,
@@ -25,25 +25,25 @@ impl Failure {
     }
 }
 
-/// What becomes of a bare float `mul` whose result only a bare `add` or `sub` takes. The PTX manual
-/// leaves it to ptxas.
+/// Contraction: the treatment of a bare float `mul` whose result only a bare `add` or `sub` uses. The PTX manual leaves
+/// it to ptxas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Contraction {
     /// Both are rounded.
     #[default]
     Never,
-    /// They become one `fma`, where both are in one basic block under one guard. Which pairs ptxas
-    /// takes is not documented: a GPU may still differ in the last bit.
+    /// They become one `fma`, where both are in one basic block under one guard. ptxas's choice of pairs is not
+    /// documented: a GPU may still differ in the last bit.
     Always,
 }
 
 /// The optional checks of kernels and of the program; none unless set.
 ///
-/// What a checker finds it writes to standard error and keeps for [`findings`](crate::findings). The calls of
-/// the driver return the same values.
+/// A checker writes its findings to standard error and keeps them for [`findings`](crate::findings). The calls of the
+/// driver return the same values.
 ///
-/// A race may be missed, but none is invented, and so with the other two. What is not looked at:
+/// A race may be missed, but none is invented, and so with the other two. Not checked are:
 /// - races between launches, and with the host;
 /// - the scopes of fences and atomics: `.cta` orders between blocks, too;
 /// - local memory, parameters, and arrays that the host has registered, pinned or managed: its own writes
@@ -57,8 +57,8 @@ pub struct Checks {
     pub race: bool,
     /// Reads of device or shared memory that nothing has written: by kernels, and by copies to the host.
     pub init: bool,
-    /// What a context holds when it is destroyed, and the process when it ends: memory, streams, events,
-    /// modules, graphs and contexts that were created, with the calls that made them.
+    /// Leaks of a context when it is destroyed, and of the process when it ends: memory, streams, events, modules,
+    /// graphs and contexts, with the calls that created them.
     pub leak: bool,
 }
 
@@ -180,15 +180,15 @@ impl Config {
         config
     }
 
-    /// Makes this the process's configuration, if it is early enough: before the first call of
-    /// the driver. Answers whether it was.
+    /// Makes this the process's configuration, before the first call of the driver. Returns `false`, without an effect,
+    /// after that call.
     pub fn install(self) -> bool {
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         *installed = Some(self);
         ACTIVE.get().is_none()
     }
 
-    /// The configuration that counts, from now on for ever.
+    /// Returns the configuration that counts, from now on for ever.
     pub(crate) fn active() -> &'static Self {
         ACTIVE.get_or_init(|| {
             let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +320,7 @@ fn failure(text: &str) -> Option<Failure> {
     Some(Failure { name: name.to_owned(), nth: nth.parse().ok()?, code })
 }
 
-/// A number of bytes, perhaps with a unit.
+/// Returns a number of bytes, perhaps with a unit.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 10),

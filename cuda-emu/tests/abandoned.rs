@@ -1,4 +1,4 @@
-//! Captures that nobody ends, and what is left of those that fail.
+//! Captures that are never ended, and the remains of failed captures.
 
 use core::ptr;
 

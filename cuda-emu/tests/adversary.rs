@@ -10,7 +10,7 @@ use cuda_emu::Config;
 mod common;
 use common::{allocate, call, context, event, fill, function, module, ok, stream, words};
 
-/// The tests of this file share one engine, and look at what it has not done.
+/// The tests of this file share one engine, and check the work that it has not done.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn start() -> std::sync::MutexGuard<'static, ()> {

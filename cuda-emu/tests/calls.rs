@@ -1,4 +1,4 @@
-//! The driver's answers, as they were measured on a real one.
+//! The return codes of calls, as measured on a real driver.
 
 use core::ffi::c_void;
 use std::ptr;

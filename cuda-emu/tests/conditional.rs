@@ -123,7 +123,7 @@ fn describe(handle: u64, kind: CUgraphConditionalNodeType, size: u32) -> CUgraph
     params
 }
 
-/// Adds a conditional node behind others, and answers it and its bodies.
+/// Adds a conditional node behind others, and returns it and its bodies.
 fn add(
     graph: CUgraph,
     before: &[CUgraphNode],
@@ -203,7 +203,7 @@ fn common_graph(kernels: &Kernels, one: CUstream, value: u32, then: u64, other: 
     let handle = condition(graph, None);
     kernels.set(one, handle, value);
     info(ptr::null_mut(), &raw mut nodes, &raw mut count);
-    // SAFETY: the driver tells so many nodes, valid until the next call that is captured.
+    // SAFETY: the driver returns so many nodes, valid until the next call that is captured.
     let before = unsafe { core::slice::from_raw_parts(nodes, count) }.to_vec();
     let (mut node, bodies) = add(graph, &before, handle, IF, 2);
     ok!(cuStreamUpdateCaptureDependencies(one, &raw mut node, 1, 1));
@@ -276,7 +276,7 @@ fn switch_takes_the_body_of_the_value() {
     }
     let first = nodes(graph)[0];
     let exec = instantiate(graph);
-    // 3 is nobody's value.
+    // No body has the value 3.
     for value in [2, 0, 2, 3, 1] {
         let (mut handle, mut value) = (handle, value);
         let mut list = [(&raw mut handle).cast::<c_void>(), (&raw mut value).cast::<c_void>()];
@@ -388,7 +388,7 @@ fn what_is_wrong_is_refused() {
 
 extern "C" fn nothing(_: *mut c_void) {}
 
-/// What a child does that the device is lost to.
+/// The child process that loses the device.
 #[test]
 fn child() {
     let Some(what) = std::env::var_os("EMU_TEST_CHILD") else { return };

@@ -1,4 +1,4 @@
-//! What the configuration changes: devices, memory, failures, the call log, the ledger.
+//! The effects of the configuration: devices, memory, failures, the call log, the ledger.
 
 use std::ptr;
 

@@ -25,7 +25,8 @@ const F32: Float = Float { ty: "f32", bits: 32, x: 0x3f80_0800, one: 0x3f80_0000
 
 const HALF: Float = Float { ty: "f16", bits: 16, x: 0x3c10, one: 0x3c00 };
 
-/// A kernel of lines of PTX, in which T stands for the type; it stores `%d`. `%x` is x, `%z` is one, `%t` is true, `%f` is false; `%p`, `%q` and `%y` are free.
+/// A kernel of lines of PTX, in which T is replaced by the type; it stores `%d`. `%x` is x, `%z` is one, `%t` is true,
+/// `%f` is false; `%p`, `%q` and `%y` are free.
 fn kernel(float: &Float, body: &str) -> String {
     let Float { ty, bits, .. } = float;
     let body = body.replace('T', ty);

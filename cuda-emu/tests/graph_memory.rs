@@ -37,7 +37,7 @@ fn a_captured_allocation_is_there_during_each_launch() {
     let (target, mut inside, mut params) = (allocate(32), 0, CUDA_MEM_ALLOC_NODE_PARAMS::default());
     begin(one);
     ok!(cuMemAllocAsync(&raw mut inside, 16, one));
-    // What was there before is gone.
+    // The earlier contents are lost.
     ok!(cuMemcpyDtoDAsync_v2(target, inside, 16, one));
     assert_eq!(fill(kernel, one, inside, 4, 6), SUCCESS);
     ok!(cuMemcpyDtoDAsync_v2(target + 16, inside, 16, one));
@@ -58,7 +58,7 @@ fn a_captured_allocation_is_there_during_each_launch() {
         assert_eq!(words(target, 4), [0xfdfd_fdfd; 4]);
         assert_eq!(words(target + 16, 4), [6; 4]);
     }
-    // What there cannot be with memory inside.
+    // Graphs that cannot contain memory nodes.
     let (mut other, mut clone, mut node) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     fails!(CUDA_ERROR_NOT_SUPPORTED, cuGraphInstantiateWithFlags(&raw mut other, graph, 0));
     fails!(CUDA_ERROR_NOT_SUPPORTED, cuGraphClone(&raw mut clone, graph));
@@ -205,7 +205,7 @@ fn nodes_of_memory_are_made_by_hand() {
     ok!(cuGraphDestroy(graph));
 }
 
-/// What a child does that uses memory behind its free node.
+/// The child process that uses memory behind its free node.
 #[test]
 fn child() {
     let Some(what) = std::env::var_os("EMU_TEST_CHILD") else { return };

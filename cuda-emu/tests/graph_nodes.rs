@@ -1,4 +1,4 @@
-//! What graph nodes are made of: read, changed, in graphs and in executable graphs.
+//! Parameters of graph nodes: read and changed, in graphs and in executable graphs.
 
 use core::ffi::c_void;
 use std::ptr;

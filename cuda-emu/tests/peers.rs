@@ -8,7 +8,7 @@ use cuda_sys::*;
 mod common;
 use common::*;
 
-/// What a child does: a kernel of device 0 writes memory of device 1.
+/// The child process: a kernel of device 0 writes memory of device 1.
 #[test]
 fn child() {
     let Some(what) = std::env::var_os("EMU_TEST_CHILD") else { return };

@@ -14,7 +14,7 @@ extern "C" fn note(which: *mut c_void) {
     ORDER.lock().expect("nobody panics with it").push(which.addr());
 }
 
-/// What a child does: prints the order that it saw. Without the variable it is not a child.
+/// The child process: prints the order that it saw. Without the variable it is not a child.
 #[test]
 fn child() {
     if std::env::var_os("EMU_TEST_CHILD").is_none() {

@@ -1,5 +1,4 @@
-//! One process, many seeds: graphs among streams in any legal order, each order again, and what
-//! tells them apart.
+//! One process, many seeds: graphs among streams in any legal order, each order again, and their interleavings.
 
 use core::ffi::c_void;
 use std::collections::{HashMap, HashSet};
@@ -100,7 +99,7 @@ fn branches_run_in_any_legal_order_and_each_seed_again() {
         )
     );
 
-    // And back to the eager engine, which needs nobody to wait.
+    // And back to the eager engine, which needs no wait.
     begin(one);
     assert!(!cuda_emu::reseed(None), "a stream captures");
     ok!(cuGraphDestroy(end(one)));

@@ -69,7 +69,7 @@ fn per_thread_variants_use_the_threads_own_stream() {
     ok!(cuGetProcAddress_v2(name.as_ptr(), &raw mut address, 13000, 2, ptr::null_mut()));
     assert_eq!(address.cast_const(), cuda_emu::resolve(c"cuStreamGetId_ptsz"));
     type GetId = unsafe extern "C" fn(cuda_sys::CUstream, *mut u64) -> CUresult;
-    // SAFETY: the address is that of this function.
+    // SAFETY: the address is this function's.
     let get_id: GetId = unsafe { std::mem::transmute(address) };
     let (mut variant, mut own, mut legacy) = (0, 0, 0);
     // SAFETY: a place of ours; NULL is a stream.
@@ -95,7 +95,7 @@ fn profilers_are_told_nothing() {
     for name in [c"cuProfilerStart", c"cuProfilerStop"] {
         let address = of_another_header(name);
         assert_eq!(address.cast_const(), cuda_emu::resolve(name));
-        // SAFETY: the address is that of this function.
+        // SAFETY: the address is this function's.
         let switch: Switch = unsafe { std::mem::transmute(address) };
         // SAFETY: it takes nothing.
         assert_eq!(unsafe { switch() }, CUresult::CUDA_SUCCESS);
@@ -108,7 +108,7 @@ fn there_is_no_opengl() {
     let address = of_another_header(c"cuGraphicsGLRegisterBuffer");
     assert_ne!(of_another_header(c"cuGraphicsGLRegisterImage"), address);
     assert!(!of_another_header(c"cuGLGetDevices").is_null());
-    // SAFETY: the address is that of this function.
+    // SAFETY: the address is this function's.
     let register: Register = unsafe { std::mem::transmute(address) };
     // SAFETY: refused before the place is written.
     assert_eq!(unsafe { register(ptr::null_mut(), 0, 0) }, CUresult::CUDA_ERROR_NOT_SUPPORTED);

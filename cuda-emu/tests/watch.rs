@@ -49,13 +49,13 @@ fn a_watch_counts_and_fails_one_call() {
     drop(late);
     assert_eq!(ledger(), before);
 
-    // What fails by itself answers its own code.
+    // A call that fails by itself returns its own code.
     let wrong =
         watch(Some((failure("cuMemFree_v2", 1), Moment::After))).expect("the third is gone");
     fails!(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(one));
     drop(wrong);
 
-    // Nobody watches.
+    // No watcher is set.
     ok!(cuMemAlloc_v2(&raw mut one, 64));
     ok!(cuMemFree_v2(one));
     ok!(cuCtxPopCurrent_v2(ptr::null_mut()));

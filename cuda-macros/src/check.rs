@@ -29,7 +29,7 @@ pub(crate) fn check(clause: &Clause, function: &Function, krate: &[Token]) -> Ve
     out
 }
 
-/// Returns the texts of `leaves`, each with its value: what an error shows.
+/// Returns the texts of `leaves`, each with its value, for an error.
 pub(crate) fn values(leaves: &[&Expr], params: &[Param], krate: &[Token]) -> Vec<Token> {
     let mut values = Vec::new();
     for leaf in leaves {
@@ -75,7 +75,7 @@ fn compare(
     )
 }
 
-/// An `i128`, of an expression that needs no arithmetic.
+/// Returns an `i128`, of an expression that needs no arithmetic.
 fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
     match expr {
         Expr::Int(value) => Some(vec![Token::Literal(format!("{value}i128"), Span::Macro)]),
@@ -104,7 +104,7 @@ fn plain(expr: &Expr, params: &[Param], krate: &[Token]) -> Option<Vec<Token>> {
     }
 }
 
-/// An `Option<i128>`, of any expression.
+/// Returns an `Option<i128>`, of any expression.
 pub(crate) fn checked(expr: &Expr, params: &[Param], krate: &[Token]) -> Vec<Token> {
     match expr {
         Expr::Neg(inner) => quote(

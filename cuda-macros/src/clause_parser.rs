@@ -70,14 +70,14 @@ impl Expr {
 pub(crate) enum Place {
     /// In a `where`.
     Clause,
-    /// What fills in the parameter of this index.
+    /// The default of the parameter with this index.
     Default(usize),
     /// An extent after `over`.
     Extent,
 }
 
 impl Place {
-    /// What stands there, as errors call it.
+    /// Returns the name of the place, for errors.
     fn noun(self) -> &'static str {
         match self {
             Place::Clause => "a clause",
@@ -149,8 +149,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A parameter, the length of one, or a number of the launch. As everywhere, the inner name
-    /// hides the outer: a parameter called `shared` is what `shared` means.
+    /// Parses a parameter, the length of one, or a number of the launch. As everywhere, the inner name hides the outer:
+    /// a parameter called `shared` is what `shared` means.
     fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
             let noun = self.place.noun();
@@ -210,7 +210,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A number of the launch.
+    /// Parses a number of the launch.
     fn launch(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if self.place != Place::Clause {
             let noun = self.place.noun();
@@ -285,7 +285,7 @@ impl<'t> Parser<'t> {
         Ok(comparison)
     }
 
-    /// An integer literal as a value.
+    /// Parses an integer literal as a value.
     fn integer(&self, text: &str, span: Span) -> Result<i128, Error> {
         let digits = text.replace('_', "");
         let value = match digits.get(..2) {
@@ -336,7 +336,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// An extent of the launch, of one of the names that extents have.
+/// Returns the extent of the launch with this name and axis.
 fn extent(name: &str, axis: Axis) -> Shape {
     if name == "block" { Shape::Block(axis) } else { Shape::Grid(axis) }
 }

@@ -89,7 +89,7 @@ impl<'t> Cursor<'t> {
     /// `pub`, `pub(…)` or nothing.
     pub(crate) fn visibility(&mut self) -> Vec<Token> {
         let length = match self.tokens {
-            // What an empty `$v:vis` of a macro_rules leaves, and a full one.
+            // The tokens of an empty `$v:vis` of a macro_rules, and of a full one.
             [Token::Group(Delimiter::None, inner, _), ..]
                 if inner.first().is_none_or(|token| token.is_ident("pub")) =>
             {

@@ -52,7 +52,7 @@ impl Function {
     }
 }
 
-/// What the struct says about all its kernels.
+/// The struct's attributes and parameters, which hold for all its kernels.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The symbols of those that have no `#[name]`.
@@ -109,7 +109,7 @@ pub(crate) fn function(
     let over = Over::parse(cursor, &params)?;
     let known = errors.len();
     let clauses = clauses(cursor, &params, errors)?;
-    // A clause that did not parse may have been the one that checks a length.
+    // The clause that checks a length may be among those that did not parse.
     if safe && errors.len() == known {
         lengths_are_checked(&params, &clauses, errors);
     }

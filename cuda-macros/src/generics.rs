@@ -20,7 +20,7 @@ pub(crate) struct TypeParam {
     pub(crate) name: Token,
     /// The name as text.
     pub(crate) text: String,
-    /// What is written between `:` and `in`; empty where nothing is.
+    /// The tokens between `:` and `in`; may be empty.
     pub(crate) bound: Vec<Token>,
     /// At least one.
     pub(crate) instances: Vec<Instance>,
@@ -179,8 +179,8 @@ pub(crate) fn angled(list: &[Token]) -> Vec<Token> {
 }
 
 impl TypeParam {
-    /// An expression for the index of the instance that the parameter is, and its text in symbols. It
-    /// returns from the function if there is none. `owner` is what has the parameters `all`.
+    /// Returns an expression for the index of the instance that the parameter is, and its text in symbols. It returns
+    /// from the function if there is none. `owner` is what has the parameters `all`.
     pub(crate) fn found(&self, owner: &str, all: &[TypeParam], krate: &[Token]) -> Vec<Token> {
         let subject = match all {
             [_] => format!("`{owner}`"),

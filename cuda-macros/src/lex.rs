@@ -5,8 +5,8 @@
 use crate::token::{Span, Token};
 use proc_macro::{Delimiter, Spacing};
 
-/// Builds tokens from a template: `$name` stands for the tokens that `holes` gives for `name`.
-/// Everything else is the macro's own ([`Span::Macro`]).
+/// Builds tokens from a template: `$name` is replaced by the tokens that `holes` has for `name`. Everything else is the
+/// macro's own ([`Span::Macro`]).
 pub(crate) fn quote(template: &str, holes: &[(&str, &[Token])]) -> Vec<Token> {
     fill(lex(template, |_| Span::Macro), holes)
 }
@@ -40,7 +40,7 @@ pub(crate) fn lex(text: &str, span: impl Fn(usize) -> Span) -> Vec<Token> {
     Lexer { text, at: 0, span }.trees()
 }
 
-/// What `///` and `line` stand for.
+/// Returns the tokens of the doc attribute for `///` and `line`.
 pub(crate) fn doc(line: &str, span: Span) -> [Token; 2] {
     let inner = vec![
         Token::Ident("doc".to_owned(), span),

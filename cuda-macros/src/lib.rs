@@ -67,10 +67,10 @@ use proc_macro::TokenStream;
 /// - With type parameters, the promise holds for each of their instances.
 ///
 /// The kernel also has the parameters that are declared here. The first launch checks that as far as
-/// possible. Kernels without `extern "C"` have mangled names, which tell what each parameter points to and
-/// whether that is const; of a kernel with `extern "C"` only the number, the size and the class (integer or
-/// float) of its parameters are known. The promise also covers that `::cuda_safe`, or the path after
-/// `#![crate = …]`, is this crate, and `::core` the language's.
+/// possible. Kernels without `extern "C"` have mangled names, which contain the type that each parameter points to and
+/// whether that is const; of a kernel with `extern "C"` only the number, the size and the class (integer or float) of
+/// its parameters are known. The promise also covers that `::cuda_safe`, or the path after `#![crate = …]`, is this
+/// crate, and `::core` the language's.
 ///
 /// An `unsafe fn` promises nothing: its method is an `unsafe fn` too, and takes every launch that its
 /// `where` allows. `SOURCE` is any expression whose type is a `cuda_safe::KernelSource`; struct
@@ -172,8 +172,8 @@ use proc_macro::TokenStream;
 /// # Symbols
 /// A kernel's symbol in the image is the name of its function. `#[name = "…"]` on the function gives
 /// another symbol, or an NVRTC name expression such as `transpose<double>`. On the struct,
-/// `#[name = "mesh_{}"]` gives the symbols of all functions that have no `#[name]`: `{}` stands for the
-/// function's name. A brace in a symbol is written twice.
+/// `#[name = "mesh_{}"]` gives the symbols of all functions that have no `#[name]`: `{}` is replaced by the function's
+/// name. A brace in a symbol is written twice.
 ///
 /// # Templates
 /// Type parameters declare several instances of a kernel at once. Each parameter lists the types that the
@@ -203,11 +203,10 @@ use proc_macro::TokenStream;
 /// On the struct, `struct Query<T: Real in [f32, f64]>;` makes the struct generic: a `Query<f32>` has the
 /// kernels of `f32`, and `load` compiles these alone. `Query<i32>::load` is an error.
 ///
-/// The symbol of an instance is `NAME<T>`, with the parameters of the struct and of the function in order
-/// and the C++ names of the types. In a `#[name = "…"]`, `{T}` stands for the name of the instance. Another
-/// name follows the type: `T in [f32 = "f32", Float4 = "float4"]`, which types other than primitives need.
-/// With `#[name = "grid_{}_{T}"]` on `Query`, its function `count` has the symbols `grid_count_f32` and
-/// `grid_count_f64`.
+/// The symbol of an instance is `NAME<T>`, with the parameters of the struct and of the function in order and the C++
+/// names of the types. In a `#[name = "…"]`, `{T}` is replaced by the name of the instance. Another name follows the
+/// type: `T in [f32 = "f32", Float4 = "float4"]`, which types other than primitives need. With
+/// `#[name = "grid_{}_{T}"]` on `Query`, its function `count` has the symbols `grid_count_f32` and `grid_count_f64`.
 ///
 /// A bound is optional: `T: Real in […]`. Without one it is `cuda_safe::DeviceRepr`, so that `T` can be an
 /// element and a value. `'static` is always added.
@@ -221,7 +220,7 @@ pub fn kernels(input: TokenStream) -> TokenStream {
         Ok(declaration) => emit::emit(&declaration),
         Err(errors) => errors.iter().flat_map(token::Error::to_tokens).collect(),
     };
-    // What cannot be handed back is a literal that the lexer does not know; the message always can.
+    // The conversion fails for a literal that the lexer does not know; it never fails for the error's tokens.
     token::to_stream(tokens)
         .or_else(|error| token::to_stream(error.to_tokens()))
         .unwrap_or_default()

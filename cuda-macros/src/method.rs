@@ -1,4 +1,4 @@
-//! The methods of one kernel: the one that launches it, and the one that shows it.
+//! The methods of one kernel: one launches it, the other returns it.
 
 use crate::check::check;
 use crate::emit::{cfg, concat, doc};
@@ -30,7 +30,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
                     true => ("$cuda::WriteView", "::write_view"),
                     false => ("$cuda::ReadView", "::read_view"),
                 };
-                // What rustc shows of a bound that an argument misses goes from `&` to `]`.
+                // In an error about a bound that an argument does not meet, rustc marks the tokens from `&` to `]`.
                 let view = at(*from, quote(view, &[("cuda", krate)]));
                 let make = at(*from, quote(method, &[]));
                 let taken = [Token::Group(Delimiter::Parenthesis, name.to_vec(), *from)];
@@ -137,7 +137,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     )
 }
 
-/// What keeps a safe method's launches to 1 in the dimensions that its clauses say nothing of.
+/// Returns the checks that a safe method's launches have extent 1 in the dimensions without a clause.
 fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
     let [y, z] = function.locked();
     if !(y || z) {
@@ -214,7 +214,7 @@ pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
     )
 }
 
-/// What the user's own documentation of a kernel does not say.
+/// Returns the generated documentation of a kernel's method, which follows the user's.
 fn method_docs(function: &Function) -> Vec<Token> {
     let user = function.attributes.iter().filter(|attribute| attribute.name == "doc");
     let user = concat(user);

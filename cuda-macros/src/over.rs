@@ -73,7 +73,7 @@ impl Over {
         }
     }
 
-    /// What the method's documentation says of its launch.
+    /// Returns the text about the launch for the method's documentation.
     pub(crate) fn describe(&self, params: &[Param]) -> String {
         let join = |items: Vec<String>| items.join(" × ");
         let extents =
@@ -140,7 +140,7 @@ pub(crate) fn fill(function: &Function, krate: &[Token]) -> Vec<Token> {
     out
 }
 
-/// The statement that makes the launch of an `over`.
+/// Returns the statement that makes the launch of an `over`.
 pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<Token> {
     let params = &function.params;
     let (mut extents, mut block, mut leaves) = (Vec::new(), Vec::new(), Vec::new());

@@ -13,7 +13,7 @@ pub(crate) struct Param {
     /// The name as text, as it was written.
     pub(crate) text: String,
     pub(crate) kind: Kind,
-    /// What fills it in, where the caller does not.
+    /// The expression for it, if the caller does not pass it.
     pub(crate) default: Option<Expr>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Param {
 pub(crate) enum Kind {
     /// `&[element]` or `&mut [element]`, from `&` to `]`.
     Slice { element: Vec<Token>, mutable: bool, from: Span, to: Span },
-    /// Anything else, passed by value; `integer` as far as its text tells.
+    /// Anything else, passed by value; `integer` if its text names an integer type.
     Value { ty: Vec<Token>, integer: bool },
 }
 
@@ -35,7 +35,7 @@ impl Param {
         }
     }
 
-    /// Where its type is written.
+    /// Returns where its type is written.
     pub(crate) fn type_span(&self) -> Span {
         match &self.kind {
             Kind::Slice { from, .. } => *from,
@@ -114,7 +114,7 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
     Ok(params)
 }
 
-/// A type, and the `= expression` after it if there is one.
+/// Parses a type, and the `= expression` after it if there is one.
 fn split_default(tokens: &[Token]) -> (&[Token], &[Token]) {
     let mut depth = 0_i32;
     let at = tokens.iter().position(|token| {
@@ -140,7 +140,7 @@ fn is_filled(param: &Param, place: Span) -> Result<(), Error> {
     Err(Error::new(place, message))
 }
 
-/// What a parameter's type means; `ty` is not empty.
+/// Parses a parameter's type; `ty` is not empty.
 fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
     if let (Some(element), Some(first)) = (memory(ty), ty.first()) {
         let message = format!(
@@ -149,7 +149,7 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
         return Err(Error::new(first.span(), message));
     }
     match ty {
-        // What `$t:ty` of a macro_rules leaves.
+        // The tokens of `$t:ty` of a macro_rules.
         [Token::Group(Delimiter::None, inner, _)] if !inner.is_empty() => kind(inner, safe),
         [and, rest @ ..] if and.is_punct('&') => reference(ty, and, rest, safe),
         [star, ..] if star.is_punct('*') && safe => Err(Error::new(
@@ -171,7 +171,7 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
     }
 }
 
-/// A type that begins with `&`: a slice or, in an `unsafe fn`, a reference that is a kernel argument.
+/// Parses a type that begins with `&`: a slice or, in an `unsafe fn`, a reference that is a kernel argument.
 fn reference(ty: &[Token], and: &Token, rest: &[Token], safe: bool) -> Result<Kind, Error> {
     let (mutable, rest) = match rest {
         [tick, ..] if tick.is_punct('\'') => {

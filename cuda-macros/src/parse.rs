@@ -7,7 +7,7 @@ use crate::symbol::take_name;
 use crate::token::{Error, Span, Token};
 use proc_macro::Delimiter;
 
-/// What `kernels!` was given.
+/// The parsed input of `kernels!`.
 #[derive(Debug)]
 pub(crate) struct Declaration {
     /// Path of the crate `cuda_safe`.
@@ -50,7 +50,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
     if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
-/// `;`, or the body that somebody wrote instead.
+/// `;`, or a body in its place.
 fn ends_declaration(token: &Token) -> bool {
     token.is_punct(';') || matches!(token, Token::Group(Delimiter::Brace, ..))
 }

@@ -10,9 +10,9 @@ pub(crate) const PRIMITIVES: [&str; 17] = [
     "u32", "u64", "u128", "usize",
 ];
 
-/// A type with `::core::primitive::u64` for `u64`, and so on: clauses and checks of lengths go by the
-/// name of a type, so it must not mean another. Paths that only begin or end with such a name, and
-/// what is passed to a macro, stay as they are.
+/// Returns a type with `::core::primitive::u64` for `u64`, and so on: clauses and checks of lengths go by the name of a
+/// type, so it must not mean another. Paths that only begin or end with such a name, and what is passed to a macro,
+/// stay as they are.
 pub(crate) fn primitives(ty: &[Token]) -> Vec<Token> {
     let mut out = Vec::with_capacity(ty.len());
     for (at, token) in ty.iter().enumerate() {

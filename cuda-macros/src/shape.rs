@@ -1,4 +1,4 @@
-//! What clauses say of a launch: the extents of its grid and blocks, and its shared memory.
+//! The constraints of clauses on a launch: the extents of its grid and blocks, and its shared memory.
 
 use crate::clause::{Clause, Expr};
 use std::fmt;

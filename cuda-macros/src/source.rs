@@ -20,7 +20,7 @@ pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
 /// in these, from wherever the program runs.
 fn included_file(source: &[Token]) -> Option<String> {
     match source {
-        // What `$source:expr` of a macro_rules leaves.
+        // The tokens of `$source:expr` of a macro_rules.
         [Token::Group(Delimiter::None, inner, _)] => included_file(inner),
         [include, bang, Token::Group(_, arguments, _)]
             if include.is_ident("include_str") && bang.is_punct('!') =>

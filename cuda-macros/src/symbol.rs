@@ -1,7 +1,7 @@
 //! Symbols of kernels: their patterns in `#[name = "…"]`, and the expressions that they become.
 //!
-//! In a pattern `{}` stands for the name of the function, `{T}` for the text of the instance that the
-//! type parameter `T` is, `{{` and `}}` for braces.
+//! In a pattern `{}` is the name of the function, `{T}` the text of the instance of the type parameter `T`, and `{{`
+//! and `}}` are braces.
 
 use crate::generics::TypeParam;
 use crate::lex::quote;
@@ -98,12 +98,12 @@ impl Symbol {
         Symbol { pieces, span: name.span() }.merged()
     }
 
-    /// The symbol with `function` for each `{}`.
+    /// Returns the symbol with `function` for each `{}`.
     pub(crate) fn named(&self, function: &str) -> Self {
         self.replaced(|piece| (*piece == Piece::Function).then(|| function.to_owned()))
     }
 
-    /// The symbol with `text` for each `{param}`.
+    /// Returns the symbol with `text` for each `{param}`.
     pub(crate) fn with(&self, param: &str, text: &str) -> Self {
         self.replaced(|piece| {
             matches!(piece, Piece::Param(name) if name == param).then(|| text.to_owned())
@@ -115,7 +115,7 @@ impl Symbol {
         Symbol { pieces: self.pieces.iter().map(replace).collect(), span: self.span }.merged()
     }
 
-    /// With one piece where several texts follow each other, and none that is empty.
+    /// Joins adjacent texts to one piece and drops empty ones.
     fn merged(self) -> Self {
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in self.pieces {
@@ -140,8 +140,8 @@ impl Symbol {
         })
     }
 
-    /// An expression of type `&str`: a literal, or a string that is put together from the texts of
-    /// the struct's `params`, which are in variables then (see [`local`]).
+    /// Returns an expression of type `&str`: a literal, or a string that is put together from the texts of the struct's
+    /// `params`, which are in variables then (see [`local`]).
     pub(crate) fn expression(&self, params: &[TypeParam], krate: &[Token]) -> Vec<Token> {
         if let [Piece::Text(text)] = self.pieces.as_slice() {
             return vec![Token::string(text, self.span)];
@@ -161,7 +161,7 @@ impl Symbol {
     }
 }
 
-/// The variable that holds the text of the struct's parameter of this index.
+/// Returns the variable that holds the text of the struct's parameter of this index.
 pub(crate) fn local(index: usize) -> Token {
     Token::Ident(format!("instance_{index}"), Span::Macro)
 }

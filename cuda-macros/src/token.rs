@@ -48,7 +48,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// A string literal whose value is `text`.
+    /// Creates a string literal whose value is `text`.
     pub(crate) fn string(text: &str, span: Span) -> Self {
         Token::Literal(format!("{text:?}"), span)
     }
@@ -62,7 +62,7 @@ impl Token {
         }
     }
 
-    /// The same token as if it were written at `span`.
+    /// Returns the same token as if it were written at `span`.
     pub(crate) fn with_span(self, span: Span) -> Self {
         match self {
             Token::Ident(text, _) => Token::Ident(text, span),
@@ -96,7 +96,7 @@ impl Error {
         Error { span, message: message.into() }
     }
 
-    /// A `compile_error!` that rustc reports at the error's span.
+    /// Returns a `compile_error!` that rustc reports at the error's span.
     pub(crate) fn to_tokens(&self) -> Vec<Token> {
         let mut tokens = crate::lex::quote("::core::compile_error!", &[]);
         tokens.push(Token::Group(
@@ -161,7 +161,7 @@ pub(crate) fn to_stream(tokens: Vec<Token>) -> Result<TokenStream, Error> {
     tokens.into_iter().map(convert).collect()
 }
 
-/// A type as text, as it is usually written.
+/// Returns a type as text, as it is usually written.
 pub(crate) fn type_text(ty: &[Token]) -> String {
     let spaced = to_text(ty);
     let marks = [(" :: ", "::"), (" < ", "<"), (" >", ">"), (" ;", ";"), (" ,", ",")];

@@ -1,6 +1,6 @@
 //! Calls of the driver.
 
-/// Calls a function of the driver and turns what it returns into a result, by the `answer` of `$owner`: a
+/// Calls a function of the driver and converts its return code to a result with the method `answer` of `$owner`: a
 /// device, a context or a stream. Errors name the function as `cuda.h` does, without its version.
 macro_rules! call {
     ($owner:expr, $function:ident($($argument:expr),* $(,)?)) => {

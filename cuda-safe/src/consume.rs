@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::Error;
 
 /// The error of a method that takes its object by value, such as `close`, `into_raw`, `into_vec` or
-/// `cast`. It holds the object, which is as it was before the call (of a graph, its state).
+/// `cast`. It holds the object, unchanged by the call (of a graph, its state).
 ///
 /// `?` converts it into [`Error`] and drops the object:
 /// ```no_run

@@ -13,7 +13,7 @@ use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
 use crate::generation::Watch;
 use crate::trace::{event, is_emitting};
 
-/// A CUDA driver: loaded, initialised, and ready to be asked for devices.
+/// A CUDA driver, loaded and initialised.
 ///
 /// Copying it is free. Several drivers (the system's, a software device, a table made by a test)
 /// can live in one process; none is ever unloaded.
@@ -27,8 +27,8 @@ struct Shared {
     devices: Box<[DeviceState]>,
 }
 
-/// What all contexts of one device share, for the life of the process unless the primary context is
-/// destroyed under us.
+/// State that all contexts of one device share, for the life of the process unless other code destroys the primary
+/// context.
 pub(crate) struct DeviceState {
     pub(crate) sys: &'static cuda_sys::Driver,
     pub(crate) ordinal: usize,
@@ -38,9 +38,9 @@ pub(crate) struct DeviceState {
     fatal: OnceLock<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
     pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
-    /// Who needs the primary context to stay; see `generation.rs`.
+    /// The holders that need the primary context to stay; see `generation.rs`.
     pub(crate) watch: Watch,
-    /// What took this one's place after somebody else destroyed the primary context.
+    /// The state that replaced this one after other code destroyed the primary context.
     pub(crate) next: OnceLock<&'static DeviceState>,
 }
 
@@ -79,7 +79,7 @@ impl Driver {
         Self::from_sys(sys?)
     }
 
-    /// Initialises a driver from its table of functions: how software devices plug in.
+    /// Initialises a driver from its table of functions, such as a software device's.
     ///
     /// # Errors
     /// The error that `cuInit` or the enumeration of devices returns.

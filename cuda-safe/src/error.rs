@@ -1,4 +1,4 @@
-//! What can go wrong, and which call, code, request and earlier launches it belongs to.
+//! Errors: the kind, the driver call and its code, the request, and the launches before it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,11 +35,11 @@ pub enum ErrorKind {
     Driver(CUresult),
     /// Device memory ran out; all numbers are bytes, read when it happened.
     OutOfMemory {
-        /// What was asked for.
+        /// The number of bytes requested.
         requested: usize,
-        /// What was free on the device.
+        /// The number of bytes that were free on the device.
         free: usize,
-        /// What the device has.
+        /// The number of bytes of the device.
         total: usize,
     },
     /// No driver library could be loaded.
@@ -54,12 +54,12 @@ pub enum ErrorKind {
         kernel: String,
         /// The argument's position, from 0; `None` when the number of arguments is wrong.
         index: Option<usize>,
-        /// What does not fit.
+        /// The mismatch.
         message: String,
     },
     /// A launch or request is beyond what the device or the kernel allows.
     Limit {
-        /// What was too large, such as `threads per block`.
+        /// The quantity that exceeds its limit, such as `threads per block`.
         what: &'static str,
         /// The value asked for.
         value: u64,
@@ -113,8 +113,8 @@ impl Error {
         })
     }
 
-    /// The error of a call that found the context gone. `driver` with the same code is an error of
-    /// the call alone.
+    /// Returns the error of a call that found the context gone. `driver` with the same code is an error of the call
+    /// alone.
     #[cold]
     pub(crate) fn gone(call: &'static str, code: CUresult) -> Self {
         Self::driver(call, code).edit(|inner| inner.gone = true).with_hint(
@@ -210,8 +210,8 @@ impl Error {
         }
     }
 
-    /// Returns the code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code,
-    /// or one that is newer than these bindings.
+    /// Returns the code's name, such as `CUDA_ERROR_OUT_OF_MEMORY`; `None` if the driver returned no code, or a code
+    /// newer than these bindings.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::name)
@@ -250,10 +250,9 @@ impl Error {
 
     /// Returns whether everything is lost: every later call on the device returns this error.
     ///
-    /// If only the context is gone, because somebody else reset it, a new
-    /// [`Context::new`](crate::Context::new) starts afresh. `CUDA_ERROR_INVALID_CONTEXT` and
-    /// `CUDA_ERROR_CONTEXT_IS_DESTROYED` alone do not say that: after them the crate asks the driver
-    /// whether the primary context is still the one that it retained. If it is, the error belongs to
+    /// If only the context is gone, because other code reset it, a new [`Context::new`](crate::Context::new) starts
+    /// afresh. `CUDA_ERROR_INVALID_CONTEXT` and `CUDA_ERROR_CONTEXT_IS_DESTROYED` alone do not imply that: after them
+    /// the crate queries whether the primary context is still the one that it retained. If it is, the error belongs to
     /// that call alone and is not fatal.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
@@ -288,8 +287,8 @@ pub(crate) fn is_fatal_code(code: CUresult) -> bool {
     )
 }
 
-/// Codes that say that a context is not valid: ours, or another one that the call met, such as a
-/// destroyed one that is current on the calling thread.
+/// Returns whether the code means an invalid context: ours, or another one, such as a destroyed context that is current
+/// on the calling thread.
 pub(crate) fn is_context_code(code: CUresult) -> bool {
     matches!(code, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED | CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }

@@ -12,7 +12,7 @@ use crate::memory::{Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner, outside_capture};
 use crate::trace::timed;
 
-/// An event: recorded on a stream, it is done when all that the stream had enqueued is done.
+/// An event. After it is recorded on a stream, it is done when all work is done that was enqueued on the stream before.
 ///
 /// Dropping it does not wait.
 pub struct Event {
@@ -31,7 +31,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Creates a new event that measures no time, which makes it cheaper to record and wait for.
+    /// Creates an event without timing, which is cheaper to record and to wait for.
     ///
     /// # Errors
     /// The error that the driver returns.
@@ -183,7 +183,7 @@ impl Event {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them measures no time, they belong to
     /// different contexts, or another thread records one of them again meanwhile and that record is not
-    /// done. Otherwise the driver's error, such as that of an event that was never recorded.
+    /// done. Otherwise the driver's error, for example if an event was never recorded.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
         if !self.timing || !end.timing {
@@ -226,8 +226,7 @@ impl Event {
             return Ok(());
         }
         self.context.state.usable()?;
-        // SAFETY: this owns the event. Destroying one that is recorded but not done is allowed and
-        // does not wait.
+        // SAFETY: this owns the event. Destroying an event that is recorded but not done is allowed and does not wait.
         unsafe { call!(self.context, cuEventDestroy_v2(self.raw)) }?;
         self.raw = std::ptr::null_mut();
         Ok(())

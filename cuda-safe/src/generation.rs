@@ -1,25 +1,23 @@
-//! What happens when other code destroys the primary context: by `cuDevicePrimaryCtxReset`, as
-//! `cudaDeviceReset` does, or by releasing it more often than it retained it.
+//! Detects that other code has destroyed the primary context: by `cuDevicePrimaryCtxReset`, as `cudaDeviceReset` does,
+//! or by releasing it more often than it retained it.
 //!
-//! All our handles are stale then, and what the driver does with a stale handle is not defined. So
-//! the device's *generation* is over: from then on calls return that error without calling the
-//! driver, and drops are quiet. The next [`Context::new`](crate::Context::new) begins a new
-//! generation with a context retained anew; handles of the old one stay dead, so nothing of it can
-//! reach the new one.
+//! All our handles are stale then, and the driver's behaviour with a stale handle is not defined. So the device's
+//! *generation* is over: from then on calls return that error without calling the driver, and drops are quiet. The next
+//! [`Context::new`](crate::Context::new) begins a new generation with a newly retained context; handles of the old one
+//! stay invalid, so none of them can be used with the new one.
 //!
 //! A return code alone does not end a generation. `CUDA_ERROR_INVALID_CONTEXT` and
 //! `CUDA_ERROR_CONTEXT_IS_DESTROYED` may be about another context, such as a destroyed one that is
 //! current on the calling thread, and stale handles also give `CUDA_ERROR_INVALID_HANDLE` or
-//! `CUDA_ERROR_INVALID_VALUE`, which may be the caller's mistake. After such a code [`Verdict`]
-//! says what became of the primary context, by calls that are given no handle of ours:
+//! `CUDA_ERROR_INVALID_VALUE`, which may be the caller's mistake. After such a code [`Verdict`] has the state of the
+//! primary context, from calls that take no handle of ours:
 //!
 //! 1. `cuDevicePrimaryCtxGetState`. Not active: it is gone.
-//! 2. Active: it is ours, or somebody has retained it anew after a reset. The handles of the two
-//!    may be equal, but the driver never uses the id of a context (`cuCtxGetId`) again. So the
-//!    context is retained once more, which gives its handle, valid while it is retained; the id is
-//!    read, and the retain is given back. Retaining an active context only counts. If another
-//!    thread destroys it in between, the retain makes a new one, whose id is another: the verdict
-//!    is right.
+//! 2. Active: it is ours, or other code has retained it again after a reset. The handles of the two may be equal, but
+//!    the driver never uses the id of a context (`cuCtxGetId`) again. So the context is retained once more, which gives
+//!    its handle, valid while it is retained; the id is read, and the retain is released. Retaining an active context
+//!    only counts. If another thread destroys it in between, the retain creates a new one with another id, so the
+//!    verdict is right.
 //!
 //! If the context is inactive or has another id, the generation is over; else the error belongs to
 //! the call that returned it. Without `cuCtxGetId` (every driver from 12.0 on has it) the code alone
@@ -43,8 +41,8 @@ use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 use crate::driver::DeviceState;
 use crate::error::{Error, Result, is_fatal_code};
 
-/// Who needs the primary context to stay: the retain that [`Context::new`](crate::Context::new)
-/// makes, and adopted contexts that turned out to be the primary one.
+/// The holders that need the primary context to stay: the retain that [`Context::new`](crate::Context::new) makes, and
+/// adopted contexts that turned out to be the primary one.
 #[derive(Default)]
 pub(crate) struct Watch(Mutex<Watched>);
 
@@ -73,8 +71,8 @@ impl Watch {
         watched.users = watched.users.saturating_sub(1);
     }
 
-    /// Removes a user whose retain `release` gives back, if that succeeds. No [`Verdict`] comes in between: it would
-    /// take the release for somebody else's.
+    /// Removes a user whose retain `release` returns, if that succeeds. No [`Verdict`] comes in between: it would take
+    /// the release for other code's.
     pub(crate) fn end_by(
         &self,
         release: impl FnOnce() -> std::result::Result<CUresult, MissingSymbol>,
@@ -104,19 +102,19 @@ impl Drop for Watching {
     }
 }
 
-/// What became of the primary context.
+/// The state of the primary context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It is the one that we hold; or we hold none.
     Ours,
-    /// It was destroyed, and perhaps retained anew by somebody else.
+    /// It was destroyed, and perhaps retained again by other code.
     Gone,
     /// It is active, and the driver has no ids.
     Unknown,
 }
 
 impl DeviceState {
-    /// The generation that new contexts belong to: a new one, if the newest has ended.
+    /// Returns the generation that new contexts belong to: a new one, if the newest has ended.
     pub(crate) fn newest(&'static self) -> &'static Self {
         let mut newest = self;
         while newest.has_ended() {
@@ -135,10 +133,10 @@ impl DeviceState {
         )
     }
 
-    /// Ends the generation if somebody else has destroyed its context and no call has met that yet.
+    /// Ends the generation if other code has destroyed its context and no call has detected that yet.
     ///
     /// # Errors
-    /// What the driver returned when it was asked.
+    /// The code that the query returned.
     pub(crate) fn look_after_primary(&self) -> Result<()> {
         if self.is_usable() && self.verdict()? == Verdict::Gone {
             let code = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -184,7 +182,7 @@ impl DeviceState {
     /// If `raw` is the primary context: its id, as far as there are ids.
     ///
     /// # Errors
-    /// What the driver returned when it was asked.
+    /// The code that the query returned.
     pub(crate) fn is_primary(&self, raw: CUcontext) -> Result<Option<Option<u64>>> {
         if !self.primary_is_active()? {
             return Ok(None);
@@ -224,7 +222,7 @@ impl DeviceState {
     /// Returns the id of a context, which the driver never gives to another one; `None` before 12.0.
     ///
     /// # Errors
-    /// What the driver returned.
+    /// The driver's return code.
     ///
     /// # Safety
     /// `context` must be alive.
@@ -239,7 +237,7 @@ impl DeviceState {
         Ok(Some(id))
     }
 
-    /// Turns what the driver returned into a result. Not by `answer`, which may come here.
+    /// Converts a return code to a result. It does not use `answer`, which may call this.
     fn asked(
         &self,
         call: &'static str,

@@ -1,4 +1,4 @@
-//! Looks at a module image before the driver does: is it all there, and what is it?
+//! Checks a module image before the driver reads it: whether it is complete, and of which kind.
 //!
 //! The driver's loading calls take a pointer and no length, so a truncated image makes the driver
 //! read memory that is not the caller's. Everything here that names a range of the image is
@@ -8,7 +8,7 @@
 //! This is a check of extent, not of meaning: an image of the right shape with nonsense inside is
 //! left to the driver, and what a kernel does when it runs is nobody's to check.
 
-/// What an image is made of.
+/// The contents of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageKind {
     /// Machine code of one architecture: an ELF file.
@@ -291,7 +291,7 @@ fn fatbin_variables(bytes: &[u8]) -> Result<bool, String> {
 
 fn check_fatbin(bytes: &[u8]) -> Result<(), String> {
     for_each_entry(bytes, |index, entry| {
-        // What is compressed does not begin like this, and is not ours to unpack.
+        // Compressed data does not begin like this, and this crate does not unpack it.
         if entry.starts_with(b"\x7fELF") {
             check_cubin(entry).map_err(|why| format!("entry {index} of the fatbin: {why}"))?;
         }
@@ -382,7 +382,7 @@ fn version_directive(text: &[u8]) -> Option<((u32, u32), &[u8])> {
     Some(((major, minor), rest))
 }
 
-/// What follows a directive's name, if the text begins with it.
+/// Returns the text after a directive's name, if the text begins with it.
 fn after_directive<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = text.strip_prefix(name)?;
     let ends = rest.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'/');
@@ -432,13 +432,13 @@ fn range<'a>(
     })
 }
 
-/// A field of a header whose extent was checked before.
+/// Returns a field of a header whose extent was checked before.
 fn field<const N: usize>(header: &[u8], at: usize) -> Result<[u8; N], String> {
     let field = header.get(at..).and_then(<[u8]>::first_chunk);
     field.copied().ok_or_else(|| format!("truncated image: a header ends before byte {}", at + N))
 }
 
-/// A number with a comma before each three digits.
+/// Returns a number with a comma before each three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

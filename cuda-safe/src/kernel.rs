@@ -39,7 +39,7 @@ struct KernelInner {
     max_dynamic_shared: AtomicU32,
     /// Whether clusters may be larger than every device with clusters allows.
     non_portable_cluster: AtomicBool,
-    /// `None` if neither the driver nor the image tells.
+    /// `None` if neither the driver nor the image has it.
     parameters: Option<Vec<Parameter>>,
     /// The argument types that were checked last, by the address of their list.
     checked: AtomicPtr<ArgType>,
@@ -81,7 +81,7 @@ pub struct KernelAttributes {
 pub struct KernelParameter {
     /// Its size in bytes.
     pub size: usize,
-    /// How it is passed, if the image has PTX that tells. A pointer is an integer here.
+    /// How it is passed, if the image has PTX with that information. A pointer is an integer here.
     pub class: Option<ArgClass>,
 }
 
@@ -147,7 +147,7 @@ impl Kernel {
     }
 
     /// Returns the parameters, in order, to launch kernels that are only known when the program runs.
-    /// `None` if neither the driver nor the image tells.
+    /// `None` if neither the driver nor the image lists them.
     #[must_use]
     pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
         let known = self.inner.parameters.as_ref()?;
@@ -180,9 +180,9 @@ impl Kernel {
     /// the shape is compared with the limits of device and kernel at every launch. A grid without
     /// blocks is `Ok` and enqueues nothing.
     ///
-    /// If a buffer was last used on another stream, `stream` waits for that use. With all buffers
-    /// at home on `stream` a launch is one driver call and no heap allocation. The module's variables
-    /// that the kernel reaches by name are ordered like buffers; see [`Global`](crate::Global).
+    /// If a buffer was last used on another stream, `stream` waits for that use. If `stream` is the home stream of all
+    /// buffers, a launch is one driver call and no heap allocation. The module's variables that the kernel reaches by
+    /// name are ordered like buffers; see [`Global`](crate::Global).
     ///
     /// [`DeviceRepr`]: crate::DeviceRepr
     ///
@@ -288,8 +288,8 @@ impl Kernel {
     /// has work to do.
     ///
     /// # Errors
-    /// The error holds the kernel and names the reason: what of it or its module is alive, by kind
-    /// and number, or what the driver returned.
+    /// The error holds the kernel and names the reason: live objects of it or its module, by kind and number, or the
+    /// driver's error.
     pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         let unloaded = match Arc::get_mut(&mut self.inner) {
             Some(inner) => ModuleInner::unload(&mut inner.module, 1),
@@ -387,8 +387,8 @@ impl KernelInner {
             };
             args.with_pointers(|pointers| {
                 // SAFETY: function and stream are live and of one context; there is one pointer for
-                // each parameter, to a value of the parameter's size (both checked above, where the
-                // driver or the image tells). What the kernel does is the caller's promise.
+                // each parameter, to a value of the parameter's size (both checked above, where the driver or the image
+                // has them). The caller promises that the kernel's accesses are sound.
                 unsafe { self.issue(enqueuing, launch, pointers) }
             })?;
             Ok(launching.is_none())
@@ -460,8 +460,8 @@ impl KernelInner {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Returns the size of each parameter, from drivers that tell (12.4 and later). The end of the list
-    /// shows as an error of the driver, which is not provoked if the image says how many there are.
+    /// Returns the size of each parameter, from drivers that report it (12.4 and later). The driver marks the end of
+    /// the list with an error code; the call that would return it is skipped if the image has the number of parameters.
     fn parameter_sizes(&self, count: Option<usize>) -> Result<Option<Vec<usize>>> {
         let context = self.module.context();
         let sys = context.state.sys;
@@ -491,8 +491,8 @@ impl KernelInner {
         Ok(())
     }
 
-    /// What the quick check of a launch could not say: an error, `false` for a launch without
-    /// blocks, or `true`.
+    /// The full check of a launch, after the quick one failed: returns an error, `false` for a launch without blocks,
+    /// or `true`.
     #[cold]
     fn fits_after_all(
         &self,
@@ -549,7 +549,7 @@ impl KernelInner {
     }
 }
 
-/// What is known of a kernel's parameters: sizes from the driver if it tells, else from the image;
+/// Returns the known facts about a kernel's parameters: sizes from the driver if it reports them, else from the image;
 /// classes from the image's PTX; C++ types from the mangled name.
 pub(crate) fn parameters(
     name: &str,

@@ -127,7 +127,7 @@ pub use cuda_sys as sys;
 /// The compiler, for options, headers and templates.
 pub use nvrtc;
 
-/// What the code made by [`kernels!`] calls. Not for anybody else.
+/// Functions for code that [`kernels!`] generates; not for other use.
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};

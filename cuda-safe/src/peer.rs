@@ -1,4 +1,4 @@
-//! Two devices: copies from one to the other, and kernels of one that use memory of the other.
+//! Peer access: copies between two devices, and kernels of one device that use memory of the other.
 //!
 //! Order is kept as between streams of one context: an event is made in the context of the stream
 //! that records it, and a stream of another context of the same driver may wait for it.
@@ -58,9 +58,9 @@ impl Context {
     /// launches here may then be given its buffers. One direction; enabling twice is no error, and with itself
     /// it does nothing.
     ///
-    /// That goes for memory that this crate allocates. Of memory that came in by
-    /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) only the owner knows who may use
-    /// it, so it is not shared unless it was given away.
+    /// This applies to memory that this crate allocates. For memory from
+    /// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) only the owner knows which devices may use it, so it
+    /// is not shared unless the owner has done so.
     ///
     /// Memory that a graph uses or has used, also if the graph is gone, and memory that a tape keeps is not
     /// shared either: it is an error to use it on a stream of another context. Copy it into other memory by
@@ -91,7 +91,7 @@ impl Context {
         user.with_current(|| {
             // SAFETY: both contexts are live, and the user's is current.
             match unsafe { user.state.sys.cuCtxEnablePeerAccess(owner.raw, 0) } {
-                // Somebody else in the process has: access belongs to the driver's contexts.
+                // Other code in the process has enabled it: access belongs to the driver's contexts.
                 Ok(CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) => Ok(()),
                 answer => user.answer("cuCtxEnablePeerAccess", answer),
             }

@@ -1,4 +1,4 @@
-//! What most programs need: `use cuda_safe::prelude::*;`.
+//! The items that most programs need: `use cuda_safe::prelude::*;`.
 //!
 //! [`Result`](crate::Result) is not here, so that `Result<T, E>` keeps its meaning.
 

@@ -1,5 +1,5 @@
-//! What threads share and meet at. The files that use it, and nothing of CUDA, are checked in all
-//! orders of their threads by `tests/models`, which includes them and puts its own in place of these.
+//! Synchronization primitives. `tests/models` includes the files that use them, and nothing of CUDA, with its own
+//! versions of these, and checks them in all orders of their threads.
 
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, atomic,

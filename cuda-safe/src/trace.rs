@@ -55,12 +55,12 @@ mod emitting {
     }
 
     /// Runs the code of subscribers. A panic in it ends here: between the driver's call and the record of what
-    /// it uses, unwinding would leave a use that nobody waits for.
+    /// it uses, unwinding would leave a use that is never waited for.
     pub(crate) fn emit(event: impl FnOnce()) {
         let _emission =
             Emission(EMITTING.try_with(|emitting| emitting.replace(true)).unwrap_or(true));
         if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
-            // What it was thrown with may panic when it is dropped.
+            // The panic's payload may panic in its drop.
             std::mem::forget(panic);
         }
     }

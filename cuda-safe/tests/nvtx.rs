@@ -1,4 +1,4 @@
-//! NVTX with a tool attached, without one, and with one that refuses.
+//! NVTX with a tool attached, without a tool, and with a tool that refuses.
 //!
 //! A process looks for a tool once, so each case runs in a process of its own: this program again,
 //! with [`work`] alone.
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use cuda_safe::nvtx::{self, Domain};
 
-/// What the cases do.
+/// The cases.
 #[test]
 #[ignore = "run by the others, each in a process of its own"]
 fn work() {

@@ -16,7 +16,7 @@ use tracing::{Metadata, Subscriber};
 type Handler = Box<dyn FnMut()>;
 
 thread_local! {
-    /// What is done at each event of this thread with this message.
+    /// The action at each event of this thread with this message.
     static HANDLER: RefCell<Option<(&'static str, Handler)>> = const { RefCell::new(None) };
 }
 
@@ -144,7 +144,7 @@ fn calls_behind_a_lock_do_not_wait() {
     });
 }
 
-/// What a subscriber drops is leaked, and waits for no lock.
+/// Resources that a subscriber drops are leaked, and the drop waits for no lock.
 #[test]
 fn drops_behind_a_lock_do_not_wait() {
     ends(|| {

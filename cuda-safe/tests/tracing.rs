@@ -1,4 +1,4 @@
-//! What the crate tells `tracing`: which events, at which level, with which fields.
+//! The crate's events for `tracing`: their levels and fields.
 //!
 //! One test, since a process has one subscriber for all of its threads.
 

@@ -1,4 +1,4 @@
-//! What must not compile, and what the compiler says then.
+//! Programs that must not compile, and the compiler's errors.
 //!
 //! The texts are those of rustc 1.95; `TRYBUILD=overwrite cargo test -p cuda-safe --test ui` writes
 //! them anew. It is here rather than with the other tests because trybuild

@@ -1,5 +1,5 @@
-//! What the installed driver has: which functions are missing, and whether `cuGetProcAddress`
-//! agrees with the exported names. Exits with 1 if they do not.
+//! Prints which functions the installed driver lacks, and whether `cuGetProcAddress` agrees with the exported names.
+//! Exits with 1 if it does not.
 
 use std::error::Error;
 use std::ffi::CString;

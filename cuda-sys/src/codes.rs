@@ -1,5 +1,5 @@
-//! What the driver's result codes mean, in our own words: a static table, so that printing an
-//! error never calls the driver that has just failed.
+//! Descriptions of the driver's result codes, in a static table: printing an error never calls the driver that has just
+//! failed.
 
 use core::fmt;
 

@@ -43,8 +43,8 @@ pub struct Driver {
 impl Driver {
     /// Loads the system's driver, or the library that the environment variable `CUDA_DRIVER` names.
     ///
-    /// This is safe because the environment is the user's word: a user who can set `CUDA_DRIVER` could have started another
-    /// program just as well. A process with raised rights ignores the variable: see [`environment()`].
+    /// This is safe because the environment is trusted: a user who can set `CUDA_DRIVER` could also have started
+    /// another program. A process with raised rights ignores the variable: see [`environment()`].
     ///
     /// Loaded once per process. A failure is not remembered: a driver that is installed later is
     /// found later.
@@ -78,7 +78,7 @@ impl Driver {
     /// - Each function that the library exports under a name of `cuda.h` has the C ABI that the header declares for
     ///   it, and can be called from any thread for the rest of the process.
     pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<&'static Self, MissingLibrary> {
-        // SAFETY: the caller's promise is that of `load_first`.
+        // SAFETY: the caller makes the same promise as for `load_first`.
         unsafe { Self::load_first(&[path.as_ref()]) }
     }
 
@@ -96,7 +96,7 @@ impl Driver {
                 *address = resolve(&name);
             }
         }
-        // SAFETY: the caller's promise is that of `from_addresses`.
+        // SAFETY: the caller makes the same promise as for `from_addresses`.
         let fns = unsafe { DriverFns::from_addresses(addresses) };
         Self::leak(fns, "a resolver".to_owned())
     }
@@ -104,7 +104,7 @@ impl Driver {
     /// Loads the first of `names` that the system has.
     ///
     /// # Safety
-    /// That of [`load_from`](Self::load_from), for each of the names.
+    /// As for [`load_from`](Self::load_from), for each of the names.
     unsafe fn load_first(names: &[&Path]) -> Result<&'static Self, MissingLibrary> {
         // SAFETY: the caller promises that the initialisers may run.
         let (library, source) = unsafe { library::open_first("the CUDA driver", names) }?;
@@ -157,7 +157,7 @@ impl Driver {
     }
 }
 
-/// What `cuDriverGetVersion` returns.
+/// Returns the result of `cuDriverGetVersion`.
 fn version(fns: &DriverFns) -> Option<i32> {
     let get = fns.cuDriverGetVersion?;
     let mut version = 0;
@@ -192,7 +192,7 @@ unsafe fn bind(library: &'static Library) -> DriverFns {
     unsafe { DriverFns::from_addresses(addresses) }
 }
 
-/// What `cuGetProcAddress` has for a symbol; null if nothing.
+/// Returns the address that `cuGetProcAddress` has for a symbol; null if it has none.
 fn second_try(fns: &DriverFns, symbol: &Symbol) -> *const c_void {
     let Ok(base) = CString::new(symbol.base) else {
         return ptr::null();

@@ -1,4 +1,4 @@
-//! What can go wrong before a function is called: no library, or no such function in it.
+//! Errors before a function is called: no library, or no such function in it.
 
 use core::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub struct MissingSymbol {
     pub name: &'static str,
     /// The CUDA release that introduced it (12050 is 12.5), where that is known.
     pub needs: Option<i32>,
-    /// The release of the loaded library, where it told it.
+    /// The release of the loaded library, if it reported one.
     pub driver: Option<i32>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) unsafe fn open_first(
     Err(MissingLibrary { title, tried })
 }
 
-/// Why a path is not given to the system's loader, which would wait at a FIFO until somebody writes to it.
+/// Returns why a path is not given to the system's loader, which would wait at a FIFO until a process writes to it.
 ///
 /// A plain name is the loader's to look up.
 fn obstacle(name: &Path) -> Option<&'static str> {

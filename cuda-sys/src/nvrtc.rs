@@ -65,7 +65,7 @@ impl Nvrtc {
                 *address = resolve(&name);
             }
         }
-        // SAFETY: the caller's promise is that of `from_addresses`.
+        // SAFETY: the caller makes the same promise as for `from_addresses`.
         let fns = unsafe { NvrtcFns::from_addresses(addresses) };
         Self::leak(fns, "a resolver".to_owned())
     }
@@ -101,14 +101,14 @@ impl Nvrtc {
         &self.source
     }
 
-    /// Returns the error of a call without a function; the headers do not tell which release it needs.
+    /// Returns the error of a call without a function; the headers do not say which release it needs.
     #[cold]
     pub(crate) fn missing(&self, name: &'static str, _needs: i32) -> MissingSymbol {
         MissingSymbol { name, needs: None, driver: self.version }
     }
 }
 
-/// What `nvrtcVersion` returns, in the form of the driver's version.
+/// Returns the result of `nvrtcVersion`, in the form of the driver's version.
 fn version(fns: &NvrtcFns) -> Option<i32> {
     let get = fns.nvrtcVersion?;
     let (mut major, mut minor) = (0, 0);

@@ -9,7 +9,7 @@ pub struct Symbol {
     /// The name that `cuGetProcAddress` takes: `cuMemAlloc`.
     pub base: &'static str,
     /// The CUDA release that introduced this ABI, as `cuGetProcAddress` takes it: 12050 is 12.5.
-    /// 0 for NVRTC, whose headers do not tell.
+    /// 0 for NVRTC, whose headers do not say.
     pub version: i32,
 }
 

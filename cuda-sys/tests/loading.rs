@@ -31,7 +31,7 @@ fn load(path: &Path) -> Result<&'static Driver, MissingLibrary> {
     unsafe { Driver::load_from(path) }
 }
 
-/// A driver of version `version` that knows `cuInit`, which answers `init`.
+/// A driver of version `version` with `cuInit`, which returns `init`.
 fn small_driver(version: i32, init: u32) -> String {
     format!(
         "int cuDriverGetVersion(int *v) {{ *v = {version}; return 0; }}
@@ -83,7 +83,7 @@ fn two_drivers_live_in_one_process() -> Outcome {
     Ok(())
 }
 
-/// A driver that exports nothing but `cuGetProcAddress_v2`, which answers for every version.
+/// A driver that exports only `cuGetProcAddress_v2`, which has an address for every version.
 const BY_ADDRESS: &str = "
     static int init(unsigned flags) { (void)flags; return 101; }
     static int asked;

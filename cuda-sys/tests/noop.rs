@@ -10,7 +10,7 @@ use cuda_safe_sys::{CUcontext, CUdevice_attribute, CUresult, Driver, noop};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Counts are of the whole process: tests that look at them run one after another.
+/// Counts are of the whole process: tests that read them run one after another.
 fn alone() -> (MutexGuard<'static, ()>, &'static Driver) {
     static ORDER: Mutex<()> = Mutex::new(());
     let guard = ORDER.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! `Driver::load()`, which looks at the environment: each case in a process of its own.
+//! `Driver::load()`, which reads the environment: each case runs in a separate process.
 #![cfg(unix)]
 
 use std::error::Error;
@@ -10,10 +10,10 @@ use cuda_safe_sys::Driver;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// In the child: a library to copy to the path in `CUDA_DRIVER` after the first answer.
+/// In the child: a library to copy to the path in `CUDA_DRIVER` after the first call.
 const LATER: &str = "CUDA_SYS_TEST_LATER";
 
-/// What three calls of `Driver::load()` answer in a process with these variables.
+/// Returns the results of three calls of `Driver::load()` in a process with these variables.
 fn answers(driver: Option<&Path>, later: Option<&Path>) -> Result<Vec<String>, Box<dyn Error>> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--exact", "answer_as_child", "--ignored", "--nocapture"]);

@@ -12,8 +12,8 @@ use crate::headers::program;
 
 /// The kernels of this crate in one context. A clone is another handle to the same.
 ///
-/// Nothing is loaded before it is needed; the driver compiles a module when it is loaded for the first
-/// time on a machine, and keeps the result itself.
+/// A module is loaded on first use. The driver compiles a module that is loaded for the first time on a machine, and
+/// caches the result.
 #[derive(Clone)]
 pub struct GeometryKernels {
     inner: Arc<Inner>,
@@ -24,7 +24,7 @@ struct Inner {
     load: Load,
     /// The loaded modules, by name.
     modules: RwLock<HashMap<&'static str, Module>>,
-    /// What [`GeometryKernels::kernels`] has made, by type.
+    /// The kernels that [`GeometryKernels::kernels`] has loaded, by type.
     kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -98,7 +98,7 @@ macro_rules! cuda_text {
     };
 }
 
-/// The crate's own kernels: file names and CUDA C++. For this project's tests.
+/// Returns the crate's own kernels: file names and CUDA C++. For this project's tests.
 #[cfg(feature = "internals")]
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     Source::ALL.iter().map(|source| (source.0.file, source.0.cuda))
@@ -194,14 +194,14 @@ sources! {
 }
 
 impl GeometryKernels {
-    /// From PTX that is part of this crate: no compiler is needed. It suits every driver from CUDA
+    /// Loads the kernels from PTX that is part of this crate: no compiler is needed. It suits every driver from CUDA
     /// 12.0 and every device from Turing on (compute capability 7.5).
     #[must_use]
     pub fn new(context: &Context) -> Self {
         Self::with(context, unpack)
     }
 
-    /// Compiled by NVRTC for exactly the context's device, from the same sources.
+    /// Compiles the kernels by NVRTC for exactly the context's device, from the same sources.
     #[must_use]
     pub fn compiled(context: &Context) -> Self {
         Self::with(context, compile)
@@ -218,13 +218,13 @@ impl GeometryKernels {
         }
     }
 
-    /// The context that the kernels are loaded in.
+    /// Returns the context that the kernels are loaded in.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.inner.context
     }
 
-    /// Returns the kernels of a declaration, loaded now if nobody has asked for them before.
+    /// Returns the kernels of a declaration, and loads them on the first call.
     pub(crate) fn kernels<K: OfSource>(&self) -> Result<Arc<K>> {
         let slots = &self.inner.kernels;
         let known = |slot: &Arc<dyn Any + Send + Sync>| slot.clone().downcast::<K>().ok();
@@ -245,7 +245,7 @@ impl GeometryKernels {
         Ok(known(slot).unwrap_or(kernels))
     }
 
-    /// The module of a source, loaded now if nobody has asked for it before.
+    /// Returns the module of a source, and loads it on the first call.
     pub(crate) fn module(&self, source: Source) -> Result<Module> {
         let (name, modules) = (source.0.ptx.name(), &self.inner.modules);
         let found = modules.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();

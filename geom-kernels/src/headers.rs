@@ -8,8 +8,8 @@ use generated::HEADERS;
 /// Returns the device headers: the names under which they are included, and their texts.
 ///
 /// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
-/// options. [`program`] has them all; this list is for those who write them to a folder, for nvcc, or
-/// give them to another compiler. Whatever is in them lies in the namespace `geom`.
+/// options. [`program`] has them all; this list is for programs that write them to a folder, for nvcc, or pass them to
+/// another compiler. All of it lies in the namespace `geom`.
 ///
 /// | header | holds |
 /// |---|---|
@@ -35,7 +35,7 @@ use generated::HEADERS;
 /// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
 /// | `geom/math/adjoint.cuh` | what those are written with |
-/// | `geom/tape.cuh` | with the feature `tape`: what adjoints of kernels on a tape need: `grad_take`, `grad_add`, partial sums, scratch memory |
+/// | `geom/tape.cuh` | with the feature `tape`: for adjoints of kernels: `grad_take`, `grad_add`, partial sums, scratch memory |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every

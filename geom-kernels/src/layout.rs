@@ -62,7 +62,7 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Every structure that kernels and the host share. For this project's tests.
+/// Returns every structure that kernels and the host share. For this project's tests.
 #[cfg(feature = "internals")]
 #[must_use]
 pub fn layouts() -> &'static [Layout] {

@@ -29,12 +29,12 @@ pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()>
     Err(Error::invalid(format!("{what} has {length} elements, not {wanted}")))
 }
 
-/// One thread for each of `n`, and at least one block.
+/// Returns a launch with one thread for each of `n`, and at least one block.
 pub(crate) fn cover(n: usize) -> LaunchConfig {
     LaunchConfig::cover(n.max(1), BLOCK)
 }
 
-/// For kernels whose blocks each add to the same words at their end: at least one block, and not many.
+/// Returns a launch for kernels whose blocks each add to the same words at their end: at least one block, and not many.
 pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
     LaunchConfig::new(blocks as u32, BLOCK)
@@ -50,7 +50,7 @@ pub(crate) fn in_parts(
     in_parts_of(len, MOST_IN_PART, block, run)
 }
 
-/// As [`in_parts`], with ranges of at most `most` elements, which must be less than 2^32 and not 0.
+/// Works as [`in_parts`], with ranges of at most `most` elements, which must be less than 2^32 and not 0.
 pub(crate) fn in_parts_of(
     len: usize,
     most: usize,

@@ -11,17 +11,17 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
-/// Memory with any contents.
+/// Allocates memory with any contents.
 ///
 /// # Safety
-/// What is read of it was written before.
+/// Every byte is written before it is read.
 pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<DeviceBuffer<T>> {
     let buffer = DeviceBuffer::<MaybeUninit<T>>::uninit(stream, n)?;
     // SAFETY: any bits are a `T`; for the rest the caller takes care.
     Ok(unsafe { buffer.assume_init() })
 }
 
-/// Memory on `home` that work on `stream` writes, for work that may be in another graph.
+/// Allocates memory on `home` that work on `stream` writes, for work that may be in another graph.
 ///
 /// # Safety
 /// Work enqueued on `stream` writes all of it. A graph need not have run: then it is zero.
@@ -54,8 +54,8 @@ pub(crate) struct Enqueues<'s> {
 }
 
 impl Enqueues<'_> {
-    /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last launch can't be changed afterwards:
-    /// what later launches rely on would be left half done.
+    /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last launch can't be changed afterwards: that would
+    /// leave memory incomplete that later launches rely on.
     pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let Self { stream, lock } = self;
         let done = lock.run(enqueue);
@@ -103,7 +103,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A range of bytes of a buffer; where it is empty or ends beyond the buffer, a null pointer.
+    /// Returns a range of bytes of a buffer; where it is empty or ends beyond the buffer, a null pointer.
     pub(crate) fn of(buffer: &'a DeviceBuffer<u8>, range: Range<usize>, access: Access) -> Self {
         let inside = !range.is_empty() && range.end <= buffer.len();
         Self { buffer: inside.then_some(buffer), range, access }
@@ -143,7 +143,7 @@ pub(crate) struct Maybe<'a, T>(pub(crate) Option<DeviceSlice<'a, T>>);
 pub(crate) struct MaybeMut<'a, T>(pub(crate) Option<DeviceSliceMut<'a, T>>);
 
 impl<'a, T: Copy + 'static> MaybeMut<'a, T> {
-    /// A range of a view, if there is one.
+    /// Returns a range of a view, if there is one.
     pub(crate) fn part(
         view: &'a mut Option<DeviceSliceMut<'_, T>>,
         range: Range<usize>,

@@ -18,7 +18,7 @@ use crate::real::Real;
 /// The most points that a grid holds, and the most queries of one call: 2³⁰.
 pub const MAX_POINTS: usize = 1 << 30;
 
-/// Points in device memory: what grids are built from and queried at.
+/// Points in device memory, from which grids are built and at which they are queried.
 ///
 /// Buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (whose w is ignored) and `Double3` convert by
 /// `into()`. [`Points::flat`] takes an array of numbers, and [`Points::strided`] every other layout.
@@ -54,7 +54,7 @@ impl<'a, T: Real> Points<'a, T> {
         Self::strided(data, data.len() / 3, 3, 1)
     }
 
-    /// `len` points; coordinate c of point i is `data[i * stride + c * component]`.
+    /// Creates `len` points; coordinate c of point i is `data[i * stride + c * component]`.
     ///
     /// So particles of 8 numbers each that begin with their position are `strided(data, n, 8, 1)`; a
     /// position elsewhere in them begins with a slice of the buffer. One array for all x, one for all y and
@@ -148,7 +148,7 @@ impl<'a, T: Real> Points<'a, T> {
         })
     }
 
-    /// The points of a range, which must lie below [`len`](Self::len).
+    /// Returns the points of a range, which must lie below [`len`](Self::len).
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let bytes = range.start.saturating_mul(self.stride).saturating_mul(size_of::<T>());
         Self {
@@ -168,7 +168,7 @@ impl<'a, T: Real> Points<'a, T> {
         (self.stride as u64, self.component as u64)
     }
 
-    /// The allocation, and the bytes of it that all coordinates lie in.
+    /// Returns the allocation, and the bytes of it that all coordinates lie in.
     pub(crate) fn memory(&self) -> (&'a Arc<Allocation>, Range<usize>) {
         (self.allocation, self.bytes.0..self.bytes.1)
     }

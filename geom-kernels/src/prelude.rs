@@ -1,4 +1,4 @@
-//! What most programs need: `use geom_kernels::prelude::*;`.
+//! The items that most programs need: `use geom_kernels::prelude::*;`.
 
 pub use crate::bvh::Bvh;
 pub use crate::hash_grid::{GridOptions, GridQueries, HashGrid};

@@ -32,14 +32,14 @@ impl Ray {
         Self { origin, t_min: 0.0, direction, t_max: f32::INFINITY }
     }
 
-    /// Creates a ray from one point to another, which t = 0 and 1 stand for; its direction is rounded.
+    /// Creates a ray from one point, at t = 0, to another, at t = 1; its direction is rounded.
     #[must_use]
     pub fn segment(from: [f32; 3], to: [f32; 3]) -> Self {
         let direction = std::array::from_fn(|axis| to[axis] - from[axis]);
         Self { origin: from, t_min: 0.0, direction, t_max: 1.0 }
     }
 
-    /// Returns the same ray for other t.
+    /// Returns the same ray with another range of t.
     #[must_use]
     pub const fn between(self, t_min: f32, t_max: f32) -> Self {
         Self { t_min, t_max, ..self }

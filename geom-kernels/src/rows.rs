@@ -12,7 +12,7 @@ use crate::algorithms::Algorithms;
 use crate::lengths::same_length;
 use crate::part::{enqueues, scratch};
 
-/// What a launch over all queries writes.
+/// The output of a launch over all queries.
 pub(crate) enum Find<'a, T> {
     /// The number of results of each query.
     Counts(DeviceSliceMut<'a, u32>),
@@ -28,7 +28,7 @@ pub(crate) struct Rows<T, F> {
 }
 
 impl<T: Pod, F: Fn(Find<'_, T>) -> Result<()>> Rows<T, F> {
-    /// `n` queries.
+    /// Creates the rows of `n` queries.
     ///
     /// # Safety
     /// `find` writes all `n` counts. It may rely on offsets that ascend.

@@ -5,11 +5,11 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::error::{Error, Result};
 
-/// What grids are aligned to, in bytes.
+/// The alignment of grids, in bytes.
 pub const ALIGNMENT: usize = 32;
 
-/// Fields of bytes, by their offsets. What is outside reads as 0 and is not written: offsets are
-/// checked before, and where a check has a hole nothing worse happens than a wrong number.
+/// Fields of bytes, by their offsets. Reads outside return 0 and writes outside do nothing: offsets are checked before,
+/// and a gap in a check leads to a wrong number at worst.
 pub(crate) trait Fields {
     fn array<const N: usize>(&self, at: usize) -> [u8; N];
 
@@ -145,7 +145,7 @@ impl Aligned {
         Ok(Self { blocks, len })
     }
 
-    /// A copy of bytes.
+    /// Creates a copy of bytes.
     pub(crate) fn copy(bytes: &[u8]) -> Result<Self> {
         let mut copy = Self::zeroed(bytes.len())?;
         copy.as_mut_slice().put(0, bytes);

@@ -34,7 +34,7 @@ impl IndexBox {
         }
     }
 
-    /// The cube of a node, or of a tile of such a size.
+    /// Returns the cube of a node, or of a tile of such a size.
     pub(crate) fn cube(origin: Coord, size_log2: u32) -> Self {
         Self { min: origin, max: origin.map(|c| c | low_bits(size_log2)) }
     }
@@ -48,7 +48,7 @@ impl IndexBox {
         })
     }
 
-    /// Returns whether a voxel is in it.
+    /// Returns whether a voxel is in the box.
     #[must_use]
     pub fn contains(&self, ijk: Coord) -> bool {
         (0..3).all(|axis| (self.min[axis]..=self.max[axis]).contains(&ijk[axis]))
@@ -97,7 +97,7 @@ pub(crate) fn origin(ijk: Coord, size_log2: u32) -> Coord {
     ijk.map(|c| c & !low_bits(size_log2))
 }
 
-/// Which entry of a node's table a voxel is in.
+/// Returns which entry of a node's table a voxel is in.
 pub(crate) fn entry(ijk: Coord, level: Level) -> usize {
     let (low, high) = (level.tile_log2(), level.size_log2());
     let bits = high - low;

@@ -49,7 +49,7 @@ mod sealed {
     pub trait Storage: Sealed + Copy {
         fn load(bytes: &[u8], at: usize) -> Self;
         fn store(self, bytes: &mut [u8], at: usize);
-        /// The value at `n` in a leaf's values, which begin at `at`.
+        /// Returns the value at `n` in a leaf's values, which begin at `at`.
         fn load_in_leaf(bytes: &[u8], at: usize, n: usize) -> Self;
         fn store_in_leaf(self, bytes: &mut [u8], at: usize, n: usize);
         fn into_value(self, value_type: crate::ValueType) -> crate::Value;
@@ -107,8 +107,7 @@ macro_rules! elements {
     )*};
 }
 
-/// Returns the greatest distance along an axis. That of a value that is not a number is infinite, unless the
-/// other one is not either.
+/// Returns the greatest distance along an axis. It is infinite if one of the values is NaN, and not if both are.
 fn farthest<T: Copy + Into<f64>, const N: usize>(a: [T; N], b: [T; N]) -> f64 {
     a.iter().zip(&b).map(|(a, b)| far((*a).into(), (*b).into())).fold(0.0, f64::max)
 }

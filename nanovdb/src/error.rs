@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors.
 
 use std::fmt;
 
@@ -114,10 +114,10 @@ pub enum Error {
     WrongType {
         /// The grid's type.
         found: ValueType,
-        /// What was asked for.
+        /// The type that was requested.
         asked: &'static str,
     },
-    /// What a grid is to be made of, or how it is to be written, makes no sense.
+    /// The input for a grid, or the options for writing it, are invalid.
     #[error("{0}")]
     Input(Flaw),
     /// A file claims to hold more than is allowed.
@@ -131,7 +131,7 @@ pub enum Error {
     /// There is no memory for so much.
     #[error("no memory for {len} bytes")]
     Memory {
-        /// How much there was to be had.
+        /// The number of bytes requested.
         len: u64,
     },
     /// Compressed data is broken or cannot be made.

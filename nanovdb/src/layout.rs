@@ -82,7 +82,7 @@ const fn up(n: usize, to: usize) -> usize {
     n.div_ceil(to) * to
 }
 
-/// What is in a leaf.
+/// The contents of a leaf.
 enum Leaf {
     /// Statistics and values.
     Values,
@@ -226,7 +226,7 @@ pub(crate) mod node {
     pub(crate) const LEAF_BOX: usize = 12;
     pub(crate) const LEAF_FLAGS: usize = 15;
     pub(crate) const LEAF_MASK: usize = 16;
-    /// Node flag: the box is that of active values.
+    /// Node flag: the box bounds the active values.
     pub(crate) const HAS_BOX: u8 = 2;
     /// Leaf flag of index grids: four indices of statistics follow those of the values.
     pub(crate) const HAS_INDEXED_STATISTICS: u8 = 16;

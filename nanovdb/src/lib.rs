@@ -46,7 +46,7 @@
 //! [`ValueType`] lists the types of values. Half and quantized floats, points, indices with a mask and vectors
 //! of small integers are not supported: [`Error::UnsupportedType`] names them.
 //!
-//! The format is that of ABI 32 of
+//! The format is ABI 32 of
 //! [NanoVDB](https://github.com/AcademySoftwareFoundation/openvdb/blob/master/nanovdb/nanovdb/NanoVDB.h)
 //! ([Museth 2021](https://doi.org/10.1145/3450623.3464653)), little-endian. Indices need version 32.6.
 //!

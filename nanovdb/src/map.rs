@@ -33,7 +33,7 @@ impl Default for Map {
 }
 
 impl Map {
-    /// Cubic voxels of a size; voxel (0, 0, 0) is at `translation`.
+    /// Creates the map of cubic voxels of a size; voxel (0, 0, 0) is at `translation`.
     ///
     /// # Errors
     /// A size that is not positive, anything that is not finite or not in the range of `f32`.
@@ -47,7 +47,7 @@ impl Map {
         Ok(map)
     }
 
-    /// `matrix * index + translation`, the matrix by rows.
+    /// Creates the map `matrix * index + translation`, the matrix by rows.
     ///
     /// # Errors
     /// A matrix that is singular, or so nearly that its inverse does not undo it; anything that is not

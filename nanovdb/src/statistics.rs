@@ -16,9 +16,9 @@ use crate::tree::{Place, Shape, Tree};
 
 /// Values with an order and an average.
 trait Number: VoxelValue {
-    /// What they are ordered by.
+    /// The type by which they are ordered.
     type Key: PartialOrd + Copy;
-    /// What is above and below all of them.
+    /// Values above and below all of them.
     const HIGHEST: (Self::Key, Self);
     const LOWEST: (Self::Key, Self);
     fn key(self) -> Self::Key;
@@ -84,7 +84,7 @@ struct Stats<T: Number> {
     squares: f64,
 }
 
-/// What is computed while the nodes are walked: all of it, or nothing for values without.
+/// The statistics of the nodes: all of them, or nothing for values without statistics.
 trait Gather: Copy {
     fn none() -> Self;
     fn add(&mut self, tree: Tree<'_>, place: Place, count: u64);
@@ -159,7 +159,7 @@ impl Gather for () {
     fn store(&self, _: &mut [u8], _: usize, _: &NodeLayout, _: Level) {}
 }
 
-/// Where the statistics of a node are.
+/// Returns where the statistics of a node are.
 fn places(layout: &NodeLayout, level: Level) -> [usize; 4] {
     let l = layout;
     match level {

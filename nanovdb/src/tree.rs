@@ -7,7 +7,7 @@ use crate::error::Level;
 use crate::layout::{NodeLayout, head, node};
 use crate::{Value, ValueType};
 
-/// What is needed to follow the nodes of a grid. The offsets are from the grid's beginning.
+/// The offsets for a walk over the nodes of a grid, from the grid's beginning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) bytes: &'a [u8],
@@ -48,7 +48,7 @@ impl NodeLayout {
         }
     }
 
-    /// Where the children's mask is, the table, and how many entries both have. For inner nodes.
+    /// Returns where the children's mask is, the table, and how many entries both have. For inner nodes.
     pub(crate) fn table(&self, level: Level) -> (usize, usize, usize) {
         match level {
             Level::Upper => (node::UPPER_CHILDREN, self.upper_table, node::UPPER_ENTRIES),
@@ -66,7 +66,7 @@ impl<'a> Tree<'a> {
         self.shape.first[3]
     }
 
-    /// Where a node of a level is, or an entry of the root.
+    /// Returns where a node of a level is, or an entry of the root.
     pub(crate) fn node(&self, level: Level, n: usize) -> usize {
         let first = self.shape.first[level as usize];
         match level {
@@ -75,7 +75,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Where all nodes of a level are.
+    /// Returns where all nodes of a level are.
     pub(crate) fn nodes(self, level: Level) -> impl Iterator<Item = usize> + 'a {
         (0..self.shape.count[level as usize]).map(move |n| self.node(level, n))
     }
@@ -123,7 +123,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Where the value of a place that is not in a leaf is.
+    /// Returns where the value of a place that is not in a leaf is.
     pub(crate) fn stored(&self, place: Place) -> usize {
         match place {
             Place::Root(tile) => tile + self.layout.tile_value,
@@ -177,17 +177,17 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A `bool` as the element that is a `bool`.
+/// Returns a `bool` as the element that is a `bool`.
 fn mask_value<T: VoxelValue>(active: bool) -> T {
     T::load(&[u8::from(active)], 0)
 }
 
-/// A `u64` as the element that is a `u64`.
+/// Returns a `u64` as the element that is a `u64`.
 fn index_value<T: VoxelValue>(index: u64) -> T {
     T::load(&index.to_le_bytes(), 0)
 }
 
-/// An offset from a node as one from the grid; outside of all grids if it overflows.
+/// Returns an offset from a node as one from the grid; outside of all grids if it overflows.
 pub(crate) fn relative(node: usize, offset: i64) -> usize {
     let at = i64::try_from(node).ok().and_then(|node| node.checked_add(offset));
     at.and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX / 2)

@@ -1,4 +1,4 @@
-//! What kinds of values and grids there are, and the format's versions.
+//! The types of values, the classes of grids, and the format's versions.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ macro_rules! value_types {
             /// All of them, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The type with a number.
+            /// Returns the type with a number.
             ///
             /// # Errors
             /// [`Error::UnsupportedType`], with the type's name if the format has one: half floats,
@@ -187,11 +187,11 @@ impl fmt::Display for GridClass {
 pub struct Version(u32);
 
 impl Version {
-    /// What [`Format::Compatible`](crate::Format) writes.
+    /// The version that [`Format::Compatible`](crate::Format) writes.
     pub const COMPATIBLE: Self = Self::new(32, 3, 3);
-    /// What [`Format::Current`](crate::Format) writes.
+    /// The version that [`Format::Current`](crate::Format) writes.
     pub const CURRENT: Self = Self::new(32, 8, 0);
-    /// From here on leaves of indices are what they are now, and blind data tells its values' size.
+    /// Since this version leaves of indices have their present form, and blind data has its values' size.
     pub(crate) const INDEX: Self = Self::new(32, 6, 0);
     /// The last one with a checksum of nodes, not of blocks.
     pub(crate) const NODE_CHECKSUM: Self = Self::new(32, 6, 0);

@@ -1,4 +1,4 @@
-//! What to compile for: a real or a virtual architecture, clamped to what an NVRTC knows.
+//! The target of a compile: a real or a virtual architecture, clamped to those that an NVRTC supports.
 
 use std::fmt;
 use std::str::FromStr;

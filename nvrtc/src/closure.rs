@@ -25,7 +25,7 @@ struct Content {
     scan: Arc<Scan>,
 }
 
-/// What a program's texts and folders are.
+/// A program's texts and folders.
 #[derive(Debug)]
 pub(crate) struct Roots<'a> {
     /// The main source's name and text.
@@ -34,7 +34,7 @@ pub(crate) struct Roots<'a> {
     pub(crate) headers: &'a [(String, String)],
     /// The folders that are searched.
     pub(crate) include_paths: &'a [PathBuf],
-    /// The folder that the process is in: quoted names are sought there too.
+    /// The current folder of the process: quoted names are searched there too.
     pub(crate) folder: &'a Path,
 }
 

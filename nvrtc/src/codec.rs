@@ -1,4 +1,4 @@
-//! Length-prefixed bytes: what keys hash and what cache files hold. Nothing read here is trusted.
+//! Length-prefixed bytes: the input of the keys' hash, and the contents of cache files. Nothing read here is trusted.
 
 use sha2::{Digest, Sha256};
 
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// A count of things that take at least one byte each: never more than the bytes that are left.
+    /// Returns a count of things that take at least one byte each: never more than the bytes that are left.
     pub(crate) fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(u64::from_le_bytes(self.array()?)).ok()?;
         (count <= self.0.len()).then_some(count)

@@ -10,7 +10,7 @@ use crate::error::CompileError;
 use crate::library::check;
 use crate::{Error, NvrtcVersion, search};
 
-/// What the calls need, as C strings.
+/// The arguments of the calls, as C strings.
 #[derive(Debug)]
 pub(crate) struct Input {
     pub(crate) source: CString,
@@ -19,12 +19,12 @@ pub(crate) struct Input {
     pub(crate) header_texts: Vec<CString>,
     pub(crate) expressions: Vec<CString>,
     pub(crate) flags: Vec<CString>,
-    /// Which outputs to fetch.
+    /// The outputs to fetch.
     pub(crate) cubin: bool,
     pub(crate) lto: bool,
 }
 
-/// What the calls give.
+/// The results of the calls.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) cubin: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(crate) struct Output {
     pub(crate) log: String,
 }
 
-/// A C string, or an error that names the input.
+/// Returns a C string, or an error that names the input.
 pub(crate) fn c_string(what: impl FnOnce() -> String, text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|nul| Error::InvalidInput {
         what: what(),
@@ -98,7 +98,7 @@ pub(crate) fn compile(
     })
 }
 
-/// What a program holds after compiling.
+/// The outputs of a program after compiling.
 #[derive(Debug, Clone, Copy)]
 enum Artifact {
     Log,
@@ -205,8 +205,8 @@ impl Drop for Handle {
     }
 }
 
-/// What the library wrote as text: up to its NUL. Bytes that are not UTF-8 come from file names or
-/// comments of the source.
+/// Returns the text that the library wrote, up to its NUL. Bytes that are not UTF-8 come from file names or comments of
+/// the source.
 fn text(mut bytes: Vec<u8>) -> String {
     if let Some(end) = bytes.iter().position(|&b| b == 0) {
         bytes.truncate(end);

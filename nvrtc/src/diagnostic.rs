@@ -1,4 +1,4 @@
-//! The compiler's log read into diagnostics, leniently: what is not recognised is left in the log.
+//! A lenient parser of the compiler's log: text that it does not recognise stays in the log.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ pub(crate) fn parse(log: &str) -> Vec<Diagnostic> {
     found
 }
 
-/// A line that begins a diagnostic: `file(line): error #code: message`, `ptxas error   : message`,
+/// Parses a line that begins a diagnostic: `file(line): error #code: message`, `ptxas error   : message`,
 /// `nvrtc: error: message`, `At end of source: error: message`.
 fn head(line: &str) -> Option<Diagnostic> {
     if line.starts_with([' ', '\t']) {
@@ -128,7 +128,7 @@ type Location = (Option<String>, Option<u32>, Option<u32>);
 
 /// `file(line)`, `file(line:column)`, `file:line:column`, a tool's name or nothing.
 fn location(place: &str) -> Location {
-    // Both count from 1: a 0 stands for none.
+    // Both count from 1: a 0 means none.
     let from_one = |number: &u32| *number > 0;
     let named = |file: &str| (!file.is_empty()).then(|| file.to_owned());
     let numbered = |file: &str, numbers: &str| {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn long_lines_take_time_in_proportion() {
-        // A line is looked at from each of its blanks on: a minute and more, if that looks at all the rest.
+        // A line is parsed from each of its blanks on: if each parse reads all the rest, that takes a minute and more.
         let start = std::time::Instant::now();
         for piece in [" ", " error ", ":", " error #1", "error  "] {
             assert_eq!(parse(&format!("a{}", piece.repeat(300_000))), []);

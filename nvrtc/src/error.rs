@@ -43,9 +43,9 @@ pub enum Error {
     /// An input that the compiler cannot take: a NUL byte, or two headers of one name.
     #[error("{what}: {why}")]
     InvalidInput {
-        /// Which input.
+        /// The input.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The compiler refuses an option. The message is the compiler's log.
@@ -57,9 +57,9 @@ pub enum Error {
     /// This NVRTC cannot compile for the architecture, nor for an older one in its place.
     #[error("NVRTC {version} cannot compile for {asked}: it knows {}", known_archs(.supported))]
     UnsupportedArch {
-        /// What was asked.
+        /// The architecture that was requested.
         asked: Arch,
-        /// What this NVRTC supports, as numbers like 90.
+        /// The architectures that this NVRTC supports, as numbers like 90.
         supported: Vec<u32>,
         /// This NVRTC.
         version: NvrtcVersion,
@@ -102,7 +102,7 @@ fn code_name(code: nvrtcResult) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompileError {
-    /// What the compiler wrote.
+    /// The compiler's log.
     pub log: String,
     /// The log's messages, as far as they were recognised: warnings too.
     pub diagnostics: Vec<Diagnostic>,
@@ -137,7 +137,7 @@ pub struct NotFound {
     pub tried: Vec<Attempt>,
 }
 
-/// A place where NVRTC was sought in vain.
+/// A place where the search found no usable NVRTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
@@ -145,7 +145,7 @@ pub struct Attempt {
     pub origin: String,
     /// The file or folder.
     pub path: PathBuf,
-    /// What was wrong.
+    /// The reason why it was not used.
     pub reason: String,
 }
 

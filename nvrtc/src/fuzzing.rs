@@ -1,5 +1,5 @@
-//! What fuzzing calls: the readers of bytes that others may have written, and their writers. No part of the
-//! interface that users rely on.
+//! Functions for fuzzing: the readers of bytes that others may have written, and their writers. Not part of the public
+//! interface.
 
 use crate::cache::{Kind, entry};
 use crate::library::Facts;
@@ -11,12 +11,12 @@ pub fn diagnostics(log: &str) -> Vec<Diagnostic> {
     crate::diagnostic::parse(log)
 }
 
-/// What a file of the cache holds.
+/// The contents of a file of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// An image.
     Image,
-    /// What was learned of a compiler.
+    /// The facts about a compiler.
     Library,
 }
 
@@ -41,19 +41,19 @@ pub fn read_entry(kind: EntryKind, key: &[u8; 32], file: Vec<u8>) -> Option<Vec<
     entry::decode(kind.kind(), key, file)
 }
 
-/// The payload that stands for an image.
+/// Returns the payload of an image.
 #[must_use]
 pub fn write_image(image: &Image) -> Vec<u8> {
     image.encode()
 }
 
-/// Returns the image that a payload stands for.
+/// Returns the image of a payload.
 #[must_use]
 pub fn read_image(payload: &[u8]) -> Option<Image> {
     Image::decode(payload)
 }
 
-/// Reads what was learned of a compiler, and writes it again.
+/// Reads the facts about a compiler, and writes them again.
 #[must_use]
 pub fn rewrite_library(payload: &[u8]) -> Option<Vec<u8>> {
     Facts::decode(payload).map(|facts| facts.encode())

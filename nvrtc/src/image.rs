@@ -1,4 +1,4 @@
-//! What a compile gives.
+//! The output of a compile.
 
 use ptx::Signature;
 
@@ -17,11 +17,11 @@ pub struct Image {
     pub lto_ir: Option<Vec<u8>>,
     /// The kernels and their parameters; empty for LTO-IR.
     pub kernels: Vec<Signature>,
-    /// Name expressions and the names that they have in the image.
+    /// Name expressions and their names in the image.
     pub lowered: Vec<(String, String)>,
     /// The compiler's log: warnings, usually nothing.
     pub log: String,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: Arch,
     /// The compiler's version.
     pub version: NvrtcVersion,

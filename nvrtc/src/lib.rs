@@ -21,9 +21,9 @@
 //! | `CUDA_SETUP_DIR` | the folder that `cargo xtask setup` filled |
 //!
 //! A library that these or the system's variables (`LD_LIBRARY_PATH`, `CUDA_PATH`, `CUDA_HOME`) name is trusted. A
-//! library that is found without them is used only if it and every folder and link on the way to it belong to the user
-//! or root and nobody else may write there; `docs/trust.md` in the repository has the whole policy. A process with
-//! raised rights (such as set-user-ID) reads none of these variables.
+//! library that is found without them is used only if it and every folder and link of its path belong to the user or
+//! root and nobody else may write there; `docs/trust.md` in the repository has the whole policy. A process with raised
+//! rights (such as set-user-ID) reads none of these variables.
 #![deny(unsafe_code)]
 
 mod arch;

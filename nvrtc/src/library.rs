@@ -16,7 +16,7 @@ use crate::search::{self, Bound};
 use crate::trust::{self, Rule};
 use crate::{Arch, Error};
 
-/// A version of NVRTC, which is that of the CUDA toolkit it belongs to.
+/// A version of NVRTC: the version of its CUDA toolkit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NvrtcVersion {
     /// Major version.
@@ -39,33 +39,32 @@ pub struct Nvrtc {
 }
 
 struct Inner {
-    /// `None` if it is a table of functions that somebody made.
+    /// `None` if it is a table of functions from the caller.
     path: Option<PathBuf>,
     raw: OnceCell<&'static cuda_sys::Nvrtc>,
     facts: OnceCell<Facts>,
 }
 
-/// What is learned from a library by loading it, and then remembered.
+/// Facts about a library that loading it provides, cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) version: NvrtcVersion,
     /// Architectures as numbers like 90.
     pub(crate) archs: Vec<u32>,
-    /// Tells builds of one version apart; `None` where there is no file.
+    /// Distinguishes builds of one version; `None` if there is no file.
     pub(crate) build: Option<Hash>,
 }
 
 impl Nvrtc {
     /// Finds the NVRTC of this machine, without loading it.
     ///
-    /// Searched are, in this order: the variable `CUDA_NVRTC` (a file or a folder; if set, nothing
-    /// else), the loader's path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python
-    /// environment, the folder that `cargo xtask setup` filled (`CUDA_SETUP_DIR`, or else `target/cuda` above the
-    /// running program), and the packages of `python3`.
-    /// Of several in one place the newest is taken.
+    /// It searches, in this order: the variable `CUDA_NVRTC` (a file or a folder; if set, nothing else), the loader's
+    /// path, `CUDA_PATH` and `CUDA_HOME`, `/usr/local/cuda*`, the active Python environment, the folder that
+    /// `cargo xtask setup` filled (`CUDA_SETUP_DIR`, or else `target/cuda` above the running program), and the packages
+    /// of `python3`. Of several in one place it takes the newest.
     ///
-    /// The variables are the user's word. What is found elsewhere is taken only if every step of its path belongs to
-    /// the user or root, and others may not write to it.
+    /// The variables are trusted. A library found elsewhere is used only if every step of its path belongs to the user
+    /// or root, and others may not write to it.
     ///
     /// # Errors
     /// [`Error::NotFound`], with every place that was searched.
@@ -76,9 +75,9 @@ impl Nvrtc {
     /// Finds the NVRTC of this machine that suits a driver, without loading it. `cuda_version` is what
     /// `cuDriverGetVersion` returns: 13000 for CUDA 13.0.
     ///
-    /// A driver loads images of its own major version or an older one. Of several in one place that
-    /// whose whole version does not exceed the driver's is preferred, because only its PTX loads too.
-    /// What `CUDA_NVRTC` names is taken as it is.
+    /// A driver loads images of its own major version or an older one. Of several libraries in one place, one whose
+    /// whole version does not exceed the driver's is preferred, because only its PTX loads too. The library that
+    /// `CUDA_NVRTC` names is used without this check.
     ///
     /// # Errors
     /// [`Error::NotFound`], with every place that was searched.
@@ -244,9 +243,9 @@ impl Nvrtc {
             .raw
             .get_or_try_init(|| {
                 let path = self.inner.path.as_deref().unwrap_or(Path::new(""));
-                // SAFETY: the user has named the library as an NVRTC (`CUDA_NVRTC` and other variables), or the
-                // caller of `at` has promised what it is, or nobody but the user and root could have put it
-                // where it was found under NVRTC's name.
+                // SAFETY: the user has named the library as an NVRTC (`CUDA_NVRTC` and other variables), or the caller
+                // of `at` has promised that it is one, or it was found under NVRTC's name in a place to which only the
+                // user and root can write.
                 let raw = unsafe { cuda_sys::Nvrtc::load_from(path) }.map_err(Error::Load)?;
                 if let (Some(folder), Ok(version)) = (path.parent(), query_version(raw)) {
                     load_builtins(path, &folder.join(search::builtins_name(version)));
@@ -256,7 +255,7 @@ impl Nvrtc {
             .copied()
     }
 
-    /// NvrtcVersion and architectures, from `cache` if the file is one that it has seen.
+    /// Returns the version and the architectures, from `cache` if it has an entry for the file.
     pub(crate) fn facts(&self, cache: &Cache) -> Result<&Facts, Error> {
         self.inner.facts.get_or_try_init(|| {
             let identity = self.inner.path.as_deref().and_then(identity);
@@ -327,7 +326,7 @@ impl Facts {
     }
 }
 
-/// What tells, without reading it, that a library's file is the one seen before.
+/// Identifies a library's file without reading it.
 fn identity(path: &Path) -> Option<Hash> {
     let metadata = std::fs::metadata(path).ok()?;
     let modified = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
@@ -338,8 +337,8 @@ fn identity(path: &Path) -> Option<Hash> {
     Some(key.finish())
 }
 
-/// Tells builds of one version apart by what moves when any code does: the sizes and both ends of the
-/// library and of its builtins. Hashing all of their 110 MB would take longer than a compile.
+/// Distinguishes builds of one version by properties that change with any code: the sizes and both ends of the library
+/// and of its builtins. Hashing all of their 110 MB would take longer than a compile.
 fn build(path: &Path, version: NvrtcVersion) -> Option<Hash> {
     use std::io::{Read, Seek, SeekFrom};
     const END: u64 = 64 * 1024;
@@ -370,8 +369,8 @@ fn load_builtins(nvrtc: &Path, path: &Path) {
     if !path.is_file() {
         return;
     }
-    // SAFETY: only somebody who could have replaced the NVRTC that is loaded can have put the file
-    // there, and NVIDIA's builtins are data with an accessor.
+    // SAFETY: only a user who could have replaced the loaded NVRTC can have put the file there, and NVIDIA's builtins
+    // are data with an accessor.
     let library = unsafe { libloading::Library::new(path) };
     // Unloading it would take it away from NVRTC.
     library.map(std::mem::forget).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the compiler is asked for, beside the source: options, and their spelling on its command line.
+//! Options of the compiler, and their spelling on its command line.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ pub struct Options {
     pub relocatable: bool,
     /// LTO-IR for the linker, instead of cubin and PTX (`-dlto`).
     pub lto: bool,
-    /// Further options, as the compiler takes them, one element for each argument.
+    /// Further options of the compiler, one element for each argument.
     pub extra: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl Options {
         self
     }
 
-    /// Automatic precompiled headers (NVRTC 12.8).
+    /// Sets automatic precompiled headers (NVRTC 12.8).
     #[must_use]
     pub fn pch(mut self, on: bool) -> Self {
         self.pch = on;
@@ -218,8 +218,7 @@ impl Options {
         flags
     }
 
-    /// Why a result under these options cannot be kept: it depends on, or writes, more than its key
-    /// can cover.
+    /// Returns why a result under these options cannot be kept: it depends on, or writes, more than its key can cover.
     pub(crate) fn uncached(&self) -> Option<Uncached> {
         if self.pch {
             return Some(Uncached::Option("--pch".into()));

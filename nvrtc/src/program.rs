@@ -120,8 +120,8 @@ impl Program {
     /// the compiler's library is not even loaded.
     ///
     /// # Errors
-    /// [`Error::Compile`] if the text is wrong; see [`Error`] for the rest. Trouble with the cache is no
-    /// error: [`Image::cache`] tells of it.
+    /// [`Error::Compile`] if the text is wrong; see [`Error`] for the rest. Failures of the cache are not errors:
+    /// [`Image::cache`] reports them.
     #[doc(alias = "nvrtcCompileProgram")]
     pub fn compile(&self, arch: Arch) -> Result<Image, Error> {
         self.compile_with(arch, Nvrtc::find)
@@ -178,7 +178,7 @@ impl Program {
         Ok(image)
     }
 
-    /// Returns whether there may be an `#include` anywhere: without one no folder is ever looked at.
+    /// Returns whether there may be an `#include` anywhere: without one no folder is ever read.
     fn includes(&self) -> bool {
         let texts = self.headers.iter().map(|(_, text)| text).chain([&self.source]);
         texts.into_iter().any(|text| text.contains("include"))
@@ -222,7 +222,7 @@ impl Program {
         Ok(Image { cache, ..image })
     }
 
-    /// All that the image depends on, or why that is not known.
+    /// Returns all that the image depends on, or why that is not known.
     fn key(&self, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
         if self.cache.folder().is_none() {
             return Err(Uncached::Off);

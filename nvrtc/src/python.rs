@@ -43,7 +43,7 @@ fn command(folders: &[PathBuf], refused: &mut Vec<(PathBuf, String)>) -> Option<
     for folder in folders {
         let path = folder.join(NAME);
         match Rule::SEARCHED.resolve(&path) {
-            // By this name, not by the real one: it may be a link, which tells Python its environment.
+            // By this name, not by the real path: it may be a link, by which Python finds its environment.
             Ok(real) if real.is_file() => return Some(path),
             Ok(_) => {}
             Err(refusal) if refusal.is_absence() => {}
@@ -53,9 +53,9 @@ fn command(folders: &[PathBuf], refused: &mut Vec<(PathBuf, String)>) -> Option<
     None
 }
 
-/// What Python says, isolated (`-I`): no module comes from the current folder, from the user's packages or from
-/// where variables say. What is called `python3` may be a script, which reads a version from the current folder and
-/// starts programs by name: so that is the root folder, and `PATH` has only folders that pass.
+/// Returns Python's output, isolated (`-I`): no module comes from the current folder, from the user's packages or from
+/// where variables say. The file `python3` may be a script, which reads a version from the current folder and starts
+/// programs by name: so it runs in the root folder, and `PATH` has only folders that pass.
 fn said(python: &Path, path: &[PathBuf]) -> Vec<PathBuf> {
     let mut command = Command::new(python);
     if let Ok(path) = std::env::join_paths(path) {

@@ -1,7 +1,7 @@
-//! What a source text refers to outside itself, found without a preprocessor.
+//! Finds the files and macros that a source text refers to, without a preprocessor.
 //!
 //! The scan errs on one side only: it may report an `#include` that a conditional or a string hides,
-//! never the reverse. What it cannot name (`#include MACRO`) it reports as an obstacle.
+//! never the reverse. It reports an include that it cannot name (`#include MACRO`) as an obstacle.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Where an NVRTC may be, in order. Nothing is loaded here, so that a program whose images are cached never pays for
 //! the library.
 //!
-//! What variables name is the user's word; all else must pass [`trust`](crate::trust).
+//! Paths from variables are trusted; all others must pass [`trust`](crate::trust).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::{NvrtcVersion, python};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
-    /// What its name and its builtins' say; the library itself has the last word.
+    /// The version in its name and its builtins'; the library's own version overrides it.
     version: Option<NvrtcVersion>,
 }
 
-/// What the library must suit.
+/// The driver that the library must suit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     /// The driver's CUDA version: NVRTC's major version must not exceed its.
@@ -26,8 +26,8 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Of what lies in one place: what suits, best last. PTX loads only if the whole version does not
-    /// exceed the driver's, so that comes before being newer.
+    /// Returns the suitable libraries of one place, best last. PTX loads only if the whole version does not exceed the
+    /// driver's, so this takes precedence over a newer version.
     fn rank(self, found: &Found) -> Option<(bool, NvrtcVersion)> {
         let version = found.version.unwrap_or(NvrtcVersion { major: 0, minor: 0 });
         match self.driver {
@@ -71,7 +71,7 @@ impl Folder {
 pub(crate) struct Place {
     pub(crate) origin: &'static str,
     pub(crate) folders: Vec<Folder>,
-    /// What was refused while the folders were collected.
+    /// The attempts refused while the folders were collected.
     pub(crate) refused: Vec<(PathBuf, String)>,
 }
 
@@ -263,20 +263,20 @@ pub(crate) fn variable(name: &str) -> Option<PathBuf> {
 
 /// Returns the folders of an installation with this root.
 fn lib_folders(root: &Path) -> [PathBuf; 4] {
-    // Servers with ARM processors have a name of their own.
+    // Servers with ARM processors have a separate name.
     let machine = if cfg!(target_arch = "aarch64") { "sbsa" } else { std::env::consts::ARCH };
     let target = format!("targets/{machine}-linux/lib");
     ["lib64", "lib", &target, "bin"].map(|sub| root.join(sub))
 }
 
-/// What the system's loader searches: its variable, its configuration, its defaults.
+/// Returns the folders that the system's loader searches: its variable, its configuration, its defaults.
 fn loader() -> Place {
     let variable = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
     let list = cuda_sys::environment(variable);
     let mut folders: Vec<Folder> = list
         .iter()
         .flat_map(std::env::split_paths)
-        // To the loader an empty entry is the current folder, which nobody means to name.
+        // To the loader an empty entry is the current folder, which is never intended.
         .filter(|folder| !folder.as_os_str().is_empty())
         .map(Folder::named)
         .collect();
@@ -338,7 +338,7 @@ fn python_environment() -> Place {
     Place::new("VIRTUAL_ENV, CONDA_PREFIX", folders)
 }
 
-/// Where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
+/// Returns where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
 pub(crate) fn nvidia_folders(root: &Path) -> Vec<PathBuf> {
     let packages = children(&root.join("nvidia")).into_iter();
     let own = |p: &PathBuf| {
@@ -359,7 +359,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the folder that `cargo xtask setup` fills: the one that is named, or `target/cuda` above the program.
+/// Returns the folder that `cargo xtask setup` fills: the named folder, or `target/cuda` above the program.
 ///
 /// Never above the current folder, which the user may have entered for any reason.
 fn setup() -> Place {

@@ -18,7 +18,7 @@ pub(crate) use unix::is_own;
 pub(crate) enum Refusal {
     /// The system can't read it, or there is nothing.
     Io(io::Error),
-    /// Somebody else could have put it there: which step, and why.
+    /// Another user could have put it there: the step, and the reason.
     Step(String),
 }
 
@@ -49,7 +49,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Whom a path may belong to and who may write to its steps, beside the user and root.
+/// The users, besides the user and root, to whom a path may belong and who may write to its steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     owners: Vec<u32>,
@@ -62,7 +62,7 @@ impl Rule {
     pub(crate) const SEARCHED: Self =
         Self { owners: Vec::new(), groups: Vec::new(), everybody: false };
 
-    /// The rule for what lies around a library: a user who can replace the library may provide that, too.
+    /// Returns the rule for what lies around a library: a user who can replace the library may provide that, too.
     ///
     /// Around a library that was searched it accepts what `SEARCHED` does; it accepts more only if the user has named
     /// a library that others can replace.
@@ -78,8 +78,8 @@ impl Rule {
 
     /// Returns the real path of a file or folder, all links followed, if every step passes.
     ///
-    /// Steps are checked from the root down. Nobody but those whom the rule accepts can replace a step once it has
-    /// passed, so the result may be used by name later.
+    /// Steps are checked from the root down. Only users that the rule accepts can replace a step once it has passed, so
+    /// the result may be used by name later.
     pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, Refusal> {
         self.walk(path, false)
     }
@@ -146,7 +146,7 @@ fn regular(file: File) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Checks whether nobody but this user (and root) can have written it.
+/// Checks whether only this user and root can have written it.
 #[cfg(unix)]
 pub(crate) fn private(metadata: &Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

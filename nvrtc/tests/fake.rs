@@ -1,4 +1,4 @@
-//! Compilers that answer what no real one can be made to answer: functions written here.
+//! Fake compilers: functions with results that no real compiler can be made to return.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -6,7 +6,7 @@ use std::ptr;
 use cuda_safe_nvrtc::{Arch, Cache, CacheStatus, Error, Image, Nvrtc, Program, Uncached};
 use cuda_sys::{nvrtcProgram, nvrtcResult};
 
-/// The source is the answer: `7` makes `nvrtcCompileProgram` answer 7.
+/// The source is the result: `7` makes `nvrtcCompileProgram` return 7.
 struct FakeProgram {
     answer: u32,
 }

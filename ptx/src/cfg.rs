@@ -34,7 +34,7 @@ pub struct Cfg {
     pub order: Vec<u32>,
 }
 
-/// What an instruction does to the flow of control.
+/// The effect of an instruction on the flow of control.
 enum Flow {
     /// Nothing: the next instruction follows.
     Next,
@@ -44,7 +44,7 @@ enum Flow {
 }
 
 impl Cfg {
-    /// The graph of `function`, a function of `module`. Time is nearly linear in its size.
+    /// Returns the graph of `function`, a function of `module`. Time is nearly linear in its size.
     #[must_use]
     pub fn new(module: &Module, function: &Function) -> Self {
         let instrs = function.instrs();
@@ -92,7 +92,7 @@ impl Cfg {
     }
 }
 
-/// An index as the graph stores it; bodies are far shorter than u32 counts.
+/// Returns an index as the graph stores it; bodies are far shorter than u32 counts.
 fn narrow(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
@@ -122,7 +122,7 @@ fn returns(module: &Module, function: &Function, callee: &Callee) -> bool {
     }
 }
 
-/// Where blocks begin: at the entry, at targets, after everything that may go elsewhere.
+/// Returns where blocks begin: at the entry, at targets, after everything that may go elsewhere.
 fn block_starts(module: &Module, function: &Function, instrs: &[Instr]) -> Vec<usize> {
     let mut starts = vec![false; instrs.len()];
     let mut mark = |at: usize| {

@@ -1,4 +1,4 @@
-//! The signatures of a PTX text's kernels (`.entry`), found in one pass that looks at nothing else.
+//! The signatures of a PTX text's kernels (`.entry`), found in one pass that skips everything else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Bytes that the parameters take together, up to the end of the last.
+    /// Returns the bytes of all parameters together, up to the end of the last.
     #[must_use]
     pub fn param_bytes(&self) -> usize {
         self.params.last().map_or(0, |p| p.offset + p.size)
@@ -67,7 +67,7 @@ pub enum Class {
 
 macro_rules! param_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $size:literal;)*) => {
-        /// A fundamental type of PTX, as it stands in a `.param` declaration.
+        /// A fundamental type of PTX, as in a `.param` declaration.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ParamType {
@@ -303,7 +303,7 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// An integer constant: decimal, 0x, 0b or octal, with an optional U.
+    /// Parses an integer constant: decimal, 0x, 0b or octal, with an optional U.
     fn number(&mut self) -> Result<usize, Error> {
         self.space()?;
         let start = self.at;

@@ -1,4 +1,4 @@
-//! What can be wrong with a PTX text, and where.
+//! Errors in a PTX text, with their position.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Error {
     pub line: usize,
     /// Column in bytes, from 1.
     pub column: usize,
-    /// What was expected or met there.
+    /// The message, with the text that was expected or found there.
     pub message: String,
     /// The line as it stands in the text; of a very long one the part around the place.
     pub source_line: String,
@@ -23,8 +23,8 @@ pub struct Error {
 const KEPT: usize = 100;
 
 impl Error {
-    /// The error at byte `offset` of `text`. Lines are counted only here, so that reading a correct
-    /// text does not pay for them.
+    /// Returns the error at byte `offset` of `text`. Lines are counted only here, so that reading a correct text does
+    /// not pay for them.
     pub(crate) fn at(text: &[u8], offset: usize, message: impl Into<String>) -> Self {
         let offset = offset.min(text.len());
         let before = &text[..offset];

@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An identifier or opcode, without dots: `ld`, `%r1`, `_`.

@@ -5,8 +5,8 @@
 //! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
 //!   takes, where it lies and whether it is an integer, a float or a structure.
 //! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
-//! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: what its pointers point to,
-//!   and which are `const`.
+//! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: the types that its pointers point to, and
+//!   which are `const`.
 //!
 //! ```
 //! let text = ".version 8.0

@@ -1,4 +1,4 @@
-//! Texts that nobody should write: whatever the bytes, an answer, quickly and in little memory.
+//! Hostile texts: for any bytes the parser returns a result, quickly and in little memory.
 
 use proptest::prelude::*;
 
@@ -117,7 +117,7 @@ fn kernel(body: &str) -> String {
     format!(".version 8.0\n.target sm_90\n.address_size 64\n.entry k() {{\n{body}\n}}")
 }
 
-/// In an instruction that is kept as it was written, a name of a block that has ended is nobody's.
+/// In an instruction that is kept as it was written, a name of a block that has ended is undeclared.
 #[test]
 fn names_of_ended_blocks_are_not_declared() {
     let text = kernel(

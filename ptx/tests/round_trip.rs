@@ -1,4 +1,4 @@
-//! Whole texts: what they mean, and that they read the same after printing.
+//! Whole texts: their meaning, and that they read the same after printing.
 
 use ptx::ir::{Item, Linkage, Module, Op, Space, Symbol, Type};
 

@@ -35,7 +35,7 @@ pub struct Comparison {
 }
 
 impl Jacobian {
-    /// Of `rows`, each with a derivative by every input.
+    /// Creates a Jacobian from `rows`, each with a derivative with respect to every input.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if rows differ in length.
@@ -188,7 +188,7 @@ where
             Ok((moved_to, given))
         };
         let (right, left) = (side(step)?, side(-step)?);
-        // What was rounded away is not part of the step.
+        // The step does not include the part that was rounded away.
         let width = right.0 - left.0;
         let column = right.1.iter().zip(&left.1).map(|(right, left)| (right - left) / width);
         columns.push(column.collect::<Vec<f64>>());
@@ -196,11 +196,11 @@ where
     Ok(columns)
 }
 
-/// An input that [`differences`] changes. Its drop restores it, so that a panic leaves it as it was.
+/// An input that [`differences`] changes. Its drop restores it, so that a panic leaves it unchanged.
 struct Moved<'a, T: NoUninit> {
     stream: &'a Stream,
     input: &'a mut DeviceBuffer<T>,
-    /// What it contained before.
+    /// The earlier contents.
     host: Vec<T>,
     is_moved: bool,
 }
@@ -231,8 +231,8 @@ impl<T: NoUninit> Drop for Moved<'_, T> {
 /// Records `function` of `input`, and holds the Jacobian that the tape gives against central differences
 /// with this `step`.
 ///
-/// `function` gives its outputs in a buffer of its own; entries that `skip` names (by output and input) are
-/// left out, such as those where the function has a kink within the step.
+/// `function` returns its outputs in a new buffer; entries that `skip` names (by output and input) are left out, such
+/// as those where the function has a kink within the step.
 ///
 /// # Errors
 /// Those of `function`, and of [`jacobian`].

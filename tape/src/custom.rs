@@ -22,12 +22,12 @@ use crate::variable::{Watched, memory_of};
 
 /// An operation whose adjoint is Rust.
 pub trait CustomOp: Send + 'static {
-    /// What it is called in messages.
+    /// Returns its name in messages.
     fn name(&self) -> &str;
 
-    /// Enqueues the adjoint on [`Adjoint::stream`]: adds to the gradients of what was read, from those of
-    /// what was written. What was overwritten needs no zeros afterwards: the tape takes it that its
-    /// gradient was used up (unless it lies in memory that was read, too).
+    /// Enqueues the adjoint on [`Adjoint::stream`]: adds to the gradients of the memory that was read, from those of
+    /// the memory that was written. The adjoint need not clear the gradients of overwritten memory: the tape assumes
+    /// that they are used up (unless the memory was read, too).
     ///
     /// # Errors
     /// Whatever ends the pass.
@@ -40,10 +40,10 @@ pub trait CustomOp: Send + 'static {
     }
 }
 
-/// What tells handles of one operation from those of another.
+/// The number of the next operation: an operation refuses handles of others.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Memory that a custom operation uses, named when it is recorded, to be asked for in its adjoint.
+/// Memory that a custom operation uses, named when it is recorded, and accessible in its adjoint.
 pub struct Handle<T> {
     at: usize,
     of: u64,
@@ -95,7 +95,8 @@ impl<'a> CustomBuilder<'a> {
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), recorder, uses: Vec::new() }
     }
 
-    /// The forward reads this, and its gradient may be wanted. `value`: what the adjoint looks at.
+    /// Declares that the forward reads this, and that its gradient may be wanted. `value` says which value the adjoint
+    /// reads.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recording is too long.
@@ -107,8 +108,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Reads, value, true)
     }
 
-    /// The forward reads this, which has no gradient, and the adjoint looks at it: indices, flags. If
-    /// something watched comes into it, that is an error.
+    /// Declares that the forward reads this, which has no gradient, and that the adjoint reads it too: indices, flags.
+    /// It is an error if it depends on something watched.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -120,8 +121,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Reads, Primal::Entry, false)
     }
 
-    /// The forward reads this, which has no gradient, and the adjoint does not look at it. If something
-    /// watched comes into it, that is an error.
+    /// Declares that the forward reads this, which has no gradient, and that the adjoint does not. It is an error if it
+    /// depends on something watched.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -133,9 +134,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Reads, Primal::None, false).map(drop)
     }
 
-    /// Works like [`keeps`](Self::keeps), of memory that is known by its allocation: such as that of a structure
-    /// which the adjoint is to find as it was. A copy can't be kept of it: if it is overwritten before the
-    /// pass, that is an error.
+    /// Works like [`keeps`](Self::keeps), for memory given by its allocation, such as a structure that the adjoint
+    /// needs unchanged. The tape keeps no copy of it: it is an error if it is overwritten before the pass.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -149,7 +149,7 @@ impl<'a> CustomBuilder<'a> {
         Ok(())
     }
 
-    /// The forward overwrites all of this.
+    /// Declares that the forward overwrites all of this.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -160,7 +160,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::None, true)
     }
 
-    /// The forward overwrites all of this, and the adjoint looks at what was written.
+    /// Declares that the forward overwrites all of this, and that the adjoint reads the written values.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -171,8 +171,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::Exit, true)
     }
 
-    /// The forward overwrites all of this, which has no gradient: indices, flags. The adjoint does not look
-    /// at it.
+    /// Declares that the forward overwrites all of this, which has no gradient: indices, flags. The adjoint does not
+    /// read it.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -184,7 +184,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Overwrites, Primal::None, false).map(drop)
     }
 
-    /// The forward overwrites all of this, which has no gradient, and the adjoint looks at what was written.
+    /// Declares that the forward overwrites all of this, which has no gradient, and that the adjoint reads the written
+    /// values.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -196,7 +197,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Overwrites, Primal::Exit, false)
     }
 
-    /// The forward computes this from what was there before: the adjoint replaces its gradient.
+    /// Declares that the forward computes this from its old contents: the adjoint replaces its gradient.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -208,7 +209,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Updates, value, true)
     }
 
-    /// The forward adds to this: the adjoint reads its gradient, and leaves it alone.
+    /// Declares that the forward adds to this: the adjoint reads its gradient, and must not change it.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -245,15 +246,15 @@ impl<'a> CustomBuilder<'a> {
     /// Runs the forward, and remembers the operation if gradients come through it.
     ///
     /// # Errors
-    /// What depends on something watched goes where there is no gradient; a deterministic tape refuses
-    /// the operation; those of the forward.
+    /// A value that depends on something watched is written to memory without a gradient; a deterministic tape refuses
+    /// the operation; the errors of the forward.
     pub fn run(self, op: impl CustomOp, forward: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
         self.run_with(|stream, _| forward(stream).map(|()| op))
     }
 
-    /// Works like [`run`](Self::run), where the forward makes the operation: with memory of its own, into which it
-    /// writes what the adjoint is to find. Its argument says whether gradients come through it; if not, what it
-    /// returns is dropped.
+    /// Works like [`run`](Self::run), but the forward creates the operation, with its own memory, to which it writes
+    /// data for the adjoint. The forward's argument says whether gradients pass through it; if not, the operation is
+    /// dropped.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -335,8 +336,8 @@ impl Adjoint<'_> {
     }
 
     /// Returns a gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
-    /// may read it and write it. What was recorded twice has one gradient: another handle's may be the same
-    /// memory, and kernels that add to both do so by atomics.
+    /// may read it and write it. Memory recorded twice has one gradient: another handle's gradient may be the same
+    /// memory, and kernels that add to both must use atomics.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the handle is another operation's.
@@ -346,7 +347,7 @@ impl Adjoint<'_> {
         Ok(Gradient { buffer, place, marker: PhantomData })
     }
 
-    /// Returns a gradient to be written to by copies and the like; `None` if it is not wanted, or zero.
+    /// Returns a gradient for writing, for example by copies; `None` if it is not wanted, or zero.
     ///
     /// # Errors
     /// As [`gradient`](Self::gradient).

@@ -1,4 +1,4 @@
-//! What the elements of memory are to a gradient.
+//! The gradients of elements.
 
 use bytemuck::Pod;
 use cuda_safe::vector;
@@ -44,8 +44,8 @@ impl FloatType {
 
 /// The elements behind a pointer: their size, and the type of the real numbers in them.
 ///
-/// The gradient of an element has its layout, with `float` for 16-bit floats. What is not real in it
-/// (indices, flags) has bytes there too, which stay zero.
+/// The gradient of an element has its layout, with `float` for 16-bit floats. Its parts that are not real (indices,
+/// flags) have bytes there too, which stay zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Element {
     pub(crate) size: usize,
@@ -105,7 +105,7 @@ impl Element {
 pub unsafe trait Differentiable: Copy + 'static {
     /// The type of an element's gradient.
     type Gradient: Pod;
-    /// What the type is.
+    /// The kind of the type.
     const ELEMENT: Element;
 }
 

@@ -1,4 +1,4 @@
-//! What adjoints are given besides parameters and gradients: `geom::tape::Frame`.
+//! The frame, which adjoints get besides parameters and gradients: `geom::tape::Frame`.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceRepr, Dim3, LaunchConfig};
@@ -6,7 +6,7 @@ use cuda_safe::{DeviceRepr, Dim3, LaunchConfig};
 /// The version of the binary interface between the tape and adjoints.
 pub const ABI: u32 = 1;
 
-/// A primal stores nothing, and only tells what it needs.
+/// A primal stores nothing, and only returns the memory that it needs.
 pub const COUNT: u32 = 1;
 /// Threads of the adjoint that have finished are marked.
 pub const RESUME: u32 = 2;
@@ -29,7 +29,7 @@ pub struct Frame {
     pub fwd_shared: u32,
     /// The gradient of a number passed by value has 2 to this many partial sums.
     pub partials_log2: u32,
-    /// What the primal has written.
+    /// The tape memory that the primal has written.
     pub tape: u64,
     /// Its size.
     pub tape_bytes: u64,
@@ -68,14 +68,14 @@ impl Frame {
     }
 }
 
-/// What may be wrong after a pass: `geom::tape::Status`, and what `tape_note` adds to it.
+/// The status of a pass: `geom::tape::Status`, and the action that `tape_note` adds to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Status {
     pub(crate) code: u32,
     /// In KiB.
     pub(crate) need: u32,
-    /// Which action of the plan has raised it, from 1.
+    /// The action of the plan that has raised it, from 1.
     pub(crate) step: u32,
     pub(crate) unused: u32,
 }
@@ -87,7 +87,7 @@ pub(crate) const OTHER_ABI: u32 = 3;
 pub(crate) const TAPE_OVERFLOW: u32 = 4;
 pub(crate) const NEVER_RAN: u32 = 5;
 
-/// Which numbers of a structure have partial sums: `Members` of tape.cu.
+/// The numbers of a structure that have partial sums: `Members` of tape.cu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Members {

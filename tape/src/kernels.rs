@@ -21,14 +21,14 @@ pub const HEADER: (&str, &str) = ("geom/tape.cuh", include_str!("../device/geom/
 /// The headers that adjoints need.
 const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, HEADER];
 
-/// The device headers of this crate: the names under which they are included, and their texts. They need
-/// no header of CUDA.
+/// Returns the device headers of this crate: the names under which they are included, and their texts. They need no
+/// header of CUDA.
 #[must_use]
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// A program of this CUDA C++ text, which can `#include <geom/tape.cuh>`.
+/// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>`.
 pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
 }
@@ -51,7 +51,7 @@ kernels! {
         /// # Safety
         /// Both places have `n` words of 32 bits, and overlap in none.
         unsafe fn copy(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
-        /// Launched with a block of [`BLOCK`] threads for each member.
+        /// Adds the partial sums of each member, by a block of [`BLOCK`] threads for each.
         ///
         /// # Safety
         /// There are 2^`log2` partial sums, 128 bytes apart; the members lie in each of them and in `to`.

@@ -36,7 +36,7 @@ impl Marker {
         (stream.recording_id() != self.within).then_some(&self.memory)
     }
 
-    /// The graph goes on writing to the memory, which is nobody's to use again.
+    /// The graph goes on writing to the memory, so it is never used again.
     pub(crate) fn forget(self, store: &mut Store) {
         store.forget(self.memory);
     }

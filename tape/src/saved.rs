@@ -1,4 +1,4 @@
-//! Values that a recorded operation has seen, as adjoints find them: in memory that nobody has borrowed.
+//! Values that a recorded operation has read, for adjoints: in memory that no borrow protects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,7 +48,7 @@ fn overwritten() -> Error {
 
 /// A value that a recorded operation has seen: a kernel argument, and a source of copies.
 ///
-/// The memory is the recorded one, or the tape's copy of it. Nobody has borrowed it, so this is no
+/// The memory is the recorded one, or the tape's copy of it. No borrow protects it, so this is no
 /// [`DeviceSlice`]: a launch is refused in which another argument writes the same bytes, and every use
 /// fails if the memory was written since it was recorded.
 ///
@@ -133,15 +133,15 @@ impl<'a, T: Copy + 'static> Saved<'a, T> {
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was recorded.
     ///
     /// # Safety
-    /// Nobody has borrowed the memory: the view is in no launch and no copy that writes the same bytes.
+    /// No borrow protects the memory: the view is in no launch and no copy that writes the same bytes.
     pub unsafe fn as_slice(&self) -> Result<DeviceSlice<'a, T>> {
         self.place.check()?;
         self.view()
     }
 
     fn view(&self) -> Result<DeviceSlice<'a, T>> {
-        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them. What this
-        // type does with the view writes no such bytes, and the memory is kept: see `Recording::pend`.
+        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them. No method of this
+        // type writes such bytes, and the memory is kept: see `Recording::pend`.
         unsafe { self.place.allocation.view(self.place.range.clone()) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a pass begins with: gradients of outputs.
+//! Seeds: the gradients of outputs with which a pass begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl<'a> Seeds<'a> {
         Self::default()
     }
 
-    /// The gradient of this output is `gradient`, of as many elements.
+    /// Adds a seed: the gradient of this output is `gradient`, of as many elements.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ.
@@ -64,7 +64,7 @@ impl<'a> Seeds<'a> {
     }
 }
 
-/// What the given gradients are.
+/// The kind of the given gradients.
 pub(crate) enum Given<'a> {
     One(FloatType),
     Seeds(&'a [Seed<'a>]),

@@ -1,5 +1,5 @@
-//! The tape's own memory: gradients, copies of values, partial sums. What one recording has given back
-//! the next one takes again, so that a loop allocates once.
+//! The tape's own memory: gradients, copies of values, partial sums. A recording reuses memory that an earlier one has
+//! returned, so that a loop allocates once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,8 +9,8 @@ use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 use crate::backward::failed;
 use crate::frame::{FINE, Status};
 
-/// What adjoints work in. There are two: graphs go on using theirs, whenever they are launched, so what is not
-/// captured never uses it.
+/// The working memory of adjoints. There are two: graphs use theirs at every launch, so work that is not captured never
+/// uses it.
 #[derive(Default)]
 struct Working {
     status: Option<DeviceBuffer<u8>>,
@@ -19,7 +19,7 @@ struct Working {
     work: [Option<DeviceBuffer<u8>>; 4],
 }
 
-/// Memory at home on the tape's stream.
+/// Memory whose home stream is the tape's.
 pub(crate) struct Store {
     home: Stream,
     free: Vec<DeviceBuffer<u8>>,
@@ -39,7 +39,7 @@ pub(crate) struct Store {
     heard: Option<DeviceBuffer<u8>>,
 }
 
-/// Which of `Store::work`.
+/// The index in `Store::work`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work {
     Scratch,
@@ -51,8 +51,8 @@ pub(crate) enum Work {
 /// Whether memory is handed out with NaNs in it.
 static POISONED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the memory that tapes take, new or used before, holds NaNs: gradients that nobody has
-/// written show. For tests.
+/// Fills the memory that tapes take from now on, new or used before, with NaNs, so that unwritten gradients show. For
+/// tests.
 #[cfg(feature = "internals")]
 pub fn poison_memory() {
     POISONED.store(true, Ordering::Relaxed);
@@ -109,8 +109,8 @@ impl Store {
         all.map(DeviceBuffer::size_bytes).sum()
     }
 
-    /// Memory of at least `bytes`, with any contents: its user writes before it reads. A graph that
-    /// reads it may run without the one that writes it, so new memory is zero.
+    /// Returns memory of at least `bytes`, with any contents: its user writes before it reads. A graph that reads it
+    /// may run without the graph that writes it, so new memory is zero.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<DeviceBuffer<u8>> {
         let size = bytes
             .max(1)
@@ -137,14 +137,14 @@ impl Store {
         Ok(buffer)
     }
 
-    /// Memory for a status of its own, with this code; at once, as above.
+    /// Returns memory for a separate status, with this code; at once, as above.
     pub(crate) fn marker(&mut self, code: u32) -> Result<DeviceBuffer<u8>> {
         let mut buffer = self.zeroed(size_of::<Status>())?;
         buffer.slice_mut(..4)?.cast_mut()?.fill(&self.home, code)?;
         Ok(buffer)
     }
 
-    /// Where adjoints say what is wrong; all zero at first.
+    /// Returns the status of adjoints; all zero at first.
     pub(crate) fn status(&mut self) -> Result<&DeviceBuffer<u8>> {
         if self.working().status.is_none() {
             let status = self.zeroed(size_of::<Status>())?;
@@ -164,7 +164,7 @@ impl Store {
         self.direct.status.as_ref()
     }
 
-    /// What adjoints have said that were not captured, which is cleared. Waits.
+    /// Returns and clears the status of adjoints that were not captured. Waits.
     pub(crate) fn take_status(&mut self, stream: &Stream) -> Result<Status> {
         let Some(buffer) = &mut self.direct.status else { return Ok(Status::zeroed()) };
         let status = status_in(buffer, stream)?;
@@ -174,7 +174,7 @@ impl Store {
         Ok(status)
     }
 
-    /// What adjoints and primals in graphs have said, which is cleared. Waits.
+    /// Returns and clears the status of adjoints and primals in graphs. Waits.
     pub(crate) fn take_status_of_graphs(&mut self, stream: &Stream) -> Result<Status> {
         if self.graphs.status.is_none() {
             return Ok(Status::zeroed());
@@ -185,7 +185,7 @@ impl Store {
         let (Some(buffer), Some(heard)) = (&mut self.graphs.status, &mut self.heard) else {
             return Ok(Status::zeroed());
         };
-        // What a graph that another thread launches raises in between would be lost.
+        // A status that a graph of another thread raises in between would be lost.
         stream.graph_lock([buffer.allocation()]).run(|| {
             heard.copy_from(stream, &*buffer)?;
             buffer.fill(stream, 0)
@@ -196,7 +196,7 @@ impl Store {
     /// As [`take_status`](Self::take_status), of a primal that counts. Waits.
     ///
     /// # Errors
-    /// What was wrong before, or with it.
+    /// An earlier error, or the primal's.
     pub(crate) fn take_answer(&mut self, stream: &Stream) -> Result<Status> {
         let status = self.take_status(stream)?;
         if status.code == FINE {
@@ -206,14 +206,14 @@ impl Store {
         Err(failed(status))
     }
 
-    /// Clears the status of what was not captured, which was that of something forgotten.
+    /// Clears the status of work that was not captured, left by a recording that was dropped.
     pub(crate) fn clear_status(&mut self) -> Result<()> {
         let Some(status) = &mut self.direct.status else { return Ok(()) };
         status.fill(&self.home, 0)
     }
 
-    /// Working memory of at least so many bytes; zero where it is new. That of graphs, which can't grow, is as
-    /// large as passes before have needed.
+    /// Returns working memory of at least so many bytes; zero where it is new. The memory of graphs, which can't grow,
+    /// is as large as earlier passes needed.
     pub(crate) fn work(&mut self, which: Work, bytes: usize) -> Result<&DeviceBuffer<u8>> {
         let direct = self.direct.work.get(which as usize).and_then(Option::as_ref);
         let bytes = bytes.max(direct.map_or(0, DeviceBuffer::size_bytes));
@@ -251,13 +251,13 @@ impl Store {
         self.home.context().is_recording()
     }
 
-    /// Makes working memory zero again, which an adjoint that gave up has left as it was.
+    /// Clears working memory, which an adjoint that gave up has not cleared.
     pub(crate) fn clean_work(&mut self) -> Result<()> {
         let work = self.direct.work.iter_mut().chain(&mut self.graphs.work).flatten();
         work.chain(&mut self.kept).try_for_each(|work| work.fill(&self.home, 0))
     }
 
-    /// Frees working memory, whose contents are not known after an error; that of graphs is cleaned.
+    /// Frees working memory, whose contents are unknown after an error; the memory of graphs is cleared.
     pub(crate) fn forget_work(&mut self) -> Result<()> {
         for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
             self.forget(work);
@@ -265,7 +265,7 @@ impl Store {
         self.clean_work()
     }
 
-    /// Takes memory back. What a graph uses is nobody's to use again.
+    /// Takes memory back. Memory that a graph uses is not used again.
     pub(crate) fn give(&mut self, buffer: DeviceBuffer<u8>, captured: bool) {
         if captured {
             self.forget(buffer);
@@ -279,12 +279,12 @@ impl Store {
         self.bytes = self.bytes.saturating_sub(buffer.size_bytes());
     }
 
-    /// Frees all that nobody has taken.
+    /// Frees all memory that is not in use.
     pub(crate) fn trim(&mut self) {
         for buffer in std::mem::take(&mut self.free) {
             self.forget(buffer);
         }
-        // Graphs would keep theirs in any case. The status may hold something that nobody has looked at.
+        // Graphs would keep theirs in any case. The status may hold an error that was not read yet.
         for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
             self.forget(work);
         }

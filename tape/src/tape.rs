@@ -37,8 +37,8 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// Creates an empty tape. Its memory (gradients, copies of what is overwritten) is at home on `stream`, which
-    /// best is the one that is recorded.
+    /// Creates an empty tape. The home stream of its memory (gradients, copies of overwritten values) is `stream`,
+    /// preferably the stream of the recordings.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) for a stream that captures: the memory
@@ -65,7 +65,7 @@ impl Tape {
         })
     }
 
-    /// Returns a tape with what `record` has launched on `stream`.
+    /// Returns a tape with the launches of `record` on `stream`.
     ///
     /// # Errors
     /// As [`new`](Self::new) and [`record_again`](Self::record_again).
@@ -78,8 +78,8 @@ impl Tape {
         Ok(tape)
     }
 
-    /// Records anew, in place of what was recorded, with the same memory. On a stream that captures, what
-    /// is recorded becomes part of the graph too.
+    /// Records again, with the same memory, and replaces the last recording. On a stream that captures, the recorded
+    /// work becomes part of the graph too.
     ///
     /// # Errors
     /// The error that `record` returns; nothing is recorded then.
@@ -110,7 +110,8 @@ impl Tape {
         Ok(())
     }
 
-    /// What primals of a recording have raised is nothing to the next one; what graphs have raised is.
+    /// A status that primals of a recording have raised does not concern the next one; a status that graphs have raised
+    /// does.
     fn forget_status(&mut self, stream: &Stream) -> Result<()> {
         if !self.store.stale {
             return Ok(());
@@ -216,7 +217,7 @@ impl Tape {
         }
         if !stream.is_recording() {
             if self.store.graphs_raise {
-                // Nobody may have looked since a graph was launched.
+                // The status may not have been read since a graph was launched.
                 self.check(stream)?;
             }
             if self.recording.marker.as_ref().is_some_and(Marker::never_ran) {
@@ -410,8 +411,8 @@ impl Tape {
         unsafe { buffer.allocation().view(part) }
     }
 
-    /// Waits, and says what was wrong in passes that were captured, or in which nothing could be waited
-    /// for: adjoints that had too little memory, or were compiled for another version of the tape.
+    /// Waits, and returns the errors of passes that were captured, or that could not wait: adjoints that had too little
+    /// memory, or were compiled for another version of the tape.
     ///
     /// # Errors
     /// That.

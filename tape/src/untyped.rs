@@ -22,14 +22,14 @@ pub(crate) struct Untyped<'a, F> {
 impl<'a, F: Fn(Tell<'_>) -> Result<()>> Untyped<'a, F> {
     /// # Safety
     /// There is one pointer for each parameter of the kernel, to a value of its size (padding may be
-    /// uninitialised), which stays there until the launch was made; and `uses` tells of all memory that
-    /// the kernel reaches.
+    /// uninitialised), which stays there until the launch was made; and `uses` reports all memory that the kernel
+    /// reaches.
     pub(crate) unsafe fn new(pointers: &'a mut [*mut c_void], uses: F) -> Self {
         Self { pointers: Cell::new(pointers), uses }
     }
 }
 
-// SAFETY: what `new` was promised. The types are not known here: `OpSpec::register` has compared the sizes.
+// SAFETY: the promise of `new`'s caller. The types are not known here: `OpSpec::register` has compared the sizes.
 unsafe impl<F: Fn(Tell<'_>) -> Result<()>> KernelArgs for Untyped<'_, F> {
     const TYPES: &'static [ArgType] = &[];
     const TYPED: bool = false;

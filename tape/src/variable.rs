@@ -18,12 +18,12 @@ use crate::element::Differentiable;
 /// For your own struct, implement [`DeviceRepr`] and [`Differentiable`].
 pub struct Variable<T> {
     value: T,
-    /// What its gradient is found by. The memory itself is never read.
+    /// Identifies its gradient. The memory itself is never read.
     place: DeviceBuffer<u8>,
 }
 
 impl<T: Differentiable + DeviceRepr> Variable<T> {
-    /// Creates a variable with this value. Its place is at home on `stream`, on which it is used best.
+    /// Creates a variable with this value. Its home stream is `stream`; use it there for the least cost.
     ///
     /// # Errors
     /// If the driver returns an error.
@@ -45,14 +45,14 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
 
 impl<T: Differentiable> Variable<T> {
     fn view(&self) -> Result<DeviceSlice<'_, T>> {
-        // SAFETY: nobody reads elements through it: it says where the gradient is.
+        // SAFETY: no code reads elements through it: it only identifies the gradient.
         unsafe { self.place.allocation().view(self.place.byte_range()) }
     }
 }
 
-/// What has a gradient on a tape: a buffer, a view of one, a [`Variable`].
+/// Objects with a gradient on a tape: a buffer, a view of a buffer, a [`Variable`].
 ///
-/// Only the tape looks at the memory that stands for it: a variable's does not hold its value.
+/// Only the tape uses the memory that represents it: a variable's memory does not hold its value.
 ///
 /// ```compile_fail,E0061
 /// # fn copy(t: &mut cuda_tape::Recorder<'_>, a: &cuda_tape::Variable<f32>, y: &mut cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
@@ -61,7 +61,7 @@ impl<T: Differentiable> Variable<T> {
 /// # }
 /// ```
 pub trait Watched<'a, T: Differentiable> {
-    /// The memory that stands for it.
+    /// Returns the memory that represents it.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory can't hold a `T`.
@@ -70,12 +70,12 @@ pub trait Watched<'a, T: Differentiable> {
 }
 
 mod sealed {
-    /// Nobody else can name it, so nobody else can call what takes it.
+    /// Other crates can't name it, so they can't call methods that take it.
     #[derive(Debug, Clone, Copy)]
     pub struct Key;
 }
 
-/// The memory that stands for something with a gradient.
+/// Returns the memory that represents an object with a gradient.
 pub(crate) fn memory_of<'a, T: Differentiable>(
     what: impl Watched<'a, T>,
 ) -> Result<DeviceSlice<'a, T>> {

@@ -1,4 +1,4 @@
-// What the emu rows time; kernels.ptx is made of it by NVRTC 13.0 for compute_75.
+// The kernels that the emu rows time; NVRTC 13.0 compiles them to kernels.ptx for compute_75.
 extern "C" {
 
 __global__ void chains(float *out, float a, float b, int rounds)

@@ -1,4 +1,4 @@
-//! A program on the software device's executor, without the driver around it: what the rows time.
+//! A program on the software device's executor, without the driver around it, for the rows.
 
 mod tree;
 

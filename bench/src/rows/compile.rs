@@ -1,4 +1,4 @@
-//! What this crate adds to a cold compile. Needs no GPU.
+//! The time that this crate adds to a cold compile. Needs no GPU.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -55,7 +55,7 @@ fn compile(bench: &Bench) -> Result<Vec<Row>, Stop> {
     ])
 }
 
-/// What the raw calls give.
+/// The results of the raw calls.
 struct Bare {
     cubin: Vec<u8>,
     _ptx: Vec<u8>,

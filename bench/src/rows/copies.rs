@@ -123,7 +123,7 @@ fn up_pageable(bench: &Bench) -> Result<Vec<Row>, Stop> {
         Ok(time)
     };
     let paired = Paired::measure(bench.samples, &mut ours, &raw)?;
-    // Ours ran before raw calls, too: what came back must be ours.
+    // Our calls ran before raw calls, too: the downloaded bytes must be ours.
     device.fill(&gpu.stream, f32::NAN)?;
     device.upload(&gpu.stream, &data)?;
     same(&device.to_vec(&gpu.stream)?, &data)?;

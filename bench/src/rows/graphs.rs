@@ -1,4 +1,4 @@
-//! Graphs: what a replay takes, and what launching and changing one costs the host.
+//! Graphs: the time of a replay, and the host's time to launch and to change one.
 
 use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig};
 
@@ -120,7 +120,7 @@ fn replay(bench: &Bench) -> Result<Vec<Row>, Stop> {
     ])
 }
 
-/// What launching a graph of one node costs the host.
+/// The host's time to launch a graph of one node.
 fn launch(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let mut both = Both::new(gpu, 1)?;
@@ -140,7 +140,7 @@ fn launch(bench: &Bench) -> Result<Vec<Row>, Stop> {
     Ok(vec![Row::host("graph_launch/saxpy5", &paired).check(check).device(&gpu.name)])
 }
 
-/// What giving a node other arguments costs the host.
+/// The host's time to change a node's arguments.
 fn update(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let mut both = Both::new(gpu, 1)?;

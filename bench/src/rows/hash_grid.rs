@@ -64,7 +64,7 @@ const LARGE: Size = Size {
     sum_ms: 1.4,
 };
 
-/// Answers of each set that are compared with the oracle: more than 10,000 in all.
+/// Results of each set that are compared with the oracle: more than 10,000 in all.
 const COMPARED: usize = 3000;
 const NEAREST: usize = 8;
 
@@ -81,13 +81,13 @@ struct Set {
     sums: DeviceBuffer<Float4>,
 }
 
-/// What a graph works on.
+/// The data of a graph.
 struct State {
     sets: Vec<Set>,
     answers: Answers,
 }
 
-/// What is written for all sets in turn.
+/// The memory that all sets write in turn.
 struct Answers {
     offsets: DeviceBuffer<u64>,
     /// For lists, and for the nearest ones.
@@ -325,7 +325,7 @@ impl<'a> Timer<'a> {
         Ok(format!("{right} queries equal f64"))
     }
 
-    /// The mean, which is that of the peers within 0.1.
+    /// The mean, which agrees with the peers' within 0.1.
     fn mean(&self, numbers: impl ExactSizeIterator<Item = f64>) -> Result<f64, Stop> {
         let n = numbers.len().max(1) as f64;
         let mean = numbers.sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! What a launch costs the host.
+//! The host's time of a launch.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 

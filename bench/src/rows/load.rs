@@ -125,8 +125,7 @@ fn in_children(work: &str, bench: &Bench, driver: &str) -> Result<Row, Stop> {
         .at_most("ms", median(&times), 2.0))
 }
 
-/// What a fresh process does: makes a context, and then, timed, a kernel of source text. Prints
-/// one JSON object.
+/// The fresh process: creates a context, and then, timed, a kernel from source text. Prints one JSON object.
 ///
 /// # Errors
 /// Whatever does not work.

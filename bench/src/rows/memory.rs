@@ -1,4 +1,4 @@
-//! What small allocations and uploads cost the host.
+//! The host's time of small allocations and uploads.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! The rows: what is measured, by topic.
+//! The rows, by topic.
 
 mod compile;
 mod copies;
@@ -57,7 +57,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
     .flatten()
 }
 
-/// What the rows of a run share.
+/// The state that the rows of a run share.
 pub(crate) struct Bench {
     pub(crate) ordinal: usize,
     /// Samples of rows that compare with raw calls.
@@ -79,7 +79,7 @@ impl Bench {
         gpu.as_ref().map_err(Stop::clone)
     }
 
-    /// The compiler, loaded: the one that suits the driver, if there is one.
+    /// Returns the compiler that suits the driver, loaded, if there is one.
     fn nvrtc(&self) -> Result<Nvrtc, Stop> {
         Ok(match self.gpu() {
             Ok(gpu) => Nvrtc::load_for_driver(gpu.driver.version()?)?,
@@ -87,7 +87,7 @@ impl Bench {
         })
     }
 
-    /// What to compile for: this device, or the machine on which the peers were measured.
+    /// Returns the architecture to compile for: this device, or the machine on which the peers were measured.
     fn arch(&self) -> Result<nvrtc::Arch, Stop> {
         Ok(match self.gpu() {
             Ok(gpu) => gpu.device.arch()?,

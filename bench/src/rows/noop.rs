@@ -1,4 +1,4 @@
-//! What our side of a call costs, on a driver that does nothing. Needs no GPU.
+//! The time of our side of a call, on a driver that does nothing. Needs no GPU.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! saxpy and add: what the device does, and the call that waits for it.
+//! saxpy and add: the device's work, and the call that waits for it.
 
 use std::mem::MaybeUninit;
 
@@ -54,7 +54,7 @@ impl Set {
     }
 }
 
-/// What is measured between events.
+/// The work measured between events.
 struct Timer<'a> {
     gpu: &'a Gpu,
     own: Own,

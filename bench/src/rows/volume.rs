@@ -30,7 +30,7 @@ const SAMPLES: [&str; 9] = [
     "volume_grad/sphere256/box_morton",
 ];
 
-/// What is asked of them, in milliseconds.
+/// The required times, in milliseconds.
 const MOST: [Option<f64>; 9] = [
     Some(0.45),
     Some(0.30),
@@ -167,7 +167,7 @@ fn samples(bench: &Bench) -> Result<Vec<Row>, Stop> {
     Ok(rows)
 }
 
-/// Holds answers against the field's interpolation in f64, and says how far off they are.
+/// Compares results with the field's interpolation in f64, and returns their error.
 fn check(
     stream: &Stream,
     field: &[f32],

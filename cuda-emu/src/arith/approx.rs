@@ -8,13 +8,13 @@
 use super::float::{F32, Float};
 use super::{Bits, RN, RZ};
 
-/// An f32 source as f64.
+/// Returns an f32 source as f64.
 #[inline(always)]
 fn source<const FTZ: bool>(a: u32) -> f64 {
     F32::to_f64(if FTZ { F32::flush(a) } else { a })
 }
 
-/// An f64 result rounded to f32; NaN canonical.
+/// Returns an f64 result rounded to f32; NaN canonical.
 #[inline(always)]
 fn result<const FTZ: bool>(value: f64) -> u32 {
     F32::result::<FTZ, false>(value as f32)
@@ -219,7 +219,7 @@ fn upper(a: u64) -> f64 {
     f64::from_bits(super::F64::flush(a) & 0xffff_ffff_0000_0000)
 }
 
-/// An f64 rounded to its upper 32 bits, subnormals flushed, NaN 7fffffff00000000.
+/// Returns an f64 rounded to its upper 32 bits, subnormals flushed, NaN 7fffffff00000000.
 #[inline(always)]
 fn to_upper(value: f64) -> u64 {
     let bits = value.to_bits();

@@ -1,5 +1,5 @@
-//! What `atom`, `red` and `redux` compute ("Parallel Synchronization and Communication
-//! Instructions"): the new value from the old one and the operands.
+//! The results of `atom`, `red` and `redux` ("Parallel Synchronization and Communication Instructions"): the new value
+//! from the old one and the operands.
 
 use ptx::ir::{AtomOp, ReduxOp, Type};
 

@@ -143,7 +143,7 @@ pub(crate) fn fns(mask: u32, base: u32, offset: u32) -> u32 {
     if up { found } else { 31 - found }
 }
 
-/// A field of `a`, of `BITS` bits from `shift`, sign- or zero-extended.
+/// Returns a field of `a`, of `BITS` bits from `shift`, sign- or zero-extended.
 #[inline(always)]
 fn field<const SIGNED: bool, const BITS: u32>(a: u32, shift: u32) -> i32 {
     let top = a << (32 - BITS - shift);

@@ -31,8 +31,7 @@ pub(crate) const NUM: u8 = 12;
 /// `.nan`: an operand is NaN.
 pub(crate) const NAN: u8 = 13;
 
-/// A comparison ([`EQ`] to [`GE`]) of integers; `.lo`, `.ls`, `.hi`, `.hs` are `LT`… of an
-/// unsigned type.
+/// Returns a comparison ([`EQ`] to [`GE`]) of integers; `.lo`, `.ls`, `.hi`, `.hs` are `LT`… of an unsigned type.
 #[inline(always)]
 pub(crate) fn int<T: Int, const CMP: u8>(a: T::Bits, b: T::Bits) -> bool {
     match CMP {
@@ -45,7 +44,7 @@ pub(crate) fn int<T: Int, const CMP: u8>(a: T::Bits, b: T::Bits) -> bool {
     }
 }
 
-/// A comparison of floats. The ordered ones are false when an operand is NaN, `NE` too.
+/// Returns a comparison of floats. The ordered ones are false when an operand is NaN, `NE` too.
 #[inline(always)]
 pub(crate) fn float<T: Float, const CMP: u8, const FTZ: bool>(a: T::Bits, b: T::Bits) -> bool {
     let unordered = || T::is_nan(a) | T::is_nan(b);

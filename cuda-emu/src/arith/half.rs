@@ -4,7 +4,7 @@
 use super::float::{Float, bitwise, inherent, narrow, odd};
 use super::{ODD, RM, RN};
 
-/// An f64, exact or rounded to odd, rounded to odd again: still more than two bits more than needed.
+/// Returns an f64, exact or rounded to odd, rounded to odd again: still more than two bits more than needed.
 #[inline(always)]
 fn to_odd_f32(value: f64) -> f32 {
     f32::from_bits(narrow::f64_to_f32::<ODD>(value))
@@ -25,7 +25,7 @@ macro_rules! half {
                 narrow::small_to_f32::<$exponent, $fraction>(a.into())
             }
 
-            /// An f32 rounded, NaN canonical.
+            /// Returns an f32 rounded, NaN canonical.
             #[inline(always)]
             pub(crate) fn from_f32<const R: u8>(value: f32) -> u16 {
                 let rounded =
@@ -33,14 +33,14 @@ macro_rules! half {
                 if value.is_nan() { Self::NAN } else { rounded }
             }
 
-            /// A source as a number.
+            /// Returns a source as a number.
             #[inline(always)]
             fn source<const FTZ: bool>(a: u16) -> f32 {
                 Self::to_f32(if FTZ { Self::flush(a) } else { a })
             }
 
-            /// A result rounded once, with `.ftz` and `.sat`. Flushed is also what would be below
-            /// the least normal number if the exponent had no lower end.
+            /// Returns a result rounded once, with `.ftz` and `.sat`. Flushed is also what would be below the least
+            /// normal number if the exponent had no lower end.
             #[inline(always)]
             fn finish<const R: u8, const FTZ: bool, const SAT: bool>(value: f32) -> u16 {
                 let bits = Self::from_f32::<R>(value);

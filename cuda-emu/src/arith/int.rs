@@ -100,7 +100,7 @@ pub(crate) trait Int: Copy + 'static {
     fn add_carry(a: Self::Bits, b: Self::Bits, carry: bool) -> (Self::Bits, bool);
     /// `sub.cc`, `subc`: the difference with a borrow in, and the borrow out.
     fn sub_borrow(a: Self::Bits, b: Self::Bits, borrow: bool) -> (Self::Bits, bool);
-    /// `mad.lo.cc`, `madc.lo`: the carry is that of the addition.
+    /// `mad.lo.cc`, `madc.lo`: the carry is the addition's.
     #[inline(always)]
     fn mad_lo_carry(
         a: Self::Bits,
@@ -110,7 +110,7 @@ pub(crate) trait Int: Copy + 'static {
     ) -> (Self::Bits, bool) {
         Self::add_carry(Self::mul_lo(a, b), c, carry)
     }
-    /// `mad.hi.cc`, `madc.hi`: the carry is that of the addition.
+    /// `mad.hi.cc`, `madc.hi`: the carry is the addition's.
     #[inline(always)]
     fn mad_hi_carry(
         a: Self::Bits,

@@ -1,4 +1,4 @@
-//! Arithmetic on bits: what each PTX instruction computes for one thread, and nothing else.
+//! Arithmetic on bits: the result of each PTX instruction for one thread, and nothing else.
 //!
 //! A type of PTX is a marker ([`U32`], [`S16`], [`F32`]…); its instructions are functions of the
 //! marker that take and give the bits of a register (`u8` to `u64`). Modifiers are const
@@ -128,7 +128,7 @@ pub(crate) fn high(a: u32) -> u16 {
     (a >> 16) as u16
 }
 
-/// A register of two halves.
+/// Returns a register of two halves.
 #[inline(always)]
 pub(crate) fn join(low: u16, high: u16) -> u32 {
     u32::from(low) | u32::from(high) << 16

@@ -18,7 +18,7 @@ pub(crate) const MAX: u8 = 5;
 /// `vsetN.eq`; the other comparisons follow in the order of [`compare`](super::compare).
 pub(crate) const SET: u8 = 6;
 
-/// What a video instruction does, apart from its sources.
+/// The operation of a video instruction, apart from its sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Video {
     /// [`ADD`] to [`MAX`], or [`SET`] plus a comparison from [`EQ`] to [`GE`].

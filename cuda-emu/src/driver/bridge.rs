@@ -10,7 +10,7 @@ use crate::config::{Config, Contraction};
 use crate::exec::{Around, Env, ExecConfig};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
 
-/// What a device is like.
+/// Returns the properties of a device.
 pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
     let (major, minor) = config.compute_capability;
     DeviceInfo {
@@ -47,7 +47,7 @@ pub(super) struct KernelWork {
     pub(super) priority: i32,
 }
 
-/// A heap for kernels.
+/// Returns a heap for kernels.
 pub(super) fn new_heap(bytes: usize, device: u32) -> Arc<Heap> {
     Arc::new(Heap::new(device, bytes as u64))
 }

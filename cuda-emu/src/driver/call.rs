@@ -1,5 +1,5 @@
-//! What every function of the driver does before and after its work: count, fail on demand, refuse
-//! what cannot be, catch panics, log.
+//! The common part of the driver's functions, before and after their work: count, fail on demand, check the state,
+//! catch panics, log.
 
 use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_void};
@@ -16,10 +16,10 @@ use super::process::{Process, initialised};
 use super::watch::{self, Moment, Planted};
 use crate::config::Config;
 
-/// What a call comes to.
+/// The outcome of a call.
 pub(super) type Answer<T = ()> = Result<T, CUresult>;
 
-/// What a function needs before it can do anything.
+/// The state that a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Nothing: it can be called at any time.
@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub(super) supported: bool,
 }
 
-// SAFETY: the address is that of a function, which is the same for all threads.
+// SAFETY: the address is a function's, which is the same for all threads.
 unsafe impl Sync for Entry {}
 // SAFETY: as above.
 unsafe impl Send for Entry {}
@@ -113,7 +113,7 @@ pub(super) fn is_per_thread() -> bool {
     PER_THREAD.get()
 }
 
-/// The call that is under way on this thread, while leaks are looked for.
+/// Returns the call that is under way on this thread, while leaks are looked for.
 pub(super) fn made() -> Option<Made> {
     if Config::active().checks.leak { CURRENT.get() } else { None }
 }
@@ -392,7 +392,7 @@ pub(super) unsafe fn put_text(place: *mut c_char, len: c_int, text: &str) -> Ans
     Ok(())
 }
 
-/// A name that the caller gives.
+/// Returns a name that the caller gives.
 ///
 /// # Safety
 /// `text` is null or a string with a NUL at its end.

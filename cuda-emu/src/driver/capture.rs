@@ -1,4 +1,4 @@
-//! Capturing streams: what is enqueued becomes a graph.
+//! Capturing streams: enqueued work becomes a graph.
 
 use core::cell::Cell;
 use core::ffi::c_uint;
@@ -26,7 +26,7 @@ thread_local! {
 
 impl State {
     /// Enqueues work on a stream, or adds it to the graph that the stream captures. `function` is
-    /// the kernel's handle. Answers the number of enqueued work, 0 for captured work.
+    /// the kernel's handle. Returns the number of enqueued work, 0 for captured work.
     pub(super) fn submit(&mut self, stream: u64, work: Work, function: u64) -> Answer<u64> {
         let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() else {
             self.implicit_in_capture(stream)?;
@@ -206,7 +206,7 @@ impl State {
         Ok(graph)
     }
 
-    /// Ends what a stream that goes has begun to capture: nobody else can.
+    /// Ends the capture of a stream that is destroyed: no later call can.
     pub(super) fn abandon_capture(&mut self, stream: u64) {
         let Ok(this) = self.objects.streams.get(stream) else { return };
         let Some((number, tail)) = this.capture.clone() else { return };
@@ -218,7 +218,7 @@ impl State {
         let _ = self.finish_capture(number, &tail);
     }
 
-    /// A stream's capture status and id.
+    /// Returns a stream's capture status and id.
     fn capture_status(&self, stream: u64) -> Answer<(CUstreamCaptureStatus, u64, u64)> {
         let Some((capture, _)) = &self.objects.streams.get(stream)?.capture else {
             return Ok((CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0, 0));

@@ -20,7 +20,7 @@ use super::work::Work;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Condition {
     pub(super) handle: u64,
-    /// What it is at the beginning of each launch; `None` if it is nothing then.
+    /// The value at the beginning of each launch; `None` if it is not set then.
     pub(super) default: Option<u32>,
 }
 
@@ -35,13 +35,13 @@ impl Conditions {
         values
     }
 
-    /// What happens at the beginning of each launch.
+    /// Sets the values at the beginning of each launch.
     pub(super) fn reset(&self, conditions: &[Condition]) {
         let values = conditions.iter().map(|condition| (condition.handle, condition.default));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = values.collect();
     }
 
-    /// What a kernel asks for; false if there is no such condition.
+    /// Sets a condition for a kernel; returns `false` if there is no such condition.
     pub(super) fn set(&self, handle: u64, value: u32) -> bool {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         values.get_mut(&handle).map(|place| *place = Some(value)).is_some()
@@ -52,7 +52,7 @@ impl Conditions {
     }
 }
 
-/// What a conditional node does in an executable graph.
+/// A conditional node in an executable graph.
 #[derive(Clone)]
 pub(super) struct Choice {
     pub(super) handle: u64,
@@ -75,8 +75,7 @@ impl Choice {
 }
 
 impl State {
-    /// What becomes of a conditional node whose turn it is: it is done, or it waits for the body
-    /// that is enqueued for it.
+    /// Runs a conditional node whose turn it is: it is done, or it waits for the body that is enqueued for it.
     ///
     /// # Errors
     /// If the condition has no value, or the time is over.
@@ -109,7 +108,7 @@ impl State {
         Ok(())
     }
 
-    /// Adds a conditional node with empty bodies, and tells where their handles are.
+    /// Adds a conditional node with empty bodies, and returns its number and the address of the bodies' handles.
     fn add_conditional(
         &mut self,
         graph: u64,
@@ -147,11 +146,11 @@ impl State {
         let node = self.objects.nodes.get_mut(number)?;
         node.branch = params.type_.0;
         node.bodies = bodies.into();
-        // The header calls the array the driver's own; nobody writes it.
+        // The header says that the driver owns the array; programs do not write it.
         Ok((number, node.bodies.as_ptr().cast::<CUgraph>().cast_mut()))
     }
 
-    /// Returns whether a condition is of this graph, or of one that it is a body in.
+    /// Returns whether a condition belongs to this graph, or to a graph in which this one is a body.
     fn has_condition(&self, graph: u64, handle: u64) -> Answer<bool> {
         let known = self.objects.graphs.get(graph)?;
         Ok(known.conditions.iter().any(|condition| condition.handle == handle)
@@ -175,7 +174,7 @@ impl State {
     }
 }
 
-/// Adds a conditional node as its parameters describe it, and tells its bodies in them.
+/// Adds a conditional node as its parameters describe it, and writes its bodies to them.
 ///
 /// # Safety
 /// `params` is valid for the read and the write.

@@ -22,13 +22,13 @@ thread_local! {
 
 const DEVICE_LIMIT: u32 = 0xff;
 
-/// The context that is current on this thread, dead or alive; 0 for none.
+/// Returns the context that is current on this thread, dead or alive; 0 for none.
 fn top() -> u64 {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
 impl State {
-    /// The context that is current on this thread.
+    /// Returns the context that is current on this thread.
     pub(super) fn current(&self) -> Answer<u64> {
         match top() {
             0 => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// The context that is current, or the one that the caller names.
+    /// Returns the current context, or the context that the caller names.
     fn current_or(&self, context: CUcontext) -> Answer<u64> {
         if context.is_null() {
             return self.current();
@@ -51,7 +51,7 @@ impl State {
         }
     }
 
-    /// The context that is current, and its device.
+    /// Returns the context that is current, and its device.
     pub(super) fn current_device(&self) -> Answer<(u64, u32)> {
         let context = self.current()?;
         Ok((context, self.objects.contexts.get(context)?.device))

@@ -11,7 +11,7 @@ use super::process::{Process, State};
 use super::work::{Copy, Source, Work, host};
 use crate::space::Kind;
 
-/// What a call says of an address.
+/// The kind of an address, as the call declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// It is memory that the driver knows.
@@ -20,7 +20,7 @@ pub(super) enum Side {
     Host,
 }
 
-/// What an address turns out to be.
+/// The actual kind of an address.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     /// In the table, so that it can be checked again when the copy is made.
@@ -42,7 +42,7 @@ fn place(process: &Process, address: u64, extent: u64, side: Side) -> Answer<Pla
     }
 }
 
-/// A copy of one row.
+/// Returns a copy of one row.
 pub(super) fn row(from: u64, to: u64, bytes: usize) -> Copy {
     Copy {
         from: Source::At(from, false),
@@ -75,7 +75,7 @@ pub(super) fn check(
     Ok((!from.known, !to.known, from.of_host || to.of_host))
 }
 
-/// What a pageable source holds now.
+/// Returns the present contents of a pageable source.
 fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(copy.width * copy.rows * copy.slices);
     for slice in 0..copy.slices {
@@ -122,7 +122,7 @@ pub(super) fn copy(copy: Copy, from: Side, to: Side, stream: Option<CUstream>) -
     copy_between(copy, from, to, stream)
 }
 
-/// As [`copy`], for calls that name the contexts: what is current does not matter.
+/// As [`copy`], for calls that name the contexts: the current context does not matter.
 pub(super) fn copy_between(
     mut copy: Copy,
     from: Side,

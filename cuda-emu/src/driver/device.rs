@@ -14,7 +14,7 @@ use super::process::initialise;
 /// The CUDA release whose driver this is like: 13.0.
 pub(super) const VERSION: c_int = 13_000;
 
-/// A device's address on the bus, which no real device has.
+/// Returns a device's address on the bus, which no real device has.
 fn bus_id(ordinal: u32) -> String {
     format!("0000:E{:X}:{:02X}.0", ordinal / 32, ordinal % 32)
 }

@@ -1,4 +1,4 @@
-//! The engine: what is enqueued, what it waits for, and the threads that do it.
+//! The engine: the enqueued work, its dependencies, and the threads that do it.
 //!
 //! Each piece of work has a number and waits for others by their numbers: its stream's previous
 //! work, what the NULL stream's rules ask for, events. Work whose dependencies are done is ready.
@@ -24,8 +24,8 @@ use crate::config::Config;
 /// Threads of the eager engine: so many pieces of work may be under way together.
 const THREADS: usize = 4;
 
-/// An adversarial engine that nobody has asked anything for so long goes on by itself, for
-/// programs that wait without the driver's knowledge.
+/// After this time without a call, an adversarial engine goes on by itself, for programs that wait without the driver's
+/// knowledge.
 const IDLE: Duration = Duration::from_millis(200);
 
 /// Before work that waits for a value in memory is tried again.
@@ -41,7 +41,7 @@ pub(super) struct Turn {
     pub(super) scope: Option<Arc<Conditions>>,
     /// When the turn of a conditional node was first.
     pub(super) since: Option<Instant>,
-    /// What the order of a kernel's blocks is drawn from.
+    /// The seed of the order of a kernel's blocks.
     pub(super) seed: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ struct Op {
     place: Place,
 }
 
-/// What is enqueued and not done.
+/// The work that is enqueued and not done.
 #[derive(Default)]
 pub(super) struct Engine {
     ops: HashMap<u64, Op>,
@@ -69,7 +69,7 @@ pub(super) struct Engine {
     /// Calls that wait for something to be done, and for what; some of it may be done.
     waiters: usize,
     awaited: Vec<u64>,
-    /// What calls only ask for; some of it may be done.
+    /// The work that calls have queried; some of it may be done.
     queried: Vec<u64>,
     /// Pieces of work that the adversary owes to calls that only asked.
     credits: usize,
@@ -94,8 +94,7 @@ impl Engine {
         engine
     }
 
-    /// Begins anew with another seed, or as the eager engine. Answers whether it was idle, without
-    /// which it does nothing.
+    /// Begins anew with another seed, or as the eager engine. Returns `false` and does nothing if it is not idle.
     pub(super) fn reseed(&mut self, seed: Option<u64>) -> bool {
         let idle = self.ops.is_empty() && self.running == 0;
         if idle {
@@ -112,8 +111,7 @@ impl Engine {
         self.random.map(|_| self.trace.so_far)
     }
 
-    /// Enqueues work behind other work, and returns its number. What is done already is no
-    /// dependency.
+    /// Enqueues work behind other work, and returns its number. Finished work is no dependency.
     pub(super) fn insert(
         &mut self,
         context: u64,
@@ -128,7 +126,7 @@ impl Engine {
         let number = self.last;
         let mut missing = 0;
         for dependency in behind {
-            // Nobody else is added meanwhile, so that a second entry would be the last.
+            // No other entry is added meanwhile, so a second entry would be the last.
             if let Some(op) = self.ops.get_mut(dependency)
                 && op.dependents.last() != Some(&number)
             {
@@ -189,8 +187,8 @@ impl Engine {
         Some((number, turn))
     }
 
-    /// Returns whether a call still waits for something, or is owed something. It may be that it is not,
-    /// and has only not gone on yet: what is done then must not depend on how fast it does.
+    /// Returns whether a call still waits for something, or is owed something. The call may be satisfied and its thread
+    /// may not have gone on yet: work done then must not depend on the thread's speed.
     fn is_wanted(&mut self) -> bool {
         let pending = |of: &mut Vec<u64>| {
             while of.pop_if(|number| !self.ops.contains_key(number)).is_some() {}
@@ -199,7 +197,7 @@ impl Engine {
         pending(&mut self.awaited) || self.credits > 0 && pending(&mut self.queried)
     }
 
-    /// A piece of work, to be done.
+    /// Returns a piece of work, to be done.
     pub(super) fn turn(&mut self, number: u64) -> Option<Turn> {
         let seed = self.seed;
         let op = self.ops.get_mut(&number)?;
@@ -282,7 +280,7 @@ pub(super) fn start(process: &'static Process) -> Answer {
     Ok(())
 }
 
-/// What a thread of the engine does, for ever.
+/// The main loop of a thread of the engine.
 fn serve(process: &Process) {
     let mut state = process.lock();
     let mut idle = false;
@@ -390,7 +388,7 @@ impl State {
         Ok(number)
     }
 
-    /// What the next work of a stream waits for.
+    /// Returns the dependencies of the next work of a stream.
     pub(super) fn before(&self, stream: u64) -> Answer<Vec<u64>> {
         let this = self.objects.streams.get(stream)?;
         let mut before = vec![this.tail];
@@ -408,7 +406,7 @@ impl State {
 }
 
 impl Process {
-    /// Tells the engine that there is work.
+    /// Signals the engine that there is work.
     pub(super) fn kick(&self) {
         self.work.notify_one();
     }
@@ -424,7 +422,7 @@ impl Process {
     ) -> Answer<Locked<'a>> {
         state.engine.activity += 1;
         state.engine.waiters += 1;
-        // The youngest is done last, mostly, so that each is looked at once.
+        // The youngest is done last, mostly, so that each is checked once.
         let mut left = numbers.to_vec();
         left.sort_unstable();
         state.engine.awaited.extend(&left);

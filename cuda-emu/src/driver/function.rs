@@ -139,7 +139,7 @@ pub(super) fn resident(
 }
 
 impl State {
-    /// A function, or what a library's kernel is in the current context.
+    /// Returns a function, or what a library's kernel is in the current context.
     pub(super) fn function(
         &mut self,
         process: &Process,
@@ -191,7 +191,7 @@ fn potential(
     for warps in (1..=(most / 32).max(1)).rev() {
         let threads = (warps * 32).min(most);
         let shared = match dynamic_of {
-            // SAFETY: the caller gave this function to be asked for block sizes.
+            // SAFETY: the caller passed this function to be called with block sizes.
             Some(ask) => unsafe { ask(threads) },
             None => dynamic,
         };

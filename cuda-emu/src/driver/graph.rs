@@ -16,7 +16,7 @@ use super::work::Work;
 /// A capture that is under way.
 pub(super) struct Capture {
     pub(super) graph: u64,
-    /// Whether the graph was made for the capture, and is nobody's if that fails.
+    /// Whether the graph was made for the capture, and has no owner if that fails.
     pub(super) made: bool,
     pub(super) id: u64,
     pub(super) mode: u32,
@@ -49,7 +49,7 @@ pub(super) struct Node {
     pub(super) kind: CUgraphNodeType,
     pub(super) work: Work,
     pub(super) before: Vec<u64>,
-    /// The kernel's handle, the event, the condition, the child graph: what the kind is about.
+    /// The object of the kind: the kernel's handle, the event, the condition or the child graph.
     pub(super) function: u64,
     pub(super) subject: u64,
     /// The graphs in a conditional node, where their handles stay, and its type.
@@ -228,7 +228,7 @@ impl State {
         seen
     }
 
-    /// A copy of a graph, whose nodes remember what they were made of.
+    /// Returns a copy of a graph, whose nodes remember what they were made of.
     pub(super) fn clone_graph(&mut self, graph: u64) -> Answer<u64> {
         if self.has_memory(graph)? {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
@@ -265,7 +265,7 @@ impl State {
         Ok(copy)
     }
 
-    /// A copy of a graph that lies inside another one.
+    /// Returns a copy of a graph that lies inside another one.
     fn clone_inside(&mut self, graph: u64, parent: u64) -> Answer<u64> {
         let copy = self.clone_graph(graph)?;
         let known = self.objects.graphs.get_mut(copy)?;
@@ -296,8 +296,8 @@ impl State {
         }
     }
 
-    /// A graph's nodes in an order in which each comes behind those that it depends on; the order
-    /// in which they were made, where that is one.
+    /// Returns a graph's nodes in an order in which each comes behind those that it depends on; the order in which they
+    /// were made, where that is one.
     pub(super) fn sorted(&self, graph: u64) -> Answer<Vec<u64>> {
         let mut left = self.objects.graphs.get(graph)?.nodes.clone();
         let mut placed = HashSet::new();

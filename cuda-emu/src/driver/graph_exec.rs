@@ -23,7 +23,7 @@ const UPDATED: CUgraphExecUpdateResult = CUgraphExecUpdateResult::CU_GRAPH_EXEC_
 fn check_flags(flags: u64) -> Answer {
     match flags {
         16.. => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-        // What the device launches has nobody who could free for it.
+        // No host code could free the memory of graphs that the device launches.
         _ if flags & DEVICE_LAUNCH != 0 && flags & AUTO_FREE != 0 => {
             Err(CUresult::CUDA_ERROR_INVALID_VALUE)
         }
@@ -150,7 +150,7 @@ functions! {
         state.objects.execs.get(number(exec)).map(drop)
     }
     Device fn cuGraphExecDestroy(exec: CUgraphExec) {
-        // What is under way goes on, and keeps what it uses; user objects go behind it.
+        // Running work goes on and keeps the objects that it uses; user objects are released behind it.
         let process = process()?;
         let mut state = process.lock();
         for (user, count) in state.objects.execs.remove(number(exec))?.users {

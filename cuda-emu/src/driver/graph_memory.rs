@@ -19,8 +19,7 @@ use super::process::{Process, State};
 use super::work::{Outcome, Work};
 use crate::space::{Kind, Region, Space};
 
-/// Memory that a graph's allocation node stands for. Its address is kept as long as somebody holds
-/// this.
+/// The memory of a graph's allocation node. Its address is reserved as long as this lives.
 pub(super) struct GraphMemory {
     space: Arc<Space>,
     region: Region,
@@ -44,7 +43,7 @@ impl GraphMemory {
         self.space.find(self.region.start).is_some_and(|found| found.id == self.region.id)
     }
 
-    /// What an allocation node does.
+    /// Allocates the memory of an allocation node.
     pub(super) fn map(&self, process: &Process) -> Outcome {
         if self.space.map(&self.region) {
             let used = process.lock().graph_memory_used(self.region.device);
@@ -56,7 +55,7 @@ impl GraphMemory {
         self.fault("a graph allocates memory that is not freed yet")
     }
 
-    /// What a free node does.
+    /// Frees the memory of a free node.
     pub(super) fn unmap(&self) -> Outcome {
         if self.space.unmap(&self.region) {
             return Outcome::Done;
@@ -135,8 +134,8 @@ impl State {
         }))
     }
 
-    /// Takes note of what a launch allocates and frees, before it is enqueued. Answers what it has
-    /// to free at its beginning.
+    /// Notes the memory that a launch allocates and frees, before it is enqueued. Returns the memory that it has to
+    /// free at its beginning.
     ///
     /// # Errors
     /// If it would allocate what is not freed yet, or free what is not allocated.
@@ -205,7 +204,7 @@ unsafe fn device_of(
     Ok(process.device(device)?.0)
 }
 
-/// Adds an allocation node as its parameters describe it, and tells the address in them.
+/// Adds an allocation node as its parameters describe it, and writes the address to them.
 ///
 /// # Safety
 /// `params` is null or valid for the read and the write, and so is the list in it.
@@ -234,7 +233,7 @@ pub(super) unsafe fn add_described(
     Ok(node)
 }
 
-/// What an allocation node was made of.
+/// Returns the parameters of an allocation node.
 pub(super) fn describe(memory: &GraphMemory) -> CUDA_MEM_ALLOC_NODE_PARAMS {
     let mut location = CUmemLocation {
         type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
@@ -295,7 +294,7 @@ functions! {
         use CUgraphMem_attribute as A;
         let process = process()?;
         let (device, _) = process.device(device)?;
-        // What is free is not kept, so that all that is reserved is in use.
+        // Free memory is not kept, so all reserved memory is in use.
         let bytes = match which {
             A::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT | A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT => {
                 process.lock().graph_memory_used(device)

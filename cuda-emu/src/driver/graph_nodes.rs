@@ -60,7 +60,7 @@ unsafe fn add_special(
     unsafe { put(node, handle(new)) }
 }
 
-/// Fills a caller's array with handles, and tells how many there are.
+/// Fills a caller's array with handles, and stores how many there are.
 ///
 /// # Safety
 /// `count` is valid, and `places` null or valid for `count` handles.
@@ -178,7 +178,7 @@ unsafe fn tell_dependents(
     unsafe { tell(places, count, &dependents(&state, number(node))?) }
 }
 
-/// How a kind of node is called.
+/// Returns how a kind of node is called.
 fn kind_name(kind: CUgraphNodeType) -> &'static str {
     match kind {
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => "KERNEL",

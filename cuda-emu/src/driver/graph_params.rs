@@ -1,4 +1,4 @@
-//! What the nodes of a graph do, as the caller describes it.
+//! The parameters of a graph's nodes.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(super) struct Told {
     arguments: Vec<usize>,
 }
 
-/// What a kernel node was made of.
+/// Returns the parameters of a kernel node.
 pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
     let node = state.objects.nodes.get_mut(node)?;
     let Work::Kernel(kernel) = &node.work else {
@@ -157,7 +157,7 @@ pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NO
     })
 }
 
-/// What a copy's node was made of, or what comes to the same: offsets are part of the addresses.
+/// Returns the parameters of a copy's node, or equivalent ones: offsets are part of the addresses.
 pub(super) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
     let kind = |address: u64| match process.space.find_known(address) {
         Some(region) if !region.kind.on_host() => CUmemorytype::CU_MEMORYTYPE_DEVICE,
@@ -186,7 +186,7 @@ pub(super) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
     }
 }
 
-/// What a memset's node was made of.
+/// Returns the parameters of a memset's node.
 pub(super) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
     CUDA_MEMSET_NODE_PARAMS {
         dst: fill.at,
@@ -198,7 +198,7 @@ pub(super) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
     }
 }
 
-/// A kernel keeps the attributes of the one that it replaces.
+/// A kernel keeps the attributes of the kernel that it replaces.
 fn keep_attributes(new: &mut Work, old: &Work) {
     if let (Work::Kernel(new), Work::Kernel(old)) = (new, old) {
         let new = Arc::make_mut(new);
@@ -206,7 +206,7 @@ fn keep_attributes(new: &mut Work, old: &Work) {
     }
 }
 
-/// An attribute of a kernel's node, to be read.
+/// Returns an attribute of a kernel's node, to be read.
 fn attribute(kernel: &KernelWork, which: CUkernelNodeAttrID) -> Answer<CUkernelNodeAttrValue> {
     use CUkernelNodeAttrID as A;
     let mut value = CUkernelNodeAttrValue::default();

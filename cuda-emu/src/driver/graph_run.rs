@@ -74,7 +74,7 @@ impl State {
         Ok(())
     }
 
-    /// Enqueues steps behind other work. Answers the numbers of those that no other step is behind.
+    /// Enqueues steps behind other work. Returns the numbers of the steps that no other step follows.
     pub(super) fn insert_steps(
         &mut self,
         steps: &[Step],
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// Returns the list of steps that a node's step is in, and where: that of the graph, or that of a body.
+/// Returns the list of steps with a node's step (the graph's or a body's), and the step's place in it.
 pub(super) fn find_list(steps: &[Step], node: u64) -> Option<(&[Step], usize)> {
     if let Some(at) = steps.iter().position(|step| step.node == node) {
         return Some((steps, at));
@@ -198,7 +198,7 @@ pub(super) fn find_list(steps: &[Step], node: u64) -> Option<(&[Step], usize)> {
     })
 }
 
-/// As [`find_list`], to change it. What is under way keeps what it has.
+/// As [`find_list`], to change it. Running work keeps the old list.
 fn find_list_mut(steps: &mut [Step], node: u64) -> Option<(&mut [Step], usize)> {
     if let Some(at) = steps.iter().position(|step| step.node == node) {
         return Some((steps, at));

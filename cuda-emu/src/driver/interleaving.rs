@@ -8,13 +8,13 @@ use super::work::Work;
 /// The order in which the work of a device's queues ran, since the seed was set.
 ///
 /// A queue is a stream; branches of a graph are ordered in the stream that the graph was launched
-/// on. What runs is work that touches memory or calls the host: kernels, copies, fills, host
-/// functions, values waited for and written, memory that is freed, and a graph's memory as it comes
-/// and goes. What only orders (an event that is recorded or waited for, where a graph begins and
-/// ends) is left out, and so is the order of the blocks in one kernel.
+/// on. An interleaving contains work that accesses memory or calls the host: kernels, copies, fills, host functions,
+/// values waited for and written, frees, and a graph's allocations and frees. Work that only orders (recording an event
+/// or waiting for it, the beginning and the end of a graph) is left out, and so is the order of the blocks in one
+/// kernel.
 ///
-/// Two orders that differ only in work that is independent are two interleavings: the device has
-/// done the one and then the other, whether or not anybody can tell.
+/// Two orders that differ only in work that is independent are two interleavings: the device has done the one and then
+/// the other, even if no program can observe that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Interleaving {
@@ -42,10 +42,10 @@ pub fn interleaving() -> Option<Interleaving> {
 /// Where a piece of work is: its queue, and its place there.
 pub(super) type Place = (u64, u64);
 
-/// What is kept to tell the order.
+/// The state that determines the order.
 #[derive(Default)]
 pub(super) struct Trace {
-    /// By stream: which queue it is, and how much work it was given.
+    /// By stream: its queue, and how much work it has got.
     queues: HashMap<u64, Place>,
     pub(super) so_far: Interleaving,
 }
@@ -73,7 +73,7 @@ impl Trace {
     }
 }
 
-/// A number for each kind of work that does more than to order.
+/// Returns a number for each kind of work that does more than to order.
 fn kind(work: &Work) -> Option<u64> {
     Some(match work {
         Work::Nothing | Work::Record(_) | Work::Begin(_) | Work::Conditional(_) => return None,
@@ -106,7 +106,7 @@ mod tests {
 
     const WRITE: Work = Work::Write(0, 0, 4);
 
-    /// Two streams with two pieces of work each, run in this order.
+    /// Returns two streams with two pieces of work each, run in this order.
     fn play(streams: [u64; 2], order: [(usize, usize); 4]) -> Interleaving {
         let mut trace = Trace::default();
         let mut place = |stream| trace.place(stream);

@@ -7,14 +7,14 @@ use cuda_sys::{CUjit_option, CUresult};
 
 use super::call::Answer;
 
-/// What an image turns out to be.
+/// The kind of an image.
 pub(super) enum Image {
     Ptx(Arc<str>),
     /// Machine code, or a container of it.
     Binary,
 }
 
-/// Looks at an image. Text ends with a NUL.
+/// Detects the kind of an image. Text ends with a NUL.
 ///
 /// # Safety
 /// `image` is null, or a C string, or begins with the header of a cubin or a fat binary.
@@ -126,7 +126,7 @@ impl Options {
         Ok(all)
     }
 
-    /// Tells how loading went.
+    /// Writes the JIT log of loading.
     ///
     /// # Safety
     /// As [`Options::read`], whose buffers are still there.

@@ -14,14 +14,14 @@ use super::process::{Process, State};
 use super::stream::GREATEST_PRIORITY;
 use super::work::Work;
 
-/// What is asked of a launch besides the function.
+/// The parameters of a launch besides the function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
     pub(super) shared: u32,
     pub(super) cooperative: bool,
-    /// What the launch says of its priority; otherwise it is the stream's.
+    /// The launch's priority; by default it is the stream's.
     pub(super) priority: Option<i32>,
 }
 
@@ -215,7 +215,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
                 A::CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE => {
                     return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
                 }
-                // What the device may do earlier or faster, it does at its usual time.
+                // Work that the device may do earlier or faster is done at its usual time.
                 id if id.0 <= A::CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE.0 => {}
                 _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
             }

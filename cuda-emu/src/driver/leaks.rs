@@ -1,4 +1,4 @@
-//! Leakcheck: what a context still holds when it is destroyed, and the process when it ends.
+//! Leakcheck: the objects that a context still has when it is destroyed, and the process when it ends.
 
 use super::call::Made;
 use super::objects::{Handles, Objects};
@@ -6,7 +6,7 @@ use super::process::initialised;
 use crate::exec::Report;
 use crate::exec::check::finding::{Check, Finding, note};
 
-/// Things that were not given back: what each is, and the call that made it.
+/// Leaked objects: the kind of each, and the call that created it.
 type Left = Vec<(String, Option<Made>)>;
 
 fn of<T>(left: &mut Left, what: &str, handles: &Handles<T>, wanted: impl Fn(u64, &T) -> bool) {
@@ -20,7 +20,7 @@ fn of<T>(left: &mut Left, what: &str, handles: &Handles<T>, wanted: impl Fn(u64,
 }
 
 impl Objects {
-    /// Returns whether a stream comes with its context, and is nobody's to destroy.
+    /// Returns whether a stream comes with its context, so that no program destroys it.
     pub(super) fn comes_with_context(&self, stream: &super::objects::Stream) -> bool {
         stream.legacy || {
             let context = self.contexts.get(stream.context);
@@ -31,7 +31,7 @@ impl Objects {
         }
     }
 
-    /// What lives in one context, or in any; memory of pools is not the context's.
+    /// Returns the objects of one context, or of all; memory of pools does not belong to the context.
     fn left(&self, context: Option<u64>) -> Left {
         let within = |of: u64| context.is_none_or(|context| context == of);
         let mut left = Left::new();
@@ -57,7 +57,7 @@ impl Objects {
         left
     }
 
-    /// What lives in no context.
+    /// Returns the objects outside of contexts.
     fn left_at_all(&self) -> Left {
         let mut left = self.left(None);
         for memory in self.outstanding.values() {
@@ -68,7 +68,7 @@ impl Objects {
         of(&mut left, "a graph", &self.graphs, |_, graph| !graph.owned);
         of(&mut left, "an executable graph", &self.execs, |_, _| true);
         of(&mut left, "a user object", &self.users, |_, _| true);
-        // Primary contexts are kept by many for as long as the process lives, which harms nobody.
+        // Many programs keep primary contexts for as long as the process lives, which is no leak.
         of(&mut left, "a context", &self.contexts, |_, context| !context.primary);
         left
     }
@@ -97,7 +97,7 @@ pub(super) fn watch_exit() {
             report(state.objects.left_at_all(), "is left when the process ends");
         }
     }
-    // SAFETY: the handler is a function of the process's life. It looks at statics that are never
-    // destroyed, and writes to standard error.
+    // SAFETY: the handler is a function of the process's life. It reads statics that are never destroyed, and writes to
+    // standard error.
     unsafe { libc::atexit(at_exit) };
 }

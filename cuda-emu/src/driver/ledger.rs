@@ -1,9 +1,9 @@
-//! What is alive: every handle and every byte, for tests that look for leaks.
+//! The ledger of live objects: every handle and every byte, for tests that look for leaks.
 
 use super::process::initialised;
 use crate::space::Kind;
 
-/// Numbers of things that the program made and did not give back.
+/// The numbers of objects that the program has created and not freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {
@@ -17,7 +17,7 @@ pub struct Ledger {
     pub modules: usize,
     /// Libraries.
     pub libraries: usize,
-    /// Memory pools, without the devices' own.
+    /// Memory pools, except the devices' default pools.
     pub pools: usize,
     /// Graphs, without those inside nodes.
     pub graphs: usize,

@@ -14,7 +14,7 @@ use super::stream::submit;
 use super::work::{Work, host};
 use crate::space::Kind;
 
-/// What allocations of the driver are aligned to.
+/// The alignment of the driver's allocations.
 pub(super) const ALIGN: u64 = 256;
 const PAGE: u64 = 4096;
 /// From here on allocations begin at a page. Drivers give large ones pages of their own, and there are
@@ -80,7 +80,7 @@ fn free(address: u64, kinds: &[Kind], unknown: CUresult) -> Answer {
     if let Some(memory) = state.objects.outstanding.get(&address).cloned()
         && kinds.contains(&Kind::Pool)
     {
-        // What a graph has left; the host waits, as for all memory of graphs.
+        // Memory that a graph has not freed; the host waits, as for all memory of graphs.
         state.forbidden_in_capture()?;
         let context = state.current()?;
         state = wait_for_device(process, state, context)?;

@@ -10,7 +10,7 @@ use cuda_sys::{CUdriverProcAddressQueryResult, CUresult, CUuuid, cuuint64_t};
 use super::call::{Answer, functions, put, put_if_wanted, text};
 use super::table;
 
-/// A static C string of a code's name or description.
+/// Returns a static C string of a code's name or description.
 fn told(code: CUresult, name: bool) -> Answer<*const c_char> {
     type Texts = HashMap<i64, (CString, CString)>;
     static TEXTS: OnceLock<Texts> = OnceLock::new();

@@ -179,7 +179,7 @@ unsafe fn change_exec(
     }
 }
 
-/// What a node is.
+/// Returns the parameters of a node.
 fn told(node: u64) -> Answer<CUgraphNodeParams> {
     let process = process()?;
     let mut state = process.lock();

@@ -1,4 +1,4 @@
-//! What handles stand for.
+//! The objects of handles.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -104,7 +104,7 @@ pub(super) struct Context {
     pub(super) primary: bool,
     /// Whether a primary context is retained. Created ones are removed instead.
     pub(super) active: bool,
-    /// The stream that NULL stands for.
+    /// The stream for the handle NULL.
     pub(super) legacy: u64,
     pub(super) per_thread: HashMap<ThreadId, u64>,
     /// Work of blocking streams that were destroyed before it was done.
@@ -146,7 +146,7 @@ pub(super) struct Event {
     /// The work that it marks; 0 before it is recorded.
     pub(super) record: u64,
     pub(super) time: Option<Instant>,
-    /// Recorded in a capture: which one, and the nodes behind which it lies.
+    /// Recorded in a capture: the capture, and the nodes that it follows.
     pub(super) captured: Option<(u64, Vec<u64>)>,
 }
 
@@ -205,7 +205,7 @@ pub(super) struct Pool {
     pub(super) default: bool,
     pub(super) threshold: u64,
     pub(super) used: u64,
-    /// What it keeps from others, `used` included.
+    /// The bytes that it reserves, `used` included.
     pub(super) reserved: u64,
     pub(super) high: u64,
     pub(super) reserved_high: u64,
@@ -253,9 +253,9 @@ pub(super) struct Objects {
     pub(super) captures: Handles<Capture>,
     pub(super) users: Handles<super::userobject::UserObject>,
     pub(super) allocations: HashMap<u64, Allocation>,
-    /// Memory that the nodes of graphs stand for, by address.
+    /// The memory of graphs' allocation nodes, by address.
     pub(super) graph_memory: HashMap<u64, Weak<GraphMemory>>,
-    /// What launches of graphs have allocated and nobody has freed, as the host enqueued it.
+    /// Memory that enqueued launches of graphs allocate and that no enqueued work frees.
     pub(super) outstanding: HashMap<u64, Arc<GraphMemory>>,
     pub(super) primaries: Vec<Primary>,
     /// Each device's default pool and the one in use.
@@ -311,7 +311,7 @@ impl Objects {
         objects
     }
 
-    /// A number that no other object has: the ids of contexts, streams, buffers, captures.
+    /// Returns a number that no other object has: the ids of contexts, streams, buffers, captures.
     pub(super) fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id

@@ -1,5 +1,5 @@
-//! The variants of functions for which NULL means the calling thread's own stream: what a C program
-//! gets that is compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`.
+//! The variants of functions for which NULL means the calling thread's own stream: C programs compiled with
+//! `CUDA_API_PER_THREAD_DEFAULT_STREAM` call them.
 
 #![allow(non_snake_case, reason = "the driver's names")]
 

@@ -1,4 +1,4 @@
-//! What the driver knows of an address.
+//! The attributes of an address.
 
 use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
@@ -115,7 +115,7 @@ functions! {
         }
         for index in 0..count as usize {
             let (which, place) = (which.add(index).read(), data.add(index).read());
-            // What an address does not have is null, and no error.
+            // An attribute that an address does not have is null, without an error.
             if attribute(place, which, address).is_err() {
                 match which {
                     CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE

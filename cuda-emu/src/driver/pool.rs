@@ -1,8 +1,7 @@
 //! Stream-ordered memory: pools, allocations and frees in a stream's order.
 //!
-//! A pool's memory is the space's, and goes back there when it is freed, into quarantine. What a
-//! pool keeps reserved is only counted, so that the device's free memory is what a real pool would
-//! leave.
+//! A pool's memory is the space's, and goes back there when it is freed, into quarantine. A pool's reserved memory is
+//! only counted, so that the device reports as much free memory as with a real pool.
 
 use core::ffi::{c_int, c_void};
 
@@ -30,7 +29,7 @@ impl State {
         }
     }
 
-    /// Bytes that the pools of a device keep, though nobody uses them; but for one pool.
+    /// Returns the unused bytes that the pools of a device keep, except one pool.
     pub(super) fn kept(&self, device: u32, but: u64) -> u64 {
         let pools = self.objects.pools.iter().filter(|(pool, _)| *pool != but);
         pools
@@ -39,7 +38,7 @@ impl State {
             .sum()
     }
 
-    /// What pools do when the host has waited: give back what is over their threshold.
+    /// Releases the memory above the thresholds of the pools, when the host has waited.
     pub(super) fn release_pools(&mut self) {
         for pool in self.objects.pools.values_mut() {
             pool.reserved = pool.reserved.min(pool.threshold.max(pool.used));

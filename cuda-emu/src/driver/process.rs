@@ -25,14 +25,14 @@ pub(super) struct Process {
     pub(super) done: Condvar,
     /// The code that every call returns after a fault; 0 before.
     lost: AtomicI32,
-    /// What kernels have printed since the last synchronisation.
+    /// Output that kernels have printed since the last synchronisation.
     printed: Mutex<Vec<u8>>,
     report: Mutex<Option<String>>,
     /// The most bytes that graphs have had of each device's memory.
     pub(super) graph_high: Vec<AtomicU64>,
 }
 
-/// What is behind the lock.
+/// The state behind the lock.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) objects: Objects,
@@ -49,7 +49,7 @@ pub(super) fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref().ok()
 }
 
-/// What `cuInit` does.
+/// Does the work of `cuInit`.
 pub(super) fn initialise() -> Answer {
     match PROCESS.get_or_init(Process::new) {
         Ok(process) => {
@@ -128,7 +128,7 @@ impl Process {
         }
     }
 
-    /// What happened, once there was a fault.
+    /// Returns the report of the fault, if there was one.
     pub(super) fn report(&self) -> Option<String> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -162,7 +162,7 @@ impl Process {
             match usize::try_from(count) {
                 Ok(count) if count > 0 => rest = &rest[count.min(rest.len())..],
                 _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-                // Nobody to tell: what cannot be written is lost, as with any closed stdout.
+                // The error is ignored: output that cannot be written is lost, as with any closed stdout.
                 _ => break,
             }
         }
@@ -172,8 +172,8 @@ impl Process {
 
 /// Begins anew with another seed, or as the eager engine: from here on the same calls give the
 /// same order, as in a new process, and [`interleaving`](crate::interleaving) begins anew. See
-/// [`Config::seed`]. Answers whether it did: only after
-/// `cuInit`, while no work is enqueued and no stream captures, and before a fault.
+/// [`Config::seed`]. Returns whether it did: only after `cuInit`, while no work is enqueued and no stream captures, and
+/// before a fault.
 pub fn reseed(seed: Option<u64>) -> bool {
     let Some(process) = initialised() else { return false };
     let mut state = process.lock();

@@ -1,4 +1,4 @@
-//! Functions of `cudaProfiler.h`: what a program tells a profiler that may be attached; none is.
+//! Functions of `cudaProfiler.h`, which do nothing: no profiler is attached.
 
 use super::call::{functions_of_other_headers, process};
 

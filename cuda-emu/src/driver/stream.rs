@@ -87,7 +87,7 @@ fn destroy(stream: CUstream) -> Answer {
     state.objects.streams.get(stream)?;
     state.abandon_capture(stream);
     let this = state.objects.streams.get(stream)?;
-    // What the NULL stream does next waits for the work of this one, too.
+    // The next work of the NULL stream waits for the work of this one, too.
     let (context, tail, blocking) = (this.context, this.tail, this.blocking());
     let State { objects, engine } = &mut *state;
     if blocking && engine.is_pending(tail) {

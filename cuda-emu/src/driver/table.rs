@@ -1,5 +1,4 @@
-//! The one table of functions, by exported name: what the resolver, `cuGetProcAddress` and the
-//! documentation are made of.
+//! The table of functions, by exported name, for the resolver, `cuGetProcAddress` and the documentation.
 
 use core::ffi::{c_int, c_void};
 use std::collections::HashMap;
@@ -65,7 +64,7 @@ pub(super) fn address(name: &str) -> *const c_void {
     entries().get(name).map_or(core::ptr::null(), |entry| entry.address)
 }
 
-/// A name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
+/// Returns a name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
 pub(crate) fn base(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,

@@ -59,7 +59,7 @@ pub(super) enum Work {
     Conditional(Arc<Choice>),
 }
 
-/// What a launch of a graph begins with.
+/// The first work of a launch of a graph.
 pub(super) struct Begin {
     pub(super) conditions: Arc<[Condition]>,
     pub(super) left: Vec<Arc<GraphMemory>>,
@@ -70,7 +70,7 @@ pub(super) struct Begin {
 pub(super) enum Source {
     /// An address, and whether it must be in the device's table.
     At(u64, bool),
-    /// What was there when the copy was enqueued; rows without space between them.
+    /// The contents of the source when the copy was enqueued; rows without space between them.
     Bytes(Arc<[u8]>),
 }
 
@@ -155,7 +155,7 @@ pub(super) fn perform(process: &Process, turn: &Turn) -> Outcome {
             Outcome::Done
         }
         Work::Callback(function, data) => {
-            // SAFETY: as above; the stream is the one that it was enqueued on.
+            // SAFETY: as above; the stream is the stream that it was enqueued on.
             in_callback(|| unsafe { function(handle(stream), CUresult::CUDA_SUCCESS, data.0) });
             Outcome::Done
         }
@@ -232,8 +232,8 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
     for slice in 0..copy.slices {
         for row in 0..copy.rows {
             // SAFETY: device memory was found in the table just now, and host memory is the
-            // caller's promise, for the extent that these rows are part of. What others do with
-            // the bytes meanwhile is the program's own race, as on any device.
+            // caller's promise, for the extent that these rows are part of. Other accesses to the bytes meanwhile are
+            // the program's race, as on any device.
             unsafe {
                 let from = from.add(slice * copy.from_pitch.1 + row * copy.from_pitch.0);
                 let to = to.add(slice * copy.to_pitch.1 + row * copy.to_pitch.0);
@@ -250,8 +250,8 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
     Outcome::Done
 }
 
-/// Initcheck of a copy of device memory: what the host gets must have been written; between pieces of
-/// device memory what was not written stays so.
+/// Initcheck of a copy of device memory: bytes copied to the host must have been written; a copy between device memory
+/// marks the destination of unwritten bytes as unwritten.
 fn moved(process: &Process, from: u64, to: u64, bytes: u64, to_host: bool) {
     let Some(written) = process.space.written() else { return };
     if !to_host {

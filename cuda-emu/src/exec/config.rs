@@ -1,4 +1,4 @@
-//! What a launch is given: the device, the settings, the launch itself.
+//! The input of a launch: the device, the settings, the launch itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::program::EntryId;
 use crate::config::Checks;
 use crate::space::Space;
 
-/// What programs and launches must know of the device.
+/// The properties of the device that programs and launches need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its ordinal.
@@ -31,7 +31,7 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// Whether bare float `mul` and `add` are fused when a program is loaded.
     pub contract: bool,
-    /// What is checked of the kernels that are loaded.
+    /// The checks of loaded kernels.
     pub checks: Checks,
 }
 
@@ -96,7 +96,7 @@ pub struct Launch {
     pub cooperative: bool,
 }
 
-/// What a launch runs in.
+/// The environment of a launch.
 pub struct Env<'a> {
     /// The memory.
     pub space: &'a Space,
@@ -106,7 +106,7 @@ pub struct Env<'a> {
     pub config: &'a ExecConfig,
     /// The memory of the kernels' `malloc`.
     pub heap: &'a Heap,
-    /// Takes what a thread prints, a whole `printf` at a time.
+    /// Receives the output of a thread, one whole `printf` at a time.
     pub printf: &'a (dyn Fn(&[u8]) + Sync),
 }
 
@@ -119,7 +119,7 @@ impl fmt::Debug for Env<'_> {
     }
 }
 
-/// What a launch did.
+/// The results of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {

@@ -38,7 +38,7 @@ pub(super) fn contract(module: &Module, function: &Function) -> Option<Function>
     Some(new)
 }
 
-/// What becomes of an `add` or `sub`.
+/// The replacement of an `add` or `sub`.
 struct Fusion {
     /// The position of the `mul`.
     product: usize,
@@ -51,7 +51,7 @@ struct Fusion {
     negate: Negate,
 }
 
-/// Which source of the `fma` changes its sign.
+/// The source of the `fma` that changes its sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Negate {
     Nothing,
@@ -105,7 +105,7 @@ impl Registers {
             visit.guard(instr);
             visit.op(&instr.op).then_some(())?;
         }
-        // What a function returns is read by its caller.
+        // A function's caller reads its results.
         for formal in &function.returns {
             if let Formal::Reg(reg) = formal {
                 count_use(*reg, 2);
@@ -213,7 +213,7 @@ fn fuse(
     fits.then_some(Fusion { product: from, ty: *ty, mode, d: *d, a: *a, b: *b, c, negate })
 }
 
-/// What an instruction does with a register.
+/// The use of a register by an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
     Read,

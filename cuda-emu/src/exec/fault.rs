@@ -1,4 +1,4 @@
-//! What went wrong on the device: the driver's code, and a report for people.
+//! Faults of the device: the driver's code, and a report for people.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub struct Fault {
     pub report: Box<Report>,
 }
 
-/// Where a launch failed and why. `Display` writes it in several lines.
+/// The place and the reason of a launch's failure. `Display` writes it in several lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -61,13 +61,13 @@ pub struct Report {
     pub block: [u32; 3],
     /// See `block`.
     pub thread: [u32; 3],
-    /// The address, where memory was accessed.
+    /// The address, if the fault is an access of memory.
     pub address: Option<u64>,
-    /// What happened, with the nearest allocation of an address.
+    /// The description, with the nearest allocation of an address.
     pub what: String,
     /// The line of the PTX; 0 when unknown.
     pub ptx_line: u32,
-    /// File, line and column of the source, where the PTX tells.
+    /// File, line and column of the source, if the PTX has them.
     pub source: Option<(String, u32, u32)>,
 }
 
@@ -102,7 +102,7 @@ impl Machine<'_> {
         Flow::Fault
     }
 
-    /// What a report says of a lane at the current instruction.
+    /// Returns the part of a report about a lane at the current instruction.
     #[cold]
     pub(crate) fn report(&self, lane: usize, what: String) -> Report {
         let program = self.job.program;

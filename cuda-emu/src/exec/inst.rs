@@ -9,16 +9,16 @@ pub(crate) const FULL: u32 = u32::MAX;
 
 /// Slot of the predicate that is true in every lane.
 pub(crate) const SLOT_TRUE: u32 = 0;
-/// Slot of the predicate that nobody reads: the sink `_`.
+/// Slot of the predicate that is never read: the sink `_`.
 pub(crate) const SLOT_NO_PRED: u32 = 4;
 /// Slot of the carry flag CC.CF.
 pub(crate) const SLOT_CARRY: u32 = 8;
-/// Slot that nobody reads, as wide as the widest register.
+/// Slot that is never read, as wide as the widest register.
 pub(crate) const SLOT_NONE: u32 = 64;
 /// Where the registers of a function begin.
 pub(crate) const SLOT_FIRST: u32 = 64 + 512;
 
-/// What follows an instruction.
+/// The continuation of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Flow {
@@ -64,7 +64,7 @@ pub(crate) struct Inst {
     pub(crate) f: u32,
 }
 
-/// What an instruction does; compiled once for each instruction set.
+/// The function of an instruction; compiled once for each instruction set.
 pub(crate) trait Lanes {
     /// See [`Run`].
     ///
@@ -85,7 +85,7 @@ pub(crate) trait Lanes {
 /// The vector instructions of the host that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isa {
-    /// What every host of this architecture has.
+    /// The instruction set of every host of this architecture.
     Base,
     /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
@@ -93,7 +93,7 @@ pub(crate) enum Isa {
 }
 
 impl Isa {
-    /// The best that this host has.
+    /// Returns the best that this host has.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
@@ -108,7 +108,7 @@ impl Isa {
         Self::Base
     }
 
-    /// An instruction that is rare, or that vectors do nothing for: it is compiled once.
+    /// Returns an instruction that is rare, or that vectors do nothing for: it is compiled once.
     #[allow(clippy::unused_self, reason = "chosen like the others")]
     pub(crate) fn once<L: Lanes>(self) -> Run {
         small::<L>

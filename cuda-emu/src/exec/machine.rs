@@ -1,4 +1,4 @@
-//! What a worker thread runs on: the warp whose turn it is, its block, and the launch around it.
+//! The state of a worker thread: the running warp, its block, and its launch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(crate) struct Apart<T>(pub(crate) T);
 /// How much dearer a poll is while accesses are watched, by one worker.
 const WATCHED_POLLS: i64 = 32;
 
-/// What only the driver knows of a launch.
+/// The driver's data of a launch.
 pub(crate) struct Around<'a> {
     /// Sets a condition of the graph that the launch is part of; false if there is no such one.
     pub(crate) condition: &'a (dyn Fn(u64, u32) -> bool + Sync),
@@ -34,7 +34,7 @@ impl Around<'_> {
     pub(crate) const ALONE: Around<'static> = Around { condition: &|_, _| false, reach: &|_| 3 };
 }
 
-/// What all workers of a launch share.
+/// The state that all workers of a launch share.
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
     pub(crate) entry: EntryId,
@@ -94,7 +94,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) block: Block,
     pub(crate) job: &'a Job<'a>,
     pub(crate) fault: Option<Fault>,
-    /// What racecheck knows of device memory; `None` while nothing is checked.
+    /// Racecheck's state of device memory; `None` while nothing is checked.
     pub(crate) global: Option<Box<super::check::GlobalCheck>>,
     /// Instructions, counted once for each active lane.
     pub(crate) lane_instructions: u64,
@@ -149,7 +149,7 @@ impl Machine<'_> {
     /// Takes from the time slice for an access by which a thread may wait for another.
     #[inline]
     pub(crate) fn poll(&mut self, cost: i64) {
-        // Each poll takes long while it is watched, and there is nobody else who could make it succeed.
+        // Each poll takes long while it is watched, and no other worker could make it succeed.
         self.fuel -= if self.global.is_some() { cost * WATCHED_POLLS } else { cost };
         self.polled = true;
     }

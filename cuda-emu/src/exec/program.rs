@@ -30,11 +30,11 @@ pub struct EntryId(u32);
 pub struct LoadError {
     /// The code that the driver returns.
     pub code: CUresult,
-    /// What is wrong, for the JIT log.
+    /// The message for the JIT log.
     pub log: String,
 }
 
-/// What `cuFuncGetAttribute` tells of a kernel.
+/// The attributes of a kernel for `cuFuncGetAttribute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EntryAttributes {
@@ -67,7 +67,7 @@ struct Entry {
     calls: bool,
 }
 
-/// A decoded program. Its global variables live as long as it does.
+/// A decoded program. Its global variables live as long as the program.
 #[derive(Debug)]
 pub struct Program {
     space: Arc<Space>,
@@ -89,7 +89,8 @@ impl Drop for Program {
     }
 }
 
-/// Returns the next multiple of `align`. One that is no number is larger than all shared memory: the launch is refused.
+/// Returns the next multiple of `align`. If that overflows, the result is larger than all shared memory, so that the
+/// launch is refused.
 fn above(end: u32, align: u32) -> u32 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
 }
@@ -103,8 +104,8 @@ impl Program {
     ///
     /// # Errors
     /// If the text is no PTX (218), newer than the device's ISA (222), for another target (209), or
-    /// there is no memory for its variables (2). What a function uses that is not supported is no
-    /// error here: see [`Program::refused`].
+    /// there is no memory for its variables (2). An unsupported feature in a function is no error here: see
+    /// [`Program::refused`].
     pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
         let mut module =
             ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;

@@ -46,7 +46,7 @@ pub(crate) fn movmatrix(registers: &[u32; LANES]) -> [u32; LANES] {
 mod tests {
     use super::*;
 
-    /// A matrix whose element at (row, column) is 256 * row + column.
+    /// Returns a matrix whose element at (row, column) is 256 * row + column.
     fn numbered() -> Rows {
         std::array::from_fn(|row| {
             let mut bytes = [0; 16];

@@ -4,7 +4,7 @@ use ptx::ir::{Fragment, Layout, Shape, Type};
 
 use super::LANES;
 
-/// What a fragment is in `D = A * B + C`.
+/// The role of a fragment in `D = A * B + C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// m rows, k columns.
@@ -41,7 +41,7 @@ pub(crate) struct Tile {
     kind: Kind,
 }
 
-/// Which rule places elements.
+/// The rule that places elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The operands of `mma.sync`.
@@ -64,8 +64,8 @@ fn element_bits(ty: Type) -> Option<u32> {
 }
 
 impl Tile {
-    /// An operand of `mma.sync`; `None` if its registers would not be full. f16 accumulators lie
-    /// two to a register, other accumulators one.
+    /// Returns an operand of `mma.sync`; `None` if its registers would not be full. f16 accumulators lie two to a
+    /// register, other accumulators one.
     #[must_use]
     pub(crate) fn mma(role: Role, shape: Shape, ty: Type) -> Option<Self> {
         let bits = element_bits(ty)?;
@@ -75,8 +75,8 @@ impl Tile {
         Some(Self { rows, columns, bits, per_register, registers, kind: Kind::Mma(role) })
     }
 
-    /// A fragment of `wmma`. Fragments of f16 A and B have 8 registers whatever their size: the
-    /// elements of a small one are repeated.
+    /// Returns a fragment of `wmma`. Fragments of f16 A and B have 8 registers whatever their size: the elements of a
+    /// small one are repeated.
     #[must_use]
     pub(crate) fn wmma(role: Role, shape: Shape, ty: Type) -> Option<Self> {
         let bits = element_bits(ty).filter(|&bits| bits >= 8)?;
@@ -115,7 +115,7 @@ impl Tile {
         }
     }
 
-    /// Where an element lies in memory, in elements from the start: `wmma.load`, `wmma.store`.
+    /// Returns where an element lies in memory, in elements from the start: `wmma.load`, `wmma.store`.
     #[inline]
     #[must_use]
     pub(crate) fn offset(layout: Layout, stride: u64, row: usize, column: usize) -> u64 {
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// How often each element occurs.
+    /// Returns how often each element occurs.
     fn counts(tile: &Tile) -> Vec<usize> {
         let mut counts = vec![0; tile.rows * tile.columns];
         for lane in 0..LANES {

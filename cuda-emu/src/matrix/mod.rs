@@ -1,6 +1,6 @@
-//! Matrix instructions as pure functions ("Warp Level Matrix Instructions"): which element of a
-//! matrix each register of each lane holds, and the product. `mma.sync` has the layouts of the
-//! manual; those of `wmma` fragments are opaque and only agree with one another.
+//! Matrix instructions as pure functions ("Warp Level Matrix Instructions"): the element of a matrix in each register
+//! of each lane, and the product. `mma.sync` has the layouts of the manual; those of `wmma` fragments are opaque and
+//! only agree with one another.
 
 mod block;
 mod layout;

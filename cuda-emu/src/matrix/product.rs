@@ -38,7 +38,7 @@ fn least_exponent(ty: Type) -> i32 {
     }
 }
 
-/// A power of two of a normal exponent.
+/// Returns a power of two of a normal exponent.
 #[inline(always)]
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
@@ -62,8 +62,8 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// The product of an instruction; `None` for shapes and types that this module lacks (the
-    /// f16 `mma.m8n8k4` of Volta, `wmma` below 8 bits) and for operands of the wrong number.
+    /// Returns the product of an instruction; `None` for shapes and types that this module lacks (the f16 `mma.m8n8k4`
+    /// of Volta, `wmma` below 8 bits) and for operands of the wrong number.
     #[must_use]
     pub(crate) fn new(mma: &Mma) -> Option<Self> {
         let tile = |role, ty| {
@@ -190,7 +190,7 @@ impl Product {
     /// Sums of finite floats as the H200's tensor cores make them: all products of an element and C
     /// are aligned to the greatest exponent among them (of a product the sum of its factors'
     /// exponents), cut off 25 bits below it, and added exactly. The caller rounds, f32 towards zero.
-    /// Only the products that `takes` takes are looked at.
+    /// Only the products that `takes` accepts are summed.
     fn aligned(
         &self,
         a: &[f64; ELEMENTS],
@@ -248,7 +248,7 @@ impl Product {
         self.sums_from(&[T::default(); ELEMENTS], a, b, step)
     }
 
-    /// The same from given values.
+    /// Returns the same from given values.
     #[inline]
     fn sums_from<T: Copy + Default>(
         &self,
@@ -327,7 +327,7 @@ impl Product {
     }
 }
 
-/// A sum rounded to f32 towards zero; what overflows is infinite all the same.
+/// Returns a sum rounded to f32 towards zero; what overflows is infinite all the same.
 fn truncated(sum: f64) -> u32 {
     let bits = F32::from_f64::<RZ>(sum);
     if sum.abs() >= 2f64.powi(128) { F32::copysign(bits, F32::INFINITY) } else { bits }
@@ -378,7 +378,7 @@ fn float(ty: Type) -> impl Fn(u64) -> f64 {
     move |bits| match ty {
         Type::F16 => F16::to_f64(bits as u16),
         Type::Bf16 => Bf16::to_f64(bits as u16),
-        // The low 13 bits are not looked at.
+        // The low 13 bits are ignored.
         Type::Tf32 => F32::to_f64(bits as u32 & !0x1fff),
         Type::E4m3 => e4m3_to_f32(bits as u8).into(),
         Type::E5m2 => e5m2_to_f32(bits as u8).into(),

@@ -22,13 +22,13 @@ use written::Written;
 /// Bytes between two regions, at the least: an index that is off by one is off every region.
 pub const GAP: u64 = PAGE;
 
-/// What freed memory is filled with.
+/// The byte with which freed memory is filled.
 pub const POISON: u8 = 0xfd;
 
 /// Regions that are larger give their pages back when they are freed, instead of being poisoned.
 const POISON_LIMIT: u64 = 64 << 20;
 
-/// What a region is, which decides who may use it and how it goes away.
+/// The kind of a region, which decides who may use it and how it is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `cuMemAlloc`.
@@ -62,7 +62,7 @@ impl Kind {
         matches!(self, Self::Pinned | Self::Registered | Self::Managed)
     }
 
-    /// How a report calls it.
+    /// Returns how a report calls it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub struct Region {
     pub end: u64,
     /// A number that no other region of this space ever has.
     pub id: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The ordinal of the device it belongs to.
     pub device: u32,
@@ -116,7 +116,7 @@ impl Region {
 pub struct OutOfMemory {
     /// Bytes that were asked for.
     pub asked: u64,
-    /// Bytes that the device had left.
+    /// The free memory of the device, in bytes.
     pub free: u64,
 }
 
@@ -136,7 +136,7 @@ pub struct Space {
     next_id: AtomicU64,
     /// Bytes of memory of each device.
     limit: AtomicU64,
-    /// Which bytes were ever written, while that is checked.
+    /// The bytes that were ever written, while that is checked.
     written: OnceLock<Written>,
 }
 
@@ -157,12 +157,12 @@ impl Space {
         }))
     }
 
-    /// Sets how much memory each device has, in bytes. What is allocated stays.
+    /// Sets how much memory each device has, in bytes. Allocations stay.
     pub fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// From now on takes note of what is written. What is there already counts as written.
+    /// Tracks written bytes from now on. Existing memory counts as written.
     pub fn note_writes(&self) {
         let table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +175,7 @@ impl Space {
         }
     }
 
-    /// Which bytes were written, while that is checked.
+    /// Returns the bytes that were written, while that is checked.
     #[inline]
     pub(crate) fn written(&self) -> Option<&Written> {
         self.written.get()
@@ -240,8 +240,8 @@ impl Space {
         Some(region)
     }
 
-    /// Sets addresses aside for a region that comes and goes: nothing is there before
-    /// [`Space::map`], and nobody else gets the addresses before [`Space::give_up`].
+    /// Sets addresses aside for a region that comes and goes: nothing is there before [`Space::map`], and no other
+    /// region gets the addresses before [`Space::give_up`].
     ///
     /// # Errors
     /// If the range of addresses has no room.
@@ -263,8 +263,7 @@ impl Space {
         Ok(region)
     }
 
-    /// Makes a region that was set aside be there. What it holds is poison. Answers whether it
-    /// was away.
+    /// Maps a region that was set aside, filled with poison. Returns whether it was not mapped.
     pub fn map(&self, region: &Region) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let away = !table.overlaps(region.start, region.end);
@@ -276,7 +275,7 @@ impl Space {
         away
     }
 
-    /// Takes a region that was set aside away again. Answers whether it was there.
+    /// Unmaps a region that was set aside. Returns whether it was mapped.
     pub fn unmap(&self, region: &Region) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let there = table.find(region.start).is_some_and(|found| found.id == region.id)
@@ -348,7 +347,7 @@ impl Space {
         self.find(address).filter(|region| region.holds(address, bytes))
     }
 
-    /// Returns whether the address is one that only this space gives out, be there a region or not.
+    /// Returns whether only this space gives out the address, with or without a region there.
     #[must_use]
     pub fn is_reserved(&self, address: u64) -> bool {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner).contains(address)

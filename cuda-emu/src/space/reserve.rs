@@ -1,4 +1,4 @@
-//! The reserved range of addresses: which parts are free, committed, or wait before their reuse.
+//! The reserved range of addresses: the parts that are free, committed, or in quarantine.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -6,7 +6,7 @@ use std::ptr;
 
 use super::{GAP, POISON, POISON_LIMIT, Region};
 
-/// The unit in which memory is laid out; that of the system, or a multiple.
+/// The unit in which memory is laid out: the system's page size, or a multiple.
 pub(super) const PAGE: u64 = 4096;
 
 /// How much to reserve, best first.
@@ -82,7 +82,7 @@ impl Reserve {
         Err(error)
     }
 
-    /// Where it begins, and its bytes.
+    /// Returns where it begins, and its bytes.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.base, self.end - self.base)
     }
@@ -156,7 +156,7 @@ impl Reserve {
         result == 0
     }
 
-    /// Fills a region that nobody may use with poison; not if it is very large. Answers whether.
+    /// Fills a region that must not be used with poison, unless it is very large. Returns whether it did.
     pub(super) fn poison(region: &Region) -> bool {
         let small = region.bytes() <= POISON_LIMIT;
         if small {

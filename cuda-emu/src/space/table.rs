@@ -98,7 +98,7 @@ impl Table {
     }
 }
 
-/// A region as a report shows it.
+/// Returns a region as a report shows it.
 fn text(region: &Region) -> String {
     let Region { start, id, device, .. } = region;
     format!(

@@ -1,9 +1,9 @@
-//! Initcheck: which bytes of device memory were ever written.
+//! Initcheck: the bytes of device memory that were ever written.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of memory that a chunk of bits stands for.
+/// The number of bytes of memory for a chunk of bits.
 const CHUNK: u64 = 1 << 20;
 /// Words of a chunk: one bit for each byte.
 const WORDS: usize = (CHUNK / 64) as usize;
@@ -25,7 +25,7 @@ impl Written {
     }
 
     /// Returns the words that hold the bits of `bytes` bytes from `start` on, each with its bits and the
-    /// address of its first byte. What lies outside of the range has none.
+    /// address of its first byte. Bytes outside of the range have no bits.
     fn words(&self, start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
         let size = self.chunks.len() as u64 * CHUNK;
         let first = start.saturating_sub(self.base).min(size);
@@ -59,7 +59,7 @@ impl Written {
         }
     }
 
-    /// The bytes are new: nobody has written them.
+    /// Marks new bytes as unwritten.
     pub(crate) fn clear(&self, start: u64, bytes: u64) {
         for (at, bits) in self.words(start, bytes) {
             if let Some(word) = self.word(at) {
@@ -68,12 +68,12 @@ impl Written {
         }
     }
 
-    /// Returns the address of the first byte that nobody has written.
+    /// Returns the address of the first unwritten byte.
     pub(crate) fn first_unwritten(&self, start: u64, bytes: u64) -> Option<u64> {
         self.first(start, bytes, 0)
     }
 
-    /// Returns the address of the first byte that nobody has written, or, with all ones, that somebody has.
+    /// Returns the address of the first unwritten byte, or, with all ones, of the first written byte.
     fn first(&self, start: u64, bytes: u64, flip: u64) -> Option<u64> {
         self.words(start, bytes).find_map(|(at, bits)| {
             let there = self.word(at).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -82,8 +82,7 @@ impl Written {
         })
     }
 
-    /// Bytes were copied: those are written that were so where they come from. What lies outside of the
-    /// range is written.
+    /// Marks copied bytes as written if their sources are. Sources outside of the range count as written.
     pub(crate) fn copy(&self, from: u64, to: u64, bytes: u64) {
         // Looked up before anything changes: the two may overlap.
         let (mut gaps, mut at) = (Vec::new(), from);

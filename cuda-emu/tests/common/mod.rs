@@ -1,4 +1,4 @@
-//! What the tests of the driver share: the table, a context, kernels.
+//! Helpers for tests of the driver: the table, a context, kernels.
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test takes what it needs")]
 
@@ -61,7 +61,7 @@ done:
 
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
-    // SAFETY: each address is that of the function with this name.
+    // SAFETY: each address belongs to the function with this name.
     DRIVER.get_or_init(|| unsafe { Driver::from_resolver(&cuda_emu::resolve) })
 }
 
@@ -84,7 +84,7 @@ macro_rules! ok {
     };
 }
 
-/// Calls a function that must answer with this code.
+/// Calls a function that must return this code.
 macro_rules! fails {
     ($code:ident, $name:ident($($argument:expr),* $(,)?)) => {
         assert_eq!(
@@ -217,7 +217,7 @@ pub(crate) fn fill(
     launch(function, stream, &mut arguments)
 }
 
-/// What `count` words of the device hold, after waiting for the NULL stream.
+/// Returns `count` words of the device, after waiting for the NULL stream.
 pub(crate) fn words(address: u64, count: usize) -> Vec<u32> {
     let mut words = vec![0_u32; count];
     ok!(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), address, count * 4));

@@ -184,7 +184,7 @@ fn error(measure: Measure, got: f64, exact: f64, ftz: bool) -> f64 {
     if got == exact {
         return 0.0;
     }
-    // Infinity stands for the first number that is too large.
+    // Infinity counts as the first number that is too large.
     let (got, exact) = (got.clamp(-limit, limit), exact.clamp(-limit, limit));
     let difference = (got - exact).abs();
     let difference = if difference.is_nan() { f64::INFINITY } else { difference };

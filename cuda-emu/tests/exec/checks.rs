@@ -35,7 +35,7 @@ fn neighbours(name: &str, between: &str) -> String {
     )
 }
 
-/// What is found in a kernel, by these checks.
+/// Returns the findings of these checks in a kernel.
 fn found(name: &str, ptx: &str, checks: Checks) -> Vec<Finding> {
     let mut device = Device::new(1);
     device.info.checks = checks;
@@ -111,7 +111,7 @@ fn planted_bugs_are_found_and_nothing_else() {
         assert_eq!(found(name, &ptx, RACE).len(), 1, "{between}");
     }
 
-    // Who arrives at a barrier without waiting hands on, but learns nothing.
+    // A thread that arrives at a barrier without waiting releases, but does not acquire.
     let ptx = neighbours("arrive", ARRIVE).replace("%r2, %r1, 1;", "%r2, %r1, 32;");
     let races = found("arrive", &ptx, RACE);
     let [race] = &races[..] else { panic!("{races:?}") };
@@ -135,7 +135,7 @@ fn planted_bugs_are_found_and_nothing_else() {
         .replace("st.shared.u32 [%rd3], %r1;", "red.shared.add.u32 [%rd3], 1;");
     assert_eq!(found("sum", &ptx, RACE), []);
 
-    // What is handed on by a flag needs a release and an acquire, of either kind.
+    // Synchronization by a flag needs a release and an acquire, of either kind.
     let fenced = format!("{FENCE} {ADD}");
     for (name, between, races) in [
         ("flag", flag(RELEASE, ACQUIRE, ""), 0),

@@ -1,4 +1,4 @@
-//! What the lanes of a warp do when they part, in code of NVRTC 13.0, optimised and not.
+//! Divergence of the lanes of a warp, in code of NVRTC 13.0, optimised and not.
 
 use cuda_emu::exec::Program;
 

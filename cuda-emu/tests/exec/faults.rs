@@ -1,4 +1,4 @@
-//! What goes wrong is found, with the driver's code and a report that helps.
+//! Faults of kernels are found, with the driver's code and a useful report.
 
 use cuda_emu::exec::Fault;
 use cuda_sys::CUresult;

@@ -195,7 +195,7 @@ fn spaces() -> Vec<Case> {
     ]
 }
 
-/// What ends a kernel without an access of memory.
+/// Faults without an access of memory.
 fn ends() -> Vec<Case> {
     use At::No;
     let assert = CUresult::CUDA_ERROR_ASSERT;
@@ -223,7 +223,7 @@ fn line_of(kernel: &str) -> u32 {
     SOURCE.lines().position(|line| line.ends_with(&mark)).expect("a line of strict.cu") as u32 + 1
 }
 
-/// What is wrong with a report.
+/// Returns the defect of a report.
 fn wrong(case: &Case, first: u64, fault: &Fault) -> Vec<String> {
     let report = &fault.report;
     let mut wrong = Vec::new();
@@ -247,7 +247,7 @@ fn wrong(case: &Case, first: u64, fault: &Fault) -> Vec<String> {
     let place = report.source.as_ref().map(|(file, line, _)| (file.as_str(), *line));
     let line = line_of(case.kernel);
     must(place == Some(("strict.cu", line)), format!("source line {line}"));
-    // What is printed names all of it.
+    // The printed report has all of it.
     let text = fault.to_string();
     let mut parts = vec![
         format!("in kernel {}", case.kernel),

@@ -19,7 +19,7 @@ fn kernel(instructions: &str, stores: &str) -> String {
     )
 }
 
-/// What the first word of memory is after the instructions have stored to `[%out]`.
+/// Returns the first word of memory after the instructions have stored to `[%out]`.
 fn word(instructions: &str, stores: &str, a: u64, b: u64) -> u64 {
     let device = Device::new(1);
     let program = device.load(&kernel(instructions, stores)).expect(instructions);

@@ -1,4 +1,4 @@
-//! What a `where` may say, and what it means.
+//! The syntax and the meaning of `where` clauses.
 
 use super::{fn_refused, function};
 use crate::clause::{Clause, Expr};
@@ -20,8 +20,8 @@ fn clause(text: &str) -> (Function, Clause) {
     (function, clause)
 }
 
-/// The value of an expression, with `i = -3`, `n = 10`, lengths 7 and 8: the meaning that the
-/// emitted code must have.
+/// Returns the value of an expression, with `i = -3`, `n = 10`, lengths 7 and 8: the meaning that the emitted code must
+/// have.
 fn value(expr: &Expr) -> Option<i128> {
     match expr {
         Expr::Int(value) => Some(*value),

@@ -4,7 +4,7 @@ use super::{declaration, fn_refused, function, squeeze};
 use crate::emit::emit;
 use crate::token::to_text;
 
-/// The method of `f`, without white space and without its documentation.
+/// Returns the method of `f`, without white space and without its documentation.
 fn method(source: &str) -> String {
     let code = squeeze(&to_text(&emit(&declaration(&format!("unsafe in S {{ {source} }}")))));
     let start = code.find("fnf<").or(code.find("fnf(")).unwrap_or_else(|| panic!("{code}"));

@@ -1,10 +1,10 @@
-//! What is generated.
+//! The generated code.
 
 use super::{declaration, squeeze};
 use crate::emit::emit;
 use crate::token::{Error, Span, to_text};
 
-/// What is emitted for `unsafe in S { source }`, without any white space.
+/// Returns the code for `unsafe in S { source }`, without any white space.
 fn emitted(source: &str) -> String {
     squeeze(&to_text(&emit(&declaration(&format!("unsafe in S {{ {source} }}")))))
 }
@@ -154,7 +154,7 @@ fn derived_debug_is_not_implemented_twice() {
     assert_eq!((with(""), with("/// Debug\n"), with("#[derive(Clone, Debug)]")), (1, 1, 0));
 }
 
-/// The types of the parameters of `f` as they are emitted.
+/// Returns the types of the parameters of `f` as they are emitted.
 #[track_caller]
 fn types(declared: &str) -> String {
     let code = emitted(&format!("unsafe fn f({declared});"));

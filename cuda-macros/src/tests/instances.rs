@@ -4,7 +4,7 @@ use super::{declaration, fn_refused, function, refused, squeeze};
 use crate::emit::emit;
 use crate::token::to_text;
 
-/// The symbols of all kernels of `declaration`, as expressions without white space.
+/// Returns the symbols of all kernels of `declaration`, as expressions without white space.
 fn symbols(source: &str) -> Vec<String> {
     let d = declaration(source);
     let each = d.functions.iter().flat_map(|f| f.symbols());

@@ -15,7 +15,7 @@ fn declaration(source: &str) -> Declaration {
     parse(&lex(source, Span::At)).unwrap_or_else(|errors| panic!("{errors:?}\n{source}"))
 }
 
-/// The only function of `unsafe in S { source }`.
+/// Returns the only function of `unsafe in S { source }`.
 fn function(source: &str) -> Function {
     declaration(&format!("unsafe in S {{ {source} }}")).functions.remove(0)
 }

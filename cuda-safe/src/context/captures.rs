@@ -1,5 +1,5 @@
-//! Captures, and waits for the whole context, kept apart: the driver spoils whatever is captured in a
-//! context, relaxed or not, when somebody waits for that (measured on driver 580).
+//! Keeps captures and waits for the whole context apart: a wait for the context invalidates all captures in it, relaxed
+//! or not (measured on driver 580).
 
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ impl Captures {
         now.captures += 1;
     }
 
-    /// To be called when a capture has ended, or did not begin.
+    /// Ends a capture. Call it when a capture has ended, or did not begin.
     pub(crate) fn end(&self) {
         let mut now = self.lock();
         now.captures = now.captures.saturating_sub(1);

@@ -1,11 +1,10 @@
-//! What is alive in a context, counted by kind when it is made and dropped, so that `close` can name
-//! what is left.
+//! Counts the live objects of a context by kind, so that `close` can name those that are left.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is counted. Buffers hold their home stream, kernels their module; all others hold the context
-/// themselves.
+/// The kinds of objects that are counted. Buffers hold their home stream, kernels their module; all others hold the
+/// context themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// A piece of memory, with any number of handles.
@@ -16,7 +15,7 @@ pub(crate) enum Counted {
     Module,
     Kernel,
     Graph,
-    /// A second shape that a graph keeps, which is no graph of its own.
+    /// A second shape that a graph keeps, which does not count as a graph.
     Shape,
 }
 

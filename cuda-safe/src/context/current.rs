@@ -11,8 +11,8 @@ impl ContextInner {
     /// context at any time.
     pub(crate) fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
         let (result, popped) = self.run_with_current(f)?;
-        // What `f` made is the caller's even if popping failed, unless the device is lost: then
-        // nothing may be done with it.
+        // The caller gets the result of `f` even if popping failed, unless the device is lost: then the result must not
+        // be used.
         match popped {
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {

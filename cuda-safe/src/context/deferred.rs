@@ -1,4 +1,4 @@
-//! The deferred-free list: what was dropped but can't be freed without waiting for the device.
+//! The deferred-free list: resources that were dropped but can't be freed without waiting for the device.
 //!
 //! Freeing pinned memory, unloading a module, and `cuMemFree` wait for *all* work of the device
 //! (measured: each waits for a 200 ms kernel on another stream). So drops put them here, where
@@ -30,8 +30,8 @@ pub(crate) enum Deferred {
     /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory. Managed
     /// memory too.
     Unordered { start: CUdeviceptr },
-    /// What keeps foreign memory alive, where the same has happened; or pinned memory of another
-    /// context that a transfer of this one may still use.
+    /// Owner tokens of foreign memory that was dropped in the same way, and pinned memory of another context that a
+    /// transfer of this one may still use.
     Token(Box<dyn Any + Send + Sync>),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
@@ -49,8 +49,7 @@ pub(crate) struct DeferredFrees {
 }
 
 impl Drop for DeferredFrees {
-    /// Nobody has waited for the device, so what a token keeps alive may still be in use: better lost
-    /// than pulled away.
+    /// Nobody has waited for the device, so it may still use the memory that a token keeps alive: the token is leaked.
     fn drop(&mut self) {
         for item in self.items.drain() {
             if let Deferred::Token(token) = item {
@@ -74,7 +73,7 @@ impl DeferredFrees {
         self.items.any(|item| matches!(item, Deferred::Token(_)))
     }
 
-    /// Pinned memory of at least `bytes` and at most twice that, if some lies here.
+    /// Returns pinned memory of at least `bytes` and at most twice that, if some lies here.
     pub(crate) fn take_pinned(&self, wanted: usize) -> Option<(NonNull<u8>, usize)> {
         let taken = self.items.take(|item| {
             matches!(item, Deferred::Pinned { bytes, .. }
@@ -89,8 +88,8 @@ impl DeferredFrees {
         }
     }
 
-    /// Device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever
-    /// still uses it is ordered before that work.
+    /// Returns device memory of exactly `wanted` bytes that work on `stream` may use at once: whatever still uses it is
+    /// ordered before that work.
     pub(crate) fn take_device(&self, wanted: usize, on: u64) -> Option<CUdeviceptr> {
         let taken = self.items.take(|item| {
             matches!(item, Deferred::Device { bytes, stream, .. }

@@ -21,7 +21,7 @@ impl<T> DeferredList<T> {
         self.lock().push(item);
     }
 
-    /// Everything, without the lock that nobody else can hold any more.
+    /// Returns all entries, without the lock: nobody else can hold it any more.
     pub(super) fn drain(&mut self) -> Vec<T> {
         std::mem::take(self.items.get_mut().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,5 +1,4 @@
-//! A CUDA context: the device's primary one, shared with everybody else in the process, or a
-//! foreign one that somebody lends.
+//! CUDA contexts: the device's primary context, which the whole process shares, or an adopted one of other code.
 
 mod captures;
 mod census;
@@ -36,7 +35,7 @@ use crate::peer::Peers;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
 
-/// A context: what streams, modules and memory of one device live in.
+/// A context, which owns the streams, modules and memory of one device.
 ///
 /// Cloning it is cheap and gives another handle to the same context. [`Context::new`] and
 /// [`Device::context`] use the device's *primary* context, which is shared with the CUDA runtime
@@ -44,8 +43,8 @@ use crate::trace::{event, timed};
 ///
 /// No call in this crate changes which context is current on the calling thread.
 ///
-/// Dropping the last handle does not release the primary context, since that would wait for the
-/// GPU; the next [`Context::new`] finds it as it was. [`Context::close`] releases it.
+/// Dropping the last handle does not release the primary context, since that would wait for the GPU; the next
+/// [`Context::new`] uses the same one. [`Context::close`] releases it.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<ContextInner>,
@@ -69,9 +68,9 @@ pub(crate) struct ContextInner {
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
-    /// What is alive, for the errors of `close`.
+    /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
-    /// For error reports: what was launched lately, on whichever stream.
+    /// The latest launches on any stream, for error reports.
     streams: Mutex<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept until they are taken; see [`Context::take_drop_errors`].
     drop_errors: Mutex<Vec<Error>>,
@@ -80,8 +79,8 @@ pub(crate) struct ContextInner {
 enum Owner {
     /// One retain of the primary context, given back by `close`.
     Primary,
-    /// Somebody else's context; the token keeps it alive. It may be the primary one, which is then
-    /// watched as if we had retained it.
+    /// A context of other code; the token keeps it alive. It may be the primary context, which is then watched as if we
+    /// had retained it.
     Foreign { _watching: Option<Watching>, _token: Box<dyn Any + Send + Sync> },
 }
 
@@ -99,7 +98,7 @@ impl Context {
         Driver::load()?.device(ordinal)?.context()
     }
 
-    /// The primary context of a device; retained at the first call and shared afterwards.
+    /// Returns the primary context of a device; retained at the first call and shared afterwards.
     pub(crate) fn primary(device: Device) -> Result<Self> {
         device.state().look_after_primary()?;
         let state = device.state();
@@ -130,7 +129,7 @@ impl Context {
         }
     }
 
-    /// Adopts a context that somebody else made, such as a framework's.
+    /// Adopts a context of other code, such as a framework's.
     ///
     /// `token` is kept until the last handle to the context, and everything made in it, is gone;
     /// put there what keeps the context alive.
@@ -213,9 +212,9 @@ impl Context {
     /// meanwhile wait until this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while a graph is recorded in the context, by
-    /// whichever thread: the driver would spoil it. (It spoils what *other* libraries capture in the
-    /// context, too.) Otherwise the error of whatever work failed.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while any thread records a graph in the context: the driver
+    /// would invalidate the capture. (It also invalidates captures of *other* libraries in the context.) Otherwise the
+    /// error of the work that failed.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         self.inner.while_current(|| self.inner.wait_for_all())
@@ -225,15 +224,14 @@ impl Context {
     ///
     /// Other libraries in the process share the primary context. One that destroys it, by
     /// `cudaDeviceReset` or a release too many, leaves all handles of this crate stale, and the driver
-    /// may crash when it is given one. Call this after giving control to code that might do so: if
-    /// the context is gone, every later call on what was made in it is this error, without asking the
-    /// driver, and [`Context::new`] begins anew. That the others have retained it anew since makes no
-    /// difference: contexts have ids, which the driver never uses again.
+    /// may crash when it is given one. Call this after giving control to code that might do so: if the context is gone,
+    /// every later call on its objects returns this error without a driver call, and [`Context::new`] creates a new
+    /// one. The result is the same if the other libraries have retained the primary context again since: contexts have
+    /// ids, which the driver never reuses.
     ///
     /// # Errors
     /// The fatal error that has lost the device, or
-    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's error, if it does not
-    /// tell.
+    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED`](cuda_sys::CUresult); or the driver's error, if the query fails.
     #[doc(alias = "cuDevicePrimaryCtxGetState")]
     pub fn check_alive(&self) -> Result<()> {
         self.inner.state.look_after_primary()?;
@@ -272,7 +270,7 @@ impl Context {
     /// memory on devices without pools. **Waits for the device**, as [`Context::synchronize`] does.
     ///
     /// # Errors
-    /// The first error that a free returns; the other frees are made all the same.
+    /// The first error that a free returns; the other frees are still done.
     pub fn free_deferred(&self) -> Result<()> {
         self.inner.free_deferred()
     }
@@ -288,10 +286,9 @@ impl Context {
     /// on, the calling thread included; at most 8, which is also what it begins with where there
     /// are as many cores. With 0 or 1 the calling thread works alone.
     ///
-    /// One core copies memory at a fraction of the bus's rate, so one thread alone would be what
-    /// a large copy waits for. The threads are made when the first such copy begins and sleep
-    /// between copies. They work for one copy at a time: another one that begins meanwhile is done
-    /// by its caller alone. They end when there are more than this allows, when the context is
+    /// One core copies memory at a fraction of the bus's rate, so one thread would limit a large copy. The threads are
+    /// started by the first such copy and sleep between copies. They work for one copy at a time: the caller of a
+    /// second, concurrent copy does it alone. They end when there are more than this allows, when the context is
     /// closed, and when its last handle is dropped.
     pub fn set_copy_threads(&self, threads: usize) {
         self.inner.helpers.set_threads(threads);
@@ -308,8 +305,7 @@ impl Context {
     /// gives up the retain of the primary context.
     ///
     /// # Errors
-    /// The error holds the context and names the reason: what of it is alive, by kind and number, or
-    /// what the driver returned.
+    /// The error holds the context and names the reason: the live objects by kind and number, or the driver's error.
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         self.release().map_err(|error| ConsumeError::new(self, error))
@@ -319,8 +315,7 @@ impl Context {
         let state = self.inner.state;
         outside_subscribers()?;
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the lock is taken for good: what others have lent may come back here when it is
-        // dropped.
+        // Before the lock is taken for good: dropping owner tokens may call back into this context.
         let in_use = self.inner.is_alone(&lock()).err();
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
@@ -426,7 +421,7 @@ impl ContextInner {
         })
     }
 
-    /// Returns whether this is the primary context that is kept for the next who asks.
+    /// Returns whether this is the primary context that is kept for later calls.
     fn is_kept_in(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> bool {
         primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, self))
     }

@@ -1,4 +1,4 @@
-//! What a context did and holds, in numbers.
+//! Statistics of a context: counts of its calls and of the memory that it holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ pub struct Stats {
     pub staging_bytes: u64,
     /// Copies that were spread over threads; see [`Context::set_copy_threads`].
     pub threaded_copies: u64,
-    /// Threads that exist to help with copies.
+    /// The number of helper threads of copies.
     pub copy_helpers: u64,
     /// Allocations that succeeded only after the pool was trimmed.
     pub allocation_retries: u64,

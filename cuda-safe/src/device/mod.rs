@@ -1,4 +1,4 @@
-//! Devices: what they are called, what they can do, how much memory they have.
+//! Devices: their names, attributes and memory sizes.
 
 mod attributes;
 
@@ -23,8 +23,8 @@ pub struct Device {
     state: &'static DeviceState,
 }
 
-/// A device's UUID: 16 bytes that name it, whatever its ordinal. A slice of a GPU made by MIG
-/// (multi-instance GPU) has a UUID of its own, so it serves as a key for both.
+/// A device's UUID: 16 bytes that name it, whatever its ordinal. A MIG (multi-instance GPU) slice of a GPU has a
+/// separate UUID, so a UUID identifies either.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -33,8 +33,8 @@ impl Device {
         Self { driver, state }
     }
 
-    /// What contexts made from now on share. Everything else that is looked up in `self.state`, such
-    /// as handle and number, is the same in all of them.
+    /// Returns the state that contexts created from now on share. All else in `self.state`, such as handle and number,
+    /// is the same in all generations.
     pub(crate) fn state(&self) -> &'static DeviceState {
         self.state.newest()
     }
@@ -144,7 +144,7 @@ impl Device {
         Ok(nvrtc::Arch::sm(major, minor))
     }
 
-    /// Returns the stream priorities that the device tells apart: least and most urgent. A lower number is
+    /// Returns the range of stream priorities that the device distinguishes: least and most urgent. A lower number is
     /// more urgent; both are 0 on devices without priorities.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Device {
         Ok((least, greatest))
     }
 
-    /// Returns an attribute as the driver's plain integer; the typed ones have methods of their own.
+    /// Returns an attribute as the driver's plain integer; typed attributes have separate methods.
     ///
     /// # Errors
     /// The error that the driver returns, such as for an attribute newer than itself.

@@ -35,7 +35,7 @@ pub(super) struct Mark {
     pub(super) nodes: Arc<[RawNode]>,
 }
 
-/// What later uses of some bytes come after.
+/// The nodes that later uses of some bytes follow.
 #[derive(Clone, PartialEq, Default)]
 pub(super) struct Order {
     pub(super) write: Option<Mark>,
@@ -143,7 +143,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Joins all streams to the one that the capture began with, so that it can end.
+    /// Joins all streams to the capture's first stream, so that the capture can end.
     pub(super) fn join_all(&mut self, context: &ContextInner) -> Result<()> {
         let Some(first) = self.branches.iter().position(|branch| branch.open) else {
             return Ok(());

@@ -83,10 +83,9 @@ impl<'env, S> GraphBuilder<'env, S> {
         Ok(Self { growing, parts: Vec::new(), spoilt: None, state, env: PhantomData })
     }
 
-    /// Adds a part that comes after all of `after`. What `record` can enqueue is what a
-    /// [capture](crate::Context::capture) can hold. A buffer made in one part may be dropped in a
-    /// later one. Waits while another thread waits for the whole context, as
-    /// [`Context::capture`](crate::Context::capture) does.
+    /// Adds a part that comes after all of `after`. `record` can enqueue the same work as the closure of a
+    /// [capture](crate::Context::capture). A buffer made in one part may be dropped in a later one. Waits while another
+    /// thread waits for the whole context, as [`Context::capture`](crate::Context::capture) does.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a part of another graph; the error that `record`

@@ -18,11 +18,10 @@ impl Context {
     /// Records what `record` enqueues as a graph, to be launched as often as wanted for the host
     /// cost of one launch.
     ///
-    /// `record` is given a stream of its own, on which nothing runs: launches, copies between device
-    /// memory and fills become nodes of the graph. `state` holds what the graph works on; it moves in
-    /// and is reachable again through [`GraphExec::state`]. In the closure it is a `&mut`, so kernels
-    /// are given `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut state.y`. Buffers that the closure borrows from
-    /// around it stay borrowed as long as the graph lives.
+    /// `record` gets a separate stream, on which nothing runs: launches, copies between device memory and fills become
+    /// nodes of the graph. `state` holds the graph's data; the graph owns it, and [`GraphExec::state`] returns it. In
+    /// the closure it is a `&mut`, so kernels get `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut
+    /// state.y`. Buffers that the closure borrows from around it stay borrowed as long as the graph lives.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
@@ -50,11 +49,11 @@ impl Context {
     /// ```
     ///
     /// # What stays borrowed
-    /// What `record` borrows for `'env` stays borrowed as long as the graph lives. Memory that it reaches in
-    /// another way does not: a buffer behind a lock or a channel, or one that it has made and moved elsewhere.
-    /// A launch of the graph may then change the values that a view shows. The graph keeps such memory, and
-    /// the device orders its launches with all other uses, as the host's guards are. So unsafe code must not
-    /// rely on values in device memory to stay as they were checked, unless it owns the memory.
+    /// Borrows of `record` for `'env` last as long as the graph. Memory that it reaches in another way is not borrowed:
+    /// a buffer behind a lock or a channel, or one that it has created and moved elsewhere. A launch of the graph may
+    /// then change the values that a view shows. The graph keeps such memory, and the device orders its launches with
+    /// all other uses, as the host's guards are. So unsafe code must not rely on values in device memory to stay as
+    /// they were checked, unless it owns the memory.
     ///
     /// # Order
     /// Each launch of the graph uses all that its nodes use: it waits for conflicting work on other
@@ -62,19 +61,18 @@ impl Context {
     /// a graph is captured, and none of it is waited for then.
     ///
     /// # What a recording can't hold
-    /// Waiting for the device or asking it, downloads to the host's memory, and waiting for events and
-    /// streams from outside: each is an error before the driver is asked, so the capture goes on. What
-    /// the closure enqueues on *other* streams than the one it is given, and its forks, is not
-    /// recorded: it runs at once, and no error tells. Only the thread that runs `record` can enqueue on
-    /// these streams: a graph can't keep borrowed what another thread has borrowed. The slice
-    /// of an upload is read while recording, and each launch of the graph copies it again.
+    /// Waits for the device, queries of it, downloads to the host's memory, and waits for events and streams from
+    /// outside return an error before the driver is called, so the capture goes on. Work that the closure enqueues on
+    /// *other* streams than the one it is given, and its forks, is not recorded: it runs at once, without an error.
+    /// Only the thread that runs `record` can enqueue on these streams: a graph can't keep borrowed what another thread
+    /// has borrowed. The slice of an upload is read while recording, and each launch of the graph copies it again.
     ///
     /// # Waiting
     /// A capture begins only when no other thread waits for the whole context, by
-    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would spoil it. Until then this call
-    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the
-    /// context meanwhile, and so for that host function, none of the three goes on. While a graph is recorded,
-    /// these two calls are errors.
+    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would invalidate it. Until then this call
+    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the context
+    /// meanwhile, and so for that host function, none of the three goes on. While a graph is recorded, these two calls
+    /// are errors.
     ///
     /// # Memory of the graph
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
@@ -95,10 +93,9 @@ impl Context {
 }
 
 impl Stream {
-    /// Creates another stream of the same recording, which starts where this one stands: what is enqueued on
-    /// it is not ordered with what is enqueued here from now on, but where memory asks for it.
-    /// [`Stream::wait_stream`] joins it again; what was not joined when the capture ends is joined
-    /// then.
+    /// Creates another stream of the same recording, which starts at this stream's current node. Work on it is not
+    /// ordered with later work on this stream, except where both use the same memory. [`Stream::wait_stream`] joins it
+    /// again; streams that are not joined when the capture ends are joined then.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that doesn't record; otherwise
@@ -139,8 +136,8 @@ impl Stream {
         }
     }
 
-    /// Returns which recording the stream belongs to; `None` on a stream that doesn't record. What the
-    /// streams of one recording enqueue runs in one launch of its graph, or not at all.
+    /// Returns which recording the stream belongs to; `None` on a stream that doesn't record. Work on the streams of
+    /// one recording runs in one launch of its graph, or not at all.
     #[must_use]
     pub fn recording_id(&self) -> Option<super::RecordingId> {
         self.inner().capture.as_ref().map(|capture| capture.id())
@@ -162,8 +159,8 @@ pub(super) fn capture(
     Ok(template)
 }
 
-/// A recording that is emptied when this goes: after a failure, or a panic, what was recorded must not
-/// live on with a stream that somebody has kept.
+/// Empties a recording when dropped: after a failure or a panic, its resources must not live on with a stream that the
+/// closure has moved out.
 pub(super) struct Emptied<'a> {
     pub(super) capture: Arc<Capture>,
     pub(super) context: &'a ContextInner,
@@ -175,16 +172,16 @@ impl Drop for Emptied<'_> {
     }
 }
 
-/// What one capture has made.
+/// The results of one capture.
 pub(super) struct Part {
     pub(super) graph: CUgraph,
     /// The last nodes of the captured stream.
     pub(super) tail: Arc<[RawNode]>,
-    /// The error that the closure returns, or what spoilt the capture; the graph is there all the same.
+    /// The closure's error, or the error that invalidated the capture; a graph exists nevertheless.
     pub(super) outcome: Result<()>,
 }
 
-/// Captures to a graph of its own or, behind `after`, into `graph`.
+/// Captures to a new graph or, behind `after`, into `graph`.
 pub(super) fn part(
     context: &Arc<ContextInner>,
     capture: &Arc<Capture>,
@@ -224,7 +221,7 @@ pub(super) fn part(
             resume_unwind(panic);
         }
     };
-    // The closure's own error says more than that of a capture that it has spoilt.
+    // The closure's error is more specific than that of the capture that it invalidated.
     let outcome = match joined {
         Ok(()) => recorded,
         Err(error) => Err(first(capture, recorded, error)),

@@ -132,9 +132,9 @@ impl Stream {
         conditional(self, flag.into(), kind, body)
     }
 
-    /// Records a part of the graph that runs again and again as long as `flag[0]` is not zero, which
-    /// is looked at before each time. `body` enqueues it on the stream that it is given, and is given
-    /// the flag, as a view to pass on, which it has to change for the loop to end. Needs a driver of CUDA 12.4.
+    /// Records a part of the graph that repeats as long as `flag[0]` is not zero; the graph reads the flag before each
+    /// iteration. `body` enqueues the part on the stream that it is given. It also gets a view of the flag, which the
+    /// part has to clear for the loop to end. Needs a driver of CUDA 12.4.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
@@ -162,8 +162,8 @@ impl Stream {
     ) -> Result<()> {
         let mut flag = flag.into();
         let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE;
-        // The same memory twice, but one after the other: the closure has given its view back when
-        // the flag is looked at again.
+        // The same memory twice, but one after the other: the closure has returned its view before the flag is read
+        // again.
         let again = DeviceSlice::new(flag.allocation(), flag.byte_range().start, flag.len());
         conditional(self, again, kind, |stream| body(stream, flag.reborrow()))
     }
@@ -181,7 +181,7 @@ fn conditional(
         return Err(Error::invalid("only a stream that records takes conditional work"));
     };
     let flag = flag.slice(..1)?;
-    // Before the handle is made: without its node it spoils the graph.
+    // Before the handle is created: without its node it makes the graph invalid.
     check_flag(capture, inner, flag.allocation(), kind)?;
     let function = context.conditional.function(context)?;
     let (graph, handle) = {
@@ -200,7 +200,7 @@ fn conditional(
         recording.target = Target::Body;
         Ok((node, inside, sequence))
     };
-    // Without its node the handle spoils the graph, which is then no other error's.
+    // Without its node the handle makes the graph invalid, so report this error and no later one.
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
         capture.lock().contents.failures.note_returned(error.clone());
     })?;
@@ -255,7 +255,7 @@ fn check_flag(
     Ok(())
 }
 
-/// Spoils the recording if the body's closure panics: half a body is in the graph.
+/// Invalidates the recording if the body's closure panics: half a body is in the graph.
 struct Outer<'a> {
     capture: &'a Capture,
     done: bool,
@@ -308,7 +308,7 @@ fn create_handle(context: &ContextInner, graph: CUgraph) -> Result<CUgraphCondit
 /// `CU_GRAPH_COND_ASSIGN_DEFAULT`.
 const ASSIGN_DEFAULT: u32 = 1;
 
-/// Adds a conditional node behind `after`; gives it and the graph that is to be its body.
+/// Adds a conditional node behind `after`; returns it and the graph of its body.
 fn add_node(
     context: &ContextInner,
     graph: CUgraph,

@@ -186,7 +186,7 @@ pub(super) fn free(context: &ContextInner, stream: CUstream, start: CUdeviceptr)
     unsafe { call!(context, cuMemFreeAsync(start, stream)) }
 }
 
-/// A graph without nodes.
+/// Creates a graph without nodes.
 pub(super) fn create(context: &ContextInner) -> Result<CUgraph> {
     context.state.usable()?;
     let mut graph = std::ptr::null_mut();
@@ -205,7 +205,7 @@ pub(super) fn instantiate(context: &ContextInner, graph: CUgraph) -> Result<CUgr
     Ok(exec)
 }
 
-/// All nodes of a graph, in the order in which they were added.
+/// Returns all nodes of a graph, in the order in which they were added.
 pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNode>> {
     context.state.usable()?;
     let mut count = 0;
@@ -221,7 +221,7 @@ pub(super) fn nodes(context: &ContextInner, graph: CUgraph) -> Result<Vec<RawNod
     Ok(nodes)
 }
 
-/// A copy of a graph.
+/// Returns a copy of a graph.
 pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     let mut copy = std::ptr::null_mut();
     context.with_current(|| {
@@ -231,7 +231,7 @@ pub(super) fn clone(context: &ContextInner, graph: CUgraph) -> Result<CUgraph> {
     Ok(copy)
 }
 
-/// Returns the node of a copy that stands for a node of the original.
+/// Returns the node of a copy that corresponds to a node of the original.
 pub(super) fn find_in_clone(
     context: &ContextInner,
     node: RawNode,
@@ -244,8 +244,8 @@ pub(super) fn find_in_clone(
     Ok(RawNode::new(found))
 }
 
-/// Makes an executable graph one of another graph of the same shape. `false` if the shapes differ:
-/// then it is as it was.
+/// Updates an executable graph to another graph of the same shape. Returns `false`, without a change, if the shapes
+/// differ.
 pub(super) fn update(context: &ContextInner, exec: CUgraphExec, graph: CUgraph) -> Result<bool> {
     let mut info = CUgraphExecUpdateResultInfo {
         result: CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,

@@ -23,8 +23,8 @@ use crate::trace::event;
 /// A graph, ready to be launched, and the state that it works on; made by
 /// [`Context::capture`](crate::Context::capture) or a [`GraphBuilder`](crate::GraphBuilder).
 ///
-/// The memory that it uses lives as long as it does, even if the state lets go of it. `'env` is what
-/// the recording closure has borrowed.
+/// The memory that it uses lives as long as the graph, even if the state drops it. `'env` is the lifetime of the
+/// recording closure's borrows.
 ///
 /// Dropping it does not wait: launches that are running finish.
 pub struct GraphExec<'env, S> {
@@ -211,8 +211,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// cluster, priority), or, in a graph with branches (after [`Stream::fork`], or from a
     /// [`GraphBuilder`](crate::GraphBuilder)), it uses memory that another node uses and this one did
     /// not; the error that `record` returns;
-    /// otherwise the error that the driver returns. The node is then as it was, unless `record` fails after its
-    /// launch.
+    /// otherwise the error that the driver returns. The node is then unchanged, unless `record` fails after its launch.
     #[doc(alias = "cuGraphExecKernelNodeSetParams")]
     pub fn update<F>(&mut self, node: GraphNode, record: F) -> Result<()>
     where
@@ -249,17 +248,15 @@ impl<'env, S> GraphExec<'env, S> {
         }
     }
 
-    /// Records the graph anew, with the state that it has. The executable graph is changed in place
-    /// where the shape is the same, which is much cheaper than making it anew. A graph with branches in
-    /// which launches are named (by [`Stream::last_node`]) is always made anew: the driver doesn't say
-    /// which node became which.
+    /// Records the graph again, with its state. If the shape is the same, the executable graph is changed in place,
+    /// which is much cheaper than a new one. A graph with branches in which launches are named (by
+    /// [`Stream::last_node`]) is always instantiated again: the driver doesn't say which node became which.
     ///
     /// Waits while another thread waits for the whole context, as [`Context::capture`] does.
     ///
     /// # Errors
-    /// As [`Context::capture`](crate::Context::capture). The graph is then as it was, unless the
-    /// driver fails in the middle of changing it: what it runs is known again after the next recapture
-    /// that succeeds.
+    /// As [`Context::capture`](crate::Context::capture). The graph is then unchanged, unless the driver fails in the
+    /// middle of changing it: then it is unknown what it runs until a later recapture succeeds.
     #[doc(alias = "cuGraphExecUpdate")]
     pub fn recapture<F>(&mut self, record: F) -> Result<Recaptured>
     where
@@ -275,7 +272,7 @@ impl<'env, S> GraphExec<'env, S> {
             false => Ok(false),
         };
         let updated = updated.inspect_err(|_| {
-            // Nobody knows which nodes are new: what either graph needs is kept.
+            // It is unknown which nodes are new, so the resources of both graphs are kept.
             self.template.contents.uses.merge(&new.contents.uses);
             self.template.contents.kept.extend(new.contents.kept.iter().cloned());
             self.changed = true;
@@ -353,7 +350,7 @@ impl<'env, S> GraphExec<'env, S> {
     /// [`Context::take_drop_errors`](crate::Context::take_drop_errors).
     ///
     /// # Errors
-    /// The error holds the state and what the driver returned; the graph is gone all the same.
+    /// The error holds the state and the driver's error; the graph is destroyed in any case.
     pub fn close(mut self) -> Result<S, ConsumeError<S>> {
         let exec = std::mem::replace(&mut self.exec, std::ptr::null_mut());
         let graph = std::mem::replace(&mut self.template.graph, std::ptr::null_mut());

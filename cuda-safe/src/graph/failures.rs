@@ -1,4 +1,4 @@
-//! What goes wrong in a recording, and who is told.
+//! The failures of a recording, and how they are reported.
 
 use cuda_sys::CUresult;
 
@@ -7,14 +7,14 @@ use crate::error::Error;
 
 /// The failures of a recording. After the first one nothing more can be recorded.
 ///
-/// Each is reported once: by the call that fails or the next one on the recording. One that no call returns
-/// before the recording is gone, since its closure fails for a reason of its own, is an error of a drop.
+/// Each is reported once: by the call that fails, by the next call on the recording, or by the end of the recording. If
+/// none of these returns it, since the closure returns another error, it becomes an error of a drop.
 #[derive(Clone, Default)]
 pub(super) struct Failures {
     first: Option<Error>,
     /// Whether `first` is still to be reported.
     pending: bool,
-    /// Later failures that no call has returned.
+    /// The later failures that no call has returned.
     later: Vec<Error>,
 }
 
@@ -34,7 +34,7 @@ impl Failures {
         }
     }
 
-    /// The first failure, for a call that returns it.
+    /// Returns the first failure, which the caller must return.
     pub(super) fn first(&mut self) -> Option<Error> {
         self.pending = false;
         self.first.clone()

@@ -1,14 +1,12 @@
 //! Graphs: work that is recorded once and launched many times.
 //!
-//! - `capture.rs`: a closure enqueues on a stream that records; what comes of it is a
-//!   [`GraphExec`].
-//! - `recording.rs`: who uses what while recording; `branches.rs`: in which order on several streams.
-//! - `exec.rs`: launching, changing and copying what was recorded; `template.rs`: what it was made
-//!   from; `node.rs`: one launch in it.
+//! - `capture.rs`: a closure enqueues on a stream that records; the result is a [`GraphExec`].
+//! - `recording.rs`: the uses of memory in a recording; `branches.rs`: their order on several streams.
+//! - `exec.rs`: launching, changing and copying a graph; `template.rs`: its source; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
 //! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
-//! - `uses.rs`: which memory a graph uses; `failures.rs`: what goes wrong while recording; `driver.rs`: the
-//!   driver's calls.
+//! - `uses.rs`: the memory that a graph uses; `failures.rs`: errors while recording; `driver.rs`: the driver's
+//!   calls.
 
 mod branches;
 mod build;

@@ -21,12 +21,12 @@ pub struct GraphNode {
     pub(super) index: usize,
 }
 
-/// What is known of a launch in a graph.
+/// A launch in a graph.
 #[derive(Clone)]
 pub(crate) struct KernelNode {
     /// Null until the launch was enqueued.
     pub(super) node: RawNode,
-    /// What it uses, as counted.
+    /// The resources that it uses, counted.
     pub(super) keys: Vec<Key>,
     /// The place of that among the uses of the graph.
     pub(super) order: u64,
@@ -46,14 +46,14 @@ impl KernelNode {
 /// The change of one node of an executable graph.
 pub(super) struct Update {
     pub(super) exec: CUgraphExec,
-    /// The node as it was, and from the launch on as it is.
+    /// The node before the launch, and from the launch on the new one.
     pub(super) node: KernelNode,
     /// Whether nodes of the graph may run beside it.
     pub(super) has_branches: bool,
-    /// What the launch uses.
+    /// The resources that the launch uses.
     uses: Vec<(Arc<Allocation>, Range<usize>, Access)>,
     pub(super) done: bool,
-    /// What the node used before, to be dropped where no lock is held.
+    /// The node's earlier resources, to be dropped without a lock held.
     pub(super) gone: Vec<Arc<Allocation>>,
 }
 

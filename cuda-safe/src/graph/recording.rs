@@ -1,5 +1,5 @@
-//! What is recorded while a graph is captured: who used what, so that streams of one recording wait
-//! for each other where they must, and so that each launch of the graph can register all uses.
+//! The uses of memory while a graph is captured. Streams of one recording wait for each other by them, and each launch
+//! of the graph registers them all.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -28,13 +28,14 @@ pub(crate) struct Capture {
     recording: Mutex<Recording>,
 }
 
-/// Which recording a stream belongs to; the body of a conditional node is one of its own. From [`Stream::recording_id`](crate::Stream::recording_id).
+/// Identifies the recording that a stream belongs to; the body of a conditional node is a separate recording. From
+/// [`Stream::recording_id`](crate::Stream::recording_id).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordingId(u64);
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// What is to become of what is enqueued.
+/// How enqueued work is recorded.
 pub(super) enum Target {
     /// It is captured by the driver.
     Capture,
@@ -66,13 +67,13 @@ pub(crate) struct Recording {
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
 unsafe impl Send for Recording {}
 
-/// What a recording has noted, and what a graph needs that is made of it.
+/// The uses of a recording, and the resources that its graph needs.
 #[derive(Clone, Default)]
 pub(super) struct Contents {
     pub(super) uses: Uses,
-    /// What else must live as long as the graph: modules, what host functions captured.
+    /// Other values that must live as long as the graph: modules, captures of host functions.
     pub(super) kept: Vec<Kept>,
-    /// The launches that somebody asked for, to change them later.
+    /// The launches that were named, to change them later.
     pub(super) nodes: Vec<KernelNode>,
     /// Buffers allocated while capturing that are alive.
     pub(super) memory: usize,
@@ -114,7 +115,7 @@ impl Capture {
         self.number
     }
 
-    /// What tells it from other recordings.
+    /// Returns the identifier of the recording.
     pub(crate) fn id(&self) -> RecordingId {
         RecordingId(self.number)
     }
@@ -140,7 +141,7 @@ impl Capture {
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let mut recording = self.lock();
         if let Some(error) = recording.contents.failures.first() {
-            // What follows would fail for reasons that come of this one.
+            // Later errors would only follow from this one.
             return Err(error);
         }
         if !matches!(recording.target, Target::Ended) {
@@ -186,7 +187,7 @@ impl Capture {
         destroy_stream(context, raw);
     }
 
-    /// Spoils the recording that the node of a body is in, which is not to be used.
+    /// Invalidates the recording with a body's node, because it must not be used.
     pub(super) fn give_up_body(&self, error: Error) {
         let mut recording = self.lock();
         if matches!(recording.target, Target::Body) {
@@ -217,7 +218,7 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
 }
 
 impl Recording {
-    /// Makes this thread the one that may enqueue.
+    /// Makes this the thread that may enqueue.
     pub(super) fn belongs_to_this_thread(&mut self) {
         self.thread = Some(std::thread::current().id());
     }
@@ -242,7 +243,7 @@ impl Recording {
     }
 
     /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
-    /// spoil the capture.
+    /// invalidate the capture.
     pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
         match self.body {
             true => Err(Error::invalid(format!("{what} in the body of a conditional node"))),
@@ -261,8 +262,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Orders a use behind those that conflict with it on other streams of the recording. What used
-    /// the memory outside is waited for by each launch of the graph.
+    /// Orders a use behind those that conflict with it on other streams of the recording. Each launch of the graph
+    /// waits for uses of the memory outside of it.
     pub(crate) fn begin_use(&mut self, stream: &StreamInner, used: Used<'_>) -> Result<()> {
         self.may_use(stream, used.0)?;
         if used.1.is_empty() {
@@ -312,11 +313,11 @@ impl Recording {
         let branch = &mut self.branches[branch];
         let mark = Mark { branch: stream.id, sequence, nodes: branch.tail.clone() };
         if access == Access::Write {
-            // For who has computed something from the memory in the same recording.
+            // For code that has computed data from the memory in the same recording.
             allocation.note_write(range.clone());
         }
         if allocation.is_of_graph() {
-            // Kept by nobody: it goes when its owner drops it, in the capture.
+            // The graph does not keep it: its owner drops it within the capture.
         } else {
             allocation.note_captured();
             let key = self.contents.uses.add(&used);
@@ -349,8 +350,8 @@ impl Recording {
         }
     }
 
-    /// Takes over what a body of a conditional node uses: `node` comes after all that it conflicts
-    /// with, and stands for it from now on.
+    /// Takes over the uses of a conditional node's body: `node` follows every use that conflicts with them, and
+    /// represents them from now on.
     pub(super) fn take_body(
         &mut self,
         stream: &StreamInner,

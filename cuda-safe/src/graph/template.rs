@@ -1,4 +1,4 @@
-//! What a graph is made from.
+//! The source of a graph.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Template {
         Err(Error::invalid("the graph belongs to another context than the stream"))
     }
 
-    /// The same as a second shape of a graph, which is counted already.
+    /// Returns the same as a second shape of a graph, which is counted already.
     pub(super) fn into_second_shape(mut self) -> Self {
         self.context.census.add(Counted::Shape);
         self.context.census.remove(self.counted);
@@ -74,7 +74,7 @@ impl Template {
         })
     }
 
-    /// Where the named nodes stand among all nodes.
+    /// Returns where the named nodes stand among all nodes.
     fn places(&self) -> Result<Vec<Option<usize>>> {
         let all = driver::nodes(&self.context, self.graph)?;
         let place = |named: &KernelNode| all.iter().position(|node| *node == named.node);

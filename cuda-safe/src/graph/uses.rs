@@ -1,5 +1,5 @@
-//! Which memory a graph uses, counted: a node whose arguments change lets go of what it used. And in
-//! which order, for the versions of what a launch writes.
+//! The memory that a graph uses, counted, so that a node whose arguments change can drop its uses. The order of uses
+//! gives the versions of a launch's writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ impl Uses {
         self.last += other.last;
     }
 
-    /// Returns whether a use would conflict with one that is counted, other than those of `own`. What `own`
-    /// has used already conflicts with nothing anew.
+    /// Returns whether a use would conflict with one that is counted, other than those of `own`. Ranges that `own` has
+    /// used already cause no new conflict.
     pub(crate) fn conflict(&self, used: &Used<'_>, own: &[Key]) -> bool {
         let key = Key::new(used);
         if own.iter().any(|mine| key.is_within(mine)) {
@@ -123,7 +123,7 @@ impl Uses {
         self.entries.is_empty()
     }
 
-    /// Each use, with its place among them as they were recorded: at most [`last`](Self::last).
+    /// Returns each use, with its place among them as they were recorded: at most [`last`](Self::last).
     fn numbered(&self) -> impl Iterator<Item = (Used<'_>, u64)> {
         self.entries.iter().map(|(key, entry)| {
             let access = if key.writes { Access::Write } else { Access::Read };

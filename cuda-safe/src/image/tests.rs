@@ -21,13 +21,13 @@ fn part(name: u32, kind: u32, contents: &[u8]) -> Part {
 const TEXT: usize = 2;
 const TABLE_ENTRY: usize = 64;
 
-/// An ELF file with section names, code, a symbol, uninitialised memory and one program header;
-/// its tables are last, program headers after the sections.
+/// Returns an ELF file with section names, code, a symbol, uninitialised memory and one program header; its tables are
+/// last, program headers after the sections.
 fn cubin() -> Vec<u8> {
     named(b"\0.names\0")
 }
 
-/// The same, where the first section's name is the first of `names`.
+/// Returns the same, where the first section's name is the first of `names`.
 fn named(names: &[u8]) -> Vec<u8> {
     let mut symbols = part(1, 2, &[0; 48]);
     symbols.contents[24] = 1;
@@ -83,12 +83,12 @@ fn get<const N: usize>(bytes: &[u8], at: usize) -> u128 {
     bytes[at..at + N].iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte))
 }
 
-/// Where the header of a section is.
+/// Returns where the header of a section is.
 fn section_at(bytes: &[u8], index: usize) -> usize {
     get::<8>(bytes, 40) as usize + index * TABLE_ENTRY
 }
 
-/// Each range that an ELF file names, worked out without regard to overflow or order.
+/// Returns each range that an ELF file names, worked out without regard to overflow or order.
 fn cubin_ranges(bytes: &[u8]) -> Vec<(u128, u128)> {
     let (programs_at, sections_at) = (get::<8>(bytes, 32), get::<8>(bytes, 40));
     let programs = get::<2>(bytes, 56);

@@ -1,4 +1,4 @@
-//! Clusters of a kernel: what it was compiled for, and how many fit.
+//! Clusters of a kernel: the size that it was compiled for, and how many fit on the device.
 
 use std::sync::atomic::Ordering;
 

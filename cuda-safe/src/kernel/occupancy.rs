@@ -97,7 +97,7 @@ impl KernelInner {
     }
 }
 
-/// What the residency of a launch depends on, in one number.
+/// Returns the parameters that the residency of a launch depends on, packed in one number.
 fn residency_key(launch: &LaunchConfig, cluster: Option<Dim3>) -> u64 {
     // 7 bits each for the cluster: larger ones are taken for each other, and all refused.
     let extents = cluster.map_or([0; 3], |Dim3 { x, y, z }| [x, y, z]);

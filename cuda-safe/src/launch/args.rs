@@ -1,4 +1,4 @@
-//! Kernel arguments: what each Rust type is to a kernel, and which memory a launch uses.
+//! Kernel arguments: the kernel type of each Rust type, and the memory that a launch uses.
 
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
@@ -24,8 +24,7 @@ pub enum ArgClass {
 
 /// A type that is passed to a kernel by value.
 ///
-/// Scalars, arrays of such types and CUDA's vector types ([`crate::vector`]) are. For a structure
-/// of one's own:
+/// Scalars, arrays of such types and CUDA's vector types ([`crate::vector`]) are. For your own structure:
 ///
 /// ```
 /// # use cuda_safe::DeviceRepr;
@@ -57,7 +56,7 @@ pub unsafe trait DeviceRepr: Copy + 'static {
 pub struct ArgType {
     /// The size in bytes.
     pub size: usize,
-    /// Value or address.
+    /// Whether it is a value or an address.
     pub kind: ArgKind,
     /// The Rust type's name: the argument's in [`KernelArgs::TYPES`].
     pub name: fn() -> &'static str,
@@ -123,16 +122,15 @@ impl ArgType {
     note = "for a `#[repr(C)]` structure of your own, `unsafe impl cuda_safe::DeviceRepr`"
 )]
 pub unsafe trait KernelArg {
-    /// What is copied into the kernel's parameter.
+    /// The value that is copied to the kernel's parameter.
     type Abi: Copy;
-    /// What is known of the type.
+    /// The known facts about the type.
     const TYPE: ArgType;
     /// Whether it is a number passed by value, and the memory that it reports is never reached but says
     /// which one it is: the tape's `Variable`.
     #[doc(hidden)]
     const IS_VARIABLE: bool = false;
-    /// Whether it reads memory that nobody has borrowed for it: a launch is refused in which another
-    /// argument writes the same bytes.
+    /// Whether it reads memory without a borrow. A launch in which another argument writes the same bytes is refused.
     #[doc(hidden)]
     const IS_UNBORROWED: bool = false;
 
@@ -244,9 +242,8 @@ pub unsafe trait KernelArgs {
     /// The arguments' types.
     const TYPES: &'static [ArgType];
 
-    /// Whether `TYPES` says what the arguments are. Without, launches compare nothing with the kernel's
-    /// parameters: who implements that has done so, as for arguments whose number is not known before
-    /// the program runs.
+    /// Whether `TYPES` says what the arguments are. If not, launches compare nothing with the kernel's parameters: the
+    /// implementor has compared them, as for arguments whose number is only known at run time.
     const TYPED: bool = true;
 
     /// Reports the memory that the kernel can reach.
@@ -279,8 +276,8 @@ pub trait ArgVisitor {
     fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()>;
 }
 
-/// Arguments that can be looked at one by one before they are launched: every tuple of
-/// [`KernelArg`]s. For crates on top of this one, which remember launches.
+/// Arguments that can be inspected one by one before a launch: every tuple of [`KernelArg`]s. For crates that record
+/// launches on top of this one.
 pub trait EachArg: KernelArgs {
     /// Shows each argument, in order.
     ///

@@ -30,8 +30,8 @@ pub fn fill<N: TryFrom<i128>>(
 /// Returns the launch of one thread for each of `extents`, in blocks of `block` threads.
 ///
 /// # Errors
-/// [`ErrorKind::Precondition`] if an extent is negative, or has no value. One that is larger than any
-/// grid gives a launch that is refused.
+/// [`ErrorKind::Precondition`] if an extent is negative, or has no value. An extent larger than any grid gives a launch
+/// that is refused.
 #[inline]
 pub fn over<const D: usize>(
     kernel: &'static str,

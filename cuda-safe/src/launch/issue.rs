@@ -17,8 +17,8 @@ const MOST: usize = 4;
 ///
 /// # Safety
 /// Function and stream are live handles of one context. There is one pointer for each parameter
-/// of the kernel, each to a value of the parameter's size. What the kernel does with the values,
-/// in this shape, is allowed; for a programmatic launch see [`LaunchConfig::programmatic`].
+/// of the kernel, each to a value of the parameter's size. The kernel's accesses with these values, in this shape, are
+/// sound; for a programmatic launch see [`LaunchConfig::programmatic`].
 #[inline]
 pub(crate) unsafe fn issue(
     sys: &cuda_sys::Driver,

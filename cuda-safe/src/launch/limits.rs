@@ -5,7 +5,7 @@ use super::{Dim3, LaunchConfig};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a device allows.
+/// The limits of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     threads: u32,
@@ -43,7 +43,7 @@ impl Limits {
     }
 }
 
-/// What a kernel allows, beyond its device.
+/// The limits of a kernel, beyond those of its device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct KernelLimits {
     /// Fewer than the device's where the kernel uses many registers or was compiled so.
@@ -57,7 +57,7 @@ pub(crate) struct KernelLimits {
 }
 
 impl KernelLimits {
-    /// Returns whether a launch that asks for nothing special has to be looked at all the same.
+    /// Returns whether a launch without special attributes needs the full check nevertheless.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.cluster.is_some() | self.needs_cluster
@@ -88,7 +88,7 @@ pub(crate) fn within(
         && (!launch.cooperative || device.cooperative)
 }
 
-/// Why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
+/// Returns why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
 #[cold]
 pub(crate) fn explain(
     launch: &LaunchConfig,
@@ -144,7 +144,7 @@ pub(crate) fn explain(
     Some(Error::invalid(format!("the launch is beyond a limit: {launch}")))
 }
 
-/// What [`within`] does not look at, because only special launches and kernels need it.
+/// Returns the checks that [`within`] leaves out, because only special launches and kernels need them.
 #[cold]
 pub(crate) fn special(
     launch: &LaunchConfig,
@@ -180,7 +180,7 @@ pub(crate) fn special(
     if blocks == 0 {
         return Err(Error::invalid(format!("a cluster of {cluster} has no blocks")));
     }
-    // One that the kernel was compiled for is the compiler's business.
+    // The compiler has checked a cluster size that the kernel was compiled for.
     if blocks > PORTABLE_CLUSTER && !non_portable && kernel.cluster.is_none() {
         let what = "blocks per cluster";
         return Err(Error::new(ErrorKind::Limit { what, value: blocks, limit: PORTABLE_CLUSTER })

@@ -1,4 +1,4 @@
-//! What a launch consists of: its shape, its limits, and its arguments.
+//! Launches: their shape, limits and arguments.
 
 mod args;
 mod derived;
@@ -105,7 +105,7 @@ pub struct LaunchConfig {
     pub cooperative: bool,
     /// The blocks of one cluster, in each direction; see [`LaunchConfig::cluster`].
     pub cluster: Option<Dim3>,
-    /// The priority, if it is not the stream's; see [`LaunchConfig::priority`].
+    /// The priority, if it differs from the stream's; see [`LaunchConfig::priority`].
     pub priority: Option<i32>,
     /// Private, since setting it is unsafe; see [`LaunchConfig::programmatic`].
     programmatic: bool,
@@ -216,8 +216,8 @@ impl LaunchConfig {
 
     /// Makes it a programmatic dependent launch: the kernel may start while the kernel before it on the
     /// stream is still running, and waits for it by itself, with
-    /// `cudaGridDependencySynchronize()` (PTX `griddepcontrol.wait`). What it does before that
-    /// call overlaps with the end of the earlier kernel. Needs compute capability 9.0.
+    /// `cudaGridDependencySynchronize()` (PTX `griddepcontrol.wait`). Its work before that call overlaps with the end
+    /// of the earlier kernel. Needs compute capability 9.0.
     ///
     /// Everything enqueued later is ordered behind the kernel as behind any other: an event
     /// recorded after it, a wait of another stream and a free cover it. As the kernel has itself

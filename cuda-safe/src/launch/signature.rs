@@ -9,7 +9,7 @@ use ptx::mangled::{Pointee, Scalar, Type};
 use super::args::{ArgClass, ArgKind, ArgType};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is known of a kernel's parameter.
+/// The known facts about a kernel's parameter.
 #[derive(Debug, Clone)]
 pub(crate) struct Parameter {
     /// Bytes, from the driver or from the PTX.
@@ -38,7 +38,7 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], args: &[ArgType]) ->
     Ok(())
 }
 
-/// What does not fit, if anything is known not to.
+/// Returns the first known mismatch, if there is one.
 fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
     let name = (arg.name)();
     if parameter.size != arg.size {

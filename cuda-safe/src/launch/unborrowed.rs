@@ -1,4 +1,4 @@
-//! Arguments that read memory which nobody has borrowed for them: no other argument of the launch writes it.
+//! Checks arguments that read memory without a borrow: no other argument of the launch may write it.
 
 use std::ops::Range;
 use std::sync::Arc;

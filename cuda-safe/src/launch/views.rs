@@ -1,5 +1,5 @@
-//! What the methods that [`kernels!`](crate::kernels) makes take: a launch, and device memory to
-//! read or to write. Traits of their own, so that the compiler can say what to pass instead.
+//! The parameters of the methods that [`kernels!`](crate::kernels) generates: a launch, and device memory to read or to
+//! write. They are separate traits so that the compiler's error can say what to pass instead.
 
 use super::{Dim3, LaunchConfig};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
 
 /// Memory on the device that a kernel can be given for reading, where it is declared with `&[T]`.
 ///
-/// Implement it for references to containers of your own that hold device memory.
+/// Implement it for references to your own containers of device memory.
 #[diagnostic::on_unimplemented(
     message = "the kernel reads `{T}`s from device memory here: pass `&buffer` or a `DeviceSlice`",
     label = "`{Self}` is no device memory of `{T}` to read",
@@ -22,7 +22,7 @@ pub trait ReadView<'a, T: Copy + 'static> {
 /// Memory on the device that a kernel can be given for writing, where it is declared with
 /// `&mut [T]`.
 ///
-/// Implement it for exclusive references to containers of your own that hold device memory.
+/// Implement it for exclusive references to your own containers of device memory.
 #[diagnostic::on_unimplemented(
     message = "the kernel writes `{T}`s to device memory here: pass `&mut buffer` or a \
                `DeviceSliceMut`",
@@ -33,8 +33,7 @@ pub trait WriteView<'a, T: Copy + 'static> {
     fn write_view(self) -> DeviceSliceMut<'a, T>;
 }
 
-// Written out: what the compiler shows of an argument that does not fit ends at one of these, and a macro would be
-// in between.
+// Written out without a macro: the compiler's error for an argument that does not fit points to one of these impls.
 #[diagnostic::do_not_recommend]
 impl<'a, T: Copy + 'static> ReadView<'a, T> for DeviceSlice<'a, T> {
     #[inline]

@@ -1,4 +1,4 @@
-//! One piece of device memory: what it is freed with, and the stream it is at home on.
+//! One piece of device memory, how it is freed, and its home stream.
 
 use std::any::Any;
 use std::fmt;
@@ -49,10 +49,10 @@ pub(super) enum Kind {
     Pooled,
     /// From `cuMemAlloc`, on devices without pools: to the deferred-free list.
     Blocking,
-    /// Somebody else's, or part of something else that the token keeps alive.
+    /// Memory of other code, or part of an object that the token keeps alive.
     Borrowed { token: Box<dyn Any + Send + Sync> },
-    /// Allocated on a stream that captures: there while the graph runs, from the node that allocates
-    /// it to the one that frees it.
+    /// Allocated on a stream that captures. It exists while the graph runs, from the node that allocates it to the node
+    /// that frees it.
     Graph,
     /// The host sees it too: to the deferred-free list. See `host/visible.rs`.
     Visible(Visible),
@@ -82,7 +82,7 @@ impl Allocation {
         Ok(Self::with_kind(start, bytes, stream, kind))
     }
 
-    /// Memory that the token keeps alive.
+    /// Returns memory that the token keeps alive.
     pub(crate) fn borrowed(
         start: CUdeviceptr,
         bytes: usize,
@@ -92,8 +92,8 @@ impl Allocation {
         Self::with_kind(start, bytes, home, Kind::Borrowed { token })
     }
 
-    /// All addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded,
-    /// with the context's graph lock held.
+    /// Returns all addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded, with
+    /// the context's graph lock held.
     pub(crate) fn of_module(home: &Stream, end: usize) -> Arc<Self> {
         let this = Self::with_kind(0, end, home, Kind::Module);
         this.note_captured();
@@ -105,7 +105,7 @@ impl Allocation {
         matches!(self.kind, Kind::Module)
     }
 
-    /// Memory that `cuMemFreeAsync` on the home stream will free.
+    /// Returns memory that `cuMemFreeAsync` on the home stream will free.
     pub(crate) fn adopted(start: CUdeviceptr, bytes: usize, home: &Stream) -> Arc<Self> {
         let kind = if bytes == 0 { Kind::Empty } else { Kind::Pooled };
         Self::with_kind(start, bytes, home, kind)
@@ -124,10 +124,10 @@ impl Allocation {
             home: home.clone(),
             home_id: home.id(),
             // Covers the allocation itself, which is work of the stream; work that others enqueued
-            // before handing the memory over; and, for memory used again from the deferred-free list, the waits
-            // for those who used it before.
+            // before handing the memory over; and, for memory reused from the deferred-free list, the waits for its
+            // earlier uses.
             born: home.inner().next_number(),
-            // Graph memory is nowhere at home without cost: its uses are the recording's.
+            // Graph memory has no home stream without cost: the recording holds its uses.
             shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
             kind,
@@ -165,9 +165,9 @@ impl Allocation {
     /// launch, copy, fill and guard of the host's that may write there, when it is recorded in a graph,
     /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is called.
     ///
-    /// One clock numbers the writes of all allocations: what was made from some memory is older than that
-    /// if its version is smaller. Writes of one launch of a graph have numbers in the order in which they
-    /// were recorded, whether or not a conditional body runs.
+    /// One clock numbers the writes of all allocations: data computed from some memory is out of date if its version is
+    /// smaller than the memory's. Writes of one launch of a graph have numbers in the order in which they were
+    /// recorded, whether or not a conditional body runs.
     #[must_use]
     pub fn version(&self, range: Range<usize>) -> u64 {
         self.versions.of(range)
@@ -186,10 +186,10 @@ impl Allocation {
     /// of elements, or is not aligned for them.
     ///
     /// # Safety
-    /// What is read of it as a `T` was written as one, or any bits are one. Nobody has borrowed the memory
-    /// for the view, so the caller makes sure that it is in no launch together with an argument that writes
-    /// the same bytes, and that no use that conflicts comes between the ordering and the recording of a use
-    /// by it: the memory is borrowed by other means, used by the caller alone, or [kept](Self::keep).
+    /// Bytes that are read as a `T` were written as a `T`, or `T` may have any bits. The view does not borrow the
+    /// memory, so the caller makes sure that it is in no launch together with an argument that writes the same bytes,
+    /// and that no use that conflicts comes between the ordering and the recording of a use by it: the memory is
+    /// borrowed by other means, used by the caller alone, or [kept](Self::keep).
     pub unsafe fn view<T: Copy + 'static>(
         self: &Arc<Self>,
         range: Range<usize>,
@@ -232,7 +232,7 @@ impl Allocation {
         self.home_id == stream.inner().id
     }
 
-    /// Returns whether the memory is somebody else's, or part of something else such as a module.
+    /// Returns whether the memory belongs to other code, or is part of another object such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
         matches!(self.kind, Kind::Borrowed { .. } | Kind::Module)
     }
@@ -283,7 +283,7 @@ impl Allocation {
             .with_hint("each `Arc<Allocation>` is a handle; graphs hold the memory that they use")
     }
 
-    /// What the drop does, with its error. Nothing is left for the drop if it went well.
+    /// Does the work of the drop and returns its error. After success nothing is left for the drop.
     pub(crate) fn close(mut self: Arc<Self>) -> Result<(), ConsumeError<Arc<Self>>> {
         let freed = match Arc::get_mut(&mut self) {
             Some(this) => this.free(),
@@ -311,9 +311,8 @@ impl Allocation {
     fn free_in_order(&mut self) -> Result<()> {
         let home = self.home.inner();
         if matches!(self.kind, Kind::Pooled) {
-            // Not numbered: nobody ever waits for it.
-            // SAFETY: this owns the memory, and every use of it is ordered before this free: those on
-            // the home stream by the stream, the others by `join_home`.
+            // Not numbered, since no use waits for it. SAFETY: this owns the memory, and every use of it is ordered
+            // before this free: those on the home stream by the stream, the others by `join_home`.
             unsafe { call!(home, cuMemFreeAsync(self.start, home.raw)) }?;
         }
         match self.replace_kind(Kind::Released) {
@@ -340,8 +339,8 @@ impl Drop for Allocation {
         let home = self.home.inner();
         if !home.state().is_usable() {
             if is_emitting() {
-                // Dropped by a subscriber, which may not take locks. The device goes on: what a token keeps
-                // alive may still be in use.
+                // Dropped by a subscriber, which may not take locks. The device goes on and may still use the memory
+                // that a token keeps alive.
                 std::mem::forget(std::mem::replace(&mut self.kind, Kind::Released));
             }
             return;

@@ -21,9 +21,9 @@ use crate::stream::Stream;
 
 /// `len` elements of device memory.
 ///
-/// It is at home on the stream that it was made with: allocated, used without cost, and freed in
-/// that stream's order. It may be used on any other stream of the context; the crate then makes
-/// the streams wait for each other where uses conflict.
+/// Its home stream is the stream of its creation: it is allocated and freed in that stream's order, and uses there cost
+/// nothing. It may be used on any other stream of the context; the crate then makes the streams wait for each other
+/// where uses conflict.
 ///
 /// Elements are plain data by `bytemuck`'s traits: uploading needs [`NoUninit`], downloading
 /// [`AnyBitPattern`], zeroing [`Zeroable`]; memory not yet written is `MaybeUninit<T>`.
@@ -122,7 +122,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             }
             fit::aligned::<T>("the buffer", start)?;
         }
-        // Other streams wait for the home stream, which must not be one that never runs.
+        // Other streams wait for the home stream, so it must be a stream that runs.
         home.inner().not_capturing("DeviceBuffer::from_raw")?;
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),
@@ -134,9 +134,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.
     ///
     /// # Errors
-    /// The error holds the buffer and names the reason: it is borrowed, it did not come from
-    /// stream-ordered allocation, somebody else holds the [`Allocation`], or what the driver returned
-    /// for a wait for uses on other streams.
+    /// The error holds the buffer and names the reason: it is borrowed, it did not come from stream-ordered allocation,
+    /// another handle to the [`Allocation`] exists, or the driver returned an error for a wait for uses on other
+    /// streams.
     pub fn into_raw(self) -> Result<CUdeviceptr, ConsumeError<Self>> {
         let len = self.len;
         self.allocation.release().map_err(|refused| {
@@ -166,7 +166,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         self.as_slice_mut().upload(stream, source)
     }
 
-    /// Copies the buffer into `target`. Waits until it is written.
+    /// Copies the buffer into `target`. Waits until `target` is written.
     ///
     /// # Errors
     /// As [`DeviceSlice::download`].
@@ -280,7 +280,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         self.as_slice_mut().copy_3d_from(stream, to, source, from, extent)
     }
 
-    /// A new buffer at home on `stream` with a copy of this one's elements.
+    /// Creates a buffer with a copy of this one's elements; its home stream is `stream`.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
@@ -290,7 +290,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         Ok(copy)
     }
 
-    /// The same memory as elements of another type.
+    /// Returns the same memory as elements of another type.
     ///
     /// # Errors
     /// The error holds the buffer and names the reason: its size is not a multiple of the new
@@ -309,8 +309,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// error for [`Context::take_drop_errors`](crate::Context::take_drop_errors). Does not wait.
     ///
     /// # Errors
-    /// The error holds the buffer and names the reason: somebody else holds the [`Allocation`], or
-    /// what the driver returned.
+    /// The error holds the buffer and names the reason: another handle to the [`Allocation`] exists, or the driver's
+    /// error.
     #[doc(alias = "cuMemFreeAsync")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         let len = self.len;
@@ -346,7 +346,7 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
         Self::allocate(stream, len)
     }
 
-    /// The same buffer, its elements taken as written.
+    /// Returns the same buffer, its elements taken as written.
     ///
     /// # Safety
     /// Work enqueued by now must write every element, in an order that later uses come after.

@@ -1,4 +1,4 @@
-//! What buffers of typed elements have in common: their place, and views of them.
+//! Methods that all buffers of typed elements share: address and length, and views of them.
 
 /// Implements it for a buffer with an `allocation`, of which `len` elements are all. `$home` documents its
 /// home stream.
@@ -7,7 +7,7 @@ macro_rules! buffer_facade {
         impl<T: Copy + 'static> $buffer<T> {
             /// Returns the device address of the first element; 0 if there are none.
             ///
-            /// What is done with it through raw calls is not ordered by this crate.
+            /// This crate does not order accesses to it by raw calls.
             #[must_use]
             pub fn device_ptr(&self) -> CUdeviceptr {
                 self.allocation.device_ptr()

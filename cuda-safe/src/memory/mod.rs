@@ -1,9 +1,9 @@
 //! Device memory, pinned host memory, and the copies between them.
 //!
 //! - `allocation.rs`: one piece of memory, however it came to be; `pool.rs`: where the device's comes from.
-//! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: what buffers have in common;
-//!   `fit.rs`: whether elements of a type fit.
-//! - `order/`: who waits for whom. `copy/`: copies and fills. `host/`: memory that the host sees.
+//! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: methods that all buffers share; `fit.rs`:
+//!   whether elements of a type fit.
+//! - `order/`: the waits between uses of memory. `copy/`: copies and fills. `host/`: memory that the host accesses.
 
 mod allocation;
 mod buffer;

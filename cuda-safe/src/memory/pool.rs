@@ -1,4 +1,4 @@
-//! Where device memory comes from: a pool of our own, or `cuMemAlloc` where there are no pools.
+//! The source of device memory: a separate pool, or `cuMemAlloc` where there are no pools.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -15,7 +15,8 @@ use crate::driver::DeviceState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::StreamInner;
 
-/// The memory pool of a context. Its own, so that its settings and its trimming disturb nobody.
+/// The memory pool of a context. It is separate from the default pool, so that its settings and its trimming affect no
+/// other code.
 ///
 /// A CUmemoryPool may be used from any thread; the driver locks it itself.
 pub(crate) struct Pool {
@@ -121,17 +122,17 @@ impl Pool {
     /// Destroys the pool: called when nothing allocated from it is left.
     pub(crate) fn destroy(&self, context: &ContextInner) -> Result<()> {
         let Some(pool) = self.take() else { return Ok(()) };
-        // SAFETY: the handle is live and is taken by this call alone. If it fails, nobody knows
-        // whether the handle still is, so it is not used again: allocations do without a pool.
+        // SAFETY: the handle is live and is taken by this call alone. If it fails, it is unknown whether the handle is
+        // still live, so it is not used again: allocations do without a pool.
         unsafe { call!(context, cuMemPoolDestroy(pool)) }
     }
 
-    /// Lets go of the pool without waiting: the driver destroys it when its last free is done.
+    /// Releases the pool without waiting: the driver destroys it when its last free is done.
     pub(crate) fn abandon(&self, state: &DeviceState) {
         if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`.
             let result = unsafe { state.sys.cuMemPoolDestroy(pool) };
-            // There is nobody left to tell, but a fatal code is remembered.
+            // No caller is left to return the error to, but a fatal code is kept.
             let _ = state.answer("cuMemPoolDestroy", result);
         }
     }
@@ -151,7 +152,7 @@ fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> 
         Ok(start)
     };
     twice(context, bytes, attempt, || {
-        // An error of what somebody else dropped: not this caller's.
+        // An error of another object's drop, which is not this caller's.
         context.keep_drop_result(context.free_deferred());
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Borrowed views of device memory: what kernels and copies are given.
+//! Borrowed views of device memory, the arguments of kernels and copies.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +16,8 @@ use crate::trace::event;
 
 /// A view of `len` elements on the device that may be read.
 ///
-/// It borrows the buffer: the buffer can't be written, or dropped, while the view lives. What the
-/// device does with it is ordered by the stream it is used on, not by the view's lifetime.
+/// It borrows the buffer: the buffer can't be written, or dropped, while the view lives. The device's accesses are
+/// ordered by the stream that uses the view, not by the view's lifetime.
 pub struct DeviceSlice<'a, T> {
     allocation: &'a Arc<Allocation>,
     offset: usize,
@@ -44,11 +44,11 @@ impl<T> Clone for DeviceSlice<'_, T> {
 
 impl<T> Copy for DeviceSlice<'_, T> {}
 
-/// What both kinds of views have, written once.
+/// The methods of both kinds of views.
 macro_rules! view {
     ($view:ident) => {
         impl<'a, T: Copy + 'static> $view<'a, T> {
-            /// The elements from `offset` bytes on. Callers have checked bounds and alignment.
+            /// Returns the elements from `offset` bytes on. Callers have checked bounds and alignment.
             pub(crate) fn new(allocation: &'a Arc<Allocation>, offset: usize, len: usize) -> Self {
                 debug_assert!(offset + len * size_of::<T>() <= allocation.size_bytes());
                 Self { allocation, offset, len, marker: PhantomData }
@@ -196,7 +196,7 @@ impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
         Ok((self.slice(..middle)?, self.slice(middle..)?))
     }
 
-    /// The same bytes as elements of another type.
+    /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new
@@ -253,7 +253,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
         ))
     }
 
-    /// The same bytes as elements of another type.
+    /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size is not a multiple of the new

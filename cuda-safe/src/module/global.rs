@@ -82,7 +82,7 @@ impl Module {
     }
 }
 
-/// Where a global lies, and its size in bytes.
+/// Returns where a global lies, and its size in bytes.
 pub(super) fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
     let text = CString::new(name)
         .map_err(|_| Error::invalid(format!("{name:?} is no name of a global")))?;
@@ -119,7 +119,7 @@ impl<T: Copy + 'static> Global<T> {
         self.len == 0
     }
 
-    /// Copies `source` to the variable, in `stream`'s order. Returns when `source` was read.
+    /// Copies `source` to the variable, in `stream`'s order. Returns when `source` has been read.
     ///
     /// # Errors
     /// As [`DeviceSliceMut::upload`].

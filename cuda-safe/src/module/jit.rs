@@ -139,7 +139,7 @@ impl Arguments {
         (count, self.keys.as_mut_ptr(), self.values.as_mut_ptr())
     }
 
-    /// What the compiler said: errors first.
+    /// Returns the compiler's messages, errors first.
     pub(super) fn log(&self) -> String {
         let text = |buffer: &[u8]| {
             let end = buffer.iter().position(|byte| *byte == 0).unwrap_or(buffer.len());

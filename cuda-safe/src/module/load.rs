@@ -18,7 +18,7 @@ use crate::trace::timed;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {
-    /// What NVRTC made: cubin and PTX, the names and signatures of the kernels.
+    /// The output of NVRTC: cubin and PTX, the names and signatures of the kernels.
     Image(&'a nvrtc::Image),
     /// PTX text.
     Ptx(&'a str),
@@ -44,11 +44,11 @@ impl<'a> From<super::PackedPtx<'a>> for ModuleImage<'a> {
     }
 }
 
-/// Which part of an image the driver took.
+/// The part of an image that the driver loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LoadedFrom {
-    /// Machine code, as it was.
+    /// Machine code, unchanged.
     Cubin,
     /// PTX, compiled by the driver.
     Ptx,

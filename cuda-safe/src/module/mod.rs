@@ -52,7 +52,7 @@ pub(crate) struct ModuleInner {
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
     log: String,
-    /// What orders the uses of its variables.
+    /// Orders the uses of its variables.
     variables: Variables,
     /// Kernels that are alive, for the errors of `close`.
     kernels: AtomicUsize,
@@ -203,8 +203,7 @@ impl Module {
     /// if it has work to do.
     ///
     /// # Errors
-    /// The error holds the module and names the reason: what of it is alive, by kind and number, or
-    /// what the driver returned.
+    /// The error holds the module and names the reason: its live objects by kind and number, or the driver's error.
     #[doc(alias = "cuModuleUnload")]
     pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         match ModuleInner::unload(&mut self.inner, 0) {
@@ -231,7 +230,7 @@ impl ModuleInner {
         &self.context
     }
 
-    /// Returns the name in the image that `name` stands for, and the signature if the image has PTX.
+    /// Returns the name in the image for `name`, and the signature if the image has PTX.
     fn find<'a>(&'a self, name: &'a str) -> Result<(&'a str, Option<&'a ptx::Signature>)> {
         let signature =
             |name: &str| self.signatures.iter().find(|signature| signature.name == name);
@@ -252,7 +251,7 @@ impl ModuleInner {
             _ => {}
         }
         if self.signatures.is_empty() {
-            // Nothing is known: the driver has to be asked.
+            // The image has no information: query the driver.
             return Ok((name, None));
         }
         Err(self.no_such_kernel(name))
@@ -280,7 +279,7 @@ impl ModuleInner {
         self.enumerate().unwrap_or_default()
     }
 
-    /// Returns the kernels' names from the driver, if it can tell.
+    /// Returns the kernels' names from the driver, if it can list them.
     fn enumerate(&self) -> Result<Vec<String>> {
         let sys = self.context.state.sys;
         if !self.context.state.is_usable() || !sys.supports("cuModuleEnumerateFunctions") {

@@ -13,7 +13,7 @@ use crate::module::{KernelSource, Module};
 /// PTX text compressed with gzip, which is unpacked in memory when a module is loaded from it.
 ///
 /// PTX shrinks to about a sixth, so a program that embeds its kernels is smaller. Compress the text with
-/// `gzip -9n kernels.ptx`, or in a build script with a gzip encoder such as that of `flate2`, and embed the file with
+/// `gzip -9n kernels.ptx`, or in a build script with a gzip encoder such as `flate2`, and embed the file with
 /// [`include_bytes!`]. Make a constant or a static of each module: the linker then leaves out those that the program
 /// does not use.
 ///

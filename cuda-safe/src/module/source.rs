@@ -40,7 +40,7 @@ impl KernelSource for nvrtc::Program {
 }
 
 impl KernelSource for &nvrtc::Program {
-    /// Name expressions must have been given to the program.
+    /// Loads the kernels. The program must have been created with the name expressions.
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         let arch = context.device().arch()?;
         let driver = context.driver().version()?;

@@ -27,7 +27,7 @@ const END: usize = usize::MAX;
 /// Where variables lie that the driver does not know by name: above all addresses of devices.
 const UNKNOWN: usize = 1 << 62;
 
-/// Which variables the kernels of a module reach.
+/// The variables that the kernels of a module reach.
 #[derive(Default)]
 pub(super) enum Reach {
     /// None.
@@ -35,7 +35,7 @@ pub(super) enum Reach {
     Nothing,
     /// Not known: each kernel may write every variable.
     Everything,
-    /// What the module's PTX tells.
+    /// Derived from the module's PTX.
     Known(Box<Known>),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Known {
 }
 
 impl Reach {
-    /// What a text tells; everything if it cannot be read.
+    /// Returns the variables that a PTX text's kernels reach; everything if it can't be parsed.
     pub(super) fn of_ptx(text: &str) -> Self {
         let Ok(reached) = Reached::of_text(text) else { return Self::Everything };
         if reached.kernels.is_empty() {
@@ -69,7 +69,7 @@ impl Reach {
     }
 }
 
-/// What a module keeps to order the uses of its variables.
+/// The state by which a module orders the uses of its variables.
 #[derive(Default)]
 pub(super) struct Variables {
     reach: Reach,
@@ -79,8 +79,8 @@ pub(super) struct Variables {
 
 /// Launches that do not record their uses of quiet variables.
 ///
-/// A launch counts itself and then looks at `watched`; a caller that asks for a variable sets `watched` and
-/// then looks at the count. In the single order of SeqCst operations one of them sees the other.
+/// A launch counts itself and then reads `watched`; a caller that requests a variable sets `watched` and then reads the
+/// count. In the single order of SeqCst operations one of them sees the other.
 #[derive(Default)]
 pub(crate) struct Quiet {
     /// Whether the program has asked for a variable of the module: then there are no such launches.
@@ -132,7 +132,7 @@ impl Quiet {
     }
 }
 
-/// What a kernel reaches.
+/// The variables that a kernel reaches.
 pub(crate) struct KernelVariables {
     memory: Arc<Allocation>,
     /// Variables that some kernel of the module may write.
@@ -155,7 +155,7 @@ impl KernelVariables {
         for (range, access) in &self.always {
             enqueuing.begin_use((&self.memory, range.clone(), *access))?;
         }
-        // A graph may run after somebody has asked for the variable.
+        // A graph may run after the program has requested the variable.
         if !self.tables.is_empty()
             && enqueuing.recording().is_none()
             && let Some(launching) = self.quiet.enter()
@@ -196,7 +196,7 @@ impl ModuleInner {
     pub(super) fn variable_memory(&self) -> Result<&Arc<Allocation>> {
         let memory = &self.variables.memory;
         if memory.get().is_none() {
-            // Of its own: it keeps no stream of the program, and none waits in its place.
+            // A separate stream: it keeps no stream of the program alive, and none of them waits instead.
             let home = Context::from_inner(self.context.clone()).stream()?;
             let made = Allocation::of_module(&home, END);
             // Another thread may have been faster.

@@ -1,8 +1,8 @@
 //! Ranges and marks for NVIDIA's profilers, such as Nsight Systems: NVTX without its C headers.
 //!
-//! A profiler that starts the program names a library of its own in the environment variable
-//! `NVTX_INJECTION64_PATH`. The first call here loads it and lets it put its functions into our
-//! tables, as NVTX 3 does. Where no profiler is attached a call is one load and a branch.
+//! A profiler that starts the program names its library in the environment variable `NVTX_INJECTION64_PATH`. The first
+//! call here loads it and lets it put its functions into our tables, as NVTX 3 does. Where no profiler is attached a
+//! call is one load and a branch.
 //!
 //! ```
 //! use cuda_safe::nvtx;
@@ -57,10 +57,10 @@ fn look() -> bool {
     STATE.load(Ordering::Acquire) == ATTACHED
 }
 
-/// A domain's handle, made by the tool; null stands for the default domain.
+/// A domain's handle, made by the tool; null is the default domain.
 type Handle = *mut c_void;
 
-/// What an event says of itself (`nvtxEventAttributes_v2`).
+/// The attributes of an event (`nvtxEventAttributes_v2`).
 #[repr(C)]
 struct Attributes {
     version: u16,
@@ -148,7 +148,7 @@ fn push(name: &str) {
     }
 }
 
-/// A mark at this moment, in the default domain.
+/// Emits a mark at this moment, in the default domain.
 #[inline]
 pub fn mark(name: &str) {
     if attached() {
@@ -163,7 +163,7 @@ pub fn mark(name: &str) {
 
 /// A name space for ranges and marks, so that a library's are distinct from a program's.
 ///
-/// Dropping it tells the tool that it is gone.
+/// Dropping it destroys it in the tool.
 pub struct Domain {
     handle: Handle,
     /// Whether a tool knows it.
@@ -191,8 +191,8 @@ impl Domain {
         Self { handle, known: !handle.is_null() }
     }
 
-    /// Opens a range of time on this thread, from here until the guard is dropped. Ranges nest for each
-    /// domain apart.
+    /// Opens a range of time on this thread, which ends when the guard is dropped. Ranges nest separately in each
+    /// domain.
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range(&self, name: &str) -> RangeGuard<'_> {
         if !self.known {
@@ -209,7 +209,7 @@ impl Domain {
         RangeGuard { open: true, domain: self.handle, marker: PhantomData }
     }
 
-    /// A mark at this moment.
+    /// Emits a mark at this moment.
     pub fn mark(&self, name: &str) {
         if !self.known {
             return;

@@ -1,5 +1,4 @@
-//! How a tool attaches: it is handed a function that hands out tables, and fills the slots that
-//! they name with functions of its own.
+//! Attaching a tool: it gets a function that returns tables, and fills the slots that they name with its functions.
 //!
 //! As in the headers of NVTX 3 (`nvtxTypes.h`, `nvtxInit.h`): the numbers are theirs.
 
@@ -32,7 +31,7 @@ pub(super) const DOMAIN_CREATE: usize = 12;
 /// `nvtxDomainDestroy`.
 pub(super) const DOMAIN_DESTROY: usize = 14;
 
-/// Where the slots of a module are: what a tool is given. A null follows the last.
+/// The addresses of the slots of a module, as the tool gets them. A null follows the last.
 struct Table<const N: usize>([*mut *mut (); N]);
 
 // SAFETY: the addresses are those of atomics in statics.
@@ -86,7 +85,7 @@ modules! {
     SYNC = 6: 7;
 }
 
-/// What a tool asks for first (`NvtxExportTableCallbacks`).
+/// The table that a tool requests first (`NvtxExportTableCallbacks`).
 #[repr(C)]
 struct Callbacks {
     size: usize,
@@ -111,7 +110,7 @@ static VERSION_INFO: VersionInfo = VersionInfo {
     set_tool_version,
 };
 
-/// Nobody needs it: the headers ignore it, too.
+/// It is ignored, as by NVTX's headers.
 extern "system" fn set_tool_version(_version: u32) {}
 
 /// # Safety
@@ -147,7 +146,7 @@ type Initialize = unsafe extern "system" fn(extern "system" fn(u32) -> *const c_
 const VARIABLE: &str =
     if size_of::<usize>() == 4 { "NVTX_INJECTION32_PATH" } else { "NVTX_INJECTION64_PATH" };
 
-/// Loads the tool's library and lets it fill the slots. Whether there is one that did.
+/// Loads the tool's library and lets it fill the slots. Returns whether that succeeded.
 pub(super) fn attach() -> bool {
     let Some(path) = cuda_sys::environment(VARIABLE) else { return false };
     // SAFETY: the user set the variable to have the library loaded, with all that it does then.

@@ -18,12 +18,12 @@ pub(crate) fn register(function: Repeated) -> u64 {
     PENDING.insert(Entry::repeated(function))
 }
 
-/// Takes a function out: it is not called any more. One that is running finishes.
+/// Removes a function: it is not called any more. A running function finishes.
 pub(crate) fn unregister(number: u64) {
     PENDING.remove(number);
 }
 
-/// What the driver calls.
+/// The function that the driver calls.
 unsafe extern "C" fn run(number: *mut c_void) {
     PENDING.call(number.addr() as u64);
 }
@@ -86,7 +86,7 @@ impl StreamInner {
         unsafe { call!(self, cuLaunchHostFunc(self.raw, Some(run), data)) }
     }
 
-    /// Drops the functions that have not run. One that is running finishes.
+    /// Drops the functions that have not run. A running function finishes.
     pub(super) fn drop_callbacks(&self) {
         let mine =
             std::mem::take(&mut *self.callbacks.lock().unwrap_or_else(PoisonError::into_inner));

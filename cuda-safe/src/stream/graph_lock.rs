@@ -55,9 +55,9 @@ impl GraphLock<'_> {
     /// would wait for each other.
     ///
     /// # Errors
-    /// Whatever `enqueue` returns. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of
-    /// `enqueue`, if this thread is within `run` on another context, and so holds that context's graph
-    /// lock. In the same way, enqueues within `enqueue` fail that need the graph lock of another context.
+    /// The error of `enqueue`. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of `enqueue`, if this
+    /// thread is within `run` on another context, and so holds that context's graph lock. In the same way, enqueues
+    /// within `enqueue` fail that need the graph lock of another context.
     pub fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let lock = &self.stream.inner().context.graph_lock;
         let _held = if self.shared { lock.take_for_all()? } else { None };

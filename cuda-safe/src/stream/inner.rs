@@ -1,4 +1,4 @@
-//! What the handles to a stream share.
+//! The state that the handles to a stream share.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct StreamInner {
     pub(super) sequence: AtomicU64,
     /// Everything up to this number is known to be done, from a wait of the host.
     pub(super) completed: AtomicU64,
-    /// What this stream already waits for: stream number and sequence.
+    /// The work that this stream already waits for: stream number and sequence.
     pub(super) waited: Mutex<Vec<(u64, u64)>>,
     /// The newest event recorded for others to wait for.
     pub(super) marker: Mutex<Option<order::Marker>>,
@@ -35,13 +35,13 @@ pub(crate) struct StreamInner {
     launches: [AtomicU64; REMEMBERED],
     /// The staging block that small uploads are packed into.
     pub(crate) upload: Mutex<Option<Packing>>,
-    /// Pieces of memory that are at home here, for the errors of `close`.
+    /// The number of allocations with this home stream, for the errors of `close`.
     at_home: AtomicUsize,
     /// Host functions enqueued and perhaps not run yet.
     pub(super) callbacks: Mutex<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
     pub(crate) capture: Option<Arc<Capture>>,
-    /// `Some` for somebody else's stream: keeps it alive, and says that it is not ours to destroy.
+    /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -88,7 +88,7 @@ impl StreamInner {
         ))
     }
 
-    /// Counts a piece of memory that is at home here.
+    /// Counts an allocation with this home stream.
     pub(crate) fn memory_made(&self) {
         self.at_home.fetch_add(1, Ordering::Relaxed);
         self.context.census.add(Counted::Buffer);
@@ -104,8 +104,8 @@ impl StreamInner {
         self.at_home.load(Ordering::Relaxed)
     }
 
-    /// Runs `copy`, the call that enqueues a copy here, with a context current from which the driver
-    /// takes it. What is recorded is recorded with the stream's own, which its node may keep.
+    /// Runs `copy`, which enqueues a copy here, with a current context that the driver accepts. While recording that is
+    /// the stream's context, which the node may keep.
     #[inline]
     pub(crate) fn copying(&self, copy: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.capture {
@@ -182,7 +182,7 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Lets go of what the stream holds besides its handle. Enqueues at most an event.
+    /// Releases the stream's resources besides its handle. Enqueues at most an event.
     pub(super) fn retire(&self) {
         let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(packing) = block {
@@ -195,14 +195,14 @@ impl StreamInner {
         }
     }
 
-    /// What the drop does, with its error. Nothing is left for the drop if it went well.
+    /// Does the work of the drop and returns its error. After success nothing is left for the drop.
     pub(super) fn close(&mut self) -> Result<()> {
         self.drop_callbacks();
         self.retire();
         // One of the calls above may have met the device's end.
         self.state().usable()?;
         self.destroy()?;
-        // From here on as somebody else's: there is nothing to destroy.
+        // From here on as an adopted stream: there is nothing to destroy.
         self.foreign.get_or_insert_with(|| Box::new(()));
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Drop for StreamInner {
             return;
         }
         self.retire();
-        // `retire` may have met the device's end. The capture has to hear of its stream all the same.
+        // `retire` may have lost the device. The capture must still be notified of its stream.
         if self.capture.is_some() || self.state().is_usable() {
             self.context.keep_drop_result(self.destroy());
         }

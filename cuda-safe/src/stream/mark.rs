@@ -11,7 +11,7 @@ use crate::launch::KernelArgs;
 use crate::memory::{Enqueue, Enqueuing};
 
 /// A point in a stream's order: all that was enqueued on the stream before it, also through its raw
-/// handle. It costs nothing until somebody waits for it: no event is recorded before.
+/// handle. It costs nothing until a wait for it: no event is recorded before.
 #[derive(Clone)]
 pub struct Mark {
     stream: Stream,
@@ -107,10 +107,9 @@ impl Stream {
     /// work itself returns.
     ///
     /// # Safety
-    /// `call` must not call this crate, some of whose locks are held: it would deadlock. What it
-    /// enqueues goes to the stream that it is given, and uses device memory of this crate only as
-    /// `uses` says. What it needs besides lives until it has run; on a stream that records, as long as
-    /// the graph.
+    /// `call` must not call this crate, some of whose locks are held: it would deadlock. It enqueues work only on the
+    /// stream that it is given, and that work uses device memory of this crate only as `uses` says. All other resources
+    /// of the work live until it has run; on a stream that records, as long as the graph.
     pub unsafe fn enqueue<A: KernelArgs, R>(
         &self,
         uses: A,

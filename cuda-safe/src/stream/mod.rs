@@ -30,7 +30,7 @@ use crate::memory::{Enqueue, Enqueuing};
 /// is used on both.
 ///
 /// Streams made here never wait for the NULL stream (`CU_STREAM_NON_BLOCKING`). A clone is another
-/// handle to the same stream. Dropping the last handle does not wait: what is enqueued still runs.
+/// handle to the same stream. Dropping the last handle does not wait: enqueued work still runs.
 ///
 /// Every enqueue through this crate is numbered. That is how buffers know, without asking the
 /// driver, whether one stream has to wait for another.
@@ -60,7 +60,7 @@ impl Stream {
         Ok(Self::wrap(context.inner().clone(), raw, None, None))
     }
 
-    /// A stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
+    /// Creates a stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
     pub(crate) fn recording(
         context: &Arc<ContextInner>,
         raw: CUstream,
@@ -69,14 +69,14 @@ impl Stream {
         Self::wrap(context.clone(), raw, None, Some(capture))
     }
 
-    /// Adopts a stream that somebody else made, such as a framework's.
+    /// Adopts a stream of other code, such as a framework's.
     ///
-    /// `token` is kept until the last handle, and every buffer that is at home on the stream, is
-    /// gone; put there what keeps the stream alive.
+    /// `token` is kept until the last handle, and every buffer with this home stream, is dropped. It should keep the
+    /// stream alive.
     ///
     /// # Errors
-    /// The NULL stream and the special per-thread and legacy handles are refused: what they name
-    /// depends on the calling thread and its current context.
+    /// The NULL stream and the special per-thread and legacy handles are refused: the stream that they name depends on
+    /// the calling thread and its current context.
     ///
     /// # Safety
     /// `raw` must be a stream of `context` and stay valid until `token` is dropped. It must not be
@@ -130,8 +130,8 @@ impl Stream {
     /// ever.
     ///
     /// # Errors
-    /// The error holds the stream and names the reason: buffers that are at home on it or other
-    /// handles to it are alive, it is somebody else's, it records a graph, or the device is lost.
+    /// The error holds the stream and names the reason: buffers with this home stream or other handles to it are alive,
+    /// it is an adopted stream, it records a graph, or the device is lost.
     pub fn into_raw(self) -> Result<CUstream, ConsumeError<Self>> {
         if let Err(error) = self.is_ours_to_give() {
             return Err(ConsumeError::new(self, error));
@@ -155,8 +155,7 @@ impl Stream {
         }
     }
 
-    /// What the handles to a stream share, if `inner` is the only one.
-    /// Returns whether nothing else holds the stream: no other handle, and no buffer that is at home on it.
+    /// Returns whether nothing else holds the stream: no other handle, and no buffer with this home stream.
     pub(crate) fn is_only_handle(&mut self) -> bool {
         Arc::get_mut(&mut self.inner).is_some()
     }
@@ -210,7 +209,7 @@ impl Stream {
 
     /// Makes work enqueued on this stream from now on wait for `event`.
     ///
-    /// An event that was never recorded is waited for by nobody.
+    /// Waiting for an event that was never recorded does nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the event was recorded in a capture and the
@@ -253,9 +252,9 @@ impl Stream {
     /// driver. Later work of the stream waits for it.
     ///
     /// The function must not call CUDA, and dropping what it captured must not either: both happen
-    /// on the driver's thread. A buffer or stream captured all the same is not freed there: the
-    /// driver refuses, and [`Context::take_drop_errors`] tells. A panic in the function is caught. If
-    /// the stream is dropped, or the device is lost, before it ran, it is dropped without being run.
+    /// on the driver's thread. A buffer or stream that it has captured nevertheless is not freed there: the driver
+    /// refuses, and [`Context::take_drop_errors`] returns the error. A panic in the function is caught. If the stream
+    /// is dropped, or the device is lost, before it ran, it is dropped without being run.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error that the
@@ -269,9 +268,9 @@ impl Stream {
     /// called more than once: captured into a graph it is called at every launch of the graph. Two
     /// calls never overlap, and a panic in one is caught and does not keep later ones from running.
     ///
-    /// It is kept until the graph goes or is recorded anew; launches that are still running don't call
-    /// it afterwards. On an ordinary stream it goes with the stream and is called once, so
-    /// [`Stream::host_function`] suits better.
+    /// It is kept until the graph is dropped or recorded again; launches that are still running don't call it
+    /// afterwards. On an ordinary stream it is dropped with the stream and called once, so [`Stream::host_function`]
+    /// suits better.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in the body of a conditional node; otherwise the
@@ -282,7 +281,7 @@ impl Stream {
     }
 
     /// Returns this stream's priority, after clamping. A stream that records has the default priority,
-    /// which is that of its nodes unless [`LaunchConfig::priority`](crate::LaunchConfig::priority) gives another one.
+    /// which its nodes have too unless [`LaunchConfig::priority`](crate::LaunchConfig::priority) sets another.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream's recording has ended, and in
@@ -308,14 +307,13 @@ impl Stream {
         Ok(priority)
     }
 
-    /// Destroys the stream now and says whether that went well; a drop leaves an error for
-    /// [`Context::take_drop_errors`]. Does not wait: what is enqueued still runs. A foreign stream
-    /// is not destroyed, but its token is dropped. A stream that records is destroyed when its
-    /// capture has ended.
+    /// Destroys the stream now and returns the driver's error; a drop leaves an error for
+    /// [`Context::take_drop_errors`]. Does not wait: enqueued work still runs. A foreign stream is not destroyed, but
+    /// its token is dropped. A stream that records is destroyed when its capture has ended.
     ///
     /// # Errors
-    /// The error holds the stream and names the reason: buffers that are at home on it or other
-    /// handles to it are alive, or what the driver returned.
+    /// The error holds the stream and names the reason: buffers with this home stream or other handles to it are alive,
+    /// or the driver's error.
     #[doc(alias = "cuStreamDestroy")]
     pub fn close(self) -> Result<(), ConsumeError<Self>> {
         if let Err(error) = self.inner.state().usable() {
@@ -382,7 +380,7 @@ pub(crate) fn create(context: &ContextInner, priority: i32) -> Result<CUstream> 
     Ok(raw)
 }
 
-/// Returns the error for waiting across the border of a capture, which would spoil it.
+/// Returns the error for waiting across the border of a capture, which would invalidate it.
 #[cold]
 pub(crate) fn outside_capture(what: &str) -> Error {
     Error::invalid(format!(

@@ -42,9 +42,9 @@ impl StreamInner {
         self.sequence.load(Ordering::SeqCst)
     }
 
-    /// A number that stands for work whose driver call has returned, without spending one: if no
-    /// later enqueue takes it, a wait for it does (see `mark_for`). An event that
-    /// covers it was recorded after the number was taken, so after the call had returned.
+    /// Returns a number for work whose driver call has returned, without using one up: if no later enqueue takes it, a
+    /// wait for it does (see `mark_for`). An event that covers it was recorded after the number was taken, so after the
+    /// call had returned.
     #[inline]
     pub(crate) fn next_number(&self) -> u64 {
         self.enqueued() + 1
@@ -98,7 +98,7 @@ impl StreamInner {
         if sequence == 0 || self.has_completed(sequence) {
             return Ok(());
         }
-        // The lock goes before the wait: others go on. If they record the event anew, this waits
+        // The lock is released before the wait, so that other threads go on. If they record the event again, this waits
         // for more than it must.
         let (event, covers) = {
             let (_lock, event, covers) = self.marker(sequence)?;
@@ -113,8 +113,7 @@ impl StreamInner {
     /// Enqueues on `waiter` a wait for this stream up to at least `sequence` and says how far the
     /// wait reaches.
     fn mark_for(&self, waiter: &Self, sequence: u64) -> Result<u64> {
-        // The lock is held until the wait is enqueued, so that the event isn't recorded anew in
-        // between.
+        // The lock is held until the wait is enqueued, so that the event isn't recorded again in between.
         let (_lock, event, covers) = self.marker(sequence)?;
         // SAFETY: both handles are live; the lock held keeps the event.
         unsafe { call!(waiter, cuStreamWaitEvent(waiter.raw, event, 0)) }?;
@@ -122,8 +121,8 @@ impl StreamInner {
         Ok(covers)
     }
 
-    /// An event that covers at least `sequence`, how far it reaches, and the lock under which it is
-    /// not recorded anew.
+    /// Returns an event that covers at least `sequence`, how far it reaches, and the lock under which it is not
+    /// recorded again.
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
         // The caller has asked its own device; this stream's may be another one.
         self.state().usable()?;
@@ -161,7 +160,7 @@ impl StreamInner {
     }
 }
 
-/// An event without timing, which is cheaper to record and to wait for.
+/// Returns an event without timing, which is cheaper to record and to wait for.
 pub(crate) fn create_event(context: &ContextInner) -> Result<CUevent> {
     let mut event = std::ptr::null_mut();
     context.with_current(|| {

@@ -1,4 +1,4 @@
-//! Functions that somebody else calls, by number, from any thread and perhaps never.
+//! Functions that other code calls, by number, from any thread and perhaps never.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,9 +46,9 @@ impl Slab {
         number
     }
 
-    /// Takes a function out: it is not called any more. One that is running finishes.
+    /// Removes a function: it is not called any more. A running function finishes.
     pub(super) fn remove(&self, number: u64) {
-        // A statement of its own, so that the lock is not held while the function is dropped.
+        // A separate statement, so that the lock is not held while the function is dropped.
         let entry = self.lock().remove(&number);
         drop_quietly(entry);
     }
@@ -69,8 +69,8 @@ impl Slab {
                 None => None,
             }
         };
-        // Unwinding into the driver would be undefined behaviour. There is nobody to tell: the
-        // panic hook has printed the message.
+        // Unwinding into the driver would be undefined behaviour. No caller can get the panic; the panic hook has
+        // printed the message.
         match entry {
             Some(Entry::Once(function)) => quietly(function),
             Some(Entry::Repeated(function)) => {
@@ -92,7 +92,7 @@ fn drop_quietly<T>(function: T) {
     quietly(|| drop(function));
 }
 
-/// Catches panics. What one is thrown with may panic itself when it is dropped; once is enough.
+/// Catches panics. A panic's payload may panic in its drop: that panic is caught too, and its payload is not dropped.
 pub(crate) fn quietly(act: impl FnOnce()) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
         && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))

@@ -41,7 +41,7 @@ macro_rules! functions {
             $(fns.$name = Some(implementation::$name);)*
         };
 
-        /// A function's count and address.
+        /// Returns a function's count and address.
         pub(super) fn find(name: &str) -> Option<(&'static AtomicU64, *const c_void)> {
             match name {
                 $(stringify!($name) => {
@@ -379,7 +379,7 @@ fn pack_stream(flags: c_uint, priority: u32) -> usize {
     ((flags & 1) | priority << 1) as usize
 }
 
-/// An attribute of the device: the limits of an H100 that matter to a caller, 0 for the rest.
+/// Returns an attribute of the device: the limits of an H100 that matter to a caller, 0 for the rest.
 fn attribute(which: CUdevice_attribute) -> c_int {
     use CUdevice_attribute as A;
     match which {

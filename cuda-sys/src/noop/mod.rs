@@ -2,10 +2,9 @@
 //! costs the host.
 //!
 //! It has one device with the limits of an H100 and the functions that such a layer needs to run;
-//! [`Driver::supports`] tells which. Handles and device addresses are fresh numbers; host memory is
-//! real. Kernels do not run, device memory has no contents and reads as zeros. Contexts are real in
-//! one respect: each thread has its stack of current contexts, and what needs a current context
-//! fails without one.
+//! [`Driver::supports`] returns whether it has one. Handles and device addresses are fresh numbers; host memory is
+//! real. Kernels do not run, device memory has no contents and reads as zeros. Contexts are real in one respect: each
+//! thread has its stack of current contexts, and what needs a current context fails without one.
 //!
 //! ```
 //! use cuda_safe_sys::{CUresult, noop};
@@ -49,8 +48,8 @@ pub fn resolve(name: &CStr) -> *const c_void {
     found.map_or(ptr::null(), |(_, address)| address)
 }
 
-/// How often the function with this exported name was called, by any thread, since [`reset`];
-/// 0 for a function that this driver does not have.
+/// Returns how often the function with this exported name was called, by any thread, since [`reset`]; 0 for a function
+/// that this driver does not have.
 #[must_use]
 pub fn calls(name: &str) -> u64 {
     find(name).map_or(0, |(counter, _)| counter.load(Ordering::Relaxed))

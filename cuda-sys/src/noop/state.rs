@@ -1,4 +1,4 @@
-//! What the no-op driver remembers: current contexts, fresh numbers, host memory.
+//! The state of the no-op driver: current contexts, fresh numbers, host memory.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_void};
@@ -47,13 +47,13 @@ pub(super) fn current() -> Result<CUcontext, CUresult> {
     Ok(top)
 }
 
-/// A handle that no object had before; its low 8 bits are free for the object's own use.
+/// Creates a handle that no object had before; its low 8 bits are free for the object's own use.
 pub(super) fn fresh<T>() -> *mut T {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     ptr::without_provenance_mut(NEXT.fetch_add(0x100, Ordering::Relaxed))
 }
 
-/// A range of device addresses that no allocation had before, aligned to 256 bytes.
+/// Returns a range of device addresses that no allocation had before, aligned to 256 bytes.
 pub(super) fn allocate(bytes: usize) -> Result<CUdeviceptr, CUresult> {
     static NEXT: AtomicU64 = AtomicU64::new(0x7000_0000_0000);
     match bytes {

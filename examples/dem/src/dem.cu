@@ -6,7 +6,7 @@ constexpr float radius = 0.1f, cohesion = 0.0075f, ground_cohesion = 0.02f, slac
 constexpr float time_step = 1.0f / 60 / 64, inverse_mass = 64.0f, far_away = 1000.0f;
 __device__ vec3 xyz(float4 v) { return vec3(v.x, v.y, v.z); }
 
-// What a contact does to a grain: n is the unit normal, v the velocity from the other, c the gap.
+// The force of a contact on a grain: n is the unit normal, v the velocity from the other, c the gap.
 __device__ vec3 contact_force(vec3 n, vec3 v, float c, float friction, float mu) {
     float vn = dot(n, v), fn = c * 8000.0f + fminf(vn, 0.0f) * 2.0f;
     vec3 vt = v - n * vn;

@@ -6,7 +6,7 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, GridView, HashGrid, Pairs};
 use std::{error::Error, fs, io::BufWriter, mem::swap, time::Instant};
 
-/// What is listed as neighbours: grains that touch (0.2075) if both move by the `slack` of dem.cu.
+/// The distance up to which grains are listed as neighbours: they touch (0.2075) if both move by the `slack` of dem.cu.
 const REACH: f32 = 0.2075 + 2.0 * 0.065;
 
 kernels! {

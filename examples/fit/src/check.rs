@@ -10,12 +10,12 @@ type Checked<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// How far a gradient may be off, relative to the greatest of its numbers.
 const TOLERANCE: f64 = 1e-3;
-/// Points that are looked at, about.
+/// About how many points are checked.
 const POINTS: usize = 200;
 
 /// How far the mesh and the surface may be apart: the bear is 1.9 high.
 const OFF: f64 = 0.03;
-/// By what part the mesh's volume may differ from that of the surface.
+/// The relative difference allowed between the volumes of the mesh and the surface.
 const VOLUME_OFF: f64 = 0.01;
 
 /// The volume's value between eight voxels, by the host.
@@ -35,7 +35,7 @@ fn sample(grid: &Grid, at: [f64; 3]) -> f64 {
     })
 }
 
-/// What of the loss depends on a point that is at `place`; `faces` are those that have it.
+/// Returns the part of the loss that depends on a point at `place`; `faces` are the faces with the point.
 fn part(grid: &Grid, mesh: &TriangleMesh, faces: &[[u32; 3]], point: u32, place: [f64; 3]) -> f64 {
     let of = |index: u32| {
         if index == point { place } else { mesh.points[index as usize].map(f64::from) }
@@ -70,7 +70,7 @@ pub(crate) fn gradient(grid: &Grid, mesh: &TriangleMesh, found: &[[f32; 3]]) -> 
             }
             let (wanted, is) = ((more - less) / 2e-6, f64::from(found[point][axis]));
             let is_near = (is - wanted).abs() <= TOLERANCE * greatest;
-            // Which a NaN is not.
+            // A NaN is not.
             if !is_near {
                 return Err(format!(
                     "axis {axis} of the gradient of point {point} is {is}, not {wanted}"
@@ -192,7 +192,7 @@ mod tests {
         let (first, wanted) = (fit.loss().unwrap(), loss(&mesh));
         assert!((first - wanted).abs() < 0.01 * wanted, "{first}, not {wanted}");
 
-        // One number of those that are looked at.
+        // One of the checked numbers.
         let greatest = found.iter().flatten().fold(0.0f32, |most, x| most.max(x.abs()));
         found[0][1] += 2e-3 * greatest;
         gradient(&grid, &mesh, &found).unwrap_err();

@@ -38,7 +38,7 @@ kernels! {
     }
 }
 
-/// What both graphs work on.
+/// The data of both graphs.
 struct State {
     points: DeviceBuffer<[f32; 3]>,
     faces: DeviceBuffer<[u32; 3]>,

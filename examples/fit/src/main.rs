@@ -41,7 +41,7 @@ struct Arguments {
 /// The radius of the ball, which is around all of the bear.
 const RADIUS: f32 = 1.2;
 
-/// What must be reached: the loss to that at first.
+/// The required ratio of the final loss to the initial one.
 const LOSS_DOWN_BY: f64 = 1e3;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! What the mesh is fitted to: a bear of balls and rods that flow into each other, as a volume of distances.
+//! The target of the fit: a bear of balls and rods that flow into each other, as a volume of distances.
 
 use cuda_safe::Stream;
 use geom_kernels::GeometryKernels;

@@ -9,7 +9,7 @@ const SAMPLE: usize = 10_000;
 /// At most this part of all pairs may be seen otherwise than in f64.
 const MOST_DIFFERENT: f64 = 1e-4;
 
-/// What brute force finds around a point.
+/// Returns the results of brute force around a point.
 #[derive(Default)]
 struct Expected {
     sum: [f64; 3],

@@ -1,5 +1,4 @@
-// What the neighbours of each point, itself included, add up to: x, y and z of it, and in w their
-// number.
+// Sums the neighbours of each point, itself included: their x, y and z, and in w their number.
 #include <geom/hash_grid.cuh>
 
 __device__ float4 sum_around(const geom::HashGrid<float>& grid, float3 x, float radius) {
@@ -22,7 +21,7 @@ sum_as_given(geom::HashGrid<float> grid, float radius, const float3* points, flo
     }
 }
 
-// The same with the points in the grid's order: threads side by side look at the same cells.
+// The same with the points in the grid's order: neighbouring threads read the same cells.
 extern "C" __global__ void
 sum_by_cells(geom::HashGrid<float> grid, float radius, float4* sums, unsigned n) {
     unsigned slot = blockIdx.x * blockDim.x + threadIdx.x;

@@ -18,14 +18,14 @@ kernels! {
     }
 }
 
-/// What went wrong last, for [`hello_error`].
+/// The last error, for [`hello_error`].
 static ERROR: Mutex<Option<CString>> = Mutex::new(None);
 
 fn run(blocks: u32, threads: u32) -> Result<()> {
     let context = Context::new(0)?;
     let stream = context.stream()?;
     Kernels::load(&context)?.hello(&stream, LaunchConfig::new(blocks, threads))?;
-    // What kernels print appears when somebody waits for them.
+    // Output of kernels appears when the host waits for them.
     stream.synchronize()
 }
 

@@ -12,7 +12,7 @@ const PLACES: u32 = 4;
 /// By what part volumes may differ.
 const TOLERANCE: f64 = 0.01;
 
-/// What is said of a mesh whose faces should enclose this volume, to 1 % or as if they were `off` by that.
+/// Describes a mesh whose faces should enclose this volume, to 1 % or as if they were `off` by that.
 ///
 /// # Errors
 /// It is open, or encloses another one.

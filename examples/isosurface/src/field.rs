@@ -1,4 +1,4 @@
-//! Which field the surface is in, and where.
+//! The field with the surface, and its place.
 
 use geom_kernels::volume::nanovdb::{Grid, ValueType};
 

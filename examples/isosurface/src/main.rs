@@ -40,7 +40,7 @@ struct Arguments {
     output: PathBuf,
 }
 
-/// What is drawn.
+/// The object to draw.
 struct Scene<'a> {
     stream: &'a Stream,
     host: &'a TriangleMesh,

@@ -1,5 +1,5 @@
-//! A triangle mesh, from a file or made by rule: what it is like, how fast queries are, a picture of it
-//! by rays, and a slice of its signed distance.
+//! Loads a triangle mesh from a file or makes one by rule. Prints its properties and the speed of queries, and draws a
+//! picture of it by rays and a slice of its signed distance.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ struct Arguments {
     output: PathBuf,
 }
 
-/// What all parts work on.
+/// The data of all parts.
 struct Scene<'a> {
     stream: &'a Stream,
     host: &'a TriangleMesh,

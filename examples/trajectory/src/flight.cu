@@ -20,11 +20,11 @@ struct State {
 __device__ State unpack(float4 s) { return {vec2(s.x, s.y), vec2(s.z, s.w)}; }
 __device__ float4 pack(const State& s) { return make_float4(s.x.x, s.x.y, s.v.x, s.v.y); }
 
-// What a ball of this velocity feels: its weight, and the drag of the air, which grows with the square.
+// The acceleration of a ball of this velocity: its weight, and the drag of the air, which grows with the square.
 __device__ vec2 acceleration(const World& world, vec2 v) {
     return vec2(0.0f, -world.gravity) - world.drag * geom::exact::length(v) * v;
 }
-// The gradient of v from that of its acceleration. The drag of a ball at rest does not change.
+// The gradient of v from the gradient of its acceleration. The drag of a ball at rest does not change.
 __device__ vec2 acceleration_adjoint(const World& world, vec2 v, vec2 g) {
     float speed = geom::exact::length(v);
     if (speed == 0.0f)
@@ -37,14 +37,14 @@ __device__ State fly(const World& world, const State& s, float t) {
     vec2 a = acceleration(world, s.v);
     return {s.x + t * (s.v + 0.5f * t * a), s.v + t * a};
 }
-// The gradient of the start from that of the end; and of the time, which is added to gt.
+// The gradient of the start from the gradient of the end; and of the time, which is added to gt.
 __device__ State fly_adjoint(const World& world, const State& s, float t, const State& g, float& gt) {
     vec2 a = acceleration(world, s.v), ga = t * (0.5f * t * g.x + g.v);
     gt += dot(g.x, s.v + t * a) + dot(g.v, a);
     return {g.x, g.v + t * g.x + acceleration_adjoint(world, s.v, ga)};
 }
 
-// What is hit first within a step, and when.
+// The first hit within a step, and its time.
 struct Contact {
     vec2 normal;
     float time, closing;  // how fast the gap closes then: not above 0
@@ -117,8 +117,8 @@ step_adjoint(World world, float dt, const float4* from, float4*, unsigned n, flo
         g.v = bounced(world, c.normal, g.v);
     }
     g = fly_adjoint(world, s, c.hit ? c.time : dt, g, before);
-    // The gap at the bounce stays 0: what changes it is made up for by the time. A ball that only just
-    // touches has no derivative there, and none is given.
+    // The gap at the bounce stays 0: the time of the bounce compensates any change. A ball that only just touches has
+    // no derivative there, and none is computed.
     if (c.hit && !c.behind && c.closing < 0.0f) {
         vec2 gap = (after - before) / c.closing * c.normal;
         g.x += gap;

@@ -20,7 +20,7 @@ pub(crate) struct World {
 // SAFETY: repr(C), and the fields of `World` in flight.cu.
 unsafe impl DeviceRepr for World {}
 
-/// What a flight depends on, apart from how the ball is thrown.
+/// The parameters of a flight, except the throw.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     pub(crate) world: World,
@@ -38,7 +38,7 @@ impl Setting {
     }
 }
 
-/// What both graphs work on.
+/// The data of both graphs.
 struct State {
     /// Place and velocity before the first step, and after each.
     path: DeviceBuffer<Float4>,

@@ -39,7 +39,7 @@ struct Arguments {
 const WORLD: World =
     World { gravity: 9.81, drag: 0.02, radius: 0.1, wall: 4.0, bounce: 0.85, slide: 0.92 };
 
-/// What must be reached: the loss to that at first, unless it was small then, and metres from the target.
+/// The requirements: the ratio of the final loss to the initial one, unless that was small, and metres from the target.
 const LOSS_DOWN_BY: f64 = 1e6;
 const MOST_OFF: f64 = 1e-3;
 /// The search ends at this loss, which floats still resolve.

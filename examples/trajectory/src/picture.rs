@@ -86,7 +86,7 @@ impl Canvas {
         let top = points().map(|p| p[1]).filter(finite).fold(1.0, f32::max) + margin;
         let (right, bottom) = (setting.world.wall + margin, -margin);
         let pixel = ((right - left) / width as f32).max((top - bottom) / height as f32);
-        // What is left over goes to the left, and to the top.
+        // The remaining space goes to the left, and to the top.
         let corner = [right - (width as f32 - 0.5) * pixel, bottom + (height as f32 - 0.5) * pixel];
         let (width, count) = (width as usize, width as usize * height as usize);
         Self { width, pixels: vec![PAPER; count], pixel, corner, covered: vec![0.0; count] }

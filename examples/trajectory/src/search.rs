@@ -1,4 +1,4 @@
-//! L-BFGS from argmin: which throw hits.
+//! Searches a throw that hits, by L-BFGS from argmin.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) struct Throw {
     pub(crate) loss: f64,
 }
 
-/// What is minimised.
+/// The objective.
 struct Miss<'a>(RefCell<&'a mut Flight>);
 
 fn velocity(param: &[f64]) -> Result<[f64; 2], Error> {

@@ -34,7 +34,7 @@ pub(crate) fn make(
     })?)
 }
 
-/// The distance to it, nearly: that of a function is its value over the length of its gradient.
+/// Returns the approximate distance to it: the value of the function over the length of its gradient.
 fn distance(p: [f32; 3]) -> f32 {
     let from_sphere = p.iter().map(|x| x * x).sum::<f32>().sqrt() - 1.0;
     let [(sx, cx), (sy, cy), (sz, cz)] = p.map(|x| (x * FREQUENCY).sin_cos());

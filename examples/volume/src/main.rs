@@ -1,5 +1,5 @@
-//! A sparse volume, from a NanoVDB file or made by rule: what it is like, a picture of it by rays, and how
-//! fast it is sampled.
+//! Loads a sparse volume from a NanoVDB file or makes one by rule. Prints its properties, draws a picture of it by
+//! rays, and measures the speed of samples.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ struct Arguments {
     save: Option<PathBuf>,
 }
 
-/// What all parts work on.
+/// The data of all parts.
 struct Scene<'a> {
     stream: &'a Stream,
     volume: &'a Volume,

@@ -55,7 +55,7 @@ pub(crate) fn surface(scene: &Scene<'_>, iso: f64) -> Result<Vec<u8>> {
     Ok(developed(&lights, camera.places.len()))
 }
 
-/// Draws the field as fog, by its integrals: what is behind the thickest of it is all but hidden.
+/// Draws the field as fog, by its integrals: the background is almost hidden behind the thickest parts.
 pub(crate) fn fog(scene: &Scene<'_>) -> Result<Vec<u8>> {
     let camera = Camera::new(scene);
     let (mut depths, mut skies): (Vec<f32>, Vec<Light>) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Camera {
         })
     }
 
-    /// What is behind: brightest in the middle.
+    /// The background: brightest in the middle.
     fn sky(&self, ray: &Ray) -> Light {
         let aside = 1.0 - dot(ray.direction, unit(self.forward));
         let (bright, dark) = ([0.82, 0.84, 0.87], [0.50, 0.55, 0.62]);

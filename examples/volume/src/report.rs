@@ -1,4 +1,4 @@
-//! What a grid is like.
+//! The properties of a grid.
 
 use std::error::Error;
 

@@ -1,8 +1,8 @@
-// Hierarchies of boxes (bounding volume hierarchies): what overlaps a box or a sphere, what lies along a ray,
-// what is nearest.
+// Hierarchies of boxes (bounding volume hierarchies): queries of the items that overlap a box or a sphere, lie along a
+// ray, or are nearest.
 //
-// A kernel is given a `geom::Bvh` by value; the host passes a view of a `geom_kernels::bvh::Bvh` for it.
-// What its items are, points, triangles, curves, only the kernel knows.
+// A kernel takes a `geom::Bvh` by value; the host passes a view of a `geom_kernels::bvh::Bvh` for it. The hierarchy has
+// only boxes: whether its items are points, triangles or curves is up to the kernel.
 //
 //     #include <geom/bvh.cuh>
 //     extern "C" __global__ void touching(geom::Bvh bvh, const geom::aabb<float>* boxes, unsigned n,

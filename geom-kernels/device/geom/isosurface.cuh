@@ -4,8 +4,8 @@
 // what is kept between the three kernels signs.cuh, count.cuh and emit.cuh; cases.cuh how the surface lies in one
 // cell, vertices.cuh where it meets an edge; kernels.cuh makes the kernels of a kind of field.
 //
-// What is moved, of a dense field of N numbers, V vertices and F faces (N = 256^3, a sphere: 67 MB,
-// V = 151 k, F = 303 k). Of 32 numbers along z one word of signs is made, 64 bits.
+// Memory traffic, for a dense field of N values, V vertices and F faces (N = 256^3, a sphere: 67 MB, V = 151 k, F = 303
+// k). Each 32 values along z have one word of signs, 64 bits.
 //
 // | kernel | reads                                      | writes                                      |
 // |--------|--------------------------------------------|---------------------------------------------|

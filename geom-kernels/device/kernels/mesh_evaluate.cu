@@ -1,4 +1,4 @@
-// What a mesh has at points of its faces. How they are launched: src/mesh/evaluate.rs.
+// Evaluation of a mesh at points of its faces. How they are launched: src/mesh/evaluate.rs.
 #include <geom/mesh/evaluate.cuh>
 
 using namespace geom;

@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128) mesh_list_hits(
     const unsigned long long end = last < capacity ? last : capacity;
     unsigned long long count = 0;
     for_each_hit(mesh, load_ray(rays, thread()), [&](const RayHit& hit) {
-        // Sorted in: what does not fit is the farthest.
+        // Inserted in order: if there is no room, the farthest hit is dropped.
         if (first >= end) return true;
         unsigned long long at = first + count;
         if (at >= end) {

@@ -1,4 +1,4 @@
-// What is wrong with a mesh, and how large it is.
+// The defects and the size of a mesh.
 #include <geom/mesh/report.cuh>
 
 using namespace geom;

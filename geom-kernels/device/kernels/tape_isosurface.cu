@@ -41,7 +41,7 @@ __device__ __forceinline__ void go_back(const Field& field, const IndexMap& map,
 __device__ __forceinline__ float added(float to, float g) { return exact::add(to, g); }
 __device__ __forceinline__ double added(double to, float g) { return exact::add(to, exact::widen(g)); }
 
-// The values of blocks, back to where a volume has them. One that no leaf stores is a constant.
+// Moves the values of blocks back to the places of the volume. A value that no leaf stores is a constant.
 template <class T>
 __device__ __forceinline__ void blocks_back(const Volume<T>& volume, const vec3<int>* origins, unsigned n,
                                             const float* g, void* of_grid, const tape::Frame& frame) {

@@ -27,7 +27,7 @@ struct Queries {
     u64 length;
 };
 
-// `gradient(adjoint, i)` is that of query i, of which there is a result.
+// `gradient(adjoint, i)` is the gradient of query i, which has a result.
 template <class Gradient>
 __device__ __forceinline__ void go_back(const Queries& queries, vec3<float>* of_queries, vec3<float>* of_vertices,
                                         unsigned shared, const tape::Frame& frame, Gradient&& gradient) {

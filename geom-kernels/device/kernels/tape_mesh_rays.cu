@@ -6,7 +6,7 @@
 using namespace geom;
 typedef unsigned long long u64;
 
-// What the adjoint needs of the hits.
+// The data of the hits that the adjoint needs.
 extern "C" __global__ void __launch_bounds__(256) tape_keep_hits(const RayHit* hits, u64 n, unsigned* faces) {
     const u64 i = mesh::long_thread();
     if (i < n) faces[i] = hits[i].face;

@@ -45,7 +45,7 @@ __device__ __forceinline__ void sum_up(In in, u32 n, T divisor, T* out) {
 
 __device__ __forceinline__ u32 thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Adds to gradient i, which nobody else adds to unless they are shared.
+// Adds to gradient i, to which no other thread adds unless gradients are shared.
 template <class T>
 __device__ __forceinline__ void add_to(const tape::Frame& frame, u32 shared, T* gradients, u32 i, T g) {
     if (shared != 0)

@@ -1,4 +1,4 @@
-// What is in a volume, as lists. How the kernels are launched: src/volume/build/lists.rs.
+// Lists of the leaves and active voxels of a volume. How the kernels are launched: src/volume/build/lists.rs.
 #include <geom/volume/lists.cuh>
 
 using namespace geom;

@@ -12,12 +12,12 @@ use super::scratch;
 use super::sealed::Sealed;
 use crate::lengths::has_length;
 
-/// Keys that can be sorted: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
+/// The types of keys that can be sorted: `u32`, `i32`, `f32`, `u64`, `i64`, `f64`.
 ///
-/// Sorts are by the bits of an unsigned integer of the same order, bit 0 the lowest: of an unsigned key
-/// itself; of a signed one with its sign bit flipped; of a float with its sign bit flipped if that is 0 and
-/// with all bits flipped if it is 1. So the order of floats is that of [`f32::total_cmp`]: NaNs with the
-/// sign bit, negative infinity, numbers (-0 before 0), infinity, the other NaNs.
+/// A sort compares the bits of an unsigned integer of the same order, bit 0 the lowest: an unsigned key itself; a
+/// signed key with its sign bit flipped; a float with its sign bit flipped if that is 0, and with all bits flipped if
+/// it is 1. So floats have the order of [`f32::total_cmp`]: NaNs with the sign bit, negative infinity, numbers (-0
+/// before 0), infinity, the other NaNs.
 pub trait Key: Pod + Sealed {
     /// The unsigned integer.
     #[doc(hidden)]
@@ -170,8 +170,8 @@ impl Algorithms<'_> {
         self.sort(stream, needs, keys, Some(values), Some(sorted), Some(sorted_values))
     }
 
-    /// The order in which the keys would be sorted by [`sort_keys`](Self::sort_keys): `order[i]` becomes
-    /// the place of the key that would come to `i`.
+    /// Computes the order in which [`sort_keys`](Self::sort_keys) would sort the keys: `order[i]` becomes the index of
+    /// the key that would move to `i`.
     ///
     /// # Errors
     /// As [`sort_keys`](Self::sort_keys).

@@ -22,8 +22,8 @@
 //!
 //! All calls of [`Algorithms`] are enqueued on the stream they are given; the host does not wait, and they can be
 //! captured in a graph. They work on up to 2^31 - 1 elements, and give the same bits in every run and on
-//! every device. What a call reads and what it writes are different memory. If one fails, what it writes may
-//! have been written in part.
+//! every device. A call's inputs and outputs are different memory. If a call fails, its outputs may have been written
+//! in part.
 
 mod indices;
 mod keys;
@@ -58,8 +58,8 @@ pub struct Algorithms<'s> {
 }
 
 impl GeometryKernels {
-    /// Sorting, prefix sums, reductions and selections. Kernels are loaded when a call first needs them (or
-    /// compiled, after [`GeometryKernels::compiled`]), which then takes longer.
+    /// Returns the calls for sorting, prefix sums, reductions and selections. The first call that needs a kernel loads
+    /// it (or compiles it, after [`GeometryKernels::compiled`]), and takes longer.
     #[must_use]
     pub fn algorithms(&self) -> Algorithms<'static> {
         Algorithms { kernels: self.clone(), scratch: scratch::Source::Pool }
@@ -67,9 +67,9 @@ impl GeometryKernels {
 }
 
 impl Algorithms<'_> {
-    /// The same with scratch memory of the caller's, which may have any contents and has other ones after
-    /// each call. Calls of several threads take turns; calls on several streams wait for one another on the
-    /// device. The functions whose names end in `_scratch` return how many bytes a call needs.
+    /// Returns the same with scratch memory of the caller's, which may have any contents and has other ones after each
+    /// call. Calls of several threads take turns; calls on several streams wait for one another on the device. The
+    /// functions whose names end in `_scratch` return how many bytes a call needs.
     ///
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};
@@ -105,12 +105,12 @@ const TILE: usize = 4096;
 /// The numbers of elements that one call can work on are less: indices in 31 bits.
 const LIMIT: usize = 1 << 31;
 
-/// A block for each tile of `n` elements, which are less than [`LIMIT`].
+/// Returns a block for each tile of `n` elements, which are less than [`LIMIT`].
 fn tiles(n: usize) -> LaunchConfig {
     LaunchConfig::new(n.div_ceil(TILE) as u32, THREADS)
 }
 
-/// A number of elements as kernels are given it.
+/// Returns a number of elements as kernels are given it.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) from 2^31 on.

@@ -77,11 +77,11 @@ unsafe impl DeviceRepr for Pass {}
 
 kernels! {
     pub(crate) struct Pairs<K: RadixKey in [u32 = "u32", u64 = "u64"]>;
-    // SAFETY: as that of `Keys`, of pairs.
+    // SAFETY: as for `Keys`, with pairs.
     unsafe in K::PAIRS {
         /// # Safety
-        /// As that of [`Keys::pass`], of keys and values; a null pointer for the values read is not used by this
-        /// pass. A planned pass writes to all of them.
+        /// As for [`Keys::pass`], with keys and values; a null pointer for the values read is not used by this pass. A
+        /// planned pass writes to all of them.
         #[name = "sort_pairs_{K}"]
         unsafe fn pass(
             keys_from: impl KernelArg, keys_to: &mut [K], values_from: impl KernelArg, values_to: &mut [u32],
@@ -132,7 +132,7 @@ kernels! {
 }
 of_source!(Counts, Source::SORT_COUNT);
 
-/// Which bits of a key count, and how they are divided among passes, lowest first: `geom::sort::Digits`.
+/// The bits of a key that count, and their division among passes, lowest first: `geom::sort::Digits`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digits {
@@ -146,8 +146,8 @@ pub(crate) struct Digits {
 unsafe impl DeviceRepr for Digits {}
 
 impl Digits {
-    /// The bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass
-    /// copies what is to be sorted.
+    /// Returns the bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass copies
+    /// the input.
     pub(crate) fn new(begin: u32, end: u32) -> Self {
         let bits = end.saturating_sub(begin).min(64);
         let passes = bits.div_ceil(8).max(1);
@@ -218,7 +218,7 @@ impl Layout {
         }
     }
 
-    /// A block for each tile.
+    /// Returns a block for each tile.
     fn launch(&self) -> LaunchConfig {
         LaunchConfig::new(self.tiles as u32, self.threads)
     }
@@ -237,7 +237,7 @@ impl Layout {
     }
 }
 
-/// What a sort between two sets of buffers is to do.
+/// The input of a sort between two sets of buffers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wishes {
     /// The values are the indices of the keys: the first values are not read.
@@ -247,7 +247,7 @@ pub(crate) struct Wishes {
     pub(crate) counted: bool,
 }
 
-/// Two buffers each for keys and values; what is to be sorted is in the first ones.
+/// Two buffers each for keys and values; the input is in the first ones.
 #[derive(Debug)]
 pub(crate) struct Buffers<'a, K> {
     pub(crate) keys: [DeviceSliceMut<'a, K>; 2],
@@ -353,8 +353,8 @@ impl GeometryKernels {
     }
 
     /// Sorts pairs as [`sort_buffers`](Self::sort_buffers), without the passes in which all keys have the
-    /// same digit. Which those are is found on the device, so only the device knows where the result is:
-    /// word [`RESULT_AT`] of the state is the index of the buffers with it.
+    /// same digit. The device finds these passes, so only the device has the place of the result: word [`RESULT_AT`] of
+    /// the state is the index of the buffers with it.
     pub(crate) fn sort_buffers_planned<K: RadixKey>(
         &self,
         stream: &Stream,
@@ -383,7 +383,7 @@ impl GeometryKernels {
     }
 
     /// Sorts keys, with values if `to` has them, from one place to another through a third, which has as
-    /// many elements if there are two passes or more. `map` is that of the keys.
+    /// many elements if there are two passes or more. `map` is the keys' map.
     pub(super) fn sort_apart<K: RadixKey>(
         &self,
         stream: &Stream,

@@ -35,10 +35,10 @@ of_source!(Reductions, Source::REDUCE);
 /// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
 /// `f64`.
 pub trait Number: Pod + Sealed {
-    /// What is larger than all others, or as large.
+    /// A value that is not less than any other.
     #[doc(hidden)]
     const LARGEST: Self;
-    /// What is smaller than all others, or as small.
+    /// A value that is not greater than any other.
     #[doc(hidden)]
     const SMALLEST: Self;
 }
@@ -61,7 +61,7 @@ numbers! {
     i64, MAX, MIN;
 }
 
-/// What numbers are joined by.
+/// The operation of a reduction.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Sum,
@@ -79,7 +79,7 @@ impl Algorithms<'_> {
         bytes(parts).saturating_add(bytes(parts.div_ceil(TILE)))
     }
 
-    /// The sum of all elements, to the one element of `sum`; 0 of none. Integers wrap around.
+    /// Writes the sum of all elements to the one element of `sum`; 0 for no elements. Integers wrap around.
     ///
     /// Floats are added in a fixed order, in their own precision, so that the sum has the same bits in every
     /// run and on every device: of each 4096 elements in a row, 256 threads add each 256th, in order; then
@@ -100,8 +100,8 @@ impl Algorithms<'_> {
         self.reduce(stream, elements, sum, Operation::Sum, T::zeroed())
     }
 
-    /// The smallest of all elements, to the one element of `min`; the largest number there is, or
-    /// infinity, of none. Of floats: a NaN only if all are; -0 is less than 0.
+    /// Writes the smallest of all elements to the one element of `min`; for no elements, the largest number of the
+    /// type, or infinity. The result is NaN only if all floats are; -0 is less than 0.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -115,8 +115,8 @@ impl Algorithms<'_> {
         self.reduce(stream, elements, min, Operation::Min, T::LARGEST)
     }
 
-    /// The largest of all elements, to the one element of `max`; the smallest number there is, or negative
-    /// infinity, of none. Of floats: a NaN only if all are; -0 is less than 0.
+    /// Writes the largest of all elements to the one element of `max`; for no elements, the smallest number of the
+    /// type, or negative infinity. The result is NaN only if all floats are; -0 is less than 0.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

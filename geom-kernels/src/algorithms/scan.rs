@@ -10,7 +10,7 @@ use crate::lengths::has_length;
 
 kernels! {
     struct Scans;
-    // SAFETY: as that of `scan_offsets`, the scan in the same template.
+    // SAFETY: as for `scan_offsets`, the scan in the same template.
     unsafe in Source::SCAN {
         /// # Safety
         /// There is a block of [`THREADS`](super::THREADS) for each tile of `n` elements, `from` has `n` and `to`
@@ -29,7 +29,7 @@ kernels! {
     // two for each tile. The callers check the lengths.
     unsafe in Source::SCAN_OFFSETS {
         /// # Safety
-        /// As that of [`Scans::scan`].
+        /// As for [`Scans::scan`].
         unsafe fn scan_offsets(
             from: &[u32], to: &mut [u64], n: u32, inclusive: u32, total: u32, state: &mut [u64],
         );
@@ -45,7 +45,7 @@ pub trait Scan: Pod + Sealed {
     type Word: Pod;
 }
 
-/// What [`Algorithms::offsets`] can give: `u32` and `u64`.
+/// The output types of [`Algorithms::offsets`]: `u32` and `u64`.
 pub trait Offset: Scan {}
 
 macro_rules! scans {
@@ -96,7 +96,8 @@ impl Algorithms<'_> {
         chain_bytes(n)
     }
 
-    /// `sums[i]` becomes the sum of the elements before the one at `i`; the first is 0. Sums wrap around.
+    /// Computes the exclusive prefix sums: `sums[i]` becomes the sum of the elements before `i`, so the first is 0.
+    /// Sums wrap around.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, from 2^31 elements on,
@@ -110,7 +111,7 @@ impl Algorithms<'_> {
         self.scan(stream, elements.read_view(), sums.write_view(), false)
     }
 
-    /// `sums[i]` becomes the sum of the elements up to the one at `i`, which is part of it. Sums wrap
+    /// Computes the inclusive prefix sums: `sums[i]` becomes the sum of the elements up to and including `i`. Sums wrap
     /// around.
     ///
     /// # Errors

@@ -49,8 +49,8 @@ impl<'s> Source<'s> {
     ) -> Result<T> {
         let Self::Given(Given { allocation, memory: given }) = self else {
             return enqueues(stream, memory).run(|| {
-                // SAFETY: the buffer stays in this module, whose kernels read of it only what they, or a
-                // fill, have written before, and nobody copies it to the host.
+                // SAFETY: the buffer stays in this module, whose kernels read only bytes of it that they, or a fill,
+                // have written before, and no code copies it to the host.
                 let mut own = unsafe { scratch::<u8>(stream, bytes)? };
                 enqueue(Pieces(Some(own.as_slice_mut())))
             });
@@ -83,7 +83,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// What is left of a call's scratch.
+/// The unused rest of a call's scratch.
 #[derive(Debug)]
 pub(super) struct Pieces<'a>(Option<DeviceSliceMut<'a, u8>>);
 

@@ -24,7 +24,7 @@ kernels! {
             flags: &[F], from: &[W], to: &mut [W], capacity: u32, number: &mut [u32], n: u32, state: &mut [u64],
         );
         /// # Safety
-        /// As that of `elements`.
+        /// As for `elements`.
         unsafe fn places<F: SelectFlag in [u8 = "u8", u32 = "u32"]>(
             flags: &[F], to: &mut [u32], capacity: u32, number: &mut [u32], n: u32, state: &mut [u64],
         );
@@ -32,7 +32,7 @@ kernels! {
 }
 of_source!(Selects, Source::SELECT);
 
-/// What marks an element for [`Algorithms::select`] if it is not 0: `u8` and `u32`.
+/// The types of flags for [`Algorithms::select`], `u8` and `u32`. A flag other than 0 selects its element.
 pub trait SelectFlag: Pod + Sealed {}
 
 impl SelectFlag for u8 {}
@@ -69,8 +69,9 @@ impl Algorithms<'_> {
     /// Copies the elements whose flag is not 0 to the beginning of `selected`, in their order, and their
     /// number to the one element of `number`.
     ///
-    /// `selected` may be too short for them. Then it is filled, and `number` is more than its length: it is
-    /// always that of all whose flag is not 0. Elements of `selected` beyond it are left as they are.
+    /// `selected` may be too short for them. Then it is filled, and `number` is more than its length: `number` is
+    /// always the count of all flags other than 0. If `selected` is longer than `number`, the rest of it is not
+    /// written.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there are not as many flags as elements or

@@ -81,7 +81,7 @@ kernels! {
     struct Clustering;
     // SAFETY: the kernel is unsafe: it names what its launches promise.
     unsafe in Source::BVH_CLUSTER {
-        /// The builder by nearness.
+        /// Builds by nearness.
         ///
         /// # Safety
         /// As `Build::radix`, with room for `n` clusters and heads.
@@ -117,8 +117,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Without items, and with room for `capacity` boxes and `extra` bytes. What builds need is loaded:
-    /// they may be recorded. `keeps_boxes`: with room for the boxes of single items, which the caller
+    /// Creates a hierarchy without items, with room for `capacity` boxes and `extra` bytes. It loads the kernels of
+    /// builds, so that they may be recorded. `keeps_boxes`: with room for the boxes of single items, which the caller
     /// writes.
     pub(crate) fn new(
         stream: &Stream,
@@ -158,8 +158,8 @@ impl Tree {
         if n > capacity {
             return Err(Error::invalid(format!("{n} boxes, and room for {capacity}")));
         }
-        // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
-        // the same hierarchy come in between.
+        // Until all is enqueued, queries must find no items, and the lock keeps out a graph that builds the same
+        // hierarchy.
         self.break_up();
         enqueues(stream, [self.memory.buffer().allocation()])
             .run(|| self.enqueue(stream, n, bound))?;
@@ -168,7 +168,7 @@ impl Tree {
         Ok(())
     }
 
-    /// As [`rebuild`](Self::rebuild), with as many boxes as there is room for at most.
+    /// Enqueues a build as [`rebuild`](Self::rebuild) does, of at most as many boxes as there is room for.
     fn enqueue(
         &self,
         stream: &Stream,
@@ -262,8 +262,9 @@ impl Tree {
         Ok(())
     }
 
-    /// What a kernel that calls `geom::bvh::refit` is given: a launch of four threads for each node that there
-    /// may be, as only the device knows how many there are; the hierarchy; and how many boxes it was built from.
+    /// Returns the arguments of a kernel that calls `geom::bvh::refit`: a launch of four threads for each node that
+    /// there may be, as only the device knows how many there are; the hierarchy; and the number of boxes that it was
+    /// built from.
     pub(crate) fn refitted(&self) -> (LaunchConfig, RefittedArg<'_>, u32) {
         let launch = cover(4 * most_nodes(self.memory.capacity));
         (launch, self.memory.refitted(), self.length as u32)
@@ -284,7 +285,7 @@ impl Tree {
         Ok(())
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     pub(crate) fn report(&self, stream: &Stream) -> Result<BvhReport> {
         let header = self.memory.view::<Header>(&self.memory.header)?;
         let Some(header) = header.to_vec(stream)?.first().copied() else {
@@ -301,7 +302,7 @@ impl Tree {
         })
     }
 
-    /// The nodes, and the items in the order of leaves. Waits for them.
+    /// Returns the nodes, and the items in the order of leaves. Waits for them.
     #[cfg(feature = "internals")]
     pub(crate) fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         let (memory, report) = (&self.memory, self.report(stream)?);

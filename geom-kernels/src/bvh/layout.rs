@@ -1,4 +1,4 @@
-//! What lies in device memory or is passed to kernels, as `device/geom/bvh/` declares it.
+//! Types in device memory and of kernel arguments, as `device/geom/bvh/` declares them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -52,7 +52,7 @@ impl Header {
         Self { bounds: Aabb::<f32>::EMPTY, nodes: 1, items: 0, skipped: 0, depth: 1 };
 }
 
-/// `geom::Bvh`: what a kernel is given for a hierarchy.
+/// `geom::Bvh`: the kernel argument for a hierarchy.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RawBvh {

@@ -70,7 +70,7 @@ pub struct OverlapLists {
 }
 
 impl Bvh {
-    /// The number of items that overlap each query.
+    /// Counts the items that overlap each query.
     ///
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
@@ -125,9 +125,8 @@ impl Bvh {
     /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
     /// be recorded in a graph.
     ///
-    /// `offsets` is always right: its last element is how many items there are. If `indices` is shorter,
-    /// then the items with places beyond its end are not written, and all others are; if it is longer, the
-    /// rest is left as it is.
+    /// `offsets` is always right: its last element is the number of items. If `indices` is shorter, items beyond its
+    /// end are not written, and all others are; if it is longer, the rest is not written.
     ///
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as

@@ -14,12 +14,12 @@ use crate::Aabb;
 use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT, with_pairs};
 use crate::part::{Part, Parts, scratch};
 
-/// All 64 bits of a key: 63 of the Morton curve, and one that only skipped boxes have.
+/// Returns the digits of all 64 bits of a key: 63 bits of the Morton curve, and one that only skipped boxes have.
 pub(super) fn digits() -> Digits {
     Digits::new(0, u64::BITS)
 }
 
-/// The most nodes that a hierarchy of so many items has: `device/geom/bvh/build_collapse.cuh` says why.
+/// Returns the most nodes that a hierarchy of so many items has: `device/geom/bvh/build_collapse.cuh` says why.
 pub(super) fn most_nodes(items: usize) -> usize {
     items / 3 + 1
 }
@@ -59,7 +59,7 @@ impl Memory {
         let arrivals = parts.take::<u32>(most_nodes(capacity));
         let boxes = parts.take::<Aabb<f32>>(if keeps_boxes { capacity } else { 0 });
         let extra = parts.take::<u8>(extra);
-        // SAFETY: what kernels and the host read of it is written before.
+        // SAFETY: kernels and the host read only bytes of it that were written before.
         let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         let start = nodes.start;
         let mut write =
@@ -70,22 +70,22 @@ impl Memory {
         Ok(Self { buffer, capacity, header, nodes, items, arrivals, boxes, extra })
     }
 
-    /// A part, to be read.
+    /// Returns a part for reading.
     pub(crate) fn read(&self, range: &Range<usize>) -> Part<'_> {
         Part::of(&self.buffer, range.clone(), Access::Read)
     }
 
-    /// A part, to be written.
+    /// Returns a part for writing.
     pub(crate) fn write(&self, range: &Range<usize>) -> Part<'_> {
         Part::of(&self.buffer, range.clone(), Access::Write)
     }
 
-    /// A part as elements.
+    /// Returns a part as elements.
     pub(crate) fn view<T: Pod>(&self, range: &Range<usize>) -> Result<DeviceSlice<'_, T>> {
         self.buffer.slice(range.clone())?.cast()
     }
 
-    /// What refits change.
+    /// Returns the parts that refits change.
     pub(super) fn refitted(&self) -> RefittedArg<'_> {
         RefittedArg { memory: self }
     }
@@ -127,7 +127,7 @@ unsafe impl KernelArg for RefittedArg<'_> {
     }
 }
 
-/// What a build needs while it runs.
+/// The scratch memory of a build.
 #[derive(Debug)]
 pub(super) struct Scratch {
     buffer: DeviceBuffer<u8>,
@@ -147,7 +147,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// For `n` boxes; cleared where it must be.
+    /// Allocates the scratch memory of a build of `n` boxes, and clears the parts that must be zero.
     pub(super) fn new(
         stream: &Stream,
         n: usize,
@@ -165,7 +165,7 @@ impl Scratch {
         let binary = parts.take::<BinaryNode>(n);
         let listed = if builder == BuildMode::Quality { n } else { 0 };
         let (clusters, heads) = (parts.take::<Cluster>(listed), parts.take::<u32>(listed));
-        // SAFETY: what kernels read of it is written before.
+        // SAFETY: kernels read only bytes of it that were written before.
         let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         buffer.slice_mut(sort.start..tasks.end)?.fill(stream, 0)?;
         Ok(Self {
@@ -183,17 +183,17 @@ impl Scratch {
         })
     }
 
-    /// A part, to be read.
+    /// Returns a part for reading.
     pub(super) fn read(&self, range: &Range<usize>) -> Part<'_> {
         Part::of(&self.buffer, range.clone(), Access::Read)
     }
 
-    /// A part, to be written.
+    /// Returns a part for writing.
     pub(super) fn write(&self, range: &Range<usize>) -> Part<'_> {
         Part::of(&self.buffer, range.clone(), Access::Write)
     }
 
-    /// Where a sort says in which of two buffers its result is.
+    /// Returns the word in which a sort stores which of two buffers has its result.
     pub(super) fn which(&self) -> Part<'_> {
         let at = self.sort.start + 4 * RESULT_AT;
         self.read(&(at..at + 4))

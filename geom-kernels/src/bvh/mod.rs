@@ -67,7 +67,7 @@ pub enum BuildMode {
     /// In the least time, by the order of the boxes' centres along a curve: for what is built again each
     /// time before few queries.
     Fast,
-    /// With less to look at for queries, by joining what is near: takes some times as long.
+    /// Joins items by nearness, so that queries visit fewer nodes. The build takes several times as long.
     #[default]
     Quality,
 }
@@ -95,13 +95,13 @@ kernels! {
         /// Finds the bounds of the boxes.
         ///
         /// # Safety
-        /// There is room for `n` items, and the state is that of a build which has just begun.
+        /// There is room for `n` items, and the state belongs to a build that has just begun.
         unsafe fn bound_boxes(boxes: &[Aabb<f32>], n: u32, items: Part<'_>, state: Part<'_>)
             where n <= boxes.len();
         /// Reads boxes of items that are less than `n` alone, and stays below the capacities of nodes and items.
         ///
         /// # Safety
-        /// `launch` is that of [`Tree::refitted`].
+        /// `launch` comes from [`Tree::refitted`].
         unsafe fn refit_boxes(tree: RefittedArg<'_>, boxes: &[Aabb<f32>], n: u32)
             where n <= boxes.len();
         /// Writes the box of each item in the order of leaves. Each thread below the number of items and the
@@ -166,8 +166,8 @@ impl Bvh {
     /// Builds it again from these boxes, in the memory that it has; it can be recorded in a graph.
     ///
     /// # Errors
-    /// More boxes than there is room for, which leaves the hierarchy as it was; otherwise if the driver
-    /// returns an error.
+    /// More boxes than there is room for, which leaves the hierarchy unchanged; otherwise if the driver returns an
+    /// error.
     pub fn rebuild<'a>(
         &mut self,
         stream: &Stream,
@@ -189,12 +189,12 @@ impl Bvh {
         })
     }
 
-    /// Gives the items new boxes: what the hierarchy is made of stays, and all boxes in it follow. Far less
-    /// work than a build, but queries take longer the more items have moved relative to each other. It can
-    /// be recorded in a graph.
+    /// Gives the items new boxes: the nodes of the hierarchy stay, and all boxes in it are updated. Far less work than
+    /// a build, but queries take longer the more items have moved relative to each other. It can be recorded in a
+    /// graph.
     ///
-    /// What was skipped by the build stays so. A box that is now empty or not finite adds nothing to the
-    /// leaf that its item is in.
+    /// Items that the build skipped stay skipped. A box that is now empty or not finite adds nothing to the leaf that
+    /// its item is in.
     ///
     /// # Errors
     /// Another number of boxes than it was built from; otherwise if the driver returns an error.
@@ -230,7 +230,7 @@ impl Bvh {
         unsafe { kernels.keep_boxes(stream, launch, header, items, boxes, n, out, capacity) }
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     ///
     /// # Errors
     /// The error that the driver returns; a stream that records.

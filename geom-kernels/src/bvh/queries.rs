@@ -1,4 +1,4 @@
-//! Queries: what items may overlap.
+//! Queries of the items that overlap boxes, spheres or rays.
 
 use cuda_safe::{
     DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
@@ -17,7 +17,7 @@ use crate::{Aabb, Ray};
 /// Threads in a block of queries.
 const BLOCK: u32 = 128;
 
-/// What queries are.
+/// The kind of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boxes,
@@ -25,14 +25,14 @@ pub(crate) enum Kind {
     Rays,
 }
 
-/// What to look for, many at once: boxes, spheres or rays.
+/// An array of queries: boxes, spheres or rays.
 ///
-/// An item is found by its own box, whatever the hierarchy:
+/// Only an item's own box decides whether the item is found, not the hierarchy:
 /// - by a box ([`BvhQueries::boxes`], or `into()`), if the two have a point in common; touching is enough.
-///   A box may be infinite. One that is empty or has a NaN finds nothing;
+///   A box may be infinite. A box that is empty or has a NaN finds nothing;
 /// - by a sphere, if the square of the box's distance from the centre, of differences rounded to nearest,
-///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor
-///   does a radius of its own that is negative or NaN;
+///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor does a radius
+///   that is negative or NaN;
 /// - by a ray, if it meets the box, as `enters` of `geom/math/ray.cuh` says: never missed, and a ray that
 ///   passes within some ulp of a box may meet it. Beyond what [`Ray`] says, one whose direction has no
 ///   component of a magnitude of 2^-60 at least, or one above 2^60, finds nothing.
@@ -57,7 +57,7 @@ impl<'a> BvhQueries<'a> {
         Self { what, radius: 0.0, radii: None, order: QueryOrder::Auto }
     }
 
-    /// These boxes.
+    /// Creates queries by these boxes.
     #[must_use]
     pub fn boxes(boxes: impl Into<DeviceSlice<'a, Aabb<f32>>>) -> Self {
         Self::new(What::Boxes(boxes.into()))
@@ -69,7 +69,7 @@ impl<'a> BvhQueries<'a> {
         Self::new(What::Spheres(centers.into())).within(radius)
     }
 
-    /// These rays.
+    /// Creates queries by these rays.
     #[must_use]
     pub fn rays(rays: impl Into<DeviceSlice<'a, Ray>>) -> Self {
         Self::new(What::Rays(rays.into()))
@@ -192,7 +192,7 @@ impl<'a> Ordered<'a> {
             let header = tree.memory.read(&tree.memory.header);
             let (launch, boxes) = (cover(n), u32::from(kind == Kind::Boxes));
             let kernels = tree.geometry.kernels::<Query>()?;
-            // SAFETY: there are as many keys, and `kind` is that of the queries.
+            // SAFETY: there are as many keys, and `kind` is the kind of the queries.
             unsafe { kernels.query_keys(stream, launch, header, &plain, boxes, keys) }
         };
         let places = tree.sort.kernels().sort_indices::<u32>(stream, n, KEY_BITS, make)?;
@@ -203,15 +203,15 @@ impl<'a> Ordered<'a> {
         self.queries.kind()
     }
 
-    /// A launch with a thread for each. (Without any it is none.)
+    /// Returns a launch with a thread for each query. (Without queries nothing is launched.)
     pub(crate) fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.queries.len(), BLOCK)
     }
 }
 
-// SAFETY: the kernels read what belongs to queries below `length`: of boxes and rays all that there are, of
-// centres those that lie in what `Points` reports, and of radii as many (`BvhQueries::check`). Which kind they
-// are the kernel knows, which is chosen by `BvhQueries::kind`. The order names each of them once.
+// SAFETY: the kernels read the data of queries below `length`: all boxes or rays, or the centres in the memory that
+// `Points` reports and as many radii (`BvhQueries::check`). `BvhQueries::kind` chooses the kernel of the queries' kind.
+// The order names each of them once.
 unsafe impl KernelArg for &Ordered<'_> {
     type Abi = RawQueries;
     const TYPE: ArgType = ArgType::value::<RawQueries>();

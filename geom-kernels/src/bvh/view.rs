@@ -1,4 +1,4 @@
-//! What kernels are given of a hierarchy.
+//! Views of a hierarchy, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,
@@ -19,7 +19,7 @@ pub struct BvhView<'a> {
 }
 
 impl Bvh {
-    /// Returns the hierarchy as an argument of a kernel of your own.
+    /// Returns the hierarchy as an argument of your kernel.
     #[must_use]
     pub fn view(&self) -> BvhView<'_> {
         self.tree.view()

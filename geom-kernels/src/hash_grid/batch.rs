@@ -49,7 +49,7 @@ kernels! {
 of_source!(<T: Real> Nearest<T>, source_of::<T>(Source::HASH_GRID_NEAREST_F32, Source::HASH_GRID_NEAREST_F64));
 
 impl<T: Real> HashGrid<T> {
-    /// The number of neighbours of each query.
+    /// Counts the neighbours of each query.
     ///
     /// # Errors
     /// `counts` has another length than there are queries; a radius that is negative or not a number;
@@ -67,8 +67,8 @@ impl<T: Real> HashGrid<T> {
         self.count(stream, &prepared, &mut counts)
     }
 
-    /// The `k` nearest points within the queries' radius, which may be infinite, nearest first; of
-    /// equally near ones the one with the smaller index first.
+    /// Finds the `k` nearest points within the queries' radius, which may be infinite. They are in order of distance,
+    /// and points at equal distance in order of their index.
     ///
     /// Query i's are `indices[k * i..k * (i + 1)]`, and so the squares of their distances. Where there
     /// are fewer, the index is `u32::MAX` and the distance infinite. [`Pairs::Half`](super::Pairs::Half) makes no sense

@@ -20,8 +20,8 @@ kernels! {
     // SAFETY: they read the points, and write the header and what belongs to the index of each point.
     unsafe in source_of::<T>(Source::HASH_GRID_BUILD_F32, Source::HASH_GRID_BUILD_F64) {
         /// # Safety
-        /// `header` has room for one, `keys` for a key for each point; digits are counted in `state`, which is
-        /// that of a sort of them.
+        /// `header` has room for one header, `keys` for a key for each point; digits are counted in `state`, the state
+        /// of a sort of the keys.
         unsafe fn bounded_keys(
             frame: Header<T>, header: Part<'_>, points: PointsArg<'_, T>, keys: Part<'_>, digits: Digits,
             state: Part<'_>,
@@ -53,14 +53,13 @@ kernels! {
         /// `table` has `mask` + 1 slots.
         unsafe fn clear(header: Part<'_>, table: Part<'_>, mask: u32);
         /// # Safety
-        /// `keys` has room for a key for each point; digits are counted in `state`, which is that of a sort of
-        /// them.
+        /// `keys` has room for a key for each point; digits are counted in `state`, the state of a sort of the keys.
         unsafe fn long_keys(
             header: Part<'_>, points: PointsArg<'_, T>, keys: impl KernelArg, digits: Digits, state: impl KernelArg,
         );
         /// # Safety
-        /// As that of [`Bounded::bounded_finish`], of the keys and indices that `which` names; and rows, at most
-        /// as many as points, are entered into a table of `mask` + 1 slots, twice as many.
+        /// As for [`Bounded::bounded_finish`], with the keys and indices that `which` names; and rows, at most as many
+        /// as points, are entered into a table of `mask` + 1 slots, twice as many.
         unsafe fn finish(
             header: Part<'_>, points: PointsArg<'_, T>, which: Part<'_>, first_keys: Part<'_>,
             second_keys: Part<'_>, first_indices: Part<'_>, second_indices: Part<'_>, kept: Part<'_>,
@@ -74,9 +73,9 @@ of_source!(<T: Real> Unbounded<T>, source_of::<T>(Source::HASH_GRID_UNBOUNDED_F3
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };
 
 impl<T: Real> HashGrid<T> {
-    /// Makes room for `points` points, if there is less: what [`rebuild`](Self::rebuild) then needs.
+    /// Makes room for a [`rebuild`](Self::rebuild) of `points` points, if there is less.
     ///
-    /// What is in the grid is lost if it has to grow. The memory is freed in stream order.
+    /// The contents of the grid are lost if it has to grow. The memory is freed in stream order.
     ///
     /// # Errors
     /// More than [`MAX_POINTS`](crate::MAX_POINTS); otherwise if the driver returns an error, such as out of
@@ -131,8 +130,8 @@ impl<T: Real> HashGrid<T> {
         self.rebuild_with(stream, points.into(), None, radius)
     }
 
-    /// Works like [`rebuild`](Self::rebuild), with the group of each point. A query sees the points of its own
-    /// group alone; points of a group that the grid does not have are left out and counted.
+    /// Works like [`rebuild`](Self::rebuild), with the group of each point. A query finds only points of its group;
+    /// points of a group that the grid does not have are left out and counted.
     ///
     /// # Errors
     /// As `rebuild`, but for groups; and if there are more or fewer groups than points.
@@ -164,8 +163,8 @@ impl<T: Real> HashGrid<T> {
             return Err(Error::invalid(format!("{n} points, and room for {reserved}"))
                 .with_hint("`reserve` makes room"));
         }
-        // Until all is enqueued there is nothing that queries may look at; nor does a graph that builds
-        // the same grid, or moves the points, come in between.
+        // Until all is enqueued, queries must find no points, and the lock keeps out a graph that builds the same grid
+        // or moves the points.
         self.length = 0;
         let grid = self.memory.buffer().allocation();
         let memory = std::iter::once(grid).chain(points.allocations());
@@ -189,7 +188,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<()> {
         let (memory, n) = (&mut self.memory, points.points.len());
         let (sort, kernels) = (&self.geometry, self.geometry.kernels::<Bounded<T>>()?);
-        // Keys up to `no_key`, that of points which are left out.
+        // Keys up to `no_key`, the key of points that are left out.
         let digits = Digits::new(0, bits_below(frame.no_key + 1));
         let layout = Layout::new::<u32>(n, digits)?;
         memory.with_pairs::<u32, _>(n, |_, state| sort.clear(stream, &layout, state))?;

@@ -92,7 +92,7 @@ fn choose_cells(
         let several = cells.iter().filter(|cells| **cells > 1.0).count();
         let grow = (all / most.max(1.0)).powf(1.0 / several as f64).max(1.02);
         for axis in 0..3 {
-            // From what it stands for: a size of 0 would not grow.
+            // Grows from the effective size: a size of 0 would not grow.
             size[axis] = size[axis].max(extent[axis] / MOST_CELLS) * grow;
         }
     }

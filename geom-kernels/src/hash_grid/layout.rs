@@ -1,4 +1,4 @@
-//! What lies in device memory or is passed to kernels, as `device/geom/hash_grid/` declares it.
+//! Types in device memory and of kernel arguments, as `device/geom/hash_grid/` declares them.
 
 use bytemuck::{AnyBitPattern, Pod, Zeroable};
 use cuda_safe::DeviceRepr;
@@ -42,7 +42,7 @@ unsafe impl<T: Real> AnyBitPattern for Header<T> {}
 // SAFETY: repr(C), and the fields of geom::GridHeader in the same order.
 unsafe impl<T: Real> DeviceRepr for Header<T> {}
 
-/// `geom::HashGrid<T>`: what a kernel is given for a grid.
+/// `geom::HashGrid<T>`: the kernel argument for a grid.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RawHashGrid {

@@ -38,8 +38,8 @@ impl<T: Real> HashGrid<T> {
         let total = total.first().copied().unwrap_or(0);
         let total = usize::try_from(total)
             .map_err(|_| Error::invalid(format!("{total} neighbours are too many to list")))?;
-        // As many are written as the counts said, unless a graph that another thread launches builds the
-        // grid anew in between.
+        // As many are written as were counted, unless a graph that another thread launches rebuilds the grid in
+        // between.
         let mut indices = DeviceBuffer::<u32>::zeroed(stream, total)?;
         self.write_indices(stream, &prepared, offsets.as_slice(), indices.as_slice_mut())?;
         Ok(NeighborLists { offsets, indices })
@@ -47,9 +47,8 @@ impl<T: Real> HashGrid<T> {
 
     /// Works like [`neighbor_lists`](Self::neighbor_lists), but into memory of the caller's, without waiting.
     ///
-    /// `offsets` is always right: its last element is how many neighbours there are. If `indices` is
-    /// shorter, then the neighbours with places beyond its end are not written, and all others are; if
-    /// it is longer, the rest is left as it is.
+    /// `offsets` is always right: its last element is the number of neighbours. If `indices` is shorter, neighbours
+    /// beyond its end are not written, and all others are; if it is longer, the rest is not written.
     ///
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as
@@ -100,8 +99,8 @@ impl<T: Real> HashGrid<T> {
         }
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
         let kernels = self.geometry.kernels::<Query<T>>()?;
-        // SAFETY: the offsets are sums of counts: the kernel reads that of each query's index and the one after
-        // it, and writes from the one to the other, so lists don't overlap.
+        // SAFETY: the offsets are sums of counts: the kernel reads the offset of each query's index and the next one,
+        // and writes between the two, so lists don't overlap.
         unsafe {
             kernels.list(stream, launch, self.view(), prepared, pairs, offsets, indices, capacity)
         }

@@ -11,7 +11,7 @@ use crate::part::{Part, Parts, scratch};
 use crate::points::MAX_POINTS;
 use crate::real::Real;
 
-/// What a grid is reserved for.
+/// The sizes for which a grid has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) points: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Memory {
 }
 
 impl Capacity {
-    /// For `points` points.
+    /// Returns the sizes for `points` points.
     pub(crate) fn new<T: Real>(options: &GridOptions<T>, points: usize) -> Self {
         Self { points, bounded: options.bounds.is_some(), groups: options.groups }
     }
@@ -112,12 +112,12 @@ impl Memory {
         })
     }
 
-    /// A part, to be read.
+    /// Returns a part, to be read.
     pub(crate) fn read(&self, range: &Range<usize>) -> Part<'_> {
         self.part(range, Access::Read)
     }
 
-    /// A part, to be written.
+    /// Returns a part, to be written.
     pub(crate) fn write(&self, range: &Range<usize>) -> Part<'_> {
         self.part(range, Access::Write)
     }

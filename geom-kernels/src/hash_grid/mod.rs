@@ -67,7 +67,7 @@ use build::{Bounded, Unbounded};
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};
 
-/// What a grid is made for.
+/// The options of a grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridOptions<T> {
     pub(crate) bounds: Option<[[T; 3]; 2]>,
@@ -83,7 +83,7 @@ impl<T> Default for GridOptions<T> {
 }
 
 impl<T: Real> GridOptions<T> {
-    /// Points lie mostly in the box from `lower` to `upper`.
+    /// Declares that points lie mostly in the box from `lower` to `upper`.
     #[must_use]
     pub fn bounds(mut self, lower: [T; 3], upper: [T; 3]) -> Self {
         self.bounds = Some([lower, upper]);
@@ -148,7 +148,7 @@ impl<T: Real> GridOptions<T> {
 /// How a grid came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridReport {
-    /// The points in the grid.
+    /// The number of points in the grid.
     pub points: usize,
     /// The points that are not: not finite, or of no group that the grid has.
     pub left_out: usize,
@@ -205,7 +205,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<Self> {
         options.check()?;
         let capacity = Capacity::new(&options, points);
-        // What builds need is loaded now: they may be recorded. What queries need can wait.
+        // Load the kernels of builds now: builds may be recorded. Queries load theirs later.
         if capacity.bounded {
             geometry.kernels::<Bounded<T>>()?;
             geometry.pairs::<u32>()?;
@@ -247,7 +247,7 @@ impl<T: Real> HashGrid<T> {
         self.memory.bytes()
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     ///
     /// # Errors
     /// The error that the driver returns; a stream that records.

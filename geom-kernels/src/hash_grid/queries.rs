@@ -33,8 +33,8 @@ const SORTED_FROM: usize = 32_768;
 
 /// Where neighbours are looked for and how far.
 ///
-/// A query that is not finite, a radius of its own that is negative or not a number, and a group that
-/// the grid does not have, find nothing.
+/// A query that is not finite, with a radius that is negative or not a number, or with a group that the grid does not
+/// have, finds nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct GridQueries<'a, T: Real> {
     pub(crate) points: Option<Points<'a, T>>,
@@ -46,7 +46,7 @@ pub struct GridQueries<'a, T: Real> {
 }
 
 impl<'a, T: Real> GridQueries<'a, T> {
-    /// At the grid's own points, in the order in which it was built from them.
+    /// Creates queries at the grid's own points, in the order in which it was built from them.
     ///
     /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
     /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
@@ -63,13 +63,13 @@ impl<'a, T: Real> GridQueries<'a, T> {
         }
     }
 
-    /// At these points.
+    /// Creates queries at these points.
     #[must_use]
     pub fn at(points: impl Into<Points<'a, T>>, radius: T) -> Self {
         Self { points: Some(points.into()), ..Self::at_grid_points(radius) }
     }
 
-    /// With a radius for each query.
+    /// Sets a radius for each query.
     #[must_use]
     pub fn within_each(mut self, radii: impl Into<DeviceSlice<'a, T>>) -> Self {
         self.radii = Some(radii.into());
@@ -83,14 +83,14 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// Which neighbours count; for own points alone.
+    /// Sets which neighbours count; only for queries at the grid's own points.
     #[must_use]
     pub fn pairs(mut self, pairs: Pairs) -> Self {
         self.pairs = pairs;
         self
     }
 
-    /// In which order they are worked on; for other than own points.
+    /// Sets the order in which the queries run; not for the grid's own points.
     #[must_use]
     pub fn order(mut self, order: QueryOrder) -> Self {
         self.order = order;
@@ -162,7 +162,7 @@ impl<T: Real> HashGrid<T> {
 }
 
 impl<T: Real> Prepared<'_, T> {
-    /// A launch with a thread for each. (Without any it is none.)
+    /// Returns a launch with a thread for each query. (Without queries nothing is launched.)
     pub(crate) fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.length, QUERY_BLOCK)
     }
@@ -172,10 +172,10 @@ impl<T: Real> Prepared<'_, T> {
     }
 }
 
-// SAFETY: the kernels read what belongs to queries below `length`: points, which lie in what
-// `Points` reports; radii and groups, of which there are as many (`GridQueries::check`); sorted ones, of
-// which there are as many (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room.
-// What belongs to an index from `length` on is not touched: see `OneQuery` in batch.cuh.
+// SAFETY: the kernels read the data of queries below `length`: points, in the memory that `Points` reports; radii and
+// groups, of which there are as many (`GridQueries::check`); sorted ones, of which there are as many
+// (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room. The data of an index from `length`
+// on is not accessed: see `OneQuery` in batch.cuh.
 unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
     type Abi = RawQueries<T>;
     const TYPE: ArgType = ArgType::value::<RawQueries<T>>();

@@ -1,4 +1,4 @@
-//! Queries, sorted by the cells of a grid: threads that work side by side then look at the same points.
+//! Queries, sorted by the cells of a grid, so that neighbouring threads read the same points.
 
 use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream, kernels};
@@ -20,7 +20,7 @@ kernels! {
     // SAFETY: they read the header and the points, and write what belongs to the index of each.
     unsafe in source_of::<T>(Source::HASH_GRID_ORDER_F32, Source::HASH_GRID_ORDER_F64) {
         /// # Safety
-        /// `keys` has an element for each point; digits are counted in `state`, which is that of a sort of them.
+        /// `keys` has an element for each point; digits are counted in `state`, the state of a sort of the keys.
         unsafe fn short_keys(
             header: Part<'_>, points: PointsArg<'_, T>, keys: &mut [u32], digits: Digits, state: &mut [u32],
         );
@@ -113,7 +113,7 @@ impl<T: Real> HashGrid<T> {
     }
 }
 
-/// Memory of the stream, for what this module writes before it is read.
+/// Returns memory of the stream, for what this module writes before it is read.
 fn uninit<E: Pod>(stream: &Stream, len: usize) -> Result<DeviceBuffer<E>> {
     // SAFETY: keys and places are written before the sort reads them, its state is cleared, and the points
     // are written before they are given to anybody.

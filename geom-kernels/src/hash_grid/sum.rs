@@ -48,8 +48,8 @@ pub struct NeighborSum<T, Out> {
 }
 
 impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
-    /// Compiles a snippet for the device, or finds it in the cache. `output` is the C++ type of the sum,
-    /// and `data` that of what `run_with` is given, if there is any.
+    /// Compiles a snippet for the device, or finds it in the cache. `output` is the C++ type of the sum, and `data` the
+    /// type of the data for `run_with`, if there is any.
     ///
     /// # Errors
     /// [`ErrorKind::Compile`](cuda_safe::ErrorKind::Compile) with the compiler's log, which calls the
@@ -74,7 +74,7 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         })
     }
 
-    /// The sum for each query, in the caller's order, of a snippet without data.
+    /// Computes the sum for each query, in the caller's order, by a snippet without data.
     ///
     /// # Errors
     /// `sums` has another length than there are queries; the snippet was compiled with data; otherwise as

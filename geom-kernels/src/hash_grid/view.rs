@@ -1,4 +1,4 @@
-//! What kernels are given of a grid.
+//! Views of a grid, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,
@@ -19,7 +19,7 @@ pub struct GridView<'a, T: Real> {
 }
 
 impl<T: Real> HashGrid<T> {
-    /// Returns the grid as an argument of a kernel of your own.
+    /// Returns the grid as an argument of your kernel.
     #[must_use]
     pub fn view(&self) -> GridView<'_, T> {
         GridView { grid: self }

@@ -21,8 +21,8 @@ const BLOCK_WORDS: usize = BLOCK / 32;
 
 /// A sparse field: blocks of 8 x 8 x 8 numbers that know their neighbours, as the leaves of a sparse volume.
 ///
-/// What no block has is unknown: cells that need it have no faces, and the surface ends there. That alone does
-/// not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
+/// Values outside of all blocks are unknown: cells that need them have no faces, and the surface ends there. That alone
+/// does not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockField<'a> {
     pub(crate) values: DeviceSlice<'a, f32>,
@@ -33,13 +33,13 @@ pub struct BlockField<'a> {
 }
 
 impl<'a> BlockField<'a> {
-    /// The numbers of block b begin at `values[b * stride]`: that at (x, y, z) of the block is element
-    /// 64 x + 8 y + z. `origins` are the indices of the blocks' first numbers, which `map` places in the world.
-    /// Of the `neighbors` of a block, that at (dx, dy, dz), each -1, 0 or 1, is element
-    /// 9 (dx + 1) + 3 (dy + 1) + dz + 1; what is no block's number, such as `u32::MAX`, says that there is none.
+    /// Creates a field of blocks. The values of block b begin at `values[b * stride]`: the value at (x, y, z) of the
+    /// block is element 64 x + 8 y + z. `origins` are the indices of the blocks' first values, which `map` places in
+    /// the world. In `neighbors`, element 9 (dx + 1) + 3 (dy + 1) + dz + 1 of a block is the number of the block at
+    /// (dx, dy, dz), each -1, 0 or 1. A number that is no block's, such as `u32::MAX`, means that there is none.
     ///
-    /// Neighbours are believed: if they contradict each other or the origins, faces are wrong, but
-    /// nothing outside the buffers is read or written.
+    /// Neighbours are not checked: if they contradict each other or the origins, faces are wrong, but nothing outside
+    /// the buffers is read or written.
     ///
     /// # Errors
     /// Another number of neighbours than of origins; a stride of less than 512; less values than blocks need,

@@ -24,7 +24,7 @@ impl MarchingCubes {
         &self.geometry
     }
 
-    /// In the context of `geometry`. Nothing is loaded yet.
+    /// Creates it for the context of `geometry`. Kernels are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone() }
@@ -44,7 +44,8 @@ impl MarchingCubes {
         self.exactly(stream, field, iso, false)
     }
 
-    /// The same with the normal of each vertex: see [`Output::normals`].
+    /// Extracts the surface as [`extract`](Self::extract) does, with the normal of each vertex: see
+    /// [`Output::normals`].
     ///
     /// # Errors
     /// As [`extract`](Self::extract).
@@ -60,9 +61,9 @@ impl MarchingCubes {
     /// Works like [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
     /// graph.
     ///
-    /// The counts are always right. Vertices and faces whose number is not less than there is room for are not
-    /// written, which [`Counts::status`] tells; all others are, so a face may name a vertex that had no room.
-    /// If there is more room than needed, the rest is left as it is.
+    /// The counts are always right. Vertices and faces beyond the room are not written, and [`Counts::status`] returns
+    /// that; all others are written, so a face may name a vertex that had no room. If there is more room than needed,
+    /// the rest is not written.
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;
@@ -102,8 +103,8 @@ impl MarchingCubes {
         })
     }
 
-    /// How many vertices and faces [`extract`](Self::extract) would find; `counts` has one element. Nothing is
-    /// waited for, and it can be recorded in a graph.
+    /// Counts the vertices and faces that [`extract`](Self::extract) would find; `counts` has one element. It does not
+    /// wait, and can be recorded in a graph.
     ///
     /// # Errors
     /// `iso` is not finite; not one element of counts; otherwise if the driver returns an error.
@@ -179,12 +180,13 @@ impl MarchingCubes {
     }
 }
 
-/// Memory that is written if nobody changes the field; zeros if a graph may, as it is `shared`.
+/// Allocates memory that is written completely if no graph changes the field; zeros if a graph may, because the field
+/// is `shared`.
 fn room<T: Pod>(stream: &Stream, n: usize, shared: bool) -> Result<DeviceBuffer<T>> {
     if shared {
         return DeviceBuffer::zeroed(stream, n);
     }
-    // SAFETY: all of it is written: as many were counted, in a field that is as it was, and nobody else has
-    // the scratch that says where.
+    // SAFETY: all of it is written: as many were counted, in a field that has not changed, and no other code has the
+    // scratch with the places.
     unsafe { scratch(stream, n) }
 }

@@ -33,7 +33,7 @@ impl Default for IndexToWorld {
 }
 
 impl IndexToWorld {
-    /// Number (0, 0, 0) lies at `origin`, and neighbours along an axis are as far apart as `spacing` says.
+    /// Creates a map that places value (0, 0, 0) at `origin`; `spacing` has the distance of neighbours along each axis.
     ///
     /// # Errors
     /// A number that is not finite; a spacing of 0.
@@ -42,7 +42,8 @@ impl IndexToWorld {
         Self::affine([[a, 0.0, 0.0, x], [0.0, b, 0.0, y], [0.0, 0.0, c, z]])
     }
 
-    /// Index (i, j, k) lies at `rows` · (i, j, k, 1). The map may mirror; faces are turned around then.
+    /// Creates a map that places index (i, j, k) at `rows` · (i, j, k, 1). If the map mirrors, the orientation of faces
+    /// is reversed.
     ///
     /// # Errors
     /// A number that is not finite; a linear part without inverse.
@@ -66,7 +67,7 @@ impl IndexToWorld {
         Ok(Self { raw: RawIndexMap { rows, normal_rows, mirrored, unused: 0 } })
     }
 
-    /// Three rows of four: the last column is a shift.
+    /// Returns three rows of four: the last column is the translation.
     #[must_use]
     pub fn rows(&self) -> [[f64; 4]; 3] {
         self.raw.rows
@@ -84,12 +85,12 @@ fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 /// A field that [`MarchingCubes`](super::MarchingCubes) finds surfaces in. Only this crate implements it.
 pub trait Field: Source {}
 
-/// What the passes need to know of a field.
+/// The properties of a field that the passes need.
 #[doc(hidden)]
 pub trait Source {
     /// Its kind, which says which kernels take it.
     type Kind: Kind;
-    /// What kernels are given.
+    /// The kernel argument.
     type Arg<'s>: KernelArg<Abi = Self::Kind>
     where
         Self: 's;
@@ -97,7 +98,7 @@ pub trait Source {
     /// Returns how many words of 32 corners it has; 0 if there is no cell. At most 2^31.
     fn words(&self) -> usize;
     fn map(&self) -> RawIndexMap;
-    /// Whether its parts can't contradict each other: what one word says of another is so.
+    /// Whether its words are consistent by construction: a word's reference to another is always valid.
     const CONSISTENT: bool;
     /// Returns the memory that it is in.
     fn allocations(&self) -> [Arc<Allocation>; 3];
@@ -124,7 +125,7 @@ pub struct DenseField<'a> {
 }
 
 impl<'a> DenseField<'a> {
-    /// `dims`: nx, ny and nz. If one of them is less than 2 there is no surface.
+    /// Creates a field of `dims` = nx, ny and nz values. If one of them is less than 2 there is no surface.
     ///
     /// # Errors
     /// Another number of values than nx ny nz; more than 2^32 of them.
@@ -144,7 +145,7 @@ impl<'a> DenseField<'a> {
             let message = format!("a field of {} values; at most 2^32 are possible", values.len());
             return Err(Error::invalid(message));
         }
-        // One that is too large is next to one of 0 or to two of 1: there is no cell.
+        // An extent that is too large is next to an extent 0 or to two extents 1: there is no cell.
         let dims = dims.map(|n| u32::try_from(n).unwrap_or(0));
         Ok(Self { values, dims, map })
     }
@@ -155,7 +156,7 @@ impl<'a> DenseField<'a> {
         self.values
     }
 
-    /// nx, ny and nz.
+    /// Returns nx, ny and nz.
     #[must_use]
     pub fn dims(&self) -> [usize; 3] {
         self.dims.map(|n| n as usize)

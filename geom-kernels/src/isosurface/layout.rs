@@ -1,4 +1,4 @@
-//! What host and device both declare: `device/geom/isosurface/{types,field,blocks,emit,volume_field}.cuh`.
+//! Types that host and device both declare: `device/geom/isosurface/{types,field,blocks,emit,volume_field}.cuh`.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -29,8 +29,8 @@
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
 //!
-//! A field is a [`DenseField`], or a sparse one of blocks, a [`BlockField`]; a [`VolumeField`] is that of a
-//! sparse [volume](crate::volume):
+//! A field is a [`DenseField`], a [`BlockField`] (sparse, of blocks), or a [`VolumeField`] (of a sparse
+//! [volume](crate::volume)):
 //!
 //! ```no_run
 //! # use cuda_safe::Context;
@@ -67,8 +67,8 @@
 //! # Sources
 //! W. Lorensen, H. Cline, Marching Cubes, 1987; P. Ning, J. Bloomenthal, An Evaluation of Implicit Surface
 //! Tilers, 1993: faces of cells on which two opposite corners are inside, which decide whether there are holes;
-//! `geom/isosurface/cases.cuh` tells the rule. D. Merrill, M. Garland, Single-pass Parallel Prefix Scan with
-//! Decoupled Look-back, 2016.
+//! `geom/isosurface/cases.cuh` has the rule. D. Merrill, M. Garland, Single-pass Parallel Prefix Scan with Decoupled
+//! Look-back, 2016.
 
 mod blocks;
 mod extract;

@@ -1,4 +1,4 @@
-//! What comes out: meshes in device memory, and how large they are.
+//! The output: meshes in device memory, and their sizes.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub struct TriangleBuffers {
     pub faces: DeviceBuffer<[u32; 3]>,
     /// The unit normal of each vertex, if they were asked for.
     pub normals: Option<DeviceBuffer<[f32; 3]>>,
-    /// How many there are; [`Counts::not_finite`] tells whether there may be holes.
+    /// How many there are; [`Counts::not_finite`] is not 0 if there may be holes.
     pub counts: Counts,
 }
 
@@ -112,8 +112,8 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Room for as many vertices and faces as there are elements, and one element that says how many there
-    /// are.
+    /// Creates an output with room for as many vertices and faces as there are elements, and one element for their
+    /// numbers.
     #[must_use]
     pub fn new(
         vertices: impl WriteView<'a, [f32; 3]>,
@@ -124,12 +124,12 @@ impl<'a> Output<'a> {
         Self { vertices, faces, normals: None, counts: counts.write_view() }
     }
 
-    /// With the unit normal of each vertex, across the surface towards greater values: as many elements as
-    /// there is room for vertices.
+    /// Adds memory for the unit normal of each vertex, across the surface towards greater values. It must have as many
+    /// elements as there is room for vertices.
     ///
-    /// It is that of the field's gradient, linear between the ends of the vertex's edge. There it is made of
-    /// central differences, one-sided at the border and beside numbers that are not finite. Zero where the
-    /// gradient is.
+    /// It is the direction of the field's gradient, interpolated linearly between the ends of the vertex's edge. At the
+    /// ends the gradient is from central differences, one-sided at the border and beside values that are not finite.
+    /// Zero where the gradient is zero.
     #[must_use]
     pub fn normals(mut self, normals: impl WriteView<'a, [f32; 3]>) -> Self {
         self.normals = Some(normals.write_view());

@@ -20,7 +20,7 @@ const TILE: usize = 256;
 /// A kind of field, by what kernels are given of it.
 #[doc(hidden)]
 pub trait Kind: DeviceRepr + 'static {
-    /// Whether it is that of dense fields.
+    /// Whether it is the kind of dense fields.
     const DENSE: bool;
 }
 
@@ -32,12 +32,12 @@ impl Kind for RawBlockField {
     const DENSE: bool = false;
 }
 
-/// Where the kernels of a kind of field are.
+/// Returns where the kernels of a kind of field are.
 const fn source<K: Kind>() -> Source {
     if K::DENSE { Source::ISOSURFACE_DENSE } else { Source::ISOSURFACE_BLOCKS }
 }
 
-/// What `emit` writes: vertices and faces alone, or normals too.
+/// The output of `emit`: vertices and faces alone, or normals too.
 struct Faces;
 struct Normals;
 
@@ -96,7 +96,7 @@ kernels! {
 }
 of_source!(<K: Kind> Passes<K>, source::<K>());
 
-/// Where vertices are: what `count` has left.
+/// The places of vertices: the output of `count`.
 #[cfg(feature = "tape")]
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -164,7 +164,7 @@ impl<'a, F: Field> Search<'a, F> {
         Part::of(&self.scratch, range.clone(), Access::Write)
     }
 
-    /// What the adjoint needs of it.
+    /// Returns the data that the adjoint needs.
     #[cfg(feature = "tape")]
     pub(crate) fn into_found(self) -> Found {
         Found { scratch: self.scratch, edges: self.edges, tiles: self.tiles }

@@ -79,11 +79,11 @@ pub(crate) const MOST_LAUNCHED: usize = 1 << 16;
 /// Blocks of 256 threads that go through a root, of a few entries in most volumes.
 const ROOT_BLOCKS: u32 = 128;
 
-/// Blocks of 256 threads whose warps look at 32 of the 32^3 entries of an upper node each.
+/// Blocks of 256 threads whose warps read 32 of the 32^3 entries of an upper node each.
 const BLOCKS_OF_UPPER: usize = 128;
 
-/// A sparse volume as a field, in memory of its own: a [`BlockField`] of the volume's leaves and of the places
-/// beside them, with the values that lookups give there, those of tiles and the background among them.
+/// A sparse volume as a field, copied to separate memory: a [`BlockField`] of the volume's leaves and of the places
+/// beside them, with the values that lookups return there, including those of tiles and the background.
 ///
 /// So surfaces are closed, also where a leaf ends beside none, as fog does, and where tiles of different values
 /// meet. They end only where a number is [not finite](super::Counts::not_finite), and where
@@ -102,8 +102,8 @@ pub struct VolumeField {
 }
 
 impl VolumeField {
-    /// The field of a volume of `f32` or `f64`, whose numbers are rounded to f32; it lies in the world where the
-    /// volume's map says. Waits for numbers of blocks.
+    /// Creates the field of a volume of `f32` or `f64`, whose values are rounded to f32. The volume's map gives its
+    /// place in the world. Waits for the numbers of blocks.
     ///
     /// # Errors
     /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of
@@ -138,11 +138,11 @@ impl VolumeField {
         Ok(field)
     }
 
-    /// Reads the values of all blocks again: after values were stored in the volume, or from another one. Nothing
-    /// is allocated or waited for, and it can be recorded in a graph.
+    /// Reads the values of all blocks again, after values were stored in the volume, or from another volume. It neither
+    /// allocates nor waits, and can be recorded in a graph.
     ///
-    /// Blocks stay where they are, and so does the map. A volume with leaves or tiles elsewhere needs a new field:
-    /// of surfaces beyond the blocks nothing would be found.
+    /// The blocks and the map stay the same. A volume with leaves or tiles elsewhere needs a new field: surfaces beyond
+    /// the blocks would not be found.
     ///
     /// # Errors
     /// A volume of other values than `f32` or `f64`; otherwise an error of loading the kernels or of the driver.
@@ -196,7 +196,7 @@ impl VolumeField {
         self.values.size_bytes() + self.origins.size_bytes() + self.neighbors.size_bytes()
     }
 
-    /// The same field, as one that is borrowed.
+    /// Returns the same field, borrowed.
     #[must_use]
     pub fn as_blocks(&self) -> BlockField<'_> {
         let (values, origins) = (self.values.as_slice(), self.origins.as_slice());
@@ -260,7 +260,8 @@ fn topology<T: VolumeValue>(
     let places = usize::try_from(of_tiles).ok().and_then(|n| n.checked_add(of_leaves));
     let too_many = || Error::invalid(format!("{of_tiles} and {of_leaves} places of blocks"));
     let places = places.filter(|n| *n < 1 << 31).ok_or_else(too_many)?;
-    // What nobody writes, if a graph changes the volume at the same time, is a place as any other.
+    // Zeroed, because a graph that changes the volume at the same time may leave elements unwritten; 0 is a valid
+    // place.
     let mut list = DeviceBuffer::<[i32; 3]>::zeroed(stream, places)?;
     if of_tiles != 0 {
         tiles.list_borders(stream, Some(list.slice_mut(of_leaves..)?))?;
@@ -279,14 +280,14 @@ fn topology<T: VolumeValue>(
 struct Tiles<'a, T> {
     volume: VolumeView<'a, T>,
     kernels: &'a Kernels,
-    /// Which entries of the root have nodes.
+    /// The entries of the root that have nodes.
     uppers: DeviceBuffer<u32>,
     /// One.
     findings: DeviceBuffer<Findings>,
 }
 
 impl<'a, T: VolumeValue> Tiles<'a, T> {
-    /// Looks at those of the root.
+    /// Scans the entries of the root.
     fn new(
         stream: &Stream,
         kernels: &'a Kernels,

@@ -8,7 +8,7 @@ use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
 pub enum Array<'a, T: Copy + 'static> {
     /// The buffer belongs to the mesh.
     Owned(DeviceBuffer<T>),
-    /// The elements belong to somebody else, who can't change them while the mesh is there.
+    /// The elements belong to the caller, who can't change them while the mesh exists.
     Borrowed(DeviceSlice<'a, T>),
 }
 

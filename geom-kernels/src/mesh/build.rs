@@ -11,7 +11,7 @@ use crate::GeometryKernels;
 use crate::bvh::{BuildMode, BvhReport};
 use crate::part::{Enqueues, enqueues};
 
-/// What a mesh is made for.
+/// Options of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
     builder: BuildMode,
@@ -35,15 +35,15 @@ impl MeshOptions {
         self
     }
 
-    /// With the faces across edges and the normals of vertices, which signs by
-    /// [`Sign::Normal`](super::Sign) need where the mesh is not closed.
+    /// Computes the faces across edges and the normals of vertices too. Signs by [`Sign::Normal`](super::Sign) need
+    /// them where the mesh is not closed.
     #[must_use]
     pub fn topology(mut self) -> Self {
         self.topology = true;
         self
     }
 
-    /// With what [winding numbers](Mesh::winding_numbers) need, also those of
+    /// Computes the moments that [winding numbers](Mesh::winding_numbers) need, also those of
     /// [`Sign::Winding`](super::Sign): 108 bytes more for each face.
     #[must_use]
     pub fn winding(mut self) -> Self {
@@ -51,8 +51,8 @@ impl MeshOptions {
         self
     }
 
-    /// Without a check of indices, for which a build waits. Faces with an index that is out of range are
-    /// then skipped, as those with a vertex that is not finite are in any case.
+    /// Skips the check of indices, for which a build waits. Faces with an index that is out of range are then skipped,
+    /// as those with a vertex that is not finite are in any case.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.check = false;
@@ -60,7 +60,7 @@ impl MeshOptions {
     }
 }
 
-/// What belongs to a mesh with topology.
+/// The data of a mesh with topology.
 #[derive(Debug)]
 pub(super) struct TopologyMemory {
     pub(super) neighbors: DeviceBuffer<u32>,
@@ -68,7 +68,7 @@ pub(super) struct TopologyMemory {
     pub(super) closed: DeviceBuffer<u32>,
 }
 
-/// What a graph has recorded of the hierarchy: until its first launch that is as before.
+/// Changes of the hierarchy that a graph has recorded: until its first launch the hierarchy is as before.
 #[cfg(feature = "tape")]
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
@@ -173,9 +173,9 @@ impl<'a> Mesh<'a> {
         self.remake(stream, true, FaceTree::rebuild)
     }
 
-    /// Gives the hierarchy the points as they are now; the faces are to be the same, and those that the last
-    /// build skipped stay so. Far less work than a build, but queries take longer the more the mesh has
-    /// changed its shape. It can be recorded in a graph.
+    /// Updates the hierarchy to the current points. The faces must be the same, and those that the last build skipped
+    /// stay skipped. It is far less work than a build, but queries take longer the more the mesh has changed its shape.
+    /// It can be recorded in a graph.
     ///
     /// # Errors
     /// If the driver returns an error.
@@ -211,7 +211,7 @@ impl<'a> Mesh<'a> {
         enqueues(stream, [tree, self.points().allocation(), self.faces().allocation()])
     }
 
-    /// What belongs to the tree follows it.
+    /// The data that depends on the tree is updated after it.
     fn update_parts(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
         if let Some(moments) = &mut self.winding {
             moments.update(stream, &self.tree)?;
@@ -235,8 +235,7 @@ impl<'a> Mesh<'a> {
         tree.allocation().version(tree.byte_range())
     }
 
-    /// Returns the version of the hierarchy that there is: not the one that a graph would make which was never
-    /// launched.
+    /// Returns the version of the current hierarchy, which does not count a build in a graph that was never launched.
     #[cfg(feature = "tape")]
     fn made(&self) -> u64 {
         let version = self.tree_version();
@@ -298,7 +297,7 @@ impl<'a> Mesh<'a> {
         self.topology_kernels.report(stream, surface)
     }
 
-    /// How its hierarchy came out. Waits.
+    /// Returns the report of the last build of its hierarchy. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.
@@ -318,8 +317,8 @@ impl<'a> Mesh<'a> {
         self.faces.as_slice()
     }
 
-    /// Returns the points to be changed, if the mesh owns them. Queries see the change after a
-    /// [`refit`](Self::refit) or [`rebuild`](Self::rebuild).
+    /// Returns the points for writing, if the mesh owns them. Queries see the change after a [`refit`](Self::refit) or
+    /// [`rebuild`](Self::rebuild).
     pub fn points_mut(&mut self) -> Option<DeviceSliceMut<'_, [f32; 3]>> {
         self.points.as_slice_mut()
     }

@@ -1,4 +1,4 @@
-//! What a mesh has at points of its faces.
+//! Evaluation of a mesh at points of its faces.
 
 use cuda_safe::{DeviceSlice, Error, Result, Stream, WriteView, kernels};
 
@@ -30,7 +30,7 @@ kernels! {
 of_source!(Evaluate, Source::MESH_EVALUATE);
 
 impl Mesh<'_> {
-    /// The position of each point of a face, as the mesh's points are now; NaN where there is no such face.
+    /// Computes the position of each point of a face, from the mesh's current points; NaN where there is no such face.
     ///
     /// # Errors
     /// `positions` has another length than `points`; otherwise if the driver returns an error.
@@ -49,8 +49,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// The unit normal of each face, as the mesh's points are now: zero of one without area, NaN where there
-    /// is no such face.
+    /// Computes the unit normal of each face, from the mesh's current points: zero for a face without area, NaN where
+    /// there is no such face.
     ///
     /// # Errors
     /// As [`positions_at`](Self::positions_at).

@@ -39,8 +39,8 @@ kernels! {
         /// Reads triangles at places below the capacity of items.
         ///
         /// # Safety
-        /// `launch` is that of [`Tree::refitted`]. `triangles` is the address of as many triangles as the
-        /// hierarchy has items, which lie in its memory.
+        /// `launch` comes from [`Tree::refitted`]. `triangles` is the address of as many triangles as the hierarchy has
+        /// items, which lie in its memory.
         unsafe fn refit(tree: RefittedArg<'_>, triangles: u64, n: u32);
     }
 }
@@ -55,8 +55,8 @@ pub struct FaceTree {
 }
 
 impl FaceTree {
-    /// Without faces, with room for `capacity` of them. What builds and refits need is loaded: they may be
-    /// recorded.
+    /// Creates a tree without faces, with room for `capacity` of them. Loads the kernels of builds and refits, which
+    /// may be recorded.
     ///
     /// # Errors
     /// As [`Bvh::new`](crate::bvh::Bvh::new).
@@ -76,7 +76,7 @@ impl FaceTree {
     /// Builds it from these faces. It can be recorded.
     ///
     /// # Errors
-    /// More faces than there is room for, which leaves it as it was; otherwise if the driver returns an error.
+    /// More faces than there is room for, which leaves it unchanged; otherwise if the driver returns an error.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
@@ -88,7 +88,7 @@ impl FaceTree {
             }
             let written = self.write_triangles(stream, &kernels, surface);
             if written.is_err() {
-                // Queries must not look at triangles that are not there.
+                // Queries must not read triangles that do not exist.
                 self.break_up();
             }
             written
@@ -174,7 +174,7 @@ impl FaceTree {
         triangles.slice(..items)?.to_vec(stream)
     }
 
-    /// How the last build came out. Waits for it.
+    /// Returns the report of the last build. Waits for it.
     ///
     /// # Errors
     /// If the driver returns an error.

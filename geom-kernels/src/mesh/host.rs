@@ -10,10 +10,10 @@ use crate::Aabb;
 /// A triangle mesh in host memory: points, and faces that name three points each.
 ///
 /// Faces are counter-clockwise seen from outside, so the normal (b - a) × (c - a) of a face a, b, c points
-/// outwards. Neither that nor that a mesh is closed is asked for here; what needs it says so.
+/// outwards. This type requires neither that nor a closed mesh; functions that require it say so.
 ///
-/// The fields are public, so an index may be out of range: no method panics then, and each passes over
-/// such faces or keeps them as they are.
+/// The fields are public, so an index may be out of range: no method panics then; each skips such faces or keeps them
+/// unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TriangleMesh {
     /// Positions.
@@ -43,9 +43,9 @@ impl TriangleMesh {
         Some([a?, b?, c?])
     }
 
-    /// Returns the signed volume, in f64: of a closed mesh it is that of the inside, and positive if faces are
-    /// counter-clockwise seen from outside. Of an open mesh it is that between the faces and the centre of
-    /// their bounds. Faces with an index out of range count nothing.
+    /// Returns the signed volume, in f64. For a closed mesh it is the volume of the inside, and positive if faces are
+    /// counter-clockwise seen from outside. For an open mesh it is the volume between the faces and the centre of their
+    /// bounds. Faces with an index out of range are not counted.
     #[must_use]
     pub fn volume(&self) -> f64 {
         // From the middle, so that a mesh far from the origin does not cancel.
@@ -80,7 +80,7 @@ impl TriangleMesh {
         Ok(())
     }
 
-    /// Turns every face around: what was inside is outside.
+    /// Reverses the orientation of every face, which swaps inside and outside.
     pub fn flip(&mut self) {
         for [_, b, c] in &mut self.faces {
             std::mem::swap(b, c);
@@ -115,15 +115,15 @@ impl TriangleMesh {
         self.transform(&[[x, 0.0, 0.0, 0.0], [0.0, y, 0.0, 0.0], [0.0, 0.0, z, 0.0]]);
     }
 
-    /// Returns the normal of each point: that of its faces, weighted by their areas, of length one. Zero where there
-    /// is no face, or where the faces have no area or cancel. Sums are in f64 and use no function whose last
-    /// bits differ between platforms.
+    /// Returns the normal of each point: the sum of its faces' normals, weighted by their areas, scaled to length one.
+    /// Zero where there is no face, or where the faces have no area or cancel. Sums are in f64 and use no function
+    /// whose last bits differ between platforms.
     #[must_use]
     pub fn vertex_normals(&self) -> Vec<[f32; 3]> {
         self.normals().iter().map(|normal| normal.map(|x| x as f32)).collect()
     }
 
-    /// As [`vertex_normals`](Self::vertex_normals), not rounded.
+    /// Returns [`vertex_normals`](Self::vertex_normals) before rounding.
     pub(crate) fn normals(&self) -> Vec<[f64; 3]> {
         let mut sums = vec![[0.0; 3]; self.points.len()];
         for face in &self.faces {
@@ -168,7 +168,7 @@ impl TriangleMesh {
     }
 }
 
-/// No index of a point or face is u32::MAX, which stands for none.
+/// Checks the numbers of points and faces: no index may be u32::MAX, which means none.
 pub(crate) fn check_counts(points: u64, faces: u64) -> Result<()> {
     let most = u64::from(u32::MAX);
     if points > most || faces > most {
@@ -203,7 +203,8 @@ pub(crate) fn length(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
 }
 
-/// None if it has no direction: zero, not finite, or so short or long that its square is.
+/// Returns the unit vector; `None` if the vector has no direction: zero, not finite, or so short or long that its
+/// square is.
 pub(crate) fn normalize(a: [f64; 3]) -> Option<[f64; 3]> {
     let length = length(a);
     (length > 0.0 && length.is_finite()).then(|| a.map(|x| x / length))

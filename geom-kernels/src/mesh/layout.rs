@@ -1,4 +1,4 @@
-//! What lies in device memory or is passed to kernels, as `device/geom/mesh/` declares it.
+//! Types in device memory and of kernel arguments, as `device/geom/mesh/` declares them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -92,7 +92,7 @@ pub(crate) struct RawTopology {
     pub(crate) closed: u64,
 }
 
-/// `geom::Mesh`: what a kernel is given for a mesh.
+/// `geom::Mesh`: the kernel argument for a mesh.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RawMesh {

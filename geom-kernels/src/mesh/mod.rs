@@ -22,7 +22,7 @@
 //! [`Mesh`] is a mesh on the device, with a hierarchy over its faces. Results of its queries depend neither on
 //! how the hierarchy was built nor on the device or the order of queries (except winding numbers, which are
 //! approximations):
-//! - the closest face is the one of least distance, as rounded, and of equal ones that of the least index;
+//! - the closest face is the face of least distance, as rounded; among equal distances, the face of least index;
 //! - a ray hits exactly one of the faces that share an edge or a vertex which it passes through;
 //! - inside and outside of a closed mesh are decided without rounding errors, where normals leave a doubt.
 //!

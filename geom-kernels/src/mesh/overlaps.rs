@@ -33,8 +33,8 @@ pub enum Overlap {
 impl Mesh<'_> {
     /// Counts the faces that have a point in common with each box or ball; touching is enough.
     ///
-    /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). What finds
-    /// nothing is listed at [`BvhQueries`].
+    /// Queries are boxes or spheres; for rays see [`count_hits`](Self::count_hits). [`BvhQueries`] lists the queries
+    /// that find nothing.
     ///
     /// # Errors
     /// `counts` has another length than there are queries; rays; a radius that is negative or not a number;
@@ -68,9 +68,8 @@ impl Mesh<'_> {
     /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
     /// be recorded in a graph.
     ///
-    /// `offsets` is always right: its last element is how many faces there are. If `faces` is shorter, then
-    /// the faces with places beyond its end are not written, and all others are; if it is longer, the rest
-    /// is left as it is.
+    /// `offsets` is always right: its last element is the number of faces. If `faces` is shorter, faces beyond its end
+    /// are not written, and all others are; if it is longer, the rest is not written.
     ///
     /// # Errors
     /// `offsets` has not one element more than there are queries; otherwise as

@@ -22,7 +22,7 @@ use crate::points::Points;
 /// Threads in a block of queries.
 const BLOCK: u32 = 128;
 
-/// How many are sorted at once: what sorting needs, 16 bytes for each, does not grow beyond that.
+/// How many are sorted at once: this limits the memory for sorting, 16 bytes for each.
 const MOST_SORTED: usize = 1 << 24;
 
 /// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
@@ -34,17 +34,17 @@ kernels! {
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MESH_CLOSEST {
         /// # Safety
-        /// There is a key for each query: each writes that of its own index.
+        /// There is a key for each query: each thread writes only the key of its index.
         unsafe fn point_keys(mesh: MeshView<'_>, queries: &Prepared<'_>, keys: &mut [u32]);
         /// # Safety
-        /// There is a closest point for each query: each writes that of its own index.
+        /// There is a closest point for each query: each thread writes only the one of its index.
         unsafe fn closest(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,
             closest: &mut [ClosestPoint],
         );
         /// # Safety
-        /// There is a result for each query: each writes that of its own index.
+        /// There is a result for each query: each thread writes only the result of its index.
         unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [Flag]);
     }
 }
@@ -56,8 +56,8 @@ kernels! {
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MESH_SIGNED {
         /// # Safety
-        /// There is a distance for each query and, if there are any, a closest point: each writes those of its
-        /// own index, and nothing through a null pointer.
+        /// There is a distance for each query and, if there are any, a closest point: each thread writes only those of
+        /// its index, and nothing through a null pointer.
         unsafe fn signed_by_normal(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,
@@ -73,7 +73,7 @@ kernels! {
             closest: MaybeMut<'_, ClosestPoint>,
         );
         /// # Safety
-        /// There is a side for each query: each writes that of its own index.
+        /// There is a side for each query: each thread writes only the side of its index.
         unsafe fn sides(mesh: MeshView<'_>, queries: &Prepared<'_>, sides: &mut [i32]);
     }
 }
@@ -81,8 +81,8 @@ of_source!(Signed, Source::MESH_SIGNED);
 
 /// Points that a mesh is asked about, and how far each looks.
 ///
-/// A point that is not finite, or has a coordinate beyond 2^60, finds nothing; nor does one that looks a
-/// distance that is negative or not a number.
+/// A point that is not finite, or has a coordinate beyond 2^60, finds nothing; nor does a query with a distance that is
+/// negative or not a number.
 #[derive(Debug, Clone, Copy)]
 pub struct PointQueries<'a> {
     points: Points<'a, f32>,
@@ -92,7 +92,7 @@ pub struct PointQueries<'a> {
 }
 
 impl<'a> PointQueries<'a> {
-    /// Creates queries at these points, without a limit. They may lie in memory in any way that [`Points`] can name.
+    /// Creates queries at these points, without a limit. They may have any layout of [`Points`].
     #[must_use]
     pub fn at(points: impl Into<Points<'a, f32>>) -> Self {
         Self {
@@ -173,13 +173,12 @@ impl<'a> PointQueries<'a> {
 pub enum Sign {
     /// By the normals around the closest point. Of a closed mesh without self-intersections whose faces are
     /// all oriented outwards, the sign is right for every point: where the normals leave a doubt, it is
-    /// resolved as by [`Parity`](Self::Parity). Of an open mesh with
-    /// [topology](super::MeshOptions::topology) it is that of the pseudonormal (Bærentzen and Aanæs, 2005);
-    /// without, every mesh is taken to be closed.
+    /// resolved as by [`Parity`](Self::Parity). For an open mesh with [topology](super::MeshOptions::topology) it is
+    /// the sign of the pseudonormal (Bærentzen and Aanæs, 2005); without topology, every mesh is taken to be closed.
     #[default]
     Normal,
-    /// By the parity of the number of faces that a ray towards +x crosses, without rounding errors. Right
-    /// for every closed mesh, whichever way its faces are oriented; of an open one it tells of that ray.
+    /// By the parity of the number of faces that a ray towards +x crosses, without rounding errors. Right for every
+    /// closed mesh, whichever way its faces are oriented; for an open mesh it is the parity of that ray.
     Parity,
     /// Inside is where the [winding number](Mesh::winding_numbers) is greater than a half, with a `beta` of 2.
     /// For open meshes, and for triangles that overlap or leave gaps; faces are oriented outwards. It is an
@@ -296,8 +295,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// Finds on which side of a closed mesh each point is: -1 inside, 1 outside, 0 on it; without rounding errors,
-    /// as [`Sign::Parity`] tells. Distances and limits do not matter; a point that is not finite is outside.
+    /// Finds on which side of a closed mesh each point is: -1 inside, 1 outside, 0 on it; without rounding errors, as
+    /// for [`Sign::Parity`]. Distances and limits do not matter; a point that is not finite is outside.
     ///
     /// # Errors
     /// `sides` has another length than there are points; otherwise if the driver returns an error.
@@ -368,7 +367,7 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// A launch with a thread for each.
+    /// Returns a launch with a thread for each.
     fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.queries.len(), BLOCK)
     }

@@ -53,7 +53,7 @@ pub struct HitLists {
 }
 
 impl Mesh<'_> {
-    /// Finds the first hit of each ray: the one of least t, and of equal ones that of the least face index.
+    /// Finds the first hit of each ray: the hit of least t; among equal t, the hit of the least face index.
     ///
     /// Both sides of faces are hit. Of faces that share an edge or a vertex exactly one is hit by a ray that
     /// passes through it, so that no ray that goes through a closed mesh slips through it (S. Woop, C.
@@ -123,9 +123,8 @@ impl Mesh<'_> {
 
     /// Works like [`all_hits`](Self::all_hits), but into memory of the caller's, without waiting.
     ///
-    /// `offsets` is always right: its last element is how many hits there are. If `hits` is shorter, then
-    /// the hits with places beyond its end are not written, and all others are; if it is longer, the rest
-    /// is left as it is.
+    /// `offsets` is always right: its last element is the number of hits. If `hits` is shorter, hits beyond its end are
+    /// not written, and all others are; if it is longer, the rest is not written.
     ///
     /// # Errors
     /// `offsets` has not one element more than there are rays; otherwise as

@@ -1,4 +1,4 @@
-//! What is wrong with a mesh, and how large it is: device/geom/mesh/report.cuh.
+//! Reports of the defects and the size of a mesh: device/geom/mesh/report.cuh.
 
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Result, Stream, kernels};
 
@@ -93,9 +93,9 @@ pub struct MeshReport {
     /// the mesh has an inside. Faces without area may be among them. That the mesh does not cut itself
     /// is not asked, nor that it is in one piece.
     pub watertight: bool,
-    /// The signed volume, in f64: of a watertight mesh that of the inside, and positive if faces are
-    /// counter-clockwise seen from outside. Of an open mesh, that between the faces and the centre of
-    /// the points' bounds.
+    /// The signed volume, in f64. For a watertight mesh it is the volume of the inside, and positive if faces are
+    /// counter-clockwise seen from outside. For an open mesh it is the volume between the faces and the centre of the
+    /// points' bounds.
     pub volume: f64,
     /// The area of all faces, in f64.
     pub area: f64,
@@ -153,7 +153,7 @@ impl Topology {
         Ok(MeshReport::new(surface, &Counts::read(stream, &counts)?))
     }
 
-    /// All that single faces and points tell.
+    /// Measures single faces and points, and sums the results.
     fn measure(
         &self,
         stream: &Stream,

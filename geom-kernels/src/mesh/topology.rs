@@ -150,7 +150,7 @@ unsafe impl KernelArg for Surface<'_> {
     }
 }
 
-/// What is made of the faces of meshes: their check, their neighbours and normals, reports.
+/// Kernels over the faces of meshes: checks, neighbours, normals, reports.
 #[derive(Debug)]
 pub struct Topology {
     geometry: GeometryKernels,
@@ -158,7 +158,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// For meshes in the context of `geometry`. Nothing is loaded yet.
+    /// Creates it for meshes in the context of `geometry`. Kernels are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone(), sort: geometry.algorithms() }
@@ -171,10 +171,10 @@ impl Topology {
     /// Writes for each face and each of its edges (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0)
     /// the face on the other side: `neighbors[3 * face + edge]`.
     ///
-    /// `0xffff_ffff` where there is none: at a boundary, at an edge of more than two faces, and for all
-    /// edges of faces that are skipped or name a point twice, which are nobody's neighbours either. Of two
-    /// faces at an edge each is the other's neighbour, also if they run along it in the same direction.
-    /// Nothing is waited for, and it can be recorded.
+    /// `0xffff_ffff` where there is none: at a boundary, at an edge of more than two faces, and for all edges of faces
+    /// that are skipped or name a point twice, which are not neighbours of other faces either. Two faces at an edge are
+    /// each other's neighbours, even if they run along it in the same direction. It does not wait, and it can be
+    /// recorded.
     ///
     /// # Errors
     /// `neighbors` has not three elements for each face; otherwise if the driver returns an error.

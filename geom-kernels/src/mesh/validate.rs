@@ -1,4 +1,4 @@
-//! Which faces of a mesh are skipped, and why.
+//! Counts of the faces of a mesh that are skipped, by reason.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceBuffer, DeviceRepr, Error, Result, Stream};
@@ -7,7 +7,7 @@ use super::report::{Report, as_counts};
 use super::topology::{Surface, Topology};
 use crate::lengths::cover;
 
-/// `geom::mesh::Counts`: what kernels count.
+/// `geom::mesh::Counts`: the counters of the kernels.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Counts {
@@ -55,13 +55,13 @@ impl Counts {
         unused: 0,
     };
 
-    /// On the device, as words.
+    /// Returns the initial counters on the device, as words.
     pub(crate) fn start(stream: &Stream) -> Result<DeviceBuffer<u64>> {
         let words: [u64; WORDS] = bytemuck::cast(Self::START);
         DeviceBuffer::from_slice(stream, &words)
     }
 
-    /// From the device. Waits.
+    /// Reads the counters from the device. Waits.
     pub(crate) fn read(stream: &Stream, words: &DeviceBuffer<u64>) -> Result<Self> {
         let mut counts = [Self::START];
         words.download(stream, bytemuck::cast_slice_mut(&mut counts))?;
@@ -84,7 +84,7 @@ impl Counts {
 pub struct Fault {
     /// The face.
     pub face: u32,
-    /// Which of its vertices: 0, 1 or 2; the first that is wrong.
+    /// The first invalid vertex of the face: 0, 1 or 2.
     pub corner: u32,
     /// That vertex's index.
     pub vertex: u32,
@@ -101,7 +101,7 @@ impl Fault {
     }
 }
 
-/// Which faces of a mesh are skipped. A face is counted once, in `out_of_range` if it is wrong in both ways.
+/// The numbers of faces of a mesh that are skipped. A face is counted once, in `out_of_range` if both reasons apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
     /// How many faces have an index that is not less than the number of points.

@@ -1,4 +1,4 @@
-//! What kernels are given of a mesh.
+//! Views of a mesh, as kernel arguments.
 
 use cuda_safe::{
     KernelArg, Result,
@@ -18,7 +18,7 @@ pub struct MeshView<'a> {
 }
 
 impl Mesh<'_> {
-    /// Returns the mesh as an argument of a kernel of your own.
+    /// Returns the mesh as an argument of your kernel.
     #[must_use]
     pub fn view(&self) -> MeshView<'_> {
         MeshView { mesh: self }

@@ -31,7 +31,7 @@ kernels! {
         /// There are four threads for each node that the hierarchy has room for, and so many moments and arrivals.
         unsafe fn moments(build: UpdateArg<'_>);
         /// # Safety
-        /// There is a number for each query: each writes that of its own index.
+        /// There is a number for each query: each thread writes only the number of its index.
         unsafe fn winding_numbers(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,
@@ -39,8 +39,8 @@ kernels! {
             numbers: &mut [f32],
         );
         /// # Safety
-        /// There is a distance for each query and, if there are any, a closest point: each writes those of its
-        /// own index, and nothing through a null pointer.
+        /// There is a distance for each query and, if there are any, a closest point: each thread writes only those of
+        /// its index, and nothing through a null pointer.
         unsafe fn signed_by_winding(
             mesh: MeshView<'_>,
             queries: &Prepared<'_>,
@@ -110,8 +110,8 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Those of a hierarchy without items; with room for what `tree` has room for. What updates need is
-    /// loaded: they may be recorded.
+    /// Creates the moments of a hierarchy without items, with as much room as `tree`. Loads the kernels of updates,
+    /// which may be recorded.
     pub(crate) fn new(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -128,11 +128,12 @@ impl Moments {
         Ok(Self { geometry: geometry.clone(), nodes, arrivals })
     }
 
-    /// Makes them again for the hierarchy as it is now: after every build and every refit. Nothing is waited
-    /// for, and it can be recorded.
+    /// Computes them again for the current hierarchy: after every build and every refit. It does not wait, and can be
+    /// recorded.
     ///
     /// # Errors
-    /// A hierarchy with room for more than the one that this was made for; otherwise if the driver returns an error.
+    /// A hierarchy with room for more items than the hierarchy for which this was created; otherwise if the driver
+    /// returns an error.
     pub(crate) fn update(&mut self, stream: &Stream, tree: &FaceTree) -> Result<()> {
         let nodes = room(tree.tree());
         if nodes > self.arrivals.len() {
@@ -145,7 +146,7 @@ impl Moments {
         unsafe { kernels.moments(stream, launch, UpdateArg { moments: self, tree }) }
     }
 
-    /// What queries read: `geom::Mesh::moments`.
+    /// Returns the part that queries read: `geom::Mesh::moments`.
     pub(crate) fn nodes(&self) -> &DeviceBuffer<u8> {
         &self.nodes
     }
@@ -209,12 +210,12 @@ impl Mesh<'_> {
     /// Inside-Outside Segmentation using Generalized Winding Numbers, 2013. Limits of the queries do not
     /// matter; of a point that is not finite, or beyond 2^60, it is 0.
     ///
-    /// What is farther away than `beta` times its radius is replaced by a series of second order: Barill,
-    /// Dickson, Schmidt, Levin, Jacobson, Fast Winding Numbers for Soups and Clouds, 2018. With a `beta` of
-    /// 2, which is a good choice, the error is below 1e-2, and below 1e-3 on average; it goes down with the
-    /// third power of `beta`, and time up with the square. With `f32::INFINITY` all faces are added up one by
-    /// one. Unlike other queries' results, the number depends on how the hierarchy was built, within its
-    /// error; it is the same on every run and every device.
+    /// A part of the mesh that is farther away than `beta` times its radius is replaced by a series of second order:
+    /// Barill, Dickson, Schmidt, Levin, Jacobson, Fast Winding Numbers for Soups and Clouds, 2018. With a `beta` of 2,
+    /// which is a good choice, the error is below 1e-2, and below 1e-3 on average; it goes down with the third power of
+    /// `beta`, and time up with the square. With `f32::INFINITY` all faces are added up one by one. Unlike other
+    /// queries' results, the number depends on how the hierarchy was built, within its error; it is the same on every
+    /// run and every device.
     ///
     /// # Errors
     /// The mesh was made without [`MeshOptions::winding`](super::MeshOptions::winding); `beta` is less than 1

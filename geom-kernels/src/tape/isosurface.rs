@@ -63,9 +63,8 @@ impl MarchingCubes {
     /// Records [`extract`](Self::extract), with gradients of vertices with respect to the field's
     /// [numbers](DenseField::values). Waits for the surface's size.
     ///
-    /// A vertex moves along its edge. Which edges have one, and the faces, have no gradient; neither have `iso`
-    /// and the map. Where the field is nearly equal at both ends of an edge, gradients are as large as the
-    /// vertex moves fast.
+    /// A vertex moves along its edge. The choice of edges with vertices, the faces, `iso` and the map have no gradient.
+    /// Where the field is nearly equal at both ends of an edge, gradients are large, because the vertex moves fast.
     ///
     /// # Errors
     /// As [`extract`](Self::extract).
@@ -80,8 +79,8 @@ impl MarchingCubes {
         self.count(stream, field, iso, &mut counts)?;
         let found = counts.to_vec(stream)?.first().copied().unwrap_or_default();
         let [vertices, faces] = found.sizes()?;
-        // SAFETY: all of it is written: as many were counted. (If somebody else writes to the field in between,
-        // what is not written is not used by what is.)
+        // SAFETY: all of it is written: as many were counted. (If other code writes to the field in between, written
+        // elements do not refer to unwritten ones.)
         let (mut vertices, mut faces) = unsafe {
             (scratch::<[f32; 3]>(stream, vertices)?, scratch::<[u32; 3]>(stream, faces)?)
         };
@@ -124,7 +123,7 @@ impl MarchingCubes {
             }
         };
         let values = custom.reads(values, Primal::Entry)?;
-        // What there was too much room for stays, and so does its gradient.
+        // Elements beyond the number of vertices keep their values and gradients.
         let vertices = custom.updates(&output.vertices, Primal::None)?;
         custom.writes(output.faces.as_slice())?;
         custom.writes(output.counts.as_slice())?;
@@ -153,7 +152,7 @@ impl MarchingCubes {
                 match kind {
                     Kind::Dense(dims, to_world) => {
                         let field = DenseField::new(values, dims, to_world)?;
-                        // SAFETY: what the forward has found in this field; its vertices and values.
+                        // SAFETY: the words that the forward has found in this field; its vertices and values.
                         unsafe {
                             kernels.isosurface(
                                 stream, launch, field, map, iso, edges, tiles, g, capacity,

@@ -1,4 +1,4 @@
-//! What a mesh has at points of its faces, with gradients.
+//! Evaluation of a mesh at points of its faces, with gradients.
 
 use cuda_safe::{DeviceSlice, KernelArg, LaunchConfig, Result, WriteView, kernels};
 use tape::{Differentiable, Element, FloatType, Frame, Gradient, Primal, Recorder, Saved};
@@ -99,8 +99,8 @@ impl Mesh<'_> {
         custom.run(op, |stream| self.positions_at(stream, points, positions.reborrow()))
     }
 
-    /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. Of a face
-    /// without area, and where there is no such face, they are 0; by u and v they are 0 everywhere.
+    /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. They are 0 for a
+    /// face without area and where there is no such face; gradients with respect to u and v are 0 everywhere.
     ///
     /// # Errors
     /// As [`normals_at`](Self::normals_at).
@@ -183,8 +183,8 @@ impl Mesh<'_> {
 /// Threads in a block of adjoints.
 const BLOCK: u32 = 128;
 
-/// How often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the points
-/// themselves, if their gradients are `shared` with others.
+/// Returns how often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the
+/// points themselves, if their gradients are `shared` with others.
 fn adds(count: usize, to_corner: usize, shared: bool) -> usize {
     let own = if shared { 2 } else { 0 };
     count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))

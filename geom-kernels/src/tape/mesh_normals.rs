@@ -69,13 +69,12 @@ impl Topology {
             // Where they outlive the graph, if one is captured: passes back may be another one.
             let home = points.allocation().home_stream().clone();
             let n = if through { points.len() } else { 0 };
-            // For each vertex the sum of normals, and that of angles.
-            // SAFETY: they are filled below.
+            // For each vertex the sum of normals, and the sum of angles. SAFETY: they are filled below.
             let mut sums = unsafe { kept_scratch::<[f64; 4]>(stream, &home, n)? };
             if through && corners != 0 && n != 0 {
                 stream.graph_lock([normals.allocation()]).run(|| {
                     normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
-                    // Also in a graph: which vertices have faces may change.
+                    // Also in a graph: the set of vertices with faces may change.
                     sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
                     let sorted = self.sorted_corners(stream, surface)?;
                     let (keys, places) = (sorted.keys(), sorted.indices());

@@ -155,7 +155,7 @@ impl Mesh<'_> {
     }
 
     /// Records [`signed_distances`](Self::signed_distances), with gradients with respect to the points and the
-    /// mesh's vertices. That of a distance of 0 is the one of the face's plane.
+    /// mesh's vertices. A distance of 0 has the gradient of the distance to the face's plane.
     ///
     /// # Errors
     /// As [`signed_distances`](Self::signed_distances) and

@@ -54,7 +54,7 @@ impl Mesh<'_> {
     /// and directions and to the mesh's vertices. Where nothing is hit they are 0; `t_min` and `t_max` have
     /// none.
     ///
-    /// They are those within a face: what becomes visible behind an edge that moves has no part in them.
+    /// They are gradients within a face: changes of visibility at an edge that moves are not included.
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits); the mesh's points were changed since its hierarchy was made.

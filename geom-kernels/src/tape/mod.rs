@@ -46,28 +46,28 @@
 //! | [`Volume::record_sample_indexed`] | value | positions, the array of values |
 //!
 //! # Structures
-//! What a mesh's hierarchy looks like, which face or feature is the result, and which side of a mesh a point
-//! is on, have no gradient. Vertices have theirs in the memory of [`Mesh::points`]: watch that, or write them
-//! by a recorded launch, [refit](crate::mesh::Mesh::refit), and ask. A mesh whose points were changed since
-//! its hierarchy was made is refused. The hierarchy itself is not needed by adjoints: it may be refitted and
-//! built again after the question. Points, vertices and faces are: a tape keeps copies of what recorded
-//! launches overwrite, and names the operation in an error if something else has.
+//! The structure of a mesh's hierarchy, the face or feature of a result, and the side of a mesh that a point is on have
+//! no gradient. The gradients of vertices are those of the memory of [`Mesh::points`]: watch it, or write the vertices
+//! by a recorded launch, [refit](crate::mesh::Mesh::refit), and query. A mesh whose points were changed since its
+//! hierarchy was made is refused. Adjoints do not need the hierarchy: it may be refitted and built again after the
+//! query. They need points, vertices and faces: a tape copies these before recorded launches overwrite them, and
+//! returns an error with the operation's name if other code has overwritten them.
 //!
 //! The memory of a volume is one: values, and the nodes that lead to them. It is not to change before the
 //! pass. The gradient by values lies in memory of the same layout.
 //!
 //! The faces of a surface that [`MarchingCubes`] finds have no gradient, nor has the number of its vertices; its
-//! normals have no adjoint, and recording them is refused. What a mesh makes for itself when it is built and
-//! refitted, such as [`Mesh::vertex_normals`](crate::mesh::Mesh::vertex_normals), is no part of a recording.
+//! normals have no adjoint, and recording them is refused. Data that a mesh computes when it is built and refitted,
+//! such as [`Mesh::vertex_normals`](crate::mesh::Mesh::vertex_normals), is not part of a recording.
 //!
 //! # Where there is no derivative
 //! Functions of geometry have kinks and steps. A pass takes this there:
 //!
 //! | where | what |
 //! |---|---|
-//! | faces, edges or vertices are as near as each other | the gradient of the one that the result names |
+//! | faces, edges or vertices are as near as each other | the gradient of the result's face, edge or vertex |
 //! | a distance is 0 | 0; a signed one: the unit normal of the face's plane, 0 without area; the square is smooth |
-//! | a closest point on a face without area | that of the edge or vertex that the result names; a face no thicker than 2^-23 of its sides is its longest edge |
+//! | a closest point on a face without area | as for the result's edge or vertex; a face thinner than 2^-23 of its sides is its longest edge |
 //! | nothing is found, or there is no such face | 0 |
 //! | a ray meets an edge of two faces | the gradient of the face that the result names |
 //! | a ray along a face, or one without area | 0 |
@@ -82,12 +82,12 @@
 //! | the maximum norm where numbers are as great | the sign of the first of them; 0 of zeros |
 //!
 //! # Sums over neighbours
-//! What is summed over the neighbours in a [hash grid](crate::hash_grid) is the user's, so its adjoint is, too: a
-//! kernel that goes through the same neighbours. The grid is an argument without a gradient, which has to be as it
-//! was: each step of a simulation that builds a grid needs one of its own, or there is an error. In the adjoint,
-//! each point best gathers what it has part in, in the middle and as a neighbour; so nothing is added by atomics,
-//! and it fits deterministic tapes. As it reads gradients of others' sums, it can't clear them: the kernel *adds*
-//! to sums, which were filled with 0.
+//! You write the kernel that sums over the neighbours in a [hash grid](crate::hash_grid), and its adjoint: a kernel
+//! that visits the same neighbours. The grid is an argument without a gradient and must not change before the adjoint
+//! has run: each step of a simulation that builds a grid needs a separate grid, or there is an error. In the adjoint,
+//! let each point gather the gradients of all pairs that it is in, as the centre and as a neighbour: this needs no
+//! atomics and suits deterministic tapes. The adjoint reads gradients of other points' sums, so it can't clear them:
+//! the kernel must *add* to sums that were filled with 0.
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module};
@@ -207,7 +207,7 @@ use crate::mesh::Surface;
 struct Recorded<T> {
     /// Its name in messages.
     name: &'static str,
-    /// What it writes, whose gradient the adjoint reads.
+    /// The memory that it writes, whose gradient the adjoint reads.
     out: Handle<T>,
     /// How many elements it has; of 0 there is no adjoint to run.
     count: usize,
@@ -253,12 +253,12 @@ where
     }
 }
 
-/// A value as a view, for arguments that are made of views.
+/// Returns a value as a view, for arguments that are made of views.
 fn value<'a, T: Copy + 'static>(
     pass: &'a Adjoint<'_>,
     what: Handle<T>,
 ) -> Result<DeviceSlice<'a, T>> {
-    // SAFETY: adjoints of this crate give it to kernels alone that write gradients and memory of their own.
+    // SAFETY: adjoints of this crate pass it only to kernels that write gradients and the adjoints' memory.
     unsafe { pass.value(what)?.as_slice() }
 }
 

@@ -11,7 +11,7 @@ use crate::part::kept_scratch;
 
 /// Norms are of all the numbers that vectors consist of, and are computed as sums are.
 impl GeometryKernels {
-    /// The sum of the squares of all numbers, recorded.
+    /// Records the sum of the squares of all numbers.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).
@@ -24,8 +24,8 @@ impl GeometryKernels {
         self.record_terms::<Squares, V>(t, elements.read_view(), norm.write_view())
     }
 
-    /// The root of the sum of the squares of all numbers, recorded: the Euclidean norm. Its gradient is the unit
-    /// vector, and 0 where the norm is 0.
+    /// Records the Euclidean norm: the root of the sum of the squares of all numbers. Its gradient is the unit vector,
+    /// and 0 where the norm is 0.
     ///
     /// Squares of f32 are infinite from 1.9e19 on, and 0 below 2.6e-23.
     ///
@@ -61,8 +61,8 @@ impl GeometryKernels {
         })
     }
 
-    /// The sum of the absolute values of all numbers, recorded: the 1-norm. The gradient by a number is its sign,
-    /// and 0 of 0.
+    /// Records the 1-norm: the sum of the absolute values of all numbers. The gradient with respect to a number is its
+    /// sign, and 0 of 0.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).
@@ -75,8 +75,8 @@ impl GeometryKernels {
         self.record_terms::<Sizes, V>(t, elements.read_view(), norm.write_view())
     }
 
-    /// The greatest absolute value among all numbers, recorded: the maximum norm; NaN loses against numbers. The
-    /// gradient is that of one number, the first of those that are as great, and 0 where all are 0.
+    /// Records the maximum norm: the greatest absolute value among all numbers. NaN loses against numbers. Only the
+    /// first of the numbers with that absolute value has a gradient; if all are 0, none has.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).
@@ -120,7 +120,7 @@ impl GeometryKernels {
         })
     }
 
-    /// A sum of something of each number.
+    /// Records a sum of a term of each number.
     fn record_terms<Of: Term, V: DifferentiableValue<Number: Summed>>(
         &self,
         t: &mut Recorder<'_>,

@@ -123,7 +123,7 @@ kernels! {
 }
 of_source!(<T: Summed> Reduce<T>, Source::TAPE_REDUCE);
 
-/// What is summed of each number, and the name of its sum.
+/// The term of each number in a sum, and the name of the sum.
 pub(super) trait Term: 'static {
     const SUM: &'static str;
 }
@@ -156,7 +156,8 @@ impl GeometryKernels {
         self.record_divided(t, elements.read_view(), sum.write_view(), "sum", 1)
     }
 
-    /// Records the mean of all elements: of vectors, by the number of vectors. NaN of none.
+    /// Records the mean of all elements; for vectors, the sum over the number of vectors. The mean of no elements is
+    /// NaN.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).

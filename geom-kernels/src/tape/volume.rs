@@ -66,7 +66,7 @@ impl Weights for Tricubic {
     const VOXELS: usize = 64;
 }
 
-/// What has gradients: positions alone, or voxels too.
+/// The inputs with gradients: positions alone, or voxels too.
 struct Points;
 struct Voxels;
 
@@ -134,9 +134,9 @@ kernels! {
 of_source!(<V: DifferentiableValue> SampleAdjoints<V>, V::SOURCE.0);
 
 impl Volume {
-    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is that of the whole grid, so its
-    /// gradient is as large as that.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds those of voxels
-    /// in it.
+    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is the memory of the whole grid, so
+    /// its gradient has the grid's size.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds the gradients of
+    /// voxels in it.
     ///
     /// Values that leaves store are variables, of active voxels and others; those of tiles and the background
     /// are constants.
@@ -148,9 +148,9 @@ impl Volume {
         self.memory()?.as_slice().cast()
     }
 
-    /// The gradient of each voxel's value, from the gradient by [`variables`](Self::variables):
-    /// `tape.gradient(volume.variables::<f32>()?)?`. 0 of voxels that are no variables. The volume has the nodes
-    /// that it had when it was sampled.
+    /// Gathers the gradient of each voxel's value from the gradient with respect to [`variables`](Self::variables):
+    /// `tape.gradient(volume.variables::<f32>()?)?`. It is 0 for voxels that are no variables. The volume must have the
+    /// same nodes as when it was sampled.
     ///
     /// # Errors
     /// `gradient` has not as many numbers as the volume's memory; otherwise as [`lookup`](Self::lookup).
@@ -180,8 +180,8 @@ impl Volume {
     /// Records [`sample`](Self::sample), with gradients with respect to the positions and the values of voxels
     /// ([`variables`](Self::variables)).
     ///
-    /// Between cells, where the trilinear value has a kink, the gradient of a position is that of the cell on the
-    /// far side. The volume is not to change before the pass: if it is stored to or built again, that is an error.
+    /// Between cells, where the trilinear value has a kink, the gradient of a position is the gradient in the cell on
+    /// the far side. The volume must not change before the pass: a store to it or a new build is an error.
     ///
     /// # Errors
     /// As [`sample`](Self::sample); the nearest value, whose position has no gradient.
@@ -252,8 +252,8 @@ impl Volume {
         custom.run(op, |stream| self.sample(stream, samples, interpolation, values.reborrow()))
     }
 
-    /// Records [`sample_indexed`](Self::sample_indexed), with gradients with respect to the positions and the array
-    /// of values. That of the background has none.
+    /// Records [`sample_indexed`](Self::sample_indexed), with gradients with respect to the positions and the array of
+    /// values. The background has no gradient.
     ///
     /// # Errors
     /// As [`sample_indexed`](Self::sample_indexed); the nearest value, whose position has no gradient.
@@ -333,7 +333,7 @@ impl Volume {
     }
 }
 
-/// What is sampled of an array, and where it goes.
+/// The samples of an array, and the memory for them.
 struct Indexed<'a, P: Real, V: Interpolated> {
     samples: &'a Samples<'a, P>,
     interpolation: Interpolation,
@@ -341,7 +341,7 @@ struct Indexed<'a, P: Real, V: Interpolated> {
     out: DeviceSliceMut<'a, V>,
 }
 
-/// How often the adjoint of so many samples adds.
+/// Returns how often the adjoint of so many samples adds.
 fn adds<How: Weights, V: DifferentiableValue>(samples: usize, shared: bool) -> usize {
     let numbers = size_of::<V>() / size_of::<V::Number>();
     samples.saturating_mul(How::VOXELS * numbers + if shared { 3 } else { 0 })

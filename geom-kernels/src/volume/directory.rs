@@ -13,7 +13,7 @@ kernels! {
     // SAFETY: it reads the tree, and writes the head of the directory and at most `room` entries.
     unsafe in Source::VOLUME_DIRECTORY {
         /// # Safety
-        /// `grid` is that of a tree of such nodes whose distances all lead to nodes, `root` from its root on, and
+        /// `grid` has a tree of such nodes whose distances all lead to nodes, `root` is the part from its root on, and
         /// `directory` has room for a head and `room` entries.
         #[name = "volume_directory"]
         unsafe fn write(nodes: RawNodes, grid: Part<'_>, root: Part<'_>, room: u32, directory: Part<'_>);
@@ -24,7 +24,7 @@ of_source!(Directories, Source::VOLUME_DIRECTORY);
 /// The size of `geom::volume::Directory`, and what it is aligned to.
 const HEAD: usize = 32;
 
-/// What part of a grid's size the directory may have.
+/// The part of a grid's size that the directory may have.
 const SHARE: usize = 8;
 
 /// The most entries: products of sizes stay below 2^32.
@@ -41,11 +41,11 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// For a grid of so many bytes, whose box has at most `leaves` leaves. If that is more than an eighth of the
-    /// grid has room for, it gets that room, in case that the box is smaller.
+    /// Returns the layout of a directory behind a grid of so many bytes, whose box has at most `leaves` leaves. The
+    /// directory takes at most an eighth of the grid's size; a smaller box may still fit.
     pub(super) fn behind(grid: usize, leaves: usize) -> Result<Self> {
         let most = (grid / SHARE / size_of::<u32>()).min(MOST_ENTRIES);
-        // At least one, at which those who look elsewhere look.
+        // At least one entry, which look-ups outside of the box read.
         let room = leaves.min(most).max(1) as u32;
         let too_long = || Error::invalid(format!("a grid of {grid} bytes"));
         let at = grid.checked_next_multiple_of(HEAD).ok_or_else(too_long)?;
@@ -61,7 +61,7 @@ impl Directory {
             .checked_next_multiple_of(HEAD)
     }
 
-    /// The bytes of the grid and the directory.
+    /// Returns the bytes of the grid and the directory.
     pub(super) fn memory(self) -> usize {
         // `behind` has seen that there are as many.
         self.end().unwrap_or(usize::MAX)

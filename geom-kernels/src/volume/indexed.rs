@@ -40,7 +40,7 @@ kernels! {
             gradients: impl KernelArg,
         );
         /// # Safety
-        /// As that of `trilinear`.
+        /// As for `trilinear`.
         unsafe fn tricubic<T: VolumeValue in [Index = "index", OnIndex = "on_index"]>(
             volume: VolumeView<'_, T>, samples: Part<'_>, values: IndexedValues<'_, V>, out: &mut [V],
             gradients: impl KernelArg,
@@ -61,8 +61,8 @@ const fn source(value_type: ValueType) -> Source {
     }
 }
 
-/// The values of the voxels of an index grid: that of index i is `values[i - 1]`, and index 0 has the
-/// background. To kernels it is a `geom::IndexedValues<V>` by value.
+/// The values of the voxels of an index grid: index i has the value `values[i - 1]`, and index 0 the background.
+/// Kernels take it as a `geom::IndexedValues<V>` by value.
 ///
 /// (Arrays that NanoVDB's own functions are given have one element more, the first, which is the
 /// background's.)
@@ -73,25 +73,25 @@ pub struct IndexedValues<'a, V: Interpolated> {
 }
 
 impl<'a, V: Interpolated> IndexedValues<'a, V> {
-    /// An array, and the value where nothing is stored.
+    /// Creates it from an array, and the value where nothing is stored.
     #[must_use]
     pub fn new(values: impl Into<DeviceSlice<'a, V>>, background: V) -> Self {
         Self { values: values.into(), background }
     }
 
-    /// The array, and the value where nothing is stored.
+    /// Returns the array, and the value where nothing is stored.
     #[cfg(feature = "tape")]
     pub(crate) fn parts(&self) -> (DeviceSlice<'a, V>, V) {
         (self.values, self.background)
     }
 
-    /// How many values there are in the array.
+    /// Returns the number of values in the array.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether the array is empty.
+    /// Returns whether the array is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -130,14 +130,14 @@ unsafe impl<V: Interpolated> KernelArg for IndexedValues<'_, V> {
 }
 
 impl Volume {
-    /// As [`sample`](Self::sample), of an index grid ([`Index`] or [`OnIndex`]) whose values are in an array.
+    /// Samples as [`sample`](Self::sample) does, an index grid ([`Index`] or [`OnIndex`]) whose values are in an array.
     ///
     /// The array has an element for each index from 1 on. Of a volume that was made on the device only the
     /// device knows how many these are ([`counts`](Self::counts)): there any array is taken, and an index
     /// beyond its end has the background.
     ///
     /// # Errors
-    /// The volume has values of its own; it came from the host and `values` has not as many elements as it has
+    /// The volume is no index grid; it came from the host and the length of `values` differs from its number of
     /// indices, which is [`value_count`](Self::value_count) less one; `out` has another length than there are
     /// positions; otherwise if the driver returns an error.
     pub fn sample_indexed<'a, P: Real, V: Interpolated>(
@@ -151,7 +151,8 @@ impl Volume {
         self.indexed(stream, samples, interpolation, values, out.write_view(), None)
     }
 
-    /// As [`sample_with_gradient`](Self::sample_with_gradient), of an index grid whose values are in an array.
+    /// Samples as [`sample_with_gradient`](Self::sample_with_gradient) does, an index grid whose values are in an
+    /// array.
     ///
     /// # Errors
     /// As [`sample_indexed`](Self::sample_indexed), of `gradients` too; the nearest value has no gradient.

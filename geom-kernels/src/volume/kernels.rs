@@ -26,9 +26,9 @@ macro_rules! for_values {
         kernels! {
             #[name = "volume_{}_{T}"]
             pub(super) struct Store;
-            // SAFETY: thread i reads voxel and value i, if i < n, and writes that of a voxel in a leaf of the
-            // volume by relaxed stores, which don't race with each other; whole warps add to the count by
-            // atomic operations.
+            // SAFETY: thread i reads voxel and value i, if i < n, and writes the value to a voxel in a leaf of the
+            // volume by relaxed stores, which don't race with each other; whole warps add to the count by atomic
+            // operations.
             unsafe in Source::VOLUME_STORE {
                 safe fn store<T: VolumeValue in [$($value = $lies,)+]>(
                     volume: VolumeViewMut<'_, T>, voxels: &[[i32; 3]], n: u32, values: &[T], refused: &mut [u64],
@@ -68,7 +68,7 @@ of_source!(Nearest, Source::VOLUME_NEAREST);
 kernels! {
     #[name = "volume_{}_{T}"]
     pub(super) struct Active;
-    // SAFETY: as that of `Lookup`; the flags are bytes.
+    // SAFETY: as for `Lookup`; the flags are bytes.
     unsafe in Source::VOLUME_ACTIVE {
         /// # Safety
         /// The volume's values have the layout of `T`.

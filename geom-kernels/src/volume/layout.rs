@@ -1,4 +1,4 @@
-//! What lies in device memory or is passed to kernels, as `device/geom/volume/` declares it.
+//! Types in device memory and of kernel arguments, as `device/geom/volume/` declares them.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
@@ -45,7 +45,7 @@ impl From<&nanovdb::Map> for RawMap {
     }
 }
 
-/// `geom::Volume`: what a kernel is given for a volume.
+/// `geom::Volume`: the kernel argument for a volume.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]

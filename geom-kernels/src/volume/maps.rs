@@ -24,7 +24,7 @@ of_source!(Maps, Source::VOLUME_MAP);
 // SAFETY: repr(C); LAYOUTS has it as geom::VolumeMap.
 unsafe impl DeviceRepr for RawMap {}
 
-/// What is mapped: `geom::volume::MapKind`.
+/// The kind of vectors that are mapped: `geom::volume::MapKind`.
 #[derive(Clone, Copy)]
 enum Kind {
     Positions = 0,

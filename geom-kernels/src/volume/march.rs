@@ -37,7 +37,7 @@ pub struct VolumeHit {
     pub enters: u32,
     /// The least corner of the cell that this is in. The position in index space is `cell + place`.
     pub cell: [i32; 3],
-    /// Where in the cell: from 0 to 1.
+    /// The position in the cell, from 0 to 1 in each axis.
     pub place: [f32; 3],
     /// The field's gradient in the world, of length 1: it points to greater values. 0 if it is 0 there.
     pub normal: [f32; 3],
@@ -47,17 +47,16 @@ pub struct VolumeHit {
 unsafe impl DeviceRepr for VolumeHit {}
 
 impl Volume {
-    /// Where each ray of the world first crosses `iso`: the first t at which the field changes between less
-    /// than `iso` and not less. Of level sets, with 0, that is the surface.
+    /// Finds where each ray of the world first crosses `iso`: the first t at which the field changes between less than
+    /// `iso` and not less. For level sets, `iso` = 0 is the surface.
     ///
     /// The field is the trilinear interpolation of the voxels, also of inactive ones, and of the background
-    /// where nothing is stored. Crossings are roots of the cubics that it is along a ray, in f64, and no cell
-    /// is left out: tiles and empty space are skipped as far as they are constant (K. Museth, "Hierarchical
-    /// Digital Differential Analyzer for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks). What may
-    /// be missed is a pair of crossings between which the field differs from `iso` by no more than rounding.
-    /// Rays that begin where the field is less find where they leave. Nothing is found in cells in which a
-    /// corner is not finite and corners are on both sides, nor beyond ±2^30 voxels. Answers are the same bits
-    /// on every device.
+    /// where nothing is stored. Along a ray it is a cubic in each cell; crossings are roots of these cubics, in f64,
+    /// and no cell is left out: tiles and empty space are skipped as far as they are constant (K. Museth, "Hierarchical
+    /// Digital Differential Analyzer for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks). A pair of crossings
+    /// may be missed if the field between them differs from `iso` by no more than rounding. Rays that begin where the
+    /// field is less than `iso` find where they leave. Nothing is found in cells in which a corner is not finite and
+    /// corners are on both sides, nor beyond ±2^30 voxels. Results have the same bits on every device.
     ///
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise if
@@ -78,12 +77,12 @@ impl Volume {
         }
     }
 
-    /// The integral of the field along each ray of the world, over its t from `t_min` to `t_max`; times the
-    /// length of the direction, it is that over length.
+    /// Integrates the field along each ray of the world, over its t from `t_min` to `t_max`. Multiply by the length of
+    /// the direction for the integral over length.
     ///
-    /// The field is that of [`first_crossings`](Self::first_crossings); the integral of the cubic in each
-    /// cell is exact but for rounding, in f64. What lies beyond ±2^30 voxels counts as 0, so integrals over
-    /// rays without an end are finite. A ray that is not valid ([`Ray`]) has 0.
+    /// The field is the same as for [`first_crossings`](Self::first_crossings); the integral of the cubic in each cell
+    /// is exact but for rounding, in f64. The field counts as 0 beyond ±2^30 voxels, so integrals over rays without an
+    /// end are finite. A ray that is not valid ([`Ray`]) has 0.
     ///
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `integrals` has another length than there are rays; otherwise

@@ -50,14 +50,14 @@
 //! | to the world and back | [`Volume::world_to_index`] and the like |
 //! | the surface as a mesh | [`VolumeField`](crate::isosurface::VolumeField) |
 //!
-//! A grid's type of values is known at run time. What is asked for values of another type is an error before
-//! anything is launched.
+//! A grid's type of values is known at run time. A query for values of another type returns an error before anything is
+//! launched.
 //!
-//! What comes from a file was checked on the host, and kernels follow it without looking: see
-//! [`Grid::from_bytes`](nanovdb::Grid::from_bytes). Coordinates of volumes that are made here are from -2^23 to
-//! below 2^23; files may have any. The root's entries, of 4096^3 voxels, are searched by halving if there are more
-//! than eight, in the order in which this library and NanoVDB write them. In another order, which files may have,
-//! the search goes through all of them.
+//! Grids from files are checked on the host, and kernels use them without checks: see
+//! [`Grid::from_bytes`](nanovdb::Grid::from_bytes). Coordinates of volumes that are made here are from -2^23 to below
+//! 2^23; files may have any. The root's entries, of 4096^3 voxels, are searched by halving if there are more than
+//! eight, in the order in which this library and NanoVDB write them. In another order, which files may have, the search
+//! goes through all of them.
 //!
 //! # Kernels of your own
 //! `#include <geom/volume.cuh>` ([`program`](crate::program)) and a parameter `geom::Volume<float>`, for which

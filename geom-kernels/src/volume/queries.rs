@@ -13,8 +13,8 @@ use crate::lengths::{in_parts, same_length};
 use crate::part::enqueues;
 
 impl Volume {
-    /// The value of each voxel: of an inactive one too, and the background where nothing is stored. Of index
-    /// grids it is the index.
+    /// Looks up the value of each voxel, active or not; the background where nothing is stored. For index grids the
+    /// value is the index.
     ///
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; otherwise if the
@@ -34,7 +34,7 @@ impl Volume {
         })
     }
 
-    /// Whether each voxel is active, itself or as part of a tile.
+    /// Finds whether each voxel is active, itself or as part of a tile.
     ///
     /// # Errors
     /// `active` has another length than `voxels`; otherwise if the driver returns an error.
@@ -65,7 +65,7 @@ impl Volume {
         }
     }
 
-    /// The values lie as `T` does.
+    /// Finds whether voxels are active, in a volume whose values have the layout of `T`.
     fn active_as<T: VolumeValue>(
         &self,
         stream: &Stream,
@@ -84,10 +84,10 @@ impl Volume {
     /// those outside stay as they are. Voxels don't become active by that, except those of a mask, which have no
     /// other value.
     ///
-    /// A voxel that is in the list twice gets one of its values. Of vectors, each component is that of one of its
-    /// values, and not always of the same one.
+    /// A voxel that is in the list twice gets one of its values. Each component of a vector comes from one of its
+    /// values, and not always from the same one.
     ///
-    /// What the grid stores of minima, maxima and averages stays as it was.
+    /// The grid's stored minima, maxima and averages are not updated.
     ///
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than `voxels`; `refused` has not one
@@ -112,7 +112,7 @@ impl Volume {
         }
         same_length("counts", refused.len(), 1)?;
         let kernels = self.geometry().kernels::<Store>()?;
-        // Nobody's graph counts between the two.
+        // The lock keeps graphs that count out between the two.
         enqueues(stream, [refused.allocation()]).run(|| {
             refused.fill(stream, 0)?;
             in_parts(voxels.len(), BLOCK, |range, n, launch| {

@@ -32,7 +32,7 @@ kernels! {
             volume: VolumeView<'_, V>, samples: Part<'_>, values: &mut [V], gradients: impl KernelArg,
         );
         /// # Safety
-        /// As that of `trilinear_gradient`.
+        /// As for `trilinear_gradient`.
         unsafe fn tricubic(
             volume: VolumeView<'_, V>, samples: Part<'_>, values: &mut [V], gradients: impl KernelArg,
         );
@@ -56,10 +56,10 @@ const fn source(value_type: ValueType) -> Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Interpolation {
-    /// That of the nearest voxel, floor(p + 1/2).
+    /// The value of the nearest voxel, floor(p + 1/2).
     Nearest,
-    /// Between the eight voxels around: continuous. Its gradient, which is its derivative, is not: between
-    /// cells it is that of the cell on the far side.
+    /// Between the eight voxels around: continuous. Its gradient, which is its derivative, is not: between cells it is
+    /// the gradient in the cell on the far side.
     Trilinear,
     /// Between the 4^3 voxels around, through the values of voxels, by the splines of E. Catmull and R. Rom ("A
     /// Class of Local Interpolating Splines", 1974). Continuous, and so is its gradient, its derivative.
@@ -90,11 +90,12 @@ interpolated! {
 }
 
 impl Volume {
-    /// The value at each position: of any type the nearest, the others of an [`Interpolated`] type.
+    /// Samples the value at each position: of any type by the nearest voxel, of an [`Interpolated`] type by the other
+    /// methods too.
     ///
-    /// If positions or values are of f64, so is the arithmetic, and the answer is rounded last. All of it is
-    /// exact in the crate's sense: the same bits everywhere. Fields that are constant come out as they are, and
-    /// of linear ones the trilinear interpolation is off by no more than its roundings.
+    /// If positions or values are f64, so is the arithmetic, and the result is rounded last. All of it is exact in the
+    /// crate's sense: the same bits everywhere. Constant fields give their exact value, and the trilinear interpolation
+    /// of linear fields is off by no more than its roundings.
     ///
     /// # Errors
     /// `values` is of another type than the volume's, or has another length than there are positions; a type
@@ -124,7 +125,7 @@ impl Volume {
         })
     }
 
-    /// As [`sample`](Self::sample), with the gradient in the space of the positions.
+    /// Samples as [`sample`](Self::sample) does, with the gradient in the space of the positions.
     ///
     /// # Errors
     /// As [`sample`](Self::sample), of `gradients` too; the nearest value has no gradient.
@@ -191,7 +192,7 @@ impl Volume {
     }
 }
 
-/// Whether values that can be interpolated are of f64.
+/// Returns whether values that can be interpolated are f64.
 ///
 /// # Errors
 /// Values that can't.

@@ -32,26 +32,26 @@ pub struct Samples<'a, P: Real> {
 }
 
 impl<'a, P: Real> Samples<'a, P> {
-    /// At positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
+    /// Creates samples at positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
     #[must_use]
     pub fn index(points: impl Into<Points<'a, P>>) -> Self {
         Self { points: points.into(), in_world: false }
     }
 
-    /// At positions in the world, which the volume's map takes to index space: the one of f32 those of `f32`,
-    /// unless values are of f64. Gradients are those in the world.
+    /// Creates samples at positions in the world, which the volume's map takes to index space: in f32 if positions are
+    /// `f32` and values are not f64, else in f64. Gradients are with respect to the world's coordinates.
     #[must_use]
     pub fn world(points: impl Into<Points<'a, P>>) -> Self {
         Self { points: points.into(), in_world: true }
     }
 
-    /// How many there are.
+    /// Returns the number of positions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
@@ -60,7 +60,7 @@ impl<'a, P: Real> Samples<'a, P> {
     /// Whether positions are of f64.
     pub(crate) const WIDE: bool = size_of::<P>() == 8;
 
-    /// The positions, which must be packed, and whether they are in the world.
+    /// Returns the positions, which must be packed, and whether they are in the world.
     #[cfg(feature = "tape")]
     pub(crate) fn recorded(&self) -> Result<(DeviceSlice<'a, [P; 3]>, bool)> {
         Ok((self.points.recorded()?, self.in_world))
@@ -122,7 +122,7 @@ pub(crate) struct Part<'a> {
 }
 
 // SAFETY: for each index below `length` the kernels read three numbers of type `P` (`of_f64`), each `stride` bytes
-// behind that of the index before. `Points` has checked that all of them are in the memory that `uses` reports.
+// behind those of the index before. `Points` has checked that all of them are in the memory that `uses` reports.
 unsafe impl KernelArg for Part<'_> {
     type Abi = RawSamples;
     const TYPE: ArgType = ArgType::value::<RawSamples>();

@@ -22,12 +22,12 @@ pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
     /// Its type in a grid.
     const TYPE: ValueType;
 
-    /// Whether one of its numbers is farther from that of the other than this: as kernels tell it
-    /// (`value_differs` in device/geom/volume/build_values.cuh).
+    /// Returns whether one of its numbers differs from the other's by more than this, as `value_differs` of the kernels
+    /// does (device/geom/volume/build_values.cuh).
     #[doc(hidden)]
     fn differs(&self, other: &Self, tolerance: f64) -> bool;
 
-    /// The number that it is, if it is one real number.
+    /// Returns the value as a number, if it is one real number.
     #[doc(hidden)]
     fn real(&self) -> f64 {
         f64::NAN
@@ -80,7 +80,7 @@ pub struct Rgba8(pub [u8; 4]);
 #[repr(transparent)]
 pub struct Bool(pub u8);
 
-/// Whether a voxel is active, which is all that volumes of this type tell: 0 or 1.
+/// Whether a voxel is active, the only information in volumes of this type: 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Mask(pub u8);

@@ -1,4 +1,4 @@
-//! What kernels are given of a volume.
+//! Views of a volume, as kernel arguments.
 
 use std::marker::PhantomData;
 
@@ -27,7 +27,7 @@ pub struct VolumeViewMut<'a, T> {
 }
 
 impl Volume {
-    /// The volume as an argument of a kernel of your own that reads it.
+    /// Returns the volume as an argument of your kernel that reads it.
     ///
     /// # Errors
     /// Its values are of another type.
@@ -36,7 +36,7 @@ impl Volume {
         Ok(VolumeView { volume: self, values: PhantomData })
     }
 
-    /// The volume as an argument of a kernel of your own that also stores values.
+    /// Returns the volume as an argument of your kernel that also stores values.
     ///
     /// # Errors
     /// Its values are of another type.
@@ -45,7 +45,7 @@ impl Volume {
         Ok(VolumeViewMut { volume: self, values: PhantomData })
     }
 
-    /// For kernels that are chosen by how the values lie.
+    /// Returns a view for kernels that are chosen by the layout of the values.
     pub(super) fn any_view<T: VolumeValue>(&self) -> VolumeView<'_, T> {
         VolumeView { volume: self, values: PhantomData }
     }

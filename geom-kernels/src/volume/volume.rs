@@ -12,13 +12,13 @@ use super::{RawMap, RawVolume, VolumeValue};
 use crate::GeometryKernels;
 use crate::part::Part;
 
-/// Where the part that tells of the tree says how far from it the root is.
+/// The place of the root's distance in the part that describes the tree.
 const ROOT: std::ops::Range<usize> = TREE + 24..TREE + 32;
 
 /// Where the map lies in a grid's first bytes.
 const MAP: std::ops::Range<usize> = 296..296 + size_of::<RawMap>();
 
-/// How many leaves the box of active voxels touches.
+/// Returns the number of leaves that the box of active voxels touches.
 fn leaves_of(active: IndexBox) -> usize {
     let sizes =
         active.min.into_iter().zip(active.max).map(|(a, b)| (b >> 3).abs_diff(a >> 3) as usize + 1);
@@ -40,7 +40,7 @@ pub struct Volume {
     name: String,
     /// Of a grid of indices that came from the host.
     value_count: Option<u64>,
-    /// Of one that is built in place.
+    /// The state of a volume that is built in place.
     rebuild: Option<Box<Rebuild>>,
     /// The last build has failed half way.
     broken: bool,
@@ -50,9 +50,9 @@ pub struct Volume {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// What is wrong with the file or the grid.
+    /// The error in the file or the grid.
     Format(nanovdb::Error),
-    /// What the device or the driver refused.
+    /// The error of the device or the driver.
     Device(Error),
 }
 
@@ -87,7 +87,7 @@ impl From<Error> for VolumeError {
 }
 
 impl Volume {
-    /// A grid that was read or made on the host.
+    /// Uploads a grid that was read or built on the host.
     ///
     /// # Errors
     /// If the driver returns an error.
@@ -121,10 +121,10 @@ impl Volume {
         })
     }
 
-    /// The grids of a `.nvdb` file, in its order.
+    /// Reads the grids of a `.nvdb` file, in its order, and uploads them.
     ///
     /// # Errors
-    /// What is wrong with the file; an error of the driver.
+    /// An error in the file; an error of the driver.
     pub fn read_file(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -134,7 +134,7 @@ impl Volume {
         grids.iter().map(|grid| Ok(Self::upload(stream, geometry, grid)?)).collect()
     }
 
-    /// The grids of a `.nvdb` file that is in memory, or of a grid as it lies in memory.
+    /// Uploads the grids of a `.nvdb` file that is in memory, or a grid as it lies in memory.
     ///
     /// # Errors
     /// As [`read_file`](Self::read_file).
@@ -147,7 +147,7 @@ impl Volume {
         grids.iter().map(|grid| Ok(Self::upload(stream, geometry, grid)?)).collect()
     }
 
-    /// The grid in host memory, to be looked at and saved ([`nanovdb::write_file`]). Waits.
+    /// Downloads the grid to host memory, to read or save it ([`nanovdb::write_file`]). Waits.
     ///
     /// The number of active voxels, the statistics and the checksum are computed again, since values may have
     /// been [stored](Self::store): the checksum is of the kind that the grid had, also if that was wrong. Room
@@ -160,40 +160,40 @@ impl Volume {
         Ok(Grid::from_changed_bytes(&self.download_bytes(stream)?)?)
     }
 
-    /// The type of its values.
+    /// Returns the type of its values.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         self.value_type
     }
 
-    /// Its name, as the grid has it.
+    /// Returns the grid's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many values the indices of an index grid are for, that of the background (0) among them. Of volumes
-    /// that were made on the device only the device knows ([`counts`](Self::counts)); others have none.
+    /// Returns the number of values for the indices of an index grid, including the background's (0). `None` for other
+    /// grids, and for volumes built on the device: only the device has their number ([`counts`](Self::counts)).
     #[must_use]
     pub fn value_count(&self) -> Option<u64> {
         self.value_count
     }
 
-    /// Where voxel (i, j, k) lies in the world: rows . (i, j, k, 1), as the grid says.
+    /// Returns the rows of the map to the world: voxel (i, j, k) lies at rows . (i, j, k, 1), as the grid says.
     #[must_use]
     pub fn index_to_world_rows(&self) -> [[f64; 4]; 3] {
         let RawMap { m64: [a, b, c, d, e, f, g, h, i], v64: [x, y, z], .. } = self.map;
         [[a, b, c, x], [d, e, f, y], [g, h, i, z]]
     }
 
-    /// The bytes of device memory that it holds.
+    /// Returns the bytes of device memory that it holds.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.memory.size_bytes()
     }
 
-    /// One that was made on the device: the first `length` bytes of `memory`, with the root behind the head,
-    /// and room for the directory, which is written.
+    /// Creates a volume from a grid built on the device: the first `length` bytes of `memory`, with the root behind the
+    /// head. Writes the directory, for which there is room.
     pub(super) fn built<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -233,12 +233,12 @@ impl Volume {
         (&mut self.memory, self.rebuild.as_deref_mut())
     }
 
-    /// How many bytes of its memory are the grid.
+    /// Returns how many bytes of its memory are the grid.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// The grid from its root on, to be read.
+    /// Returns the grid from its root on, for reading.
     pub(super) fn root_part(&self) -> Result<Part<'_>> {
         let memory = self.memory()?;
         Ok(Part::of(memory, self.root..memory.len(), Access::Read))
@@ -267,7 +267,8 @@ impl Volume {
         self.raw_at(self.memory.device_ptr())
     }
 
-    /// As if its memory, or a copy of it, lay there: nothing in it is an address.
+    /// Returns the argument for kernels as if the grid's memory, or a copy of it, were at this address: nothing in it
+    /// is an address.
     pub(crate) fn raw_at(&self, grid: u64) -> RawVolume {
         let at = |offset: usize| grid + offset as u64;
         RawVolume { grid, root: at(self.root), directory: at(self.directory.at), map: self.map }

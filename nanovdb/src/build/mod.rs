@@ -13,12 +13,12 @@ use crate::{GridClass, ValueType};
 
 use nodes::Nodes;
 
-/// A type of values that grids are made with: that of the values, or one of [`ValueMask`], [`ValueIndex`] and
-/// [`ValueOnIndex`], whose voxels have none and are set to `()`.
+/// A type for building grids: the type of the values, or one of [`ValueMask`], [`ValueIndex`] and [`ValueOnIndex`],
+/// whose voxels have none and are set to `()`.
 pub trait Build: sealed::Sealed {
     /// A voxel's value.
     type Value: BuildValue;
-    /// What the grid's values are.
+    /// The type of the grid's values.
     const TYPE: ValueType;
 }
 
@@ -145,7 +145,7 @@ struct Array {
 }
 
 impl<T: Build> Builder<T> {
-    /// Nothing but a background.
+    /// Creates a grid with only a background.
     #[must_use]
     pub fn new(background: T::Value) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl<T: Build> Builder<T> {
         }
     }
 
-    /// The values of a box that differ from the background, which is zero: [`new`](Self::new) and
+    /// Creates a grid from the values of a box that differ from the background, which is zero: [`new`](Self::new) and
     /// [`dense`](Self::dense).
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl<T: Build> Builder<T> {
         Ok(builder)
     }
 
-    /// The grid's name, of up to 255 bytes.
+    /// Sets the grid's name, of up to 255 bytes.
     pub fn name(&mut self, name: &str) -> &mut Self {
         name.clone_into(&mut self.name);
         self
@@ -186,7 +186,7 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// From index space to world space; otherwise they are the same.
+    /// Sets the map from index space to world space; by default they are the same.
     pub fn map(&mut self, map: Map) -> &mut Self {
         self.map = map;
         self
@@ -205,8 +205,8 @@ impl<T: Build> Builder<T> {
     }
 
     /// Gives all voxels of a cube a value. Level 1 is a cube of 8^3 voxels, a tile of a lower node; 2 one of
-    /// 128^3, of an upper node; 3 one of 4096^3, of the root; 0 a voxel. The cube is that with `ijk` in
-    /// it. What was there before is gone; voxels can be set in it later.
+    /// 128^3, of an upper node; 3 one of 4096^3, of the root; 0 a voxel. The cube contains `ijk`. Its earlier contents
+    /// are lost; voxels can be set in it later.
     pub fn fill_tile(
         &mut self,
         level: u32,
@@ -222,13 +222,13 @@ impl<T: Build> Builder<T> {
         self
     }
 
-    /// The values of a box of voxels: `values[(x * ny + y) * nz + z]` is that of
-    /// `origin + (x, y, z)`. Those farther than `tolerance` from the background, along an axis for vectors,
-    /// become active voxels; the others are left as they are.
+    /// Sets the values of a box of voxels: `values[(x * ny + y) * nz + z]` is the value of `origin + (x, y, z)`. Values
+    /// farther than `tolerance` from the background, along an axis for vectors, become active voxels; other voxels keep
+    /// their values.
     ///
     /// # Errors
-    /// Another number of values than the box has; a box that ends beyond the coordinates; a tolerance
-    /// that is negative or not a number.
+    /// The number of values does not match the box; a box that ends beyond the range of coordinates; a tolerance that
+    /// is negative or not a number.
     pub fn dense(
         &mut self,
         dims: [u32; 3],
@@ -294,8 +294,8 @@ impl<T: Build> Builder<T> {
 }
 
 impl<T: Build<Value = ()>> Builder<T> {
-    /// The active voxels and tiles of a grid, and its name and map: its mask, or indices for values that are
-    /// kept elsewhere. A name that is too long is cut.
+    /// Creates a grid from the active voxels and tiles of a grid, with its name and map: its mask, or indices for
+    /// values stored elsewhere. A name that is too long is cut.
     #[must_use]
     pub fn from_active(grid: &Grid) -> Self {
         let mut builder = Self::new(());

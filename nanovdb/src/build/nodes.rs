@@ -6,7 +6,7 @@ use super::StoredValue;
 use crate::coord::{Coord, entry, origin};
 use crate::error::Level;
 
-/// What an entry of a table is.
+/// The kind of an entry of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot<V> {
     Tile(V, bool),
@@ -14,7 +14,7 @@ pub(super) enum Slot<V> {
     Child(usize),
 }
 
-/// An upper or lower node: what all entries are, and those that are something else.
+/// An upper or lower node: the kind of all entries, and the exceptions.
 #[derive(Debug, Clone)]
 pub(super) struct Inner<V> {
     pub(super) fill: (V, bool),
@@ -28,8 +28,7 @@ pub(super) struct Leaf<V> {
     pub(super) values: Vec<V>,
 }
 
-/// The tree. Nodes are never taken out of the lists: those that a tile replaced are just nobody's
-/// child.
+/// The tree. Nodes are never removed from the lists: a node that a tile replaced just has no parent.
 #[derive(Debug, Clone)]
 pub(super) struct Nodes<V> {
     pub(super) background: V,
@@ -159,7 +158,7 @@ impl<V: StoredValue> Nodes<V> {
     }
 }
 
-/// A stretch of `len` voxels cut where leaves begin.
+/// Returns a stretch of `len` voxels cut where leaves begin.
 fn parts(first: i32, len: usize) -> impl Iterator<Item = (usize, usize)> {
     let offset = (first & 7) as usize;
     (0..(offset + len).div_ceil(8))
@@ -172,7 +171,7 @@ impl<V: Copy> Inner<V> {
         self.slots.entry(n).or_insert(Slot::Tile(value, active))
     }
 
-    /// What an entry is.
+    /// Returns the kind of an entry.
     pub(super) fn get(&self, n: usize) -> Slot<V> {
         self.slots.get(&n).copied().unwrap_or(Slot::Tile(self.fill.0, self.fill.1))
     }

@@ -55,7 +55,7 @@ struct Writer {
     value_type: ValueType,
     tiles: [u64; 3],
     voxels: u64,
-    /// The next index that nobody has yet.
+    /// The next unused index.
     next_index: u64,
 }
 

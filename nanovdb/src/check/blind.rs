@@ -11,7 +11,7 @@ const CLASS_NAME: u32 = 3;
 /// Where blind data is, in bytes from the grid's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blind {
-    /// What describes it.
+    /// Its descriptor.
     pub(crate) meta: usize,
     /// The data.
     pub(crate) at: usize,
@@ -87,7 +87,7 @@ pub(crate) fn check(bytes: &[u8], shape: &Shape, layout: &NodeLayout) -> Result<
         .collect()
 }
 
-/// Where the head and the nodes are.
+/// Returns where the head and the nodes are.
 fn occupied(shape: &Shape, layout: &NodeLayout) -> [(usize, usize); 5] {
     let sizes = [layout.leaf_size, layout.lower_size, layout.upper_size, layout.tile_size];
     let nodes = |n: usize| {

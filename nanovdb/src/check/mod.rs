@@ -23,7 +23,7 @@ pub(crate) const MAGIC_GRID: u64 = u64::from_le_bytes(*b"NanoVDB1");
 /// First bytes of a file.
 pub(crate) const MAGIC_FILE: u64 = u64::from_le_bytes(*b"NanoVDB2");
 
-/// What the checks found out.
+/// The results of the checks.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) value_type: ValueType,
@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) blind: Vec<Blind>,
 }
 
-/// What was counted in the nodes.
+/// The counts of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Active tiles in lower and upper nodes and the root.
@@ -63,7 +63,7 @@ pub(crate) fn check_uncounted(bytes: &[u8]) -> Result<Facts> {
     Ok(Facts { value_type, shape, counts, blind })
 }
 
-/// That a head is one, as far as it is needed to know how long a grid is: its size.
+/// Checks a head as far as needed, and returns the size of the grid.
 pub(crate) fn grid_size(bytes: &[u8]) -> Result<usize> {
     if bytes.len() < head::SIZE {
         let what = format!("{} bytes are too few for a grid's head", bytes.len());

@@ -12,7 +12,7 @@ use crate::tree::{Tree, packed_counts, relative};
 
 struct Walk<'a> {
     tree: Tree<'a>,
-    /// Which leaves, lower and upper nodes have been somebody's child.
+    /// Which leaves, lower and upper nodes have a parent so far.
     seen: [Vec<bool>; 3],
     /// How many they were.
     children: [usize; 3],

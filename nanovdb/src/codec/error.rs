@@ -1,4 +1,4 @@
-//! What can be wrong with compressed grids.
+//! Errors of compressed grids.
 
 use super::Codec;
 
@@ -12,7 +12,7 @@ pub enum CodecError {
     /// The crate was built without its feature `codecs`.
     #[error("{0} is not built in: the feature `codecs` of the crate `nanovdb` is off")]
     NotBuiltIn(Codec),
-    /// What is inside the Blosc container is not supported.
+    /// The contents of the Blosc container are not supported.
     #[error("{0} is not supported in a Blosc container")]
     Unsupported(&'static str),
     /// More than the caller wants.
@@ -26,7 +26,7 @@ pub enum CodecError {
     /// There is no memory for so much.
     #[error("no memory for {len} bytes")]
     Memory {
-        /// How much there was to be had.
+        /// The number of bytes requested.
         len: u64,
     },
     /// The data ends in the midst of what is named.
@@ -40,7 +40,7 @@ pub enum CodecError {
         /// How much there is.
         len: usize,
     },
-    /// What the data decompresses to is not as long as it has to be.
+    /// The decompressed data does not have the expected length.
     #[error("{what} has {found} bytes, where {expected} are expected")]
     Length {
         /// Whose length.
@@ -50,7 +50,7 @@ pub enum CodecError {
         /// The length it has to have.
         expected: u64,
     },
-    /// What no compressor writes.
+    /// Data that no compressor writes.
     #[error("broken compressed data: {0}")]
     Broken(&'static str),
 }

@@ -1,8 +1,8 @@
 //! How grids are compressed in files.
 //!
-//! A file names one codec for all grids of a segment ([`Codec`]). What is compressed is the bytes of
-//! the grids as they lie in memory, and this module takes and gives just that: the bytes in the
-//! file, sizes in front included, and the bytes in memory.
+//! A file names one codec for all grids of a segment ([`Codec`]). Compression applies to the bytes of the grids as they
+//! lie in memory. This module converts between the bytes in the file, including the sizes in front, and the bytes in
+//! memory.
 //!
 //! | Codec | In the file |
 //! |---|---|
@@ -39,7 +39,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec with a number.
+    /// Returns the codec with a number.
     ///
     /// # Errors
     /// [`CodecError::Unknown`]: there is none.
@@ -90,7 +90,7 @@ pub fn decompress(codec: Codec, src: &[u8], len: u64, limit: u64) -> Result<Vec<
     }
 }
 
-/// Returns the bytes that stand for `data` in a file. Other readers of the format read them, too.
+/// Returns `data` as it is stored in a file. Other readers of the format can read it.
 ///
 /// # Errors
 /// [`CodecError::NotBuiltIn`]: the codec is not.
@@ -115,7 +115,7 @@ fn stored(src: &[u8], len: usize) -> Result<Vec<u8>, CodecError> {
     Ok(out)
 }
 
-/// That of `len` bytes none is left.
+/// Checks that all of the `len` bytes have been read.
 fn exhausted(len: usize, left: usize) -> Result<(), CodecError> {
     match left {
         0 => Ok(()),
@@ -128,14 +128,14 @@ fn reserve(out: &mut Vec<u8>, more: usize) -> Result<(), CodecError> {
     out.try_reserve(more).map_err(|_| CodecError::Memory { len: more as u64 })
 }
 
-/// Returns the first `len` bytes of `src`, which is then what follows them.
+/// Splits the first `len` bytes off `src` and returns them.
 #[cfg(feature = "codecs")]
 fn take<'a>(src: &mut &'a [u8], len: u64, what: &'static str) -> Result<&'a [u8], CodecError> {
     let taken = usize::try_from(len).ok().and_then(|len| src.split_off(..len));
     taken.ok_or(CodecError::Truncated(what))
 }
 
-/// What a u64 in front counts the bytes of.
+/// Splits off a u64 and as many bytes as it says, and returns those bytes.
 #[cfg(feature = "codecs")]
 fn take_counted<'a>(src: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], CodecError> {
     let (count, rest) = src.split_first_chunk().ok_or(CodecError::Truncated("a size"))?;

@@ -32,8 +32,8 @@ pub(super) fn compress(data: &[u8]) -> Result<Vec<u8>, CodecError> {
     Ok(out)
 }
 
-/// Appends the `len` bytes that a zlib stream holds. The output grows as they come, so that a stream
-/// costs what is in it and not what it is said to be.
+/// Appends the `len` bytes that a zlib stream holds. The output grows with the decompressed bytes, so the cost depends
+/// on the stream's contents and not on its stated length.
 pub(super) fn inflate(stream: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let start = out.len();
     let mut rest = stream;

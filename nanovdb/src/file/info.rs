@@ -1,4 +1,4 @@
-//! What a file says about a grid.
+//! The metadata of a grid in a file.
 
 use crate::bytes::{Fields, FieldsMut};
 use crate::check;
@@ -17,9 +17,9 @@ use crate::{GridClass, ValueType, Version};
 pub struct FileInfo {
     /// The grid's name.
     pub name: String,
-    /// The number of its values' type, perhaps none that this crate supports.
+    /// The number of its values' type, which this crate may not support.
     pub type_code: u32,
-    /// What it is for.
+    /// The purpose of the grid.
     pub class: GridClass,
     /// The version of the format.
     pub version: Version,
@@ -91,7 +91,7 @@ impl FileInfo {
         }
     }
 
-    /// What a grid's head says, of a grid that lies in a file as in memory.
+    /// Reads the metadata from the head of a grid that lies in a file as in memory.
     pub(super) fn of_head(bytes: &[u8]) -> Self {
         let root = head::TREE.saturating_add(bytes.u64(head::TREE + 24) as usize);
         let name = bytes.get(head::NAME..head::MAP).unwrap_or_default();
@@ -153,7 +153,7 @@ fn name_hash(name: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    /// What files by the C++ library have.
+    /// The values of files by the C++ library.
     #[test]
     fn hash_of_a_name() {
         assert_eq!(super::name_hash(b"surface"), 0x0000_099b_6446_aed5);

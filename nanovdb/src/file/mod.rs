@@ -49,7 +49,7 @@ impl ReadOptions {
         self
     }
 
-    /// Takes grids whose checksum is wrong.
+    /// Accepts grids with a wrong checksum.
     #[must_use]
     pub fn ignore_checksums(mut self) -> Self {
         self.checksum = false;
@@ -66,7 +66,7 @@ pub fn read(data: &[u8]) -> Result<Vec<Grid>> {
     read_with(data, &ReadOptions::default())
 }
 
-/// [`read`] with options.
+/// Reads grids as [`read`] does, with options.
 ///
 /// # Errors
 /// As [`read`].
@@ -96,7 +96,7 @@ pub fn read_with(data: &[u8], options: &ReadOptions) -> Result<Vec<Grid>> {
                         claimed: len.saturating_add(options.limit - left),
                         limit: options.limit,
                     })?;
-                    // What is not compressed needs no copy.
+                    // Uncompressed data needs no copy.
                     if info.codec == Codec::None && payload.len() as u64 == len {
                         split(payload, options, &mut grids)?;
                     } else {
@@ -118,7 +118,7 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Grid>> {
     read_file_with(path, &ReadOptions::default())
 }
 
-/// [`read_file`] with options.
+/// Reads a file as [`read_file`] does, with options.
 ///
 /// # Errors
 /// As [`read_file`].
@@ -126,8 +126,8 @@ pub fn read_file_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<V
     read_with(&std::fs::read(path)?, options)
 }
 
-/// Returns what a file says about its grids, which are not looked at. For grids as they lie in memory, what
-/// their heads say. None of it is checked but that it is there.
+/// Returns the metadata of the grids in a file without reading the grids. For grids as they lie in memory it comes from
+/// their heads. The only check is that it is complete.
 ///
 /// # Errors
 /// [`Error::Invalid`]: it is no file.
@@ -156,9 +156,8 @@ enum Kind {
     Grids,
 }
 
-/// What the data is. Old files and old grids begin alike: with a version at byte 8 it is a file, with
-/// one at byte 16 a grid. A file has a codec behind the version, where a grid has the upper half of
-/// its checksum.
+/// Detects the kind of data. Old files and old grids begin alike: with a version at byte 8 it is a file, with one at
+/// byte 16 a grid. A file has a codec behind the version, where a grid has the upper half of its checksum.
 fn kind(data: &[u8]) -> Result<Kind> {
     let version = |at: usize| Version::from_code(data.u32(at)).is_supported();
     let what = match data.u64(0) {

@@ -14,11 +14,11 @@ use crate::grid::Grid;
 use crate::layout::head;
 use crate::{ChecksumMode, Version};
 
-/// Which version of the format grids have in a file.
+/// The version of the format of grids in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
-    /// The one that they have: their bytes are written as they are. Grids that were made here are
-    /// [`Compatible`](Self::Compatible) if they can be.
+    /// Keeps each grid's version: its bytes are written unchanged. Grids that this crate has built are
+    /// [`Compatible`](Self::Compatible) if possible.
     #[default]
     Keep,
     /// 32.3.3, `NanoVDB0`: libraries of all versions of ABI 32 read it (NanoVDB of OpenVDB 9 to 13, and
@@ -53,10 +53,9 @@ impl WriteOptions {
 
     /// Computes checksums; otherwise grids keep the kind that they have.
     ///
-    /// Grids that were made here have one of their head only. With
-    /// [`Compatible`](Format::Compatible) grids that is the only kind on which libraries agree: the checksum of
-    /// nodes is another one for libraries since 32.6 than for those before on Linux, which is the one that is
-    /// written here.
+    /// Grids built by this crate have a checksum of their head only. For [`Compatible`](Format::Compatible) grids that
+    /// is the only kind on which libraries agree: libraries since 32.6 compute another checksum of nodes than earlier
+    /// ones on Linux, and this crate writes the earlier one.
     #[must_use]
     pub fn checksum(mut self, mode: ChecksumMode) -> Self {
         self.checksum = Some(mode);
@@ -93,7 +92,7 @@ pub fn write_file(path: impl AsRef<Path>, grids: &[Grid], options: &WriteOptions
     let (mut file, part) = beside(path)?;
     let written = file.write_all(&data).and_then(|()| std::fs::rename(&part, path));
     if written.is_err() {
-        // What is there of it is of no use; that it may not go away is not the error to report.
+        // Remove the incomplete file; a failure to do so is not the error to report.
         let _ = std::fs::remove_file(&part);
     }
     Ok(written?)
@@ -109,7 +108,7 @@ fn beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
         let part = path.with_file_name(name);
         match OpenOptions::new().write(true).create_new(true).open(&part) {
             Ok(file) => return Ok((file, part)),
-            // Another thread's, or one that a process of this number has left, or an attack.
+            // A file of another thread, a leftover of an earlier process with this number, or an attack.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
                 attempt += 1;
             }
@@ -149,7 +148,7 @@ fn segment(grids: &[Grid], options: &WriteOptions, file: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Returns the grid as it is to be in the file, `None` if it is so already.
+/// Returns the grid in the file's form, `None` if it has that form already.
 fn convert(grid: &Grid, options: &WriteOptions) -> Result<Option<Grid>> {
     let bytes = grid.bytes();
     let (magic, version) = match options.format {

@@ -12,12 +12,12 @@ use crate::tree::{Place, Shape, Tree};
 use crate::{Coord, ValueType};
 
 impl Grid {
-    /// Creates a grid of the bytes of one in which somebody changed voxels and nothing else, as devices do.
+    /// Creates a grid from the bytes of a grid in which only voxels were changed, as devices do.
     ///
-    /// What depends on voxels is computed again: the number of active ones, the statistics
-    /// ([`update_statistics`](Self::update_statistics)) and the checksum, of the kind that there was, right
-    /// or wrong. Nodes are moved together if there is room between or behind them, as there is where nodes
-    /// come and go; a grid with blind data keeps its room.
+    /// Computes again all data that depends on voxels: the number of active ones, the statistics
+    /// ([`update_statistics`](Self::update_statistics)) and the checksum, of the same kind as before. Nodes are moved
+    /// together if there is room between or behind them, as there is where nodes come and go; a grid with blind data
+    /// keeps its room.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes), but for the number of active voxels and the checksum.

@@ -1,4 +1,4 @@
-//! What a grid says about itself.
+//! The metadata of a grid.
 
 use crate::bytes::Fields;
 use crate::checksum::ChecksumMode;
@@ -13,11 +13,11 @@ use crate::{GridClass, ValueType, Version};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GridInfo {
-    /// The name. What is not UTF-8 in it is replaced.
+    /// The name. Bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the grid.
     pub class: GridClass,
-    /// What its values are.
+    /// The type of its values.
     pub value_type: ValueType,
     /// From index space to world space.
     pub map: Map,
@@ -43,13 +43,13 @@ pub struct GridInfo {
     pub version: Version,
     /// The checksum as it is stored.
     pub checksum: u64,
-    /// What it is of.
+    /// The bytes that it covers.
     pub checksum_mode: ChecksumMode,
-    /// Bytes of the grid.
+    /// The size of the grid in bytes.
     pub size: u64,
 }
 
-/// What blind data is.
+/// The meaning of blind data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlindInfo {

@@ -20,8 +20,8 @@ impl Leaf<'_> {
         origin(self.tree.bytes.coord(self.node), 3)
     }
 
-    /// Returns which voxels are active: bit `n % 64` of word `n / 64` is that of voxel `n`, which is
-    /// `(x * 8 + y) * 8 + z` from the origin.
+    /// Returns which voxels are active: bit `n % 64` of word `n / 64` is for voxel `n = (x * 8 + y) * 8 + z`, counted
+    /// from the origin.
     #[must_use]
     pub fn mask(&self) -> [u64; 8] {
         self.tree.leaf_mask(self.node)
@@ -54,7 +54,8 @@ impl Leaf<'_> {
 /// A cube of voxels with one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tile {
-    /// What has it in its table: a lower node has tiles of 8^3 voxels, an upper one of 128^3, the root of 4096^3.
+    /// The kind of the node whose table has it: a lower node has tiles of 8^3 voxels, an upper one of 128^3, the root
+    /// of 4096^3.
     pub level: Level,
     /// Its first voxel.
     pub origin: Coord,
@@ -76,7 +77,7 @@ pub(super) fn leaves(tree: Tree<'_>) -> impl ExactSizeIterator<Item = Leaf<'_>> 
     (0..tree.shape.count[0]).map(move |n| Leaf { tree, node: tree.node(Level::Leaf, n) })
 }
 
-/// Where inner nodes are, by way of their parents: a node without active voxels may not know.
+/// Returns where inner nodes are, by way of their parents: a node without active voxels may not know.
 pub(crate) fn inner_nodes(tree: Tree<'_>) -> impl Iterator<Item = (Level, usize, Coord)> + '_ {
     let uppers = move || {
         tree.nodes(Level::Root).filter_map(move |tile| {

@@ -22,8 +22,8 @@ pub use iter::{Leaf, Tile};
 /// A grid: a tree of voxels' values, a map to world space, a name, and what else NanoVDB has. Its bytes
 /// are those of the format, checked.
 ///
-/// What the checks promise, others can build on: every offset in the bytes leads to a node that is
-/// there, so code without checks of its own (on a device) stays inside. See [`from_bytes`](Self::from_bytes).
+/// Other code can rely on the checks: every offset in the bytes leads to a node that exists, so code without checks (on
+/// a device) stays inside. See [`from_bytes`](Self::from_bytes).
 #[derive(Debug, Clone)]
 pub struct Grid {
     data: Aligned,
@@ -44,13 +44,13 @@ impl Grid {
     /// | `map` | finite, the inverse is the inverse, single precision agrees |
     /// | `voxel-size` | positive, or a voxel's diagonal by the map, which older writers store |
     /// | `offset` | nodes are aligned, inside the grid, one array for each level, none overlaps another |
-    /// | `root-key` | each key is that of an origin, and there once |
+    /// | `root-key` | each key is the key of an origin, and occurs once |
     /// | `mask` | no entry of a table is both a child and an active tile |
-    /// | `child` | the offset of a child is that of a node of the level below |
+    /// | `child` | the offset of a child leads to a node of the level below |
     /// | `parent` | each node is the child of one entry |
     /// | `origin` | nodes lie where their parents say |
     /// | `box` | a leaf's box is inside the leaf |
-    /// | `voxel-count` | the number of active voxels is that of the nodes |
+    /// | `voxel-count` | the number of active voxels is the sum over the nodes |
     /// | `index` | indices are below the number of values, counts of voxels are those of the masks |
     /// | `blind` | blind data and what describes it is inside the grid and not in nodes |
     ///
@@ -68,8 +68,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Whether [`from_bytes`](Self::from_bytes) takes bytes, without a copy of them: for those who put
-    /// them elsewhere, a device say, and want no grid here.
+    /// Checks whether [`from_bytes`](Self::from_bytes) accepts bytes, without a copy of them: for callers that put the
+    /// bytes elsewhere, for example on a device.
     ///
     /// # Errors
     /// As there.
@@ -78,7 +78,7 @@ impl Grid {
         verify_checksum(Tree::new(bytes, facts.value_type, facts.shape))
     }
 
-    /// [`from_bytes`](Self::from_bytes) for bytes whose checksum may be wrong.
+    /// Creates a grid as [`from_bytes`](Self::from_bytes) does, from bytes whose checksum may be wrong.
     ///
     /// # Errors
     /// As there, but for the checksum.
@@ -87,7 +87,7 @@ impl Grid {
         Ok(Self { data: Aligned::copy(bytes)?, facts })
     }
 
-    /// A grid that was made here: it is checked all the same.
+    /// Creates a grid from bytes that this crate has written, with the same checks.
     pub(crate) fn from_aligned(data: Aligned) -> Result<Self> {
         let facts = check::check(data.as_slice())?;
         Ok(Self { data, facts })
@@ -111,13 +111,13 @@ impl Grid {
         Version::from_code(self.bytes().u32(head::VERSION))
     }
 
-    /// Its name.
+    /// Returns the grid's name.
     #[must_use]
     pub fn name(&self) -> String {
         check::name(self.bytes(), &self.facts.blind)
     }
 
-    /// From index space to world space.
+    /// Returns the map from index space to world space.
     #[must_use]
     pub fn map(&self) -> Map {
         Map::load(self.bytes())
@@ -160,10 +160,10 @@ impl Grid {
         tree.value(tree.find(ijk))
     }
 
-    /// [`value`](Self::value) as a Rust type.
+    /// Returns [`value`](Self::value) as a Rust type.
     ///
     /// # Errors
-    /// [`Error::WrongType`]: it is not that of the grid's values.
+    /// [`Error::WrongType`]: it is not the type of the grid's values.
     pub fn get<T: VoxelValue>(&self, ijk: Coord) -> Result<T> {
         self.expect_element::<T>()?;
         let tree = self.tree();
@@ -200,7 +200,7 @@ impl Grid {
         self.facts.blind.len()
     }
 
-    /// Blind data, `None` if there is not so much. [`GridInfo::blind`] says what it is.
+    /// Returns blind data `n`, `None` if there are fewer. [`GridInfo::blind`] describes it.
     #[must_use]
     pub fn blind_data(&self, n: usize) -> Option<&[u8]> {
         self.facts.blind.get(n).map(|blind| check::blind_data(self.bytes(), blind))
@@ -237,8 +237,7 @@ impl Grid {
         verify_checksum(self.tree())
     }
 
-    /// The same grid with another head: magic number, version and what a file wants, and the
-    /// checksum.
+    /// Returns the same grid with another head: magic number, version and what a file wants, and the checksum.
     pub(crate) fn with_head(
         &self,
         magic: u64,
@@ -263,7 +262,7 @@ impl Grid {
             bytes.put_u32(blind.meta + 16, size);
         }
         grid.update_checksum(mode);
-        // What blind data is depends on the version.
+        // The meaning of blind data depends on the version.
         match grid.facts.blind.is_empty() {
             true => Ok(grid),
             false => Self::from_aligned(grid.data),

@@ -237,7 +237,7 @@ fn dense_boxes() {
     assert_eq!(bad([2, 1, 1], 2, [i32::MAX, 0, 0], 0.0), "dense");
     assert_eq!(bad([1, 1, 1], 1, [0; 3], -1.0), "tolerance");
     assert_eq!(bad([1, 1, 1], 1, [0; 3], f64::NAN), "tolerance");
-    // What is not a number is far from everything.
+    // NaN is far from everything.
     let grid = Builder::<f32>::from_dense([2, 1, 1], &[f32::NAN, 0.0], [0; 3], 1e9).unwrap();
     assert_eq!(grid.build().unwrap().active_voxels(), 1);
 }

@@ -1,4 +1,4 @@
-//! Grids that were changed where nobody counts, and grids with room between their nodes.
+//! Grids that were changed without updating their counts, and grids with room between their nodes.
 
 use super::{Random, for_all_types, random, small};
 use crate::bytes::{Fields, FieldsMut, set_bits};
@@ -7,7 +7,7 @@ use crate::{Builder, ChecksumMode, Grid, Level, ValueMask};
 
 const ROOM: usize = 96;
 
-/// The same nodes with room behind those of each level, full of what is none.
+/// Returns the same nodes with room behind those of each level, full of what is none.
 fn with_room(grid: &Grid) -> Vec<u8> {
     let (tree, bytes) = (grid.tree(), grid.bytes());
     let mut all = bytes[..head::SIZE].to_vec();

@@ -16,7 +16,7 @@ fn changed(grid: &Grid, change: impl FnOnce(&mut [u8])) -> Option<&'static str> 
     check_of(&bytes)
 }
 
-/// Two uppers, three lowers, four leaves, a tile of each level.
+/// Returns two uppers, three lowers, four leaves, a tile of each level.
 fn sample() -> Grid {
     let mut builder = Builder::<f32>::new(0.0);
     for ijk in [[0, 0, 0], [8, 0, 0], [200, 0, 0], [5000, 0, 0]] {
@@ -80,7 +80,7 @@ fn head_fields<T: Random>() {
             );
         }
     }
-    // What nothing depends on.
+    // Bytes that nothing depends on.
     assert_eq!(changed(&grid, |b| b.put_u32(head::TILE_COUNTS, 5)), None);
 }
 

@@ -1,4 +1,4 @@
-//! Which bytes checksums are of.
+//! The bytes that checksums cover.
 
 use super::small;
 use crate::bytes::Fields;

@@ -168,7 +168,7 @@ fn flipped_bits_of_a_files_head() {
     for bit in 0..8 * (16 + 176 + 2) {
         let mut bytes = file.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        // What the file says besides does not matter, or it is an error.
+        // Other changes to the file either do not matter or are errors.
         if let Ok(grids) = read(&bytes) {
             assert_eq!(grids.len(), 1, "bit {bit}");
             assert_eq!(grids[0].bytes(), expected.bytes(), "bit {bit}");
@@ -255,7 +255,7 @@ fn a_link_in_place_of_the_file_beside_is_not_followed() {
 
 #[test]
 fn a_bit_of_the_checksum_is_no_version() {
-    // An old grid whose checksum looks like a version: it is a grid all the same.
+    // An old grid whose checksum looks like a version is still a grid.
     let grid = small::<f32>();
     let mut bytes = grid.bytes().to_vec();
     bytes.put_u32(head::CHECKSUM, Version::COMPATIBLE.code());

@@ -79,7 +79,7 @@ pub(crate) struct Op<V> {
     pub(crate) active: bool,
 }
 
-/// What was done to a volume, in order: the last op that covers a voxel is what it is.
+/// The changes of a volume, in order: the last op that covers a voxel determines it.
 pub(crate) struct Model<V> {
     pub(crate) background: V,
     pub(crate) ops: Vec<Op<V>>,
@@ -95,7 +95,7 @@ impl<V: Copy> Model<V> {
         last.map_or((self.background, false), |op| (op.value, op.active))
     }
 
-    /// The voxels that tell something: those that ops name, the corners of tiles, and their neighbours.
+    /// Returns the voxels to compare: those that ops name, the corners of tiles, and their neighbours.
     pub(crate) fn places(&self) -> Vec<Coord> {
         let mut places = Vec::new();
         for op in &self.ops {
@@ -112,7 +112,7 @@ impl<V: Copy> Model<V> {
     }
 }
 
-/// A volume of some leaves here and there, some tiles, and the ends of the coordinates.
+/// Returns a volume of some leaves here and there, some tiles, and the ends of the coordinates.
 pub(crate) fn random<T: Random>(seed: u64, tiles: bool) -> (Builder<T>, Model<T::Value>) {
     let mut rng = Rng::new(seed);
     let background = T::random(&mut rng);
@@ -175,7 +175,7 @@ macro_rules! for_all_types {
 }
 pub(crate) use for_all_types;
 
-/// A small grid: few nodes, so that all of its bytes can be tried.
+/// Returns a small grid: few nodes, so that all of its bytes can be tried.
 pub(crate) fn small<T: Random>() -> Grid {
     let mut rng = Rng::new(3);
     let mut builder = Builder::<T>::new(T::random(&mut rng));

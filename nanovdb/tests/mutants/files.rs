@@ -137,7 +137,7 @@ fn mutants_of_files_do_no_harm() {
             }
             Err(error) => error.check(),
         };
-        // What a file claims can be had of any.
+        // A file may claim anything.
         let _ = read_info(&bytes);
         *outcomes.entry(check).or_default() += 1;
     }

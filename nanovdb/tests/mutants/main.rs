@@ -1,8 +1,8 @@
 //! Grids that are wrong in some place: the library refuses them, or they do no harm.
 //!
-//! Small valid grids are changed in places that mean something ([`samples`], [`mutate`]). What the
-//! library accepts is then followed to the end by code that trusts every offset, as devices do
-//! ([`follow`]). Files are changed, too, and what is read of them is followed ([`files`]).
+//! Small valid grids are changed in places that mean something ([`samples`], [`mutate`]). Code that trusts every
+//! offset, as devices do, then follows each accepted grid to the end ([`follow`]). Files are changed, too, and the
+//! grids read from them are followed ([`files`]).
 //!
 //! `TEST_DEEP` asks for ten million mutants, a hundred million of heads and a million of files,
 //! `MUTANTS` for a number of each.
@@ -77,7 +77,7 @@ fn run_all(samples: &[Sample], count: usize, change: fn(&mut Mutant<'_>, &mut Ra
     outcomes
 }
 
-/// What became of mutants, and how fast.
+/// The outcomes of mutants, and the time.
 fn print(outcomes: &Outcomes, samples: usize, start: Instant) {
     let seconds = start.elapsed().as_secs_f64();
     let total: usize = outcomes.values().sum();

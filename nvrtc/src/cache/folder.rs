@@ -17,9 +17,9 @@ use crate::trust::{self, Rule};
 const LONGEST: u64 = 1 << 30;
 /// A hit renews the file's time stamp no more often than this.
 const TOUCH_AFTER: Duration = Duration::from_secs(3600);
-/// What a process that died has left behind is removed after this.
+/// Files left by a process that died are removed after this time.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Writes between two looks at the whole folder: other processes write too.
+/// Writes between two scans of the whole folder: other processes write too.
 const WRITES_PER_SURVEY: u64 = 256;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Survey {
 }
 
 impl Folder {
-    /// The folder at `path`. A relative one stays where it is when the current folder changes.
+    /// Returns the folder at `path`. A relative one stays where it is when the current folder changes.
     pub(super) fn new(path: PathBuf, max_bytes: u64) -> Self {
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path, max_bytes, survey: Mutex::new(None) }
@@ -51,7 +51,7 @@ impl Folder {
         Uncached::Folder { folder: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// Its real path if it is there; an error if somebody else could change what is in it or replace it.
+    /// Returns its real path if it exists; an error if another user could change its contents or replace it.
     pub(super) fn find(&self) -> Result<Option<PathBuf>, Uncached> {
         let path = match Rule::SEARCHED.resolve(&self.path) {
             Ok(path) => path,
@@ -85,7 +85,7 @@ impl Folder {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&self.path).map_err(|e| self.refuse(e))?;
-        // It may have been made by somebody else in the meantime.
+        // Another process may have created it meanwhile.
         self.find()?.ok_or_else(|| self.refuse("it was removed at once"))
     }
 

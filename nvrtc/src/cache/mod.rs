@@ -45,7 +45,7 @@ pub enum Uncached {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// An `#include` or `__has_include` takes its name from a macro.
@@ -69,14 +69,13 @@ pub enum Uncached {
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The program includes more files than is sensible.
     #[error("the program includes too many files")]
     TooManyFiles,
-    /// A file that the program includes changed while it was compiled: which text the compiler saw is
-    /// not known.
+    /// A file that the program includes changed while it was compiled, so it is unknown which text the compiler read.
     #[error("an included file changed during the compile")]
     Changed,
     /// An option that reads or writes other files.
@@ -94,9 +93,9 @@ pub enum Uncached {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Images found.
+    /// The number of images found.
     pub hits: u64,
-    /// Images that had to be compiled.
+    /// The number of images that had to be compiled.
     pub misses: u64,
     /// Compiles that were not kept, with the reasons.
     pub uncached: Vec<(Uncached, u64)>,
@@ -115,8 +114,8 @@ struct Inner {
 
 impl Cache {
     /// Returns the user's cache: the folder in `CUDA_KERNEL_CACHE` if that is set (`off` switches caching off),
-    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is one below the folder that is
-    /// current at the first call.
+    /// else `cuda-kernels` in `XDG_CACHE_HOME` or `~/.cache`. A relative folder is below the current folder of the
+    /// first call.
     #[must_use]
     pub fn user() -> Self {
         static USER: OnceLock<Cache> = OnceLock::new();
@@ -150,7 +149,7 @@ impl Cache {
         Self { inner: Arc::new(Inner { folder, stats: Mutex::default() }) }
     }
 
-    /// Returns where it is; `None` if it is off.
+    /// Returns the cache's folder; `None` if it is off.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.inner.folder.as_ref().map(Folder::path)
@@ -211,12 +210,12 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// What a file holds.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An image.
     Image,
-    /// What was learned of a compiler when it was first loaded.
+    /// The facts about a compiler from its first load.
     Library,
 }
 

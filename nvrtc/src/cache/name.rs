@@ -5,7 +5,7 @@ use crate::codec::{Hash, hex};
 /// Digits of a key.
 const DIGITS: usize = 64;
 
-/// What a cache deletes in time.
+/// The kinds of files that a cache evicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
     /// `<key>.image`
@@ -20,7 +20,7 @@ pub(super) fn image(key: &Hash) -> String {
     format!("{}.image", hex(key))
 }
 
-/// What was learned of a compiler. It is a few bytes for each, and stays.
+/// Returns the file of facts about a compiler. It has a few bytes and is never evicted.
 pub(super) fn record(key: &Hash) -> String {
     format!("{}.library", hex(key))
 }
@@ -33,7 +33,7 @@ pub(super) fn temporary(key: &Hash, process: u32, number: u64) -> String {
     format!("{}.{process}-{number}.tmp", hex(key))
 }
 
-/// What a file of this name is, if a cache has given it.
+/// Returns the kind of a file by its name; `None` if no cache gives such names.
 pub(super) fn made(name: &str) -> Option<Made> {
     let (key, rest) = name.split_at_checked(DIGITS)?;
     if !key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {

@@ -39,7 +39,7 @@ pub(super) fn beside(library: &Path) -> Rule {
     for metadata in real.ancestors().filter_map(|step| std::fs::symlink_metadata(step).ok()) {
         rule.owners.push(metadata.uid());
         let mode = metadata.mode();
-        // In a sticky folder nobody replaces what is another's.
+        // In a sticky folder no user can replace another's file.
         if mode & STICKY == 0 || !metadata.is_dir() {
             if mode & BY_GROUP != 0 {
                 rule.groups.push(metadata.gid());
@@ -50,7 +50,7 @@ pub(super) fn beside(library: &Path) -> Rule {
     rule
 }
 
-/// A part of a path that is still to be walked.
+/// Returns a part of a path that is still to be walked.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let named = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -87,7 +87,7 @@ impl Folder {
 }
 
 pub(super) fn walk(rule: &Rule, path: &Path, may_end_in_sticky: bool) -> Result<PathBuf, Refusal> {
-    // The folders from the root down to where the walk is: `..` goes back to one that has passed.
+    // The folders from the root down to the current one: `..` goes back to a folder that has passed.
     let mut folders = vec![Folder::root(rule)?];
     let mut pending: VecDeque<OsString> = parts(path).collect();
     let mut links = 0;
@@ -175,7 +175,7 @@ impl Rule {
     }
 }
 
-/// The group that has the user and nobody else in it.
+/// Returns the group that has only the user in it.
 fn own_group() -> Option<u32> {
     static OWN: OnceLock<Option<u32>> = OnceLock::new();
     *OWN.get_or_init(|| {
@@ -204,7 +204,7 @@ pub(super) fn private_group(user: u32, passwd: &str, group: &str) -> Option<u32>
     (!shared && named.all(private)).then_some(primary)
 }
 
-/// Returns whether the mode is not all that decides who may write. A result that is not understood counts as a list.
+/// Returns whether the file has an access list besides its mode. A result that is not understood counts as a list.
 #[cfg(target_os = "linux")]
 fn has_access_list(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
@@ -215,7 +215,7 @@ fn has_access_list(path: &Path) -> bool {
     length >= 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| none.contains(&e))
 }
 
-/// Access lists of other systems do not show in the mode, and are not looked at.
+/// Access lists of other systems do not show in the mode, and are not read.
 #[cfg(not(target_os = "linux"))]
 fn has_access_list(_: &Path) -> bool {
     false

@@ -1,4 +1,4 @@
-//! The cache: what it finds, what it refuses, and that nothing wrong with it fails a compile.
+//! The cache: hits, refusals, and that no failure of the cache fails a compile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ fn a_changed_header_is_noticed(c: &Compiler) -> Outcome {
     fs::write(inc.join("a.h"), "#include \"deep.h\"\n")?;
     let program = c.program("#include <a.h>\n__device__ int v[N];").name_expression("&v");
     let program = program.include_path(&inc).cache(&c.cache());
-    // Of one length, written one after the other: the file's size and time stamp may not tell.
+    // Of one length, written one after the other: the file's size and time stamp may be equal.
     for (text, status) in [
         ("#define N 3", CacheStatus::Stored),
         ("#define N 5", CacheStatus::Stored),

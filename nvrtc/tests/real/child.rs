@@ -1,4 +1,4 @@
-//! What must happen in a process of its own: this binary again, with a job in its environment.
+//! Jobs in a separate process: this binary again, with a job in its environment.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,7 +13,7 @@ const JOB: &str = "NVRTC_TEST_JOB";
 const LIBRARY: &str = "NVRTC_TEST_LIBRARY";
 const CACHE: &str = "NVRTC_TEST_CACHE";
 
-/// What the jobs compile.
+/// The source that the jobs compile.
 pub(crate) const SOURCE: &str =
     "extern \"C\" __global__ void saxpy(float a, const float* x, float* y, unsigned long long n) {
     unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
@@ -42,15 +42,15 @@ pub(crate) fn spawn(
     start("compile", &all)
 }
 
-/// What `Nvrtc::find` and `Cache::user` give under these variables: `<path or error>|<folder>`.
+/// Returns the results of `Nvrtc::find` and `Cache::user` under these variables: `<path or error>|<folder>`.
 pub(crate) fn find(
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     answer(start("find", variables)?)
 }
 
-/// What [`Nvrtc::find_for_driver`] says for a driver that no NVRTC suits, where no variable names
-/// the library: its message, then the reasons, one to a line.
+/// Returns the error of [`Nvrtc::find_for_driver`] for a driver that no NVRTC suits, where no variable names the
+/// library: its message, then the reasons, one to a line.
 pub(crate) fn find_for_old_driver() -> Result<String, Box<dyn std::error::Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.env(JOB, "find for an old driver").env_remove("CUDA_NVRTC").output()?;

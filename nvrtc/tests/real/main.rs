@@ -16,7 +16,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// What a test gets.
+/// The result of a test.
 pub(crate) struct Compiler {
     pub(crate) library: Nvrtc,
     pub(crate) version: NvrtcVersion,

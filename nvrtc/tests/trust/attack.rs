@@ -187,7 +187,7 @@ impl Stage {
         give(&self.path(name), user)
     }
 
-    /// Makes a FIFO, which nobody ever writes to.
+    /// Makes a FIFO that has no writer.
     pub(crate) fn fifo(path: &Path) -> Result<(), Error> {
         let mut mkfifo = Command::new("mkfifo");
         let lock = alone();
@@ -240,7 +240,7 @@ impl Stage {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Compiles `source` by the fake NVRTC with the cache in `cache`: what became of the image.
+    /// Compiles `source` by the fake NVRTC with the cache in `cache` and returns the outcome for the image.
     pub(crate) fn compile(&self, source: &str) -> Result<String, Error> {
         let library = self.path("lib/libnvrtc.so.13");
         if !library.exists() {

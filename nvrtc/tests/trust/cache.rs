@@ -1,4 +1,4 @@
-//! The cache: what it reads, waits for and deletes.
+//! The cache: the files that it reads, waits for and deletes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
@@ -75,7 +75,7 @@ fn fifo_for_a_lock() -> Outcome {
     let lock = image.with_extension("lock");
     Stage::fifo(&lock)?;
     expect(&stage.compile("a")?, "Stored")?;
-    // It was nobody's lock: who did not take it does not remove it.
+    // The lock has no owner: only the process that took it removes it.
     if !lock.exists() {
         return Err("the FIFO was removed".into());
     }
@@ -205,7 +205,7 @@ fn eviction() -> Outcome {
     for name in [format!("{hex}.image"), format!("{hex}.lock")] {
         symlink(&target, cache.join(name))?;
     }
-    // What the cache has made, long ago.
+    // Old files of the cache.
     let hex = "0123456789abcdef".repeat(4);
     let own = [format!("{hex}.lock"), format!("{hex}.7-12.tmp"), format!("{hex}.image")];
     for name in &own {

@@ -1,4 +1,5 @@
-//! What is loaded and deleted by name, as `docs/trust.md` says it: attacks on the search for NVRTC and on the cache.
+//! Attacks on the search for NVRTC and on the cache: only the files that `docs/trust.md` allows may be loaded and
+//! deleted by name.
 //!
 //! Each attack runs in a child process with a time limit, with an NVRTC that `cc` builds from `fake.c`. A test that
 //! needs two users needs root; where it can't run it is reported as ignored, with the reason in its name.
@@ -12,7 +13,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// What a test needs beside a C compiler.
+/// The requirements of a test, besides a C compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! The search for NVRTC: what it loads, and what it must leave alone.
+//! The search for NVRTC: the files that it loads, and those that it must not touch.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -77,7 +77,8 @@ fn python_of_the_current_folder() -> Outcome {
     Ok(())
 }
 
-/// A python3 of the user's own is started, and what it names is found; one that others may replace is not.
+/// A python3 of the user is started, and the library that it names is found; a python3 that others may replace is not
+/// started.
 fn python_that_others_may_replace() -> Outcome {
     let stage = Stage::new()?;
     stage.nvrtc("site/nvidia/cu13/lib")?;

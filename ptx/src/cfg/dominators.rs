@@ -138,7 +138,7 @@ impl Tree {
         dom
     }
 
-    /// Returns the node of least semidominator on the way from `v` up to the root of its tree in the forest.
+    /// Returns the node of least semidominator on the path from `v` up to the root of its tree in the forest.
     fn eval(&mut self, v: u32) -> u32 {
         let mut path = Vec::new();
         let mut at = v;

@@ -1,4 +1,4 @@
-//! What a text contains: variables, functions, and the order they stand in.
+//! The contents of a text: variables and functions, in order.
 
 use super::op::Instr;
 use super::operand::{FunctionId, GlobalId, LabelId, RegId, Symbol, VarId};
@@ -45,7 +45,7 @@ pub enum Item {
     Section {
         /// With its dot.
         name: String,
-        /// What stands between the braces.
+        /// The text between the braces.
         text: String,
     },
 }
@@ -98,25 +98,25 @@ pub struct Variable {
     pub name: String,
     /// `Global`, `Const`, `Shared`, `Local` or `Param`.
     pub space: Space,
-    /// Who sees it.
+    /// Its linkage.
     pub linkage: Linkage,
     /// Of an element.
     pub ty: Type,
     /// 1, or 2, 4 or 8 for `.v2`…
     pub vector: u8,
-    /// Bytes; a power of two. What `.align` says, else the natural alignment.
+    /// Bytes; a power of two. The value of `.align`, else the natural alignment.
     pub align: u32,
     /// Sizes of the dimensions; empty for a scalar.
     pub dims: Vec<u64>,
     /// `[]`: the size comes with the launch or the definition. `dims` has a 0 first.
     pub unsized_array: bool,
-    /// What it holds at the start; zeros where nothing is said.
+    /// The initial value; zeros where the text has none.
     pub init: Option<Init>,
     /// `.attribute(.managed)`
     pub managed: bool,
     /// `.attribute(.unified(…))` and others, as written.
     pub attributes: Option<String>,
-    /// `.ptr` of a kernel parameter: what it says of the pointee.
+    /// `.ptr` of a kernel parameter: its attributes of the pointee.
     pub ptr: Option<Ptr>,
 }
 
@@ -130,7 +130,7 @@ pub struct Ptr {
 }
 
 impl Variable {
-    /// Bytes; 0 for an array without a size.
+    /// Returns the size in bytes; 0 for an array without a size.
     #[must_use]
     pub fn size(&self) -> u64 {
         // The parser has refused a product that overflows.
@@ -158,7 +158,7 @@ pub struct InitAddress {
     pub bytes: u8,
     /// Whose address.
     pub symbol: Symbol,
-    /// Added to it, in bytes.
+    /// The offset added to it, in bytes.
     pub addend: i64,
     /// `generic(…)`: a generic address rather than one in the symbol's own space.
     pub generic: bool,
@@ -166,7 +166,7 @@ pub struct InitAddress {
     pub mask: Option<u64>,
 }
 
-/// The kind of a function: a kernel, or one that is only called.
+/// The kind of a function: a kernel, or a function that is only called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FunctionKind {
     /// `.entry`
@@ -189,7 +189,7 @@ pub enum Formal {
 pub struct Function {
     /// Its name in the image.
     pub name: String,
-    /// Who sees it.
+    /// Its linkage.
     pub linkage: Linkage,
     /// Kernel or function.
     pub kind: FunctionKind,
@@ -224,7 +224,7 @@ impl Function {
         self.body.as_deref().unwrap_or_default()
     }
 
-    /// Returns the instruction that a label stands before; the number of instructions at the end.
+    /// Returns the index of the instruction after a label; the number of instructions if the label is at the end.
     #[must_use]
     pub fn target(&self, label: LabelId) -> usize {
         self.labels.get(label.index()).map_or(usize::MAX, |l| l.at as usize)
@@ -260,7 +260,7 @@ impl Function {
 pub struct Label {
     /// Unique in its function; a name that an inner block uses again gets a suffix.
     pub name: String,
-    /// The instruction it stands before.
+    /// The index of the instruction after it.
     pub at: u32,
 }
 
@@ -269,7 +269,7 @@ pub struct Label {
 pub struct Prototype {
     /// The label before it.
     pub name: String,
-    /// Which of the two.
+    /// The kind.
     pub kind: PrototypeKind,
 }
 
@@ -285,7 +285,7 @@ pub enum PrototypeKind {
         /// `.noreturn`
         noreturn: bool,
     },
-    /// `.calltargets`: who may be called.
+    /// `.calltargets`: the functions that may be called.
     Targets(Vec<FunctionId>),
 }
 

@@ -16,7 +16,7 @@ use super::types::{
 pub struct Instr {
     /// `@%p` or `@!%p`: the lanes for which it is done.
     pub guard: Option<Pred>,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The line of the PTX text, from 1; 0 for an instruction that was not read from a text.
     pub line: u32,
@@ -34,7 +34,7 @@ pub struct Mode {
     pub ftz: bool,
     /// Float: clamp to [0, 1], NaN to 0. Integer: clamp instead of wrapping.
     pub sat: bool,
-    /// Negative results and NaN's sign: max(x, 0), NaN stays the canonical NaN.
+    /// `.relu`: the result is max(x, 0); NaN stays the canonical NaN.
     pub relu: bool,
     /// `min` and `max`: NaN if a source is NaN.
     pub nan: bool,
@@ -72,7 +72,7 @@ pub struct Access {
     pub policy: Option<Operand>,
 }
 
-/// Which load.
+/// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LdKind {
     /// `ld`
@@ -168,7 +168,7 @@ pub struct Mma {
     pub rounding: Option<Rounding>,
     /// `.satfinite`: integer accumulators saturate.
     pub satfinite: bool,
-    /// Of one-bit types.
+    /// The operation of one-bit types.
     pub bit_op: Option<MmaBitOp>,
     pub d: Box<[Dst]>,
     pub a: Box<[Operand]>,
@@ -195,7 +195,7 @@ pub enum Op {
     Unary { op: UnaryOp, ty: Type, mode: Mode, d: Dst, a: Operand },
     /// Two sources.
     Binary { op: BinaryOp, ty: Type, mode: Mode, d: Dst, a: Operand, b: Operand },
-    /// `min` and `max` with three sources, `min(min(a, b), c)`; `max` tells which.
+    /// `min` and `max` with three sources, `min(min(a, b), c)`; `max` is true for `max`.
     MinMax3 { max: bool, ty: Type, mode: Mode, d: Dst, a: Operand, b: Operand, c: Operand },
     /// `mul`; `part` is `None` for floats. `Wide` doubles the result's type.
     Mul { ty: Type, part: Option<MulPart>, mode: Mode, d: Dst, a: Operand, b: Operand },

@@ -1,4 +1,4 @@
-//! What instructions work on: registers, constants, special registers, symbols, addresses.
+//! Operands of instructions: registers, constants, special registers, symbols, addresses.
 
 use super::types::Space;
 
@@ -88,7 +88,7 @@ pub enum Base {
 /// `[base + offset]`, offset in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// What it counts from.
+    /// The base of the address.
     pub base: Base,
     /// Bytes.
     pub offset: i64,
@@ -153,7 +153,7 @@ macro_rules! specials {
                 match self { $(Self::$dim(d) => Some(d),)* _ => None }
             }
 
-            /// The special register of this name (`%tid.x`, `%laneid`).
+            /// Returns the special register of this name (`%tid.x`, `%laneid`).
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {

@@ -17,7 +17,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The word's meaning; `None` for a word outside the set.
+            /// Returns the word's meaning; `None` for a word outside the set.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
@@ -257,7 +257,7 @@ words! {
 }
 
 words! {
-    /// Which part of an integer product is kept.
+    /// The part of an integer product that is kept.
     pub enum MulPart {
         Lo = "lo",
         Hi = "hi",
@@ -401,7 +401,7 @@ words! {
 }
 
 words! {
-    /// Which matrix a `wmma` fragment belongs to.
+    /// The matrix of a `wmma` fragment.
     pub enum Fragment {
         A = "a",
         B = "b",

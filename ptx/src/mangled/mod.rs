@@ -1,5 +1,5 @@
-//! What a C++ kernel's mangled name says of its parameters: enough of the Itanium ABI to know the
-//! scalars and what the pointers point to, and nothing guessed.
+//! The parameter types in a C++ kernel's mangled name: enough of the Itanium ABI for scalars and for the types that
+//! pointers point to, without guesses.
 
 mod parser;
 
@@ -99,7 +99,7 @@ pub enum Type {
     Scalar(Scalar),
     /// A pointer.
     Pointer {
-        /// What it points to.
+        /// The type that it points to.
         pointee: Pointee,
         /// Whether that is `const`: the kernel promises not to write through it.
         constant: bool,

@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         self.nodes.len() - 1
     }
 
-    /// A node that a later `S_` can name.
+    /// Parses a node that a later `S_` can name.
     fn substitutable(&mut self, node: Node) -> Id {
         let id = self.node(node);
         self.substitutions.push(id);
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         Some(arguments)
     }
 
-    /// A literal argument, behind the `L`: a type, digits, `E`.
+    /// Parses a literal argument, behind the `L`: a type, digits, `E`.
     fn literal(&mut self) -> Option<()> {
         self.ty()?;
         self.eat(b"n");
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
         self.substitutions.get(index).copied()
     }
 
-    /// A class outside any namespace, or in `std`, with or without arguments.
+    /// Parses a class outside any namespace, or in `std`, with or without arguments.
     fn class_type(&mut self) -> Option<Id> {
         let in_std = self.eat(b"St");
         let name = String::from_utf8_lossy(self.source_name()?).into_owned();

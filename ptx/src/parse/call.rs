@@ -31,7 +31,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// What follows `call` or `call.uni`.
+    /// Parses the rest of `call` or `call.uni`.
     pub(super) fn call(&mut self, uni: bool) -> Result<Op> {
         let mut returns = Box::default();
         if self.cur.at(b'(') {

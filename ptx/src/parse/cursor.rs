@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         self.line
     }
 
-    /// Where the next token begins.
+    /// Returns where the next token begins.
     pub(super) fn offset(&self) -> usize {
         self.token.start
     }
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Error::at(self.lexer.text().as_bytes(), offset, message)
     }
 
-    /// An error that names what was met.
+    /// Returns an error that names what was met.
     pub(super) fn expected(&self, what: &str) -> Error {
         if self.token.kind == Kind::End {
             return self.error(format!("expected {what}, met the end of the text"));
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
         &self.lexer.text()[from..to]
     }
 
-    /// An unsigned number that fits.
+    /// Parses an unsigned number that fits.
     pub(super) fn unsigned<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T> {
         let offset = self.token.start;
         match self.number(what)? {
@@ -172,7 +172,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number without sign.
+    /// Parses a number without sign.
     pub(super) fn number(&mut self, what: &str) -> Result<Number> {
         if self.token.kind != Kind::Number {
             return Err(self.expected(what));
@@ -185,7 +185,7 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// A constant: a number with `-`, `+` or `~` before it, `WARP_SZ`, or such in parentheses.
+    /// Parses a constant: a number with `-`, `+` or `~` before it, `WARP_SZ`, or such in parentheses.
     pub(super) fn constant(&mut self, what: &str) -> Result<Number> {
         super::constant::expression(self, what)
     }

@@ -19,10 +19,10 @@ pub(super) struct Body<'p, 'a> {
     pub(super) instrs: Vec<Instr>,
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) unique: UniqueNames<'a>,
-    /// What each reference to a label means.
+    /// The meaning of each reference to a label.
     pub(super) slots: Vec<LabelId>,
-    /// Edges that tables of labels make. One that many branches share could make their number the
-    /// square of the text's length; compilers give each branch its own.
+    /// Edges from tables of labels. If many branches shared a table, the number of edges could be the square of the
+    /// text's length; compilers emit one table for each branch.
     pub(super) edges: usize,
     /// The modifiers of the instruction being read; kept for its memory.
     pub(super) mods: Vec<&'a str>,
@@ -242,7 +242,7 @@ impl<'a> Body<'_, 'a> {
         self.f
     }
 
-    /// What follows `name:`.
+    /// Parses the rest after `name:`.
     fn label(&mut self, name: &'a str, place: usize) -> Result<()> {
         match self.cur.peek_dotted() {
             Some("callprototype") => {
@@ -405,7 +405,7 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
-/// A formal parameter after its `.param`.
+/// Parses a formal parameter after its `.param`.
 fn parameter<'a>(cur: &mut Cursor<'a>) -> Result<(&'a str, Variable)> {
     let head = head(cur, Space::Param, Linkage::Internal)?;
     declarator(cur, &head)

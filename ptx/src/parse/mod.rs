@@ -1,4 +1,4 @@
-//! From text to [`Module`]: what stands outside functions.
+//! Parses a text to a [`Module`]: the directives outside of functions.
 
 mod call;
 mod constant;
@@ -22,8 +22,8 @@ use cursor::{Cursor, Number, Result};
 
 /// Reads a PTX text.
 ///
-/// Memory and time are in proportion to the text. An instruction that is written well but unknown
-/// here becomes [`Op::Other`](crate::ir::Op::Other).
+/// Memory and time are in proportion to the text. A well-formed instruction that this crate does not know becomes
+/// [`Op::Other`](crate::ir::Op::Other).
 ///
 /// # Errors
 /// The first place that is not PTX: a word out of place, a name that is not declared, a number that
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> std::result::Result<Module, Error> {
     Ok(parser.module)
 }
 
-/// What the module's names mean.
+/// The meaning of the module's names.
 type Names<'a> = HashMap<&'a str, Symbol>;
 
 struct Parser<'a> {
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows `.visible`, `.extern`…
+    /// Parses the rest after `.visible`, `.extern`…
     fn linked(&mut self, linkage: Linkage, line: u32) -> Result<()> {
         let start = self.cur.offset();
         match self.cur.dotted("`.entry`, `.func` or a state space")? {
@@ -233,7 +233,7 @@ fn pragma(cur: &mut Cursor<'_>) -> Result<Vec<String>> {
     }
 }
 
-/// A table's length as the next id. A text has fewer bytes than u32 counts: each entry needs some.
+/// Returns a table's length as the next id. A text has fewer bytes than u32 counts: each entry needs some.
 fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -264,7 +264,7 @@ pub(crate) fn widened(ty: Type, part: Option<MulPart>) -> Type {
     }
 }
 
-/// What a register of a matrix fragment holds: packed elements, or one f64.
+/// Returns the contents of a register of a matrix fragment: packed elements, or one f64.
 pub(crate) fn fragment(ty: Type) -> Type {
     if ty == Type::F64 { Type::F64 } else { Type::B32 }
 }

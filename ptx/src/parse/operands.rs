@@ -34,7 +34,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Some(at))
     }
 
-    /// A register's number, after its name.
+    /// Parses a register's number, after its name.
     fn register_named(&mut self, name: &'a str, place: usize) -> Result<RegId> {
         match self.find(name) {
             Some(Binding::Reg(id)) => Ok(id),
@@ -131,7 +131,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Box::new([self.operand(ty)?]))
     }
 
-    /// A source of type `ty`.
+    /// Parses a source of type `ty`.
     pub(super) fn operand(&mut self, ty: Type) -> Result<Operand> {
         let place = self.cur.offset();
         if self.cur.kind() != Kind::Word || self.cur.text() == "WARP_SZ" {

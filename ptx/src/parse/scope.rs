@@ -1,4 +1,4 @@
-//! What names mean inside a function: registers, variables and labels of nested blocks.
+//! The scopes of names inside a function: registers, variables and labels of nested blocks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::ir::{Label, LabelId, PrototypeId, RegId, Symbol, TableId, Type, VarId
 /// How deep blocks may nest.
 pub(super) const DEPTH: usize = 64;
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Binding {
     /// A register that has been used.
@@ -194,7 +194,7 @@ impl<'a> Body<'_, 'a> {
         Ok(LabelId(index(slot)))
     }
 
-    /// What a name means here, if it belongs to the function.
+    /// Returns the meaning of a name here, if it belongs to the function.
     pub(super) fn find(&mut self, name: &'a str) -> Option<Binding> {
         let mut found = None;
         // Only a name that ends in a digit can come from a range, and without a zero before it.

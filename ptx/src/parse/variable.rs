@@ -6,7 +6,7 @@ use crate::ir::{Linkage, Ptr, Space, Type, Variable, declares};
 /// More dimensions than any compiler writes; initialisers recurse once for each.
 const DIMENSIONS: usize = 16;
 
-/// What several declarators have in common: `.global .align 4 .v2 .f32`.
+/// The part that several declarators share: `.global .align 4 .v2 .f32`.
 #[derive(Debug)]
 pub(super) struct Head {
     space: Space,

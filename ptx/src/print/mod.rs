@@ -71,7 +71,7 @@ impl Module {
 struct Printer<'m> {
     module: &'m Module,
     function: &'m Function,
-    /// What every register's name begins with, and nothing else.
+    /// The prefix of all registers' names, and of no other name.
     stem: String,
     out: String,
 }

@@ -17,7 +17,7 @@ const MOST_PASSES: usize = 64;
 /// Functions of the driver that only read what they are given.
 const READERS: [&str; 5] = ["vprintf", "__assertfail", "__assert_fail", "malloc", "free"];
 
-/// What a register or a parameter may hold.
+/// The values that a register or a parameter may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Value {
     /// Addresses that are derived from these variables.
@@ -26,7 +26,7 @@ struct Value {
     loaded: bool,
 }
 
-/// What is known of a function.
+/// The analysis of a function.
 #[derive(Debug, Clone, Default)]
 struct Known {
     registers: Vec<Value>,
@@ -44,7 +44,7 @@ struct Known {
     calls: BTreeSet<usize>,
 }
 
-/// What is found.
+/// The results.
 pub(super) struct Flow {
     known: Vec<Known>,
     sets: Sets,
@@ -62,7 +62,7 @@ struct Search<'m> {
     sets: Sets,
     /// Variables whose addresses are in each variable's initialiser.
     init: Vec<Set>,
-    /// The function that a name stands for: an alias stands for another.
+    /// Returns the function of a name, following aliases.
     resolved: Vec<usize>,
     /// Functions whose addresses are taken.
     taken: Vec<usize>,
@@ -169,7 +169,7 @@ impl<'m> Search<'m> {
             }
             match number.and_then(|number| self.init.get_mut(number as usize)) {
                 Some(place) => *place = self.sets.of(addresses),
-                // Memory of another space, whose loads are not told apart.
+                // Memory of another space, whose loads are not distinguished.
                 None => {
                     let addresses = self.sets.of(addresses);
                     self.stored = self.sets.union(self.stored, addresses);
@@ -247,7 +247,7 @@ impl<'m> Search<'m> {
                 Effect::Nothing => {}
             }
         }
-        // What lies in a parameter whose address is taken lies in memory.
+        // The value of a parameter whose address is taken lies in memory.
         for variable in 0..function.variables.len() {
             if self.known[index].exposed[variable] {
                 let value = self.known[index].contents[variable];
@@ -346,7 +346,7 @@ impl<'m> Search<'m> {
     fn address(&mut self, index: usize, address: &Address) -> Value {
         match address.base {
             Base::Reg(reg) => self.register(index, reg),
-            // The contents of shared and local memory are not told apart: nothing is exposed.
+            // The contents of shared and local memory are not distinguished: nothing is exposed.
             Base::Symbol(Symbol::Var(id)) => {
                 let number = self.table.locals.get(index).and_then(|l| l.get(id.index()));
                 self.single(number.copied().flatten())
@@ -424,7 +424,7 @@ impl<'m> Search<'m> {
         self.stored = new;
     }
 
-    /// What an argument or a result holds.
+    /// Returns the values that an argument or a result may hold.
     fn argument(&mut self, index: usize, operand: &Operand) -> Value {
         match *operand {
             Operand::Symbol(Symbol::Var(id), _) => self.contents(index, id),

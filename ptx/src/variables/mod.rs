@@ -1,7 +1,7 @@
-//! Which variables of a module each kernel can reach, and whether it may write them.
+//! Finds the variables of a module that each kernel can reach, and whether it may write them.
 //!
 //! Addresses are followed through registers, parameters, results and initialisers, without regard to
-//! the order of instructions. What cannot be followed counts as a write:
+//! the order of instructions. An address that cannot be followed counts as a write:
 //! - An address that is stored, or given to an instruction that is not known here, counts as a write
 //!   of its variable. From then on every pointer that any kernel loads from memory may hold it.
 //! - A call of an unknown function counts as a write of all variables. An indirect call may reach

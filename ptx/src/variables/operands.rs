@@ -1,8 +1,8 @@
-//! What each instruction does with the values of its operands, as far as addresses are concerned.
+//! The use of each instruction's operands, as far as addresses are concerned.
 
 use crate::ir::{Address, Callee, Dst, Mma, Op, Operand, Piece, Space};
 
-/// What an instruction does.
+/// The effect of an instruction.
 pub(super) enum Effect<'o> {
     /// Results are computed from sources.
     Compute { to: Vec<&'o Dst>, from: Vec<&'o Operand> },
@@ -36,7 +36,7 @@ fn update<'o>(at: &'o Address) -> Effect<'o> {
 }
 
 impl<'o> Effect<'o> {
-    /// What `op` does. Predicates are no sources.
+    /// Returns the effect of `op`. Predicates are no sources.
     pub(super) fn of(op: &'o Op) -> Self {
         match op {
             Op::Unary { d, a, .. }

@@ -1,4 +1,4 @@
-//! A quick look at a text: does any function mention a variable of the module?
+//! A quick scan of a text: does any function mention a variable of the module?
 //!
 //! NVRTC writes out every `constexpr` of a header, and most modules use none of them.
 
@@ -54,8 +54,8 @@ pub(super) fn mentions_variables(text: &str) -> bool {
                             b',' => true,
                             b';' => false,
                             _ => {
-                                // What follows up to the end names no new variable, or one more
-                                // after a comma: hand-written texts alone have that.
+                                // The rest of the declaration has no new variable, or one more after a comma, as only
+                                // hand-written texts have.
                                 let end = rest.find(';').unwrap_or(rest.len());
                                 let more = rest.get(..end).unwrap_or_default();
                                 if has_comma_outside(more) {

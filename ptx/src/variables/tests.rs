@@ -4,12 +4,12 @@ use super::{Reached, scan};
 
 const HEAD: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
-/// What each kernel reaches, as `kernel: variable r, variable w`.
+/// Returns the variables that each kernel reaches, as `kernel: variable r, variable w`.
 #[track_caller]
 fn reached(text: &str) -> Vec<String> {
     let text = format!("{HEAD}{text}");
     let reached = Reached::of_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    // What the quick look leaves out must be nothing.
+    // The quick scan must not miss a variable.
     let module = crate::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(reached.kernels, Reached::of(&module).kernels, "{text}");
     let kernels = reached.kernels.iter().map(|reach| {
@@ -22,8 +22,8 @@ fn reached(text: &str) -> Vec<String> {
     kernels.collect()
 }
 
-/// The body of a kernel `k(.param .u64 p)` in a module with the variables `x`, `y`, the table `t`
-/// that holds the address of `y`, and the constant `c`.
+/// Returns the body of a kernel `k(.param .u64 p)` in a module with the variables `x`, `y`, the table `t` that holds
+/// the address of `y`, and the constant `c`.
 fn body(body: &str) -> String {
     format!(
         ".visible .global .align 4 .u32 x;
@@ -60,7 +60,7 @@ fn body(body: &str) -> String {
     )
 }
 
-/// What `k` with this body reaches, without its name.
+/// Returns the variables that `k` with this body reaches, without its name.
 #[track_caller]
 fn of(text: &str) -> String {
     let all = reached(&body(text));
@@ -131,7 +131,7 @@ fn addresses_in_memory() {
             "mov.u64 %rd1, x; st.shared.u64 [block], %rd1; ld.shared.u64 %rd2, [block]; st.u32 [%rd2], 1;",
             "x w",
         ),
-        // The table is overwritten: what is loaded from it may be anything that is stored.
+        // The table is overwritten: a load from it may return any stored value.
         ("mov.u64 %rd1, x; st.global.u64 [t], %rd1;", "x w, t w"),
     ] {
         assert_eq!(of(text), wanted, "{text}");

@@ -1,5 +1,5 @@
-//! What the real compilers write, NVRTC 12.0 and 13.0 as `cargo xtask setup` installs them: every
-//! kernel, architecture and set of flags is read, taken apart, printed, and reads the same again.
+//! The output of the real compilers, NVRTC 12.0 and 13.0 as `cargo xtask setup` installs them: every kernel,
+//! architecture and set of flags is read, taken apart, printed, and reads the same again.
 //!
 //! Where a version is not installed its tests are reported as ignored, with the reason in their
 //! names: they never count as passed.

@@ -1,4 +1,4 @@
-//! What the analysis finds in the compilers' own PTX.
+//! The results of the analysis on the compilers' PTX.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use nvrtc::{Arch, Cache, Nvrtc, Options, Program};
 use ptx::variables::Reached;
 
 /// A program, and for each kernel the variables that it must be found to read (`r`) and to write (`w`).
-/// Names are those of the C++ source; `$str` stands for every string.
+/// Names are those of the C++ source; `$str` matches every string.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     source: &'static str,
@@ -123,7 +123,7 @@ pub(crate) fn check(
     options: Options,
     exact: bool,
 ) -> Result<(), Box<dyn Error>> {
-    // SAFETY: the folder is one that `cargo xtask setup` has filled with NVIDIA's library.
+    // SAFETY: `cargo xtask setup` has filled the folder with NVIDIA's library.
     let library = unsafe { Nvrtc::at(folder) }?;
     let image = Program::new(case.source)
         .name("variables.cu")
@@ -164,7 +164,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Whether a name of the image is that of the source: a static variable's is mangled.
+/// Returns whether a name of the image belongs to the name in the source: a static variable's is mangled.
 fn is_named(image: &str, source: &str) -> bool {
     image == source
         || (source == "$str" && image.starts_with("$str"))

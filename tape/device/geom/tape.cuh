@@ -1,5 +1,5 @@
-// Adjoints: what the adjoint of a recorded kernel is given, and how it reaches gradients. Version 1 of
-// the binary interface; the tape's crate documentation says what it means.
+// Adjoints: the frame of a recorded kernel's adjoint, and access to gradients. Version 1 of the binary interface; the
+// tape's crate documentation describes it.
 //
 //     extern "C" __global__ void saxpy_adjoint(
 //         float a, const float* x, float* out, unsigned n,  // as the kernel itself
@@ -14,9 +14,9 @@
 //         partial_add(frame, ga, i < n ? x[i] * g : 0.0f);
 //     }
 //
-// Gradients have the type of what they are the gradient of; float for 16-bit floats. Every function here
-// takes null for a gradient that nobody wants, or that is zero; use `at` to index one that may be null.
-// Nothing here is *exact*: sums of floats depend on their order, unless the tape is deterministic.
+// Gradients have the type of what they are the gradient of; float for 16-bit floats. Every function here takes null for
+// a gradient that is not wanted, or that is zero; use `at` to index one that may be null. Nothing here is *exact*: sums
+// of floats depend on their order, unless the tape is deterministic.
 #pragma once
 
 #include <geom/layout.cuh>
@@ -49,7 +49,7 @@ namespace tape {
 
 enum : unsigned { ABI = GEOM_TAPE_ABI };
 
-// Frame::flags. COUNT: a primal that stores nothing and only tells what it needs. RESUME: threads that
+// Frame::flags. COUNT: a primal that stores nothing and only returns the memory that it needs. RESUME: threads that
 // have finished are marked. DETERMINISTIC: sums go to the log.
 enum : unsigned { COUNT = 1, RESUME = 2, DETERMINISTIC = 4 };
 
@@ -66,7 +66,7 @@ struct Frame {
     unsigned abi, flags;
     unsigned fwd_grid[3], fwd_block[3], fwd_shared;
     unsigned partials_log2;
-    void* tape;  // what the primal has written
+    void* tape;  // written by the primal
     unsigned long long tape_bytes;
     void* scratch;
     unsigned long long scratch_bytes;
@@ -98,7 +98,7 @@ struct ScratchHeader {
 };
 GEOM_LAYOUT(ScratchHeader, 32, 8);
 
-// Which numbers a type consists of.
+// The numbers that a type consists of.
 template <typename T>
 struct reals;
 #define GEOM_REALS(type, real, n)                                                                   \
@@ -162,10 +162,10 @@ __device__ __forceinline__ double widened(float x) {
     return wide;
 }
 
-// Tells the tape that memory was too small, or what else is wrong: the first code stays, the largest need.
+// Reports to the tape that memory was too small, or another error: the first code stays, and the largest need.
 __device__ inline void raise(const Frame& frame, unsigned code, unsigned long long bytes) {
     if (!frame.status) {
-        // Nobody would look at it.
+        // The gradient would not be read.
         __trap();
         return;
     }
@@ -211,8 +211,8 @@ __device__ __forceinline__ T grad_read(const T* gradient) {
     return zero;
 }
 
-// The gradient of what the kernel has overwritten, which is zero afterwards: of what was there before,
-// nothing has come through. Zeros are not written again, nor at all where nobody will read them.
+// Returns the gradient of an element that the kernel has overwritten, and sets it to zero: the output does not depend
+// on the old contents. Zeros are not written again, nor at all where they will not be read.
 template <typename T>
 __device__ __forceinline__ T grad_take(const Frame& frame, int slot, T* gradient) {
     typedef typename reals<T>::one one;
@@ -330,7 +330,7 @@ __device__ __forceinline__ void partial_add(const Frame& frame, T* partials, T v
     unsigned long long place = block_index() & ((1ull << frame.partials_log2) - 1);
     T* to = (T*)((char*)partials + place * 128);
     if (frame.flags & DETERMINISTIC && frame.scratch_bytes) {
-        // Which threads of a block have enough memory in one run is left to chance, and so would be the
+        // Which threads of a block have enough memory in one run is not deterministic, and neither would be the
         // rounding of their sum.
         sum_add(frame, to, value);
         return;
@@ -416,7 +416,7 @@ class BlockScratch {
 
     __device__ bool begin() const {
         bool go = tape::begin(frame) && !((frame.flags & RESUME) && *mark());
-        // Another block may raise the status between two threads' looks at it.
+        // Another block may raise the status between two threads' reads of it.
         return __syncthreads_and(go);
     }
 

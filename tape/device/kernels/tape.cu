@@ -1,4 +1,4 @@
-// What the tape itself does with gradients. How it is launched: src/kernels.rs.
+// The tape's own kernels on gradients. How they are launched: src/kernels.rs.
 #include <geom/math/exact.cuh>
 #include <geom/tape.cuh>
 
@@ -9,8 +9,8 @@ typedef unsigned long long u64;
 #define FOR_EACH(i, n)                                                                              \
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (n); i += gridDim.x * (u64)blockDim.x)
 
-// Whether nothing has gone wrong: no status is that of a pass in which nothing can. After an overflow nothing is touched, since the tape repeats all that
-// comes behind it.
+// Whether there is no error; a null status belongs to a pass without possible errors. After an overflow nothing is
+// changed, since the tape repeats all that follows.
 __device__ __forceinline__ bool fine(const Status* status) {
     return !status || *(const volatile unsigned*)&status->code == FINE;
 }
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256)
         sum<float>(partials + offset, 1u << log2, to + offset, assign, shared);
 }
 
-// Behind each step that may raise the status: which one did, numbered from 1.
+// Runs behind each step that may raise the status: notes which one did, numbered from 1.
 struct NotedStatus {
     Status status;
     unsigned step;

@@ -14,7 +14,7 @@ use crate::spec::{Op, Primal, Slot};
 use crate::store::Work;
 use crate::untyped::{Tell, Untyped};
 
-/// What the plan has decided of an adjoint.
+/// The plan's decisions for an adjoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Masks {
     pub(super) assign: u64,
@@ -46,7 +46,7 @@ impl Launched<'_> {
         uses.iter().zip(plan.places.get(self.first as usize..).unwrap_or_default())
     }
 
-    /// Where the gradient of what a use is of lies.
+    /// Returns where the gradient of what a use is of lies.
     fn place_of(&self, recording: &Recording, plan: &Plan, target: Target) -> Place {
         let found = self.places(recording, plan).find(|(used, _)| used.target == target);
         found.map_or(NOWHERE, |(_, place)| *place)
@@ -259,7 +259,7 @@ impl Pass<'_> {
 
 const EMPTY: Chunk = Chunk([std::mem::MaybeUninit::new(0); 16]);
 
-/// Tells of the memory that a value lies in.
+/// Reports the memory that a value lies in.
 fn tell_value(
     recording: &Recording,
     plan: &Plan,
@@ -285,7 +285,7 @@ fn tell_value(
             Some(memory) => {
                 let (allocation, version) = (&memory.allocation, Some(used.version));
                 tell(allocation, used.range(), Access::Read)?;
-                // From here on nobody writes it before the launch is recorded: it is kept.
+                // It is kept memory, so no use writes it before the launch is recorded.
                 crate::saved::Place { allocation, range: used.range(), version }.check()
             }
             None => Ok(()),
@@ -293,7 +293,7 @@ fn tell_value(
     }
 }
 
-/// Tells of the memory that a frame leads to.
+/// Reports the memory that a frame points to.
 pub(super) fn tell_frame(store: &crate::store::Store, frame: &Frame, tell: Tell<'_>) -> Result<()> {
     if frame.status != 0 {
         let status = store.known_status()?;

@@ -73,7 +73,8 @@ pub(crate) struct FrameArg<'a> {
     pub(crate) frame: Frame,
     pub(crate) log: PlaceArg<'a>,
     pub(crate) status: PlaceArg<'a>,
-    /// What the log leads to, for the kernel that follows it: all gradients, and the partial sums.
+    /// The memory that the log's entries point to, for the kernel that applies them: all gradients, and the partial
+    /// sums.
     pub(crate) gradients: &'a [DeviceBuffer<u8>],
     pub(crate) partials: Option<&'a DeviceBuffer<u8>>,
 }

@@ -1,9 +1,9 @@
-//! What a backward pass does, decided before anything of it is enqueued.
+//! The plan of a backward pass, made before any of it is enqueued.
 //!
-//! Gradients have a state for each range of each allocation: valid, or unset. What is unset is zero, but
-//! its memory holds anything: a step that stores to all of it (ASSIGN) need not find zeros there, and one
-//! that is the last to read something (DROP) need not leave zeros. Where zeros are needed after all, the
-//! step that would have dropped them writes them; or they are filled in.
+//! Gradients have a state for each range of each allocation: valid, or unset. An unset range is zero, but its memory
+//! holds anything: a step that stores to all of it (ASSIGN) need not find zeros there, and the last step to read a
+//! range (DROP) need not leave zeros. Where zeros are needed after all, the step that would have dropped them writes
+//! them, or a fill does.
 
 use std::ops::Range;
 
@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     pub(crate) raises: bool,
     /// Buffers for values that adjoints may write: one for each such use, in order.
     pub(crate) private: Vec<(u32, Copied)>,
-    /// What it was made for.
+    /// The outputs for which it was made.
     pub(crate) outputs: Vec<(u32, Range<usize>)>,
     pub(crate) made: bool,
     pub(crate) captured: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
     gradients: Vec<Gradient>,
     /// Buffers that no step needs any more.
     free: Vec<u32>,
-    /// Which action's bit each drop is.
+    /// The action whose bit each drop is.
     drops: Vec<(usize, u8)>,
 }
 
@@ -294,7 +294,7 @@ impl Planner<'_> {
         let action = self.plan.actions.len();
         for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.active) {
             let consumed = used.effect == Effect::Overwrites && used.covers && alone(uses, at);
-            // Through a null pointer the adjoint writes no zeros: all stays as it is.
+            // Through a null pointer the adjoint writes no zeros: nothing changes.
             let place = self.plan.places.get(first as usize + at);
             if !consumed || place.is_none_or(|place| place.buffer == NONE) {
                 continue;
@@ -336,7 +336,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// A gradient of its own for elements that other threads add to by another parameter, without atomics.
+    /// Returns a separate gradient for elements that other threads add to by another parameter, without atomics.
     fn place_apart(&mut self, used: &Use, range: &Range<usize>, assign: &mut u64) -> Result<Place> {
         let known = self.place(used.memory, range)?;
         let offset = known.offset % 16;
@@ -416,7 +416,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Where the gradient of a range lies.
+    /// Returns where the gradient of a range lies.
     fn place(&mut self, memory: u32, range: &Range<usize>) -> Result<Place> {
         let nowhere = || Error::invalid("a gradient of memory that is not known");
         let known = self.recording.memories.get(memory).ok_or_else(nowhere)?;
@@ -435,7 +435,7 @@ impl Planner<'_> {
         Ok(Place { buffer, offset, bytes: range.len() * widening })
     }
 
-    /// A buffer of at least so many bytes.
+    /// Returns a buffer of at least so many bytes.
     fn buffer(&mut self, bytes: usize) -> Result<u32> {
         let buffers = &self.plan.buffers;
         let fits = |number: &u32| {
@@ -470,7 +470,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns whether the memory of a use is that of no other whose gradient the adjoint is given.
+/// Returns whether no other use whose gradient the adjoint gets has the same memory.
 fn alone(uses: &[Use], at: usize) -> bool {
     let Some(used) = uses.get(at) else { return false };
     let other = |(other, it): (usize, &Use)| {

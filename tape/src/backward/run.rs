@@ -30,7 +30,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) kernels: &'a Kernels,
     pub(crate) stream: &'a Stream,
     pub(crate) work: &'a mut Workplace,
-    /// What adjoints first get of scratch memory, and of the log; if it was set.
+    /// The initial sizes of adjoints' scratch memory and of the log, if they were set.
     pub(crate) scratch_bytes: Option<usize>,
     pub(crate) log_bytes: Option<usize>,
     /// Whether the pass has begun with what another has raised: see [`take_statuses`](Self::take_statuses).
@@ -138,7 +138,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A place as a pointer; null for none.
+    /// Returns a place as a pointer; null for none.
     pub(super) fn arg(&self, place: Place, access: Access) -> PlaceArg<'_> {
         PlaceArg { buffer: self.plan.buffers.get(place.buffer as usize), place, access }
     }
@@ -180,7 +180,7 @@ pub(crate) struct PlaceArg<'a> {
 pub(crate) const NO_ARG: PlaceArg<'static> =
     PlaceArg { buffer: None, place: NOWHERE, access: Access::Read };
 
-/// All of a buffer, to be written.
+/// Returns all of a buffer, to be written.
 pub(crate) fn whole(buffer: &DeviceBuffer<u8>) -> PlaceArg<'_> {
     part(buffer, 0, buffer.size_bytes())
 }

@@ -16,7 +16,7 @@ use crate::store::Work;
 /// `geom::tape::ScratchHeader`.
 const HEADER: usize = 32;
 
-/// What lies before the memory that is handed out: a mark for each thread.
+/// The part before the memory for threads: a mark for each thread.
 fn marks(shape: &LaunchConfig) -> Result<usize> {
     usize::try_from(shape.threads())
         .ok()
@@ -26,7 +26,7 @@ fn marks(shape: &LaunchConfig) -> Result<usize> {
 }
 
 impl Pass<'_> {
-    /// Scratch memory for a launch: what the operation guesses, or has needed before.
+    /// Returns the scratch memory for a launch: of the size that the operation guesses, or has needed before.
     pub(super) fn prepare_scratch(
         &mut self,
         op: &Op,
@@ -101,7 +101,7 @@ impl Pass<'_> {
         unsafe { self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?) }
     }
 
-    /// Behind an adjoint that may have raised the status: which one it was.
+    /// Notes, behind an adjoint that may have raised the status, which one it was.
     pub(super) fn note(&mut self, action: usize) -> Result<()> {
         let step = u32::try_from(action).unwrap_or(u32::MAX).saturating_add(1);
         // SAFETY: one thread writes the status.
@@ -124,7 +124,7 @@ impl Pass<'_> {
     }
 
     fn settle_until(&mut self, end: usize) -> Result<()> {
-        // What the threads of one launch have asked for, over all its runs.
+        // The memory that the threads of one launch have asked for, over all its runs.
         let (mut last, mut asked, mut most) = (None, 0usize, 0usize);
         loop {
             let status = self.store.take_status(self.stream)?;
@@ -151,7 +151,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What was asked for of scratch memory by the launch that used it last. Waits.
+    /// Returns how much scratch memory the last launch asked for. Waits.
     fn asked(&self) -> Result<usize> {
         let Some(work) = self.store.known_work(Work::Scratch) else { return Ok(0) };
         let mut used = [0u8; 8];
@@ -176,7 +176,7 @@ impl Pass<'_> {
         let copied = new.map(drop).and_then(|()| {
             let new = self.store.work_mut(Work::Scratch).and_then(Option::as_mut);
             let Some(new) = new else { return Ok(()) };
-            // What was handed out is handed out anew.
+            // Memory that was handed out is handed out anew.
             new.slice_mut(..HEADER)?.fill(self.stream, 0)?;
             new.slice_mut(HEADER..start)?.copy_from(self.stream, old.slice(HEADER..start)?)
         });

@@ -150,7 +150,7 @@ impl Collect<'_> {
         Error::invalid(format!("{param} is written, and its argument reports that it is read"))
     }
 
-    /// A variable has a gradient, where the memory that it reports stands for it.
+    /// A variable has a gradient if the memory that it reports represents it.
     fn scalar(&mut self, place: usize, size: usize, first: usize) {
         let Some(scalar) = self.op.inner.scalars.get(place) else { return };
         let recording = &mut *self.recording;
@@ -186,7 +186,8 @@ pub(crate) fn write_address(chunks: &mut [Chunk], at: usize, address: u64) {
     write(chunks, at, &address.to_ne_bytes().map(MaybeUninit::new));
 }
 
-/// An unsigned number of up to 8 bytes among those of launches; 0 if it does not lie there. Of padding, any number.
+/// Returns an unsigned number of up to 8 bytes among those of launches; 0 if it does not lie there. Of padding, any
+/// number.
 pub(crate) fn read(chunks: &[Chunk], at: usize, size: usize) -> u64 {
     let mut number = [MaybeUninit::new(0u8); 8];
     for (i, byte) in number.iter_mut().enumerate().take(size) {

@@ -34,7 +34,7 @@ impl Recording {
         self.own_use(view.allocation(), view.byte_range(), T::ELEMENT, effect)
     }
 
-    /// What a range holds from now on does not depend on what it held.
+    /// Notes that a range's new contents do not depend on the old.
     fn overwritten(&mut self, used: Use, kind: Kind, scope: u32) -> Result<()> {
         if self.memories.is_active(used.memory, used.range()) {
             self.push(kind, &[used], scope)?;
@@ -47,9 +47,8 @@ impl Recording {
 }
 
 impl Recorder<'_> {
-    /// The gradient by this memory, as it is at this point of the recording, is wanted: gradients flow
-    /// through what depends on it from here on. A buffer, a view, or a
-    /// [`Variable`](crate::Variable).
+    /// Watches this memory: its gradient at this point of the recording can be taken, and gradients flow through all
+    /// memory that depends on it from here on. A buffer, a view, or a [`Variable`](crate::Variable).
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
@@ -59,7 +58,7 @@ impl Recorder<'_> {
         let used = self.recording.use_of(&view, Effect::Reads)?;
         self.recording.memories.holds(used.memory, T::ELEMENT.real)?;
         if self.recording.memories.is_stale(used.memory, used.range()) {
-            // What was written by something else is where paths begin.
+            // Paths begin at memory that unrecorded work has written.
             self.stop_gradient(view)?;
         }
         let recording = &mut *self.recording;
@@ -116,7 +115,7 @@ impl Recorder<'_> {
         recording.overwritten(written, Kind::Fill, *scope)
     }
 
-    /// No gradient flows from what uses this memory from here on to what has written it before.
+    /// Stops gradients at this memory: none flows from its later uses to its earlier writers.
     ///
     /// # Errors
     /// If the recording is too long.

@@ -66,7 +66,7 @@ impl Recorder<'_> {
         recording.measure(op, before, &launch)?;
         recording.covers(op, before.uses, &launch)?;
         for used in recording.uses.iter_mut().skip(before.uses) {
-            // What was there counts as constant; what is there afterwards may depend on something watched.
+            // The old contents count as constant; the new ones may depend on something watched.
             if op.inner.cuts(used) {
                 used.active = used.slot != u8::MAX;
             }
@@ -129,7 +129,7 @@ impl Recording {
         self.refreshed.clear();
     }
 
-    /// What a launch that failed has said of its memory's type does not hold.
+    /// The types that a failed launch has set for its memory are undone.
     fn fails(&mut self, before: &Before) {
         self.counted = before.counted;
         for memory in self.typed.drain(..) {
@@ -139,8 +139,8 @@ impl Recording {
         }
     }
 
-    /// What one argument writes, no other writes. One may read it if the writer is a view: Rust allows no
-    /// second one but by an `unsafe` promise. Of other arguments there may be two.
+    /// No two arguments write the same memory. Another argument may read it if the writer is a view: Rust allows a
+    /// second view only by an `unsafe` promise. Other arguments may occur twice.
     fn no_two_write(&self, op: &Op, types: &[ArgType]) -> Result<()> {
         for (at, one) in self.found.iter().enumerate().filter(|(_, found)| found.writes) {
             let known = types.get(usize::from(one.param));
@@ -192,7 +192,7 @@ impl Recording {
             }
         }
         if depends {
-            // What comes to depend on something watched has a gradient, or is said to have none.
+            // Memory that depends on something watched after the launch has a gradient, or is declared without one.
             let lost = |used: &&Use| {
                 let written = used.effect != Effect::Reads && !used.range().is_empty();
                 let real = written && used.element.real.is_some() && !used.active;
@@ -216,7 +216,7 @@ impl Recording {
         })
     }
 
-    /// Memory behind pointers that the specification does not tell of must stay as it is.
+    /// Memory behind pointers that the specification does not list must not change.
     fn reach_opaque(&mut self) {
         let opaque = self.found.iter().filter(|found| !found.known).map(|found| {
             let (effect, value) = match found.writes {
@@ -333,7 +333,7 @@ impl Recording {
         self.hide(&hidden, scope)
     }
 
-    /// What was overwritten has no gradient before the launch, and depends on nothing watched after it.
+    /// Overwritten memory has no gradient before the launch, and depends on nothing watched after it.
     fn hide(&mut self, hidden: &[Use], scope: u32) -> Result<()> {
         for used in hidden {
             self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..*used }], scope)?;
@@ -361,7 +361,7 @@ fn unknown_part(op: &Op, used: &Use) -> Error {
     .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
 }
 
-/// A gradient that ends at one argument must not be that of another, which goes on.
+/// An argument's gradient that ends here must not be the memory of another argument's gradient, which goes on.
 fn may_be_cut(op: &Op, used: &Use, uses: &[Use]) -> Result<()> {
     let other =
         |it: &Use| it.target != used.target && it.active && it.overlaps(used.memory, &used.range());
@@ -403,7 +403,7 @@ fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
     Ok(())
 }
 
-/// What a launch does to gradients.
+/// The effect of a launch on gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Through {
     /// Nothing.
@@ -420,7 +420,7 @@ impl crate::spec::OpInner {
         matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
     }
 
-    /// A parameter, as messages name it.
+    /// Returns a parameter, as messages name it.
     #[cold]
     pub(crate) fn param(&self, param: usize) -> String {
         let name = self.params.get(param).map_or("", |param| &param.name);

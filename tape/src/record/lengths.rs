@@ -40,7 +40,7 @@ impl Recording {
         self.no_pointer_is_missing(op, before, launch)
     }
 
-    /// What has no memory has no elements to be used: an empty view, null, or a number in place of an address.
+    /// An argument without memory has no elements: an empty view, null, or a number instead of an address.
     fn no_pointer_is_missing(&self, op: &Op, before: &Before, launch: &LaunchConfig) -> Result<()> {
         let given = self.uses.get(before.uses..).unwrap_or_default();
         let is_pointer = |used: &&Use| matches!(used.target, Target::Pointer(_));

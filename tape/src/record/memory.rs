@@ -22,11 +22,11 @@ pub(crate) struct Memory {
     pub(crate) pending: Vec<u32>,
     /// The first step that uses it.
     pub(crate) first_step: u32,
-    /// Made with the first value that lies here: nobody has borrowed the memory for what reads that.
+    /// Created with the first value that lies here: no borrow protects the memory for its readers.
     kept: Option<KeptMemory>,
 }
 
-/// What is known of some bytes of an allocation.
+/// The recorded state of some bytes of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Active {
     /// They depend on nothing watched.
@@ -62,7 +62,7 @@ impl Memory {
 pub(crate) struct Memories {
     all: Vec<Memory>,
     index: HashMap<usize, u32, BuildHasherDefault<AddressHasher>>,
-    /// What was found last: kernels are often given the same memory several times.
+    /// The last result: kernels often get the same memory several times.
     last: Option<(usize, u32)>,
     /// Emptied vectors of earlier recordings.
     spare: Vec<(Runs<Active>, Vec<u32>)>,

@@ -1,4 +1,4 @@
-//! What a tape remembers of what was launched.
+//! The recording: the steps of a tape and the state of their memory.
 
 mod args;
 mod copies;
@@ -28,7 +28,7 @@ use crate::store::Store;
 
 /// In place of an index: there is none.
 pub(crate) const NONE: u32 = u32::MAX;
-/// In place of a copy's index: what was to be copied was overwritten before.
+/// Replaces a copy's index: the memory was overwritten before it could be copied.
 pub(crate) const LOST: u32 = u32::MAX - 1;
 
 /// Sixteen bytes of parameters, some of which may be padding.
@@ -50,7 +50,7 @@ pub(crate) struct Recording {
     /// Of the launch that is being recorded.
     found: Vec<args::Found>,
     refreshed: Vec<u32>,
-    /// Memory whose type it is the first to tell.
+    /// Memory whose type this launch is the first to set.
     typed: Vec<u32>,
     /// Whether the tape is deterministic.
     pub(crate) deterministic: bool,
@@ -58,11 +58,11 @@ pub(crate) struct Recording {
     pub(crate) captured: bool,
     /// Of the graph that it was recorded in.
     pub(crate) marker: Option<Marker>,
-    /// Whether a primal may have raised the status, and nobody has looked since.
+    /// Whether a primal may have raised the status since it was last read.
     pub(crate) raises: bool,
-    /// What a primal has raised: there is nothing to go back through.
+    /// The error that a primal has raised: no pass is possible.
     pub(crate) failed: Option<Status>,
-    /// What primals have counted: of this recording, and behind that of the last one.
+    /// The counts of primals: of this recording, followed by those of the last one.
     counts: Vec<usize>,
     counted: usize,
     /// Launches that were made and need not be remembered: no gradient comes through them.
@@ -83,12 +83,12 @@ pub(crate) enum Kind {
         launch: LaunchConfig,
         /// In `Recording::bytes`.
         bytes: u32,
-        /// What the primal has written: in `Recording::copies`.
+        /// The tape memory that the primal has written: an index in `Recording::copies`.
         primal: u32,
     },
     /// The first use is copied to the second.
     Copy,
-    /// What was there before does not matter any more.
+    /// The earlier contents do not matter any more.
     Fill,
     Stop,
     Watch(u32),
@@ -97,7 +97,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What a step is called in messages and drawings.
+    /// Returns the name of a step in messages and drawings.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Launch { op, .. } => op.name(),
@@ -111,13 +111,13 @@ impl Kind {
     }
 }
 
-/// What a use is of.
+/// The object of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A pointer or the numbers of an operation's parameter.
     Pointer(u16),
     Scalar(u16),
-    /// Memory that a parameter reaches in ways that the specification does not tell of.
+    /// Memory that a parameter reaches in ways that the specification does not list.
     Opaque(u16),
     /// Of a step that is no launch.
     Own,
@@ -149,7 +149,7 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// A use without a value and without a gradient.
+    /// Creates a use without a value and without a gradient.
     pub(crate) fn new(
         target: Target,
         memory: u32,
@@ -197,7 +197,7 @@ impl Copied {
     }
 }
 
-/// Memory whose gradient is wanted, as it was at some step.
+/// Memory whose gradient at some step is wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
     pub(crate) memory: u32,
@@ -234,7 +234,7 @@ impl Recording {
         self.steps.clear();
     }
 
-    /// Notes a status, which may be that of its primals.
+    /// Notes a status, which may be the primals'.
     pub(crate) fn heard(&mut self, status: Status) {
         if self.raises && status.code == TAPE_OVERFLOW {
             self.failed = Some(status);
@@ -245,7 +245,7 @@ impl Recording {
         self.uses.get(step.uses.start as usize..step.uses.end as usize).unwrap_or_default()
     }
 
-    /// What a step is called in messages.
+    /// Returns the name of a step for messages.
     pub(crate) fn name_of(&self, index: usize) -> String {
         let Some(step) = self.steps.get(index) else { return format!("step {index}") };
         let name = step.kind.name();
@@ -255,7 +255,7 @@ impl Recording {
         }
     }
 
-    /// What a use is called in messages.
+    /// Returns the name of a use for messages.
     pub(crate) fn name_of_use(&self, step: usize, used: &Use) -> String {
         let param = match (self.steps.get(step).map(|step| &step.kind), used.target) {
             (Some(Kind::Launch { op, .. }), target) => {
@@ -292,7 +292,7 @@ impl Recording {
     }
 }
 
-/// An index as it is stored.
+/// Returns an index as it is stored.
 pub(crate) fn index(at: usize) -> Result<u32> {
     u32::try_from(at)
         .ok()

@@ -35,8 +35,8 @@ impl Recording {
         Ok(number)
     }
 
-    /// Returns how much tape memory the primal needs: the size that it returns; in a capture, which can't wait for one,
-    /// that of the last recording.
+    /// Returns how much tape memory the primal needs: the size that it counts; in a capture, which can't wait for it,
+    /// the size of the last recording.
     fn counted<A: KernelArgs>(
         &mut self,
         stream: &Stream,
@@ -95,7 +95,7 @@ impl Recording {
 struct WithFrame<'a, A> {
     args: &'a A,
     frame: Frame,
-    /// What the frame leads to.
+    /// The memory that the frame points to.
     memory: [Option<&'a DeviceBuffer<u8>>; 2],
 }
 

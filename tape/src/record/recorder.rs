@@ -1,4 +1,4 @@
-//! What the closure of a recording is given.
+//! The recorder, the argument of a recording's closure.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::store::Store;
 /// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
 /// through it. Given to the closure of [`Tape::record`](crate::Tape::record).
 ///
-/// What is enqueued by other means is not recorded. If it overwrites what an adjoint needs,
-/// [`Tape::backward`](crate::Tape::backward) says so; if it overwrites what depends on something watched,
-/// the next step that uses that is refused.
+/// Work enqueued by other means is not recorded. If it overwrites memory that an adjoint needs,
+/// [`Tape::backward`](crate::Tape::backward) returns an error; if it overwrites memory that depends on something
+/// watched, the next step that uses that memory is refused.
 pub struct Recorder<'a> {
     pub(crate) recording: &'a mut Recording,
     pub(crate) store: &'a mut Store,
@@ -22,7 +22,7 @@ pub struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// The stream that is recorded, for work that is not to be recorded.
+    /// Returns the stream that is recorded, for work that is not to be recorded.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream
@@ -52,7 +52,7 @@ impl Recorder<'_> {
         record(&mut self.within(number))
     }
 
-    /// The same recorder, in another scope.
+    /// Returns the same recorder, in another scope.
     fn within(&mut self, scope: u32) -> Recorder<'_> {
         Recorder { recording: self.recording, store: self.store, stream: self.stream, scope }
     }

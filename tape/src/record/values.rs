@@ -1,5 +1,4 @@
-//! Values that adjoints will look at: where they lie, and copies of those that are about to be
-//! overwritten.
+//! Values that adjoints will read: where they lie, and copies of those that are about to be overwritten.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,9 +12,9 @@ use crate::spec::Primal;
 use crate::store::Store;
 
 impl Recording {
-    /// From now on the value of a use is looked after: it is what its memory holds now. The caller has
-    /// borrowed the memory at this moment, and nobody has later on: it is kept, so that no use by others comes
-    /// into one of a pass.
+    /// Keeps the value of a use from now on: the current contents of its memory. The caller borrows the memory at this
+    /// moment, but no borrow protects it later: it becomes kept memory, so that no other use comes between the steps of
+    /// a pass's use.
     pub(crate) fn pend(&mut self, number: usize, stream: &Stream) -> Result<()> {
         let Some(used) = self.uses.get_mut(number) else { return Ok(()) };
         if let Some(memory) = self.memories.get_mut(used.memory) {
@@ -131,7 +130,7 @@ impl Recording {
         }
     }
 
-    /// After the launch: what was noted is still there.
+    /// After the launch: the noted values are still there.
     pub(super) fn refresh_bystanders(&mut self) {
         for number in self.refreshed.drain(..) {
             let Some(used) = self.uses.get_mut(number as usize) else { continue };
@@ -141,7 +140,7 @@ impl Recording {
         }
     }
 
-    /// Where the bytes of a use's value lie now.
+    /// Returns where the bytes of a use's value lie now.
     pub(crate) fn place_of_value(&self, used: &Use) -> Result<Place<'_>> {
         let (allocation, start, version) = match self.copies.get(used.copy as usize) {
             Some(copy) => (copy.buffer.allocation(), copy.offset, None),
@@ -178,7 +177,7 @@ impl Recording {
     }
 }
 
-/// A copy of a range of some memory, congruent to it modulo 16.
+/// Returns a copy of a range of some memory, congruent to it modulo 16.
 pub(crate) fn copy_of(
     stream: &Stream,
     store: &mut Store,
@@ -187,7 +186,7 @@ pub(crate) fn copy_of(
 ) -> Result<Copied> {
     let offset = ((allocation.device_ptr() + range.start as u64) % 16) as usize;
     let mut buffer: DeviceBuffer<u8> = store.take(offset + range.len())?;
-    // SAFETY: bytes are copied to where they are looked at as what they were. They are kept: see `pend`.
+    // SAFETY: bytes are copied to memory where they are read as values of the same type. They are kept: see `pend`.
     let view = unsafe { allocation.view::<u8>(range.clone()) }?;
     let mut to = buffer.slice_mut(offset..offset + range.len())?;
     if stream.is_recording() {

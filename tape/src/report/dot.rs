@@ -54,7 +54,7 @@ impl Tape {
     }
 }
 
-/// A name between quotes.
+/// Returns a name between quotes.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"")
 }

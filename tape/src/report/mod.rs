@@ -1,4 +1,4 @@
-//! What a tape holds, for people to look at.
+//! A tape's contents, in a form for people to read.
 
 mod dot;
 
@@ -13,7 +13,7 @@ use crate::tape::Tape;
 pub struct MemoryReport {
     /// Gradients of the last pass.
     pub gradients: usize,
-    /// How many buffers these are: what one step needs no more is used for another.
+    /// The number of these buffers: a buffer that one step no longer needs is used for another.
     pub gradient_buffers: usize,
     /// Copies of what was overwritten, and what primals have written.
     pub copies: usize,

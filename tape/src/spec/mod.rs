@@ -13,7 +13,7 @@ pub use op::Op;
 pub(crate) use op::{OpPointer, Slot};
 pub use param::{Effect, Param, Primal};
 
-/// What a primal's tape memory is sized by.
+/// The size of a primal's tape memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TapeBytes {
     /// As many bytes for this launch.
@@ -25,11 +25,10 @@ pub(crate) enum TapeBytes {
 /// An operation: a kernel, its adjoint, and what they do with their parameters.
 ///
 /// The adjoint of `name` is the kernel `name_adjoint(P…, G…, geom::tape::Frame)`: P are the parameters of
-/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer's is
-/// a pointer to the gradients, null if nobody wants them (or, of what was overwritten, if they are all
-/// zero); a number's points to partial sums; a structure's is the same structure with pointers to
-/// gradients, followed by partial sums if numbers in it are active. See `geom/tape.cuh` and the crate's
-/// documentation.
+/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer has a pointer to
+/// the gradients, null if they are not wanted (or, for overwritten memory, if they are all zero); a number has a
+/// pointer to partial sums; a structure has the same structure with pointers to gradients, followed by partial sums if
+/// numbers in it are active. See `geom/tape.cuh` and the crate's documentation.
 ///
 /// ```no_run
 /// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
@@ -53,7 +52,7 @@ pub struct OpSpec {
     pub(crate) settings: Settings,
 }
 
-/// What an [`Op`] takes over as it is.
+/// The part of the specification that an [`Op`] takes over unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) shape: Option<fn(&LaunchConfig) -> LaunchConfig>,
@@ -89,15 +88,15 @@ impl OpSpec {
         self
     }
 
-    /// There is no adjoint: recording the operation is an error where a gradient would come through it.
+    /// Declares that there is no adjoint: recording the operation is an error where a gradient would pass through it.
     #[must_use]
     pub fn without_adjoint(mut self) -> Self {
         self.adjoint = None;
         self
     }
 
-    /// When recorded, `name(P…, Frame)` runs in place of the kernel; it does the same, and leaves what the
-    /// adjoint needs in `Frame::tape`, of as many bytes as `bytes` says for the launch.
+    /// Sets a primal: when recorded, `name(P…, Frame)` runs instead of the kernel. It does the same, and stores data
+    /// for the adjoint in `Frame::tape`, of as many bytes as `bytes` returns for the launch.
     #[must_use]
     pub fn primal(
         mut self,
@@ -116,15 +115,15 @@ impl OpSpec {
         self
     }
 
-    /// The adjoint's grid, block and shared memory, from those of the kernel; without, they are the same.
+    /// Sets the adjoint's grid, block and shared memory as a function of the kernel's. By default they are the same.
     #[must_use]
     pub fn shape(mut self, shape: fn(&LaunchConfig) -> LaunchConfig) -> Self {
         self.settings.shape = Some(shape);
         self
     }
 
-    /// The adjoint takes scratch memory (`geom::tape::Scratch`), for a launch of the kernel about as many
-    /// bytes as `guess` says. If that is too little, it is run again with more.
+    /// Declares that the adjoint takes scratch memory (`geom::tape::Scratch`), about as many bytes as `guess` returns
+    /// for a launch of the kernel. If that is too little, the adjoint runs again with more.
     ///
     /// Adjoints that use `Scratch` or `BlockScratch` need this said, with any guess. Without, they are given no
     /// such memory, and nowhere to say that it is too little (unless another step of the pass may raise the
@@ -135,25 +134,24 @@ impl OpSpec {
         self
     }
 
-    /// The adjoint fits deterministic tapes: it adds with the functions of `geom/tape.cuh` alone, in one
-    /// launch at most `most` numbers with `grad_add` (three for a `float3`); those of `partial_add` are not
-    /// counted.
+    /// Declares that the adjoint fits deterministic tapes: it adds only with the functions of `geom/tape.cuh`, at most
+    /// `most` numbers in one launch with `grad_add` (three for a `float3`); those of `partial_add` are not counted.
     #[must_use]
     pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.log = Some(most);
         self
     }
 
-    /// The kernels take their index from this many dimensions, 1 if nothing is said: a launch that is
-    /// larger than 1 in another is refused, since its threads would do the same work and race.
+    /// Declares that the kernels take their index from this many dimensions; the default is 1. A launch that is larger
+    /// than 1 in another dimension is refused, since its threads would do the same work and race.
     #[must_use]
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         self.settings.dimensions = dimensions;
         self
     }
 
-    /// The kernels' threads go on to further elements until all are done, so that a launch of any size
-    /// covers what [`Param::covers_all`] is said of.
+    /// Declares that the kernels' threads go on to further elements until all are done, so that a launch of any size
+    /// covers all elements of parameters with [`Param::covers_all`].
     ///
     /// Without, a launch is refused that has fewer threads than there are such elements (counted as
     /// [`Param::len`] counts them: a thread for each of its `count`): those that no thread reaches would be
@@ -171,11 +169,11 @@ impl OpSpec {
     ///
     /// # Safety
     /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the
-    /// kernel, its primal and its adjoint stay inside the memory that they are given, write through what
-    /// is passed as `&mut`, to gradients and to the frame's memory alone, and don't race with themselves;
-    /// and the adjoint does with gradients what this specification says. It reads and writes nothing if
-    /// `geom::tape::begin` (or `Scratch::begin`) returns `false`: the recorded launches may not have run, and
-    /// then nobody has written what they would have left behind.
+    /// kernel, its primal and its adjoint stay inside the memory that they are given, write only through arguments
+    /// passed as `&mut`, to gradients and to the frame's memory, and don't race with themselves; and the adjoint does
+    /// with gradients what this specification says. It reads and writes nothing if `geom::tape::begin` (or
+    /// `Scratch::begin`) returns `false`: the recorded launches may not have run, and then their outputs are not
+    /// written.
     pub unsafe fn register(self, module: &Module) -> Result<Op> {
         if self.adjoint.is_some() || self.primal.is_some() {
             register::same_abi(module)?;

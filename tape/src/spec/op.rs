@@ -108,9 +108,9 @@ impl Op {
         &self.inner.kernels.forward
     }
 
-    /// The same operation with a parameter that gets no gradient: what is passed for it counts as
-    /// constant. Of memory that the kernel updates or adds to, that is what was there before; what it
-    /// overwrites counts as constant afterwards.
+    /// Returns the same operation with a parameter that gets no gradient: its argument counts as constant. For memory
+    /// that the kernel updates or adds to, this means the old contents; for memory that it overwrites, the new
+    /// contents.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there is no such parameter.

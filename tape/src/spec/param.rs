@@ -20,14 +20,14 @@ pub enum Primal {
     None,
 }
 
-/// The effect of the forward launch on memory, and so of the adjoint on its gradient.
+/// The effect of the forward launch on memory, which determines the adjoint's effect on its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It only reads: the adjoint adds to the gradient.
     Reads,
     /// It overwrites, whatever was there before: the adjoint takes the gradient, and leaves zero.
     Overwrites,
-    /// What was there before comes into what is there after: the adjoint replaces the gradient.
+    /// The new contents depend on the old: the adjoint replaces the gradient.
     Updates,
     /// It only adds: the adjoint reads the gradient and leaves it alone.
     Accumulates,
@@ -90,7 +90,7 @@ impl Argument {
 pub struct Param {
     pub(crate) name: Cow<'static, str>,
     pub(crate) shape: Shape,
-    /// In bytes; 0 of a value, whose size the kernel tells.
+    /// In bytes; 0 for a value, whose size comes from the kernel.
     pub(crate) size: usize,
     pub(crate) pointers: Vec<Pointer>,
     pub(crate) scalars: Vec<(usize, Element)>,
@@ -130,9 +130,9 @@ impl Param {
         Self::new(name, Shape::Buffer, 8).pointer(0, element)
     }
 
-    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument of type `A` and
-    /// no other, so that kernels can count on what it is. It has no gradient. What it leads to has to stay
-    /// as it was until the adjoint has run.
+    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument
+    /// of type `A` and no other, so that kernels can rely on its type. It has no gradient. The memory that it points to
+    /// must not change until the adjoint has run.
     #[must_use]
     pub fn argument<A: KernelArg>(name: impl Into<Cow<'static, str>>) -> Self {
         let mut this = Self::new(name, Shape::Argument, A::TYPE.size);
@@ -141,15 +141,15 @@ impl Param {
     }
 
     /// Creates a parameter: a structure of `size` bytes passed by value. Its members that matter follow:
-    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that
-    /// size for it, and see to it that those members lead to memory: kernels must not count on others,
-    /// and not follow pointers that are not told of. See [`argument`](Self::argument).
+    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that size for it,
+    /// and check that those members point to memory: kernels must not rely on other members, nor follow pointers that
+    /// are not declared. See [`argument`](Self::argument).
     #[must_use]
     pub fn structure(name: impl Into<Cow<'static, str>>, size: usize) -> Self {
         Self::new(name, Shape::Structure, size)
     }
 
-    /// Adds a member that is a pointer, `offset` bytes into the structure. What is said next is said of it.
+    /// Adds a member that is a pointer, `offset` bytes into the structure. The next calls describe this member.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
         let (value, effect) = (Primal::Entry, Effect::Reads);
@@ -166,26 +166,26 @@ impl Param {
         self
     }
 
-    /// The kernel reads through the pointer. What the adjoint finds there: `value`.
+    /// Declares that the kernel reads through the pointer. `value` says which value the adjoint reads.
     #[must_use]
     pub fn reads(self, value: Primal) -> Self {
         self.used(Effect::Reads, value)
     }
 
-    /// The kernel overwrites elements behind the pointer. The adjoint does not look at them; see
+    /// Declares that the kernel overwrites elements behind the pointer. The adjoint does not read them; see
     /// [`with_value`](Self::with_value).
     #[must_use]
     pub fn overwrites(self) -> Self {
         self.used(Effect::Overwrites, Primal::None)
     }
 
-    /// The kernel reads elements and overwrites them by what it has computed from them.
+    /// Declares that the kernel reads elements and overwrites them with values computed from them.
     #[must_use]
     pub fn updates(self, value: Primal) -> Self {
         self.used(Effect::Updates, value)
     }
 
-    /// The kernel adds to elements. The adjoint does not look at them.
+    /// Declares that the kernel adds to elements. The adjoint does not read them.
     #[must_use]
     pub fn accumulates(self) -> Self {
         self.used(Effect::Accumulates, Primal::None)
@@ -201,8 +201,8 @@ impl Param {
         self.last(|pointer| pointer.value = value)
     }
 
-    /// The kernels touch only as many elements behind the pointer as the parameter `count` says, an
-    /// integer. Each launch is refused whose memory has fewer.
+    /// Declares that the kernels access only as many elements behind the pointer as the integer parameter `count` says.
+    /// A launch whose memory has fewer is refused.
     #[must_use]
     pub fn len(self, count: impl Into<Cow<'static, str>>) -> Self {
         self.len_times(1, count)
@@ -215,17 +215,17 @@ impl Param {
         self.last(|pointer| pointer.length = Some(Length { factor, param, constant: 0 }))
     }
 
-    /// The kernels touch only the first `count` elements behind the pointer.
+    /// Declares that the kernels access only the first `count` elements behind the pointer.
     #[must_use]
     pub fn len_fixed(self, count: usize) -> Self {
         let length = Length { factor: 0, param: None, constant: count };
         self.last(|pointer| pointer.length = Some(length))
     }
 
-    /// Each element, of those that the length says or else of the whole view, is overwritten; or, of one
-    /// that is read, the adjoint adds to the gradient of each, by a thread of its own with one
-    /// `grad_own` (or `grad_add`). That is to be done whatever is given: also where gradients of some of the
-    /// outputs are null, or of all of them but one, and what is added is zero.
+    /// Declares that the kernel overwrites each element, of the declared length or else of the whole view. For a
+    /// parameter that is read, it declares that the adjoint adds to the gradient of each element, by one thread for
+    /// each with one `grad_own` (or `grad_add`). The adjoint must do that for all inputs: even if gradients of some
+    /// outputs, or of all but one, are null and the sum is zero.
     ///
     /// So a launch with fewer threads than elements is refused, of the kernel for what it overwrites and of
     /// the adjoint for all. A thread for each of the `count` of [`len`](Self::len) and
@@ -239,7 +239,7 @@ impl Param {
         self.last(|pointer| pointer.covers = true)
     }
 
-    /// The adjoint has a gradient parameter for it.
+    /// Declares that the adjoint has a gradient parameter for it.
     #[must_use]
     pub fn active(mut self) -> Self {
         if self.shape == Shape::Scalar {

@@ -219,7 +219,7 @@ impl Made {
     }
 }
 
-/// Where the numbers with gradients lie in a parameter.
+/// Returns where the numbers with gradients lie in a parameter.
 fn members(param: &Param, size: usize) -> Result<Members, String> {
     let mut members = Members { count: 0, at: [0; 31] };
     if size > 128 {

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that come from outside: one function for each kind of input, which panics where
-//! it does not.
+//! The properties for any bytes from outside: one function for each kind of input, which panics if a property does not
+//! hold.
 //!
 //! The fuzzers (`tests/fuzzers/fuzz_targets`) call these functions with inputs that they make up; the test `replay`
 //! calls them with the inputs that are checked in (`tests/corpus`), in every run of the tests. That nothing

@@ -75,7 +75,7 @@ pub fn nvdb_grid(data: &[u8]) {
         }
     }
     within(4 * end + (1 << 20), || {
-        // What somebody else has changed may be as wrong as anything.
+        // Data that other code has changed may be wrong in any way.
         if let Some(grid) = told(Grid::from_changed_bytes(&bytes)) {
             follow(grid.bytes(), &[[0; 3], [-1; 3]]);
         }
@@ -112,7 +112,7 @@ fn used(mut grid: Grid) {
     assert!(grid.tiles().all(|tile| tile.size().is_power_of_two()));
     let _ = grid.blind_data(0);
     let _ = grid.normalized_bytes();
-    // What was computed anew is right.
+    // Recomputed data is right.
     grid.update_statistics();
     grid.update_checksum(ChecksumMode::Full);
     if let Err(error) = Grid::validate(grid.bytes()) {
@@ -120,7 +120,7 @@ fn used(mut grid: Grid) {
     }
 }
 
-/// What was read is written, with every codec, and read again as the same.
+/// Grids that were read are written, with every codec, and read again as the same.
 fn written_again(grids: &[Grid]) {
     let read = |file: &[u8]| {
         let grids = read_with(file, &ReadOptions::default().ignore_checksums());

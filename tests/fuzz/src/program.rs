@@ -14,7 +14,7 @@ const MEMORY: u64 = 1 << 20;
 const ARRAY: usize = 4096;
 /// Kernels of a text that are run.
 const RUNS: usize = 4;
-/// What a pointer's target that nobody may write is filled with.
+/// The byte that fills a pointer's target that must not be written.
 const MARK: u8 = 0x5a;
 
 /// Memory that all programs share.

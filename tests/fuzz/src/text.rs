@@ -5,8 +5,8 @@ use ptx::{Error, Signature};
 
 use crate::within;
 
-/// Whatever the bytes, an answer; what can be read prints and reads as the same module, and what is scanned of
-/// its kernels agrees with it.
+/// For any bytes the parser returns a result; a text that parses prints and reads as the same module, and the scanned
+/// kernels agree with it.
 ///
 /// # Panics
 /// That does not hold.
@@ -48,8 +48,8 @@ fn check(text: &str) {
     assert!(again == module, "read from\n{text}\nprinted as\n{printed}");
 }
 
-/// The scanner, which looks at nothing but signatures, may refuse what the parser takes, or see a kernel in what
-/// the parser knows as a section's text. But it finds every kernel, with the parameters that it has.
+/// The scanner, which reads only signatures, may refuse a text that the parser accepts, or find a kernel in a section's
+/// text. But it finds every kernel, with the parameters that it has.
 fn compare(module: &Module, scanned: Result<Vec<Signature>, Error>) {
     let Ok(signatures) = scanned else { return };
     for kernel in module.functions.iter().filter(|f| f.kind == FunctionKind::Entry) {

@@ -1,4 +1,4 @@
-//! Every input that is checked in, given to its check: what was once found stays found.
+//! Replays every input that is checked in, so that a fixed mistake stays fixed.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 type Answer<T> = Result<T, Box<dyn Error>>;
 
 thread_local! {
-    /// What the last panic of a thread said, and where.
+    /// The message and the place of a thread's last panic.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What is measured in f64 is what pairs of f64 measure, needles' positions included.
+    /// Measures in f64 agree with those in pairs of f64, needles' positions included.
     #[test]
     fn precisions_agree() {
         let mut rng = Rng::new(2);

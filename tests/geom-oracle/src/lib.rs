@@ -13,9 +13,9 @@
 //! | [`faces_within`](Mesh::faces_within) | distances | says which are [doubtful](Found) |
 //! | [`report`](Mesh::report) | counting edges, exact areas | nothing |
 //!
-//! Coordinates are f32, and are f64 without rounding. What a device rounds, a test can't compare with
-//! exact answers at the brink: [`classify`](Mesh::classify) and [`nearest_certain`](Mesh::nearest_certain)
-//! tell the rays for which a tolerance decides.
+//! Coordinates are f32, and are f64 without rounding. A test can't compare rounded results of a device with exact ones
+//! in borderline cases: [`classify`](Mesh::classify) and [`nearest_certain`](Mesh::nearest_certain) find the rays for
+//! which a tolerance decides.
 
 mod distance;
 mod expansion;

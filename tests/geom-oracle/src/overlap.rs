@@ -115,8 +115,8 @@ fn farthest(points: &[[f64; 3]]) -> f64 {
 }
 
 /// Whether something is left of a triangle when it is cut at the planes of the box from -`half` to `half`
-/// (I. Sutherland and G. Hodgman, Reentrant Polygon Clipping, 1974). What is left are points of the
-/// triangle, however thin it is.
+/// (I. Sutherland and G. Hodgman, Reentrant Polygon Clipping, 1974). The rest consists of points of the triangle,
+/// however thin it is.
 fn is_in_box(triangle: &Triangle, half: [f64; 3]) -> bool {
     let mut polygon = triangle.to_vec();
     for axis in 0..3 {

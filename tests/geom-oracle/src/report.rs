@@ -1,4 +1,4 @@
-//! What is wrong with a mesh.
+//! Reports of a mesh's defects.
 
 use std::cmp::Ordering;
 

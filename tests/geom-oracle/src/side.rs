@@ -1,4 +1,4 @@
-//! Which side of a surface a point is on.
+//! The side of a surface that a point is on.
 
 use std::cmp::Ordering;
 use std::f64::consts::PI;

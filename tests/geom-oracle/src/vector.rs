@@ -7,7 +7,7 @@ pub(crate) type Triangle = [[f64; 3]; 3];
 /// The largest magnitude that a coordinate may have: squares of differences stay far from overflow.
 pub(crate) const LARGEST: f64 = (1u64 << 60) as f64;
 
-/// Whether all coordinates are numbers that queries answer.
+/// Returns whether all coordinates are valid for queries.
 pub(crate) fn valid(point: [f64; 3]) -> bool {
     // A NaN is not below anything.
     point.iter().all(|x| x.abs() <= LARGEST)

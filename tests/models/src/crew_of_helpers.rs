@@ -1,5 +1,5 @@
-//! The helpers that helps with copies: nobody runs the lent closure once its owner goes on, and no
-//! helper sleeps for ever, whichever thread changes the number of helpers meanwhile.
+//! The helpers that helps with copies: no helper runs the lent closure once its owner goes on, and no helper sleeps for
+//! ever, whichever thread changes the number of helpers meanwhile.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ macro_rules! model {
             thread.join().expect("it does not panic");
         }
         fewer.join().expect("nor this one");
-        // Waits for the helpers: one that nobody wakes would be found here.
+        // Waits for the helpers: a helper that is never woken would be found here.
         helpers.dismiss();
         assert_eq!(helpers.helpers(), 0);
         assert!(!late.load(Ordering::SeqCst), "a helper ran what its owner had taken back");

@@ -1,5 +1,5 @@
-//! The deferred-free list: what is dropped into it is used again or freed, once, and freed only after a wait for
-//! the device that came after the drop.
+//! The deferred-free list: a resource dropped into it is reused or freed, once, and freed only after a wait for the
+//! device that came after the drop.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ macro_rules! model {
         #[derive(Default)]
         struct Context {
             deferred_list: crate::$core::DeferredList<u32>,
-            /// What the device still uses.
+            /// The resources that the device still uses.
             in_use: Mutex<Vec<u32>>,
-            /// What has come back from the deferred_list.
+            /// The resources returned by the deferred_list.
             back: Mutex<Vec<u32>>,
         }
 
@@ -23,7 +23,7 @@ macro_rules! model {
                 self.deferred_list.put(item);
             }
 
-            /// To be used again by work that the device does later: nobody need wait.
+            /// For reuse by later work of the device, without a wait.
             fn take(&self, wanted: impl Fn(&u32) -> bool) {
                 let taken = self.deferred_list.take(&wanted);
                 assert!(taken.as_ref().is_none_or(wanted), "{taken:?} was not wanted");

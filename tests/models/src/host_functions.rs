@@ -12,7 +12,7 @@ macro_rules! model {
 
         let slab = Arc::new(Slab::new());
 
-        // One that stays, called by two threads, takes itself out in its first call.
+        // A function that stays, called by two threads, removes itself in its first call.
         let (calls, inside) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let overlap = Arc::new(AtomicBool::new(false));
         let me = Arc::new(AtomicU64::new(0));
@@ -30,7 +30,7 @@ macro_rules! model {
         })));
         me.store(repeated, Ordering::SeqCst);
 
-        // One that runs once, though two threads call it; and each thread brings one of its own.
+        // A function that runs once, though two threads call it; and each thread adds another one.
         let once = Arc::new(AtomicUsize::new(0));
         let counter = once.clone();
         let only_once = slab.insert(Entry::Once(Box::new(move || {

@@ -76,7 +76,7 @@ mod memory {
     }
 }
 
-/// What `helpers.rs` asks for: no process here is a child.
+/// The function that `helpers.rs` calls: no process here is a child.
 mod driver {
     pub(crate) fn forked() -> bool {
         false

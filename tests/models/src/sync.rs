@@ -1,5 +1,5 @@
-//! What the included files get in place of `cuda_safe::sync`: each use of it is a point where the
-//! scheduler may turn to another thread.
+//! The replacement of `cuda_safe::sync` for the included files: each use of it is a point where the scheduler may turn
+//! to another thread.
 
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError, atomic};
 
@@ -28,7 +28,7 @@ impl<T> OnceLock<T> {
 
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
-            // Nobody else gets here, so it is not there yet.
+            // No other thread gets here, so it does not exist yet.
             let _ = self.value.set(make());
             self.is_there.store(true, Ordering::SeqCst);
         });

@@ -7,18 +7,18 @@ use crate::explore;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread;
 
-/// What a thread that uses the memory on its home stream does after the driver call.
+/// The actions after the driver call of a thread that uses the memory on its home stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
-    /// What the crate does.
+    /// The crate's order.
     Right,
-    /// Looks at the flag before it numbers the use.
+    /// Reads the flag before it numbers the use.
     LooksFirst,
     /// Records the use only if there is a record already.
     TakesWhatIsKnown,
 }
 
-/// What is recorded: how far the home stream is counted, and uses beyond.
+/// The recorded uses: how far the home stream is counted, and uses beyond.
 struct Uses {
     counted: u64,
     recorded: Vec<u64>,
@@ -43,7 +43,7 @@ macro_rules! model {
                 Uses { counted: number, recorded: Vec::new() }
             }
 
-            /// A use on the home stream; answers its number.
+            /// Makes a use on the home stream and returns its number.
             fn use_at_home(&self) -> u64 {
                 self.calls.fetch_add(1, Ordering::SeqCst);
                 let early = self.shared.is_raised();

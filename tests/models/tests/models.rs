@@ -54,7 +54,7 @@ fn host_functions_numbered_in_two_steps() {
 }
 
 #[test]
-// The function panics, since it can't have the lock, and nobody may unwind into the driver.
+// The function panics, since it can't get the lock, and no panic may unwind into the driver.
 #[should_panic(expected = "two calls at the same time")]
 fn host_functions_called_under_the_lock() {
     functions_are_called_and_dropped_under_the_lock();

@@ -1,4 +1,4 @@
-//! What a set of programs consists of.
+//! The contents of a set of programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Coverage {
     instructions: usize,
 }
 
-/// What one program has.
+/// The contents of one program.
 #[derive(Default)]
 struct Found {
     rows: BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! Random PTX programs, each with one answer: a device that runs one wrong is wrong.
+//! Random PTX programs, each with one result: a device with another result is wrong.
 //!
 //! A [`Program`] is drawn from a seed. Its instructions come from a [table](rows) of what the
 //! software device supports, each row in at least [`TIMES`] of every thousand programs. Programs are
@@ -20,9 +20,9 @@
 //!   that it executes is in the table, or among the [exceptions](EXCEPTIONS) with a reason. ptxas 13.0 accepts the whole
 //!   table for `sm_90`.
 //! - Rows are dealt like cards to the programs of a thousand seeds, so that none depends on chance.
-//! - Which NaN results is open where ptxas may reorder operands or leave out an operation: of f64, and of `neg`, `abs` and
-//!   conversions. There the usual NaN is put in its place; the golden kernels test the others.
-//! - Bare `mul` and `add` are programs of their own ([`Pairs`]), one word for each pair: the word of a GPU is either that
+//! - The NaN of a result is undefined where ptxas may reorder operands or leave out an operation: of f64, and of `neg`,
+//!   `abs` and conversions. There the usual NaN is put in its place; the golden kernels test the others.
+//! - Bare `mul` and `add` are separate programs ([`Pairs`]), one word for each pair: the word of a GPU is either that
 //!   of `mul.rn` and `add.rn` or that of `fma.rn`, and the word of the software device is the one that it is set to.
 //!
 //! # What ptxas gets wrong

@@ -16,7 +16,7 @@ pub enum Form {
     Fused,
 }
 
-/// What is done with a product.
+/// The use of a product.
 #[derive(Debug, Clone, Copy)]
 enum Sum {
     /// `a * b + c`
@@ -182,7 +182,7 @@ impl Pair {
             }
         }
         if ty == "f64" {
-            // Which NaN comes out is nobody's promise.
+            // The NaN of the result is undefined.
             lines.push(format!("setp.nan.f64 %q, {d}, {d}"));
             lines.push(format!("selp.b64 {d}, 0x7ff8000000000000, {d}, %q"));
         }

@@ -1,8 +1,8 @@
 //! Programs: their statements, and how they are drawn from a seed.
 //!
-//! Every program is valid and has one answer, and so has what is left when statements are taken
-//! away: registers have values from the beginning, memory is each thread's own, loops count, and what
-//! threads do together stands where all of them come by.
+//! Every program is valid and has one result, and so has the rest when statements are removed: registers have values
+//! from the beginning, memory is each thread's own, loops count, and what threads do together stands where all of them
+//! come by.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub const TIMES: usize = 21;
 /// How many programs a round has: those of seeds 0 to 999, 1000 to 1999 and so on.
 pub const ROUND: usize = 1000;
 
-/// What stands in a slot of a row.
+/// The contents of a slot of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pick {
     /// The number of a word, a register, or a piece of memory.
@@ -52,7 +52,7 @@ pub(crate) enum Trips {
     Register(u8),
 }
 
-/// What all threads of a block add up to in one cell, in any order.
+/// The sum of all threads of a block in one cell, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gather {
     /// Of [`GATHERS`].
@@ -175,7 +175,7 @@ impl Program {
             let other = draw.rng.below(at + 1);
             draw.hand.swap(at, other);
         }
-        // What needs company comes last, so that it is taken first where it may stand.
+        // Collective statements come last, so that they are taken first where they may stand.
         draw.hand.sort_by_key(|&row| rows()[row].needs != Needs::Thread);
         let place = Place { depth: 0, together: true, masked: false };
         // A third of the programs branch and loop.
@@ -282,7 +282,7 @@ impl Draw {
         }
     }
 
-    /// What all threads of a block do.
+    /// The collective statements of a block.
     fn meeting(&mut self) -> Statement {
         if self.rng.below(2) == 0 {
             let by = 1 + self.rng.below(62) as u8;

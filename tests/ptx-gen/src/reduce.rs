@@ -1,4 +1,4 @@
-//! Reduction: what is left of a program while it still fails.
+//! Reduction: removes parts of a program while it still fails.
 
 use crate::program::{Program, Statement, Trips};
 
@@ -84,7 +84,7 @@ fn simplify(best: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
     }
 }
 
-/// What may stand in place of the statement that has this number, counted as they are written.
+/// Returns the replacements of the statement with this number, counted as they are written.
 fn simpler(list: &[Statement], at: usize) -> Option<Vec<Vec<Statement>>> {
     let mut left = at;
     let mut copy = list.to_vec();
@@ -128,7 +128,7 @@ fn find<'l>(list: &'l mut [Statement], left: &mut usize) -> Option<&'l mut State
     None
 }
 
-/// Puts statements in place of the one that `find` finds.
+/// Replaces the statement that `find` finds.
 fn replace(list: &mut Vec<Statement>, left: &mut usize, by: &[Statement]) -> bool {
     for at in 0..list.len() {
         if *left == 0 {

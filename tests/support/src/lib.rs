@@ -1,4 +1,4 @@
-//! What the tests of several packages share.
+//! Helpers for the tests of several packages.
 
 #![allow(
     missing_docs,

@@ -15,8 +15,8 @@ fn note(size: usize) {
     LARGEST.set(LARGEST.get().max(size));
 }
 
-// SAFETY: every call goes to the system's allocator as it came. What is noted is a number without a drop, so it
-// can be reached as long as the thread runs, and noting it allocates nothing.
+// SAFETY: every call goes to the system's allocator as it came. The noted value is a number without a drop, so it can
+// be accessed as long as the thread runs, and noting it allocates nothing.
 unsafe impl GlobalAlloc for Meter {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Meter {
     }
 }
 
-/// The answer, and the largest block that this thread asked for meanwhile, in bytes.
+/// Returns the result, and the largest block that this thread allocated meanwhile, in bytes.
 pub fn largest_block<T>(body: impl FnOnce() -> T) -> (T, usize) {
     LARGEST.set(0);
     let answer = body();

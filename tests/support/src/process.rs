@@ -14,7 +14,7 @@ const LIMIT_VARIABLE: &str = "TEST_CHILD_SECONDS";
 /// How long the output may stay open after the process has ended.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// What a process left behind.
+/// The output of a process.
 pub struct Outcome {
     pub status: ExitStatus,
     pub stdout: String,
@@ -55,16 +55,16 @@ pub fn limited_to(mut command: Command, seconds: u64) -> Result<Outcome, Failure
     Ok(Outcome { status, stdout, stderr })
 }
 
-/// Reads a pipe to its end in a thread: a child that fills a pipe that nobody reads would never end.
+/// Reads a pipe to its end in a thread: a child that fills a pipe without a reader would never end.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (give, take) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before a failure is still worth showing.
+            // The text read before a failure is still worth showing.
             let _ = pipe.read_to_end(&mut bytes);
         }
-        // Nobody takes it after a time limit.
+        // After a time limit there is no receiver.
         let _ = give.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     take

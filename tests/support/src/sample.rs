@@ -1,8 +1,8 @@
 //! How much of what a test repeats is tried, and which part of it.
 //!
-//! Every run executes every test. What repeats one test (faults, schedules, mutants) is a sample, drawn from a seed:
-//! `cargo xtask test` takes the commit's hash unless `--seed` names another, so that each commit draws its own part
-//! and the same commit the same one.
+//! Every run executes every test. The repetitions of one test (faults, schedules, mutants) are a sample, drawn from a
+//! seed: `cargo xtask test` takes the commit's hash unless `--seed` names another, so that each commit draws its own
+//! part and the same commit the same one.
 
 use std::sync::OnceLock;
 
@@ -30,7 +30,7 @@ fn asked(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// What the environment asks for.
+/// The settings in the environment.
 #[must_use]
 pub fn effort() -> Effort {
     match (asked(DEEP_VARIABLE), asked(CI_VARIABLE)) {

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What a piece of work took.
+/// The time of a piece of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Took {
     pub clock: Duration,

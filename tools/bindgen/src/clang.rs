@@ -19,7 +19,7 @@ pub(crate) enum Mode {
     Internal,
 }
 
-/// What bindgen made of a header.
+/// The output of bindgen for a header.
 pub(crate) struct Parsed {
     /// By exported name.
     pub(crate) functions: BTreeMap<String, syn::ForeignItemFn>,

@@ -133,7 +133,7 @@ pub(crate) fn prune(
     kept.into_iter().map(|(_, item)| item).collect()
 }
 
-/// The name that an item is about: what it defines, or the type whose layout it asserts.
+/// The name of an item: the name that it defines, or the type whose layout it asserts.
 fn subject(item: &Item) -> Option<String> {
     match item {
         Item::Struct(item) => Some(item.ident.to_string()),
@@ -165,7 +165,7 @@ impl VisitMut for Names {
 mod tests {
     use super::*;
 
-    /// What bindgen gives for `functions` and `items`.
+    /// The output of bindgen for `functions` and `items`.
     fn parsed(functions: &[&str], items: &[&str]) -> Result<Parsed, Failure> {
         let mut parsed = Parsed { functions: BTreeMap::new(), items: Vec::new() };
         for text in functions {

@@ -1,4 +1,4 @@
-//! Which CUDA release introduced each ABI, from cudaTypedefs.h.
+//! The CUDA release that introduced each ABI, from cudaTypedefs.h.
 //!
 //! That header has one `PFN_<name>_v<release>` for each ABI of a name. The exported names of one
 //! function (`cuX`, `cuX_v2`, …) and its releases are both in order of age, so the n-th belongs to
@@ -31,7 +31,7 @@ pub(crate) struct Table {
     /// By exported name.
     pub(crate) slots: BTreeMap<String, Slot>,
     pub(crate) per_thread: Vec<String>,
-    /// Names whose ABI is that of CUDA before 3.2.
+    /// Names with the ABI of CUDA before 3.2.
     pub(crate) narrow: Vec<String>,
     pub(crate) items: Vec<Item>,
 }

@@ -6,7 +6,7 @@ use nvrtc::{Arch, Cache, Nvrtc, Program};
 
 use crate::Failure;
 
-/// What is compiled for: every GPU from Turing on.
+/// The target of compiles: every GPU from Turing on.
 const ARCH: Arch = Arch::compute(7, 5);
 
 /// The directives that a text must begin with: the driver of CUDA 12.0 reads PTX up to 8.0.
@@ -15,13 +15,13 @@ const VERSION: &str = ".version 8.0";
 /// Variables by which NVRTC takes options that would make the text another.
 pub(crate) const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
 
-/// What stands at the head of every text. In two parts, lest this file claims to be generated.
+/// The head of every text. In two parts, so that this file does not claim to be generated.
 const MARK: &str = concat!("// @gene", "rated by `cargo xtask ptx` from device/kernels/");
 
 /// Before the name of a module in a file that has several.
 const DEFINED: &str = "MODULE_";
 
-/// The modules of a file's text: those that it tests the definition of, or else one that is called as the file.
+/// The modules of a file's text: those whose definitions it tests, or else one with the file's name.
 pub(crate) fn modules(file: &str, source: &str) -> Vec<String> {
     let tested =
         source.lines().filter(|line| line.starts_with("#if ") || line.starts_with("#elif "));

@@ -1,9 +1,9 @@
 //! The promise of exactness: a kernel's results have the same bits on every device and in every
 //! program that compiles the same headers, whatever its options.
 //!
-//! What breaks it: approximate instructions, flushed denormals, arithmetic without a rounding, which
-//! the driver may fuse, and float atomics, whose sum depends on who comes first. A kernel that need not
-//! keep it says so in its source, on a line of its own:
+//! Refused are approximate instructions, flushed denormals, arithmetic without a rounding, which the driver may fuse,
+//! and float atomics, whose sum depends on the order of threads. A kernel that need not keep it says so in its source,
+//! on a line of its own:
 //! ```cpp
 //! // inexact: kernel_name why it may
 //! ```
@@ -57,7 +57,7 @@ fn excepts(exception: &str, kernel: &str) -> bool {
     exception.strip_suffix('*').map_or(exception == kernel, |start| kernel.starts_with(start))
 }
 
-/// What makes an instruction's result less than fixed, if anything does.
+/// Returns why an instruction's result is not fixed, if it is not.
 fn why_inexact(instr: &Instr) -> Option<&'static str> {
     match instr.op {
         Op::Unary { op, ty, mode, .. } => {

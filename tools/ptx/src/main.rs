@@ -66,7 +66,7 @@ fn folders() -> Vec<PathBuf> {
     packages.chain(OTHERS.iter().map(|other| xtask::root().join(other))).collect()
 }
 
-/// Compiles every file, and writes or compares what came of it. Everything wrong is told at once.
+/// Compiles every file, and writes or compares the results. All errors are reported at once.
 fn all(check: bool) -> Result<(), Failure> {
     fetch(&NVRTC_12_0)?;
     let library = NVRTC_12_0.content_path().canonicalize()?;

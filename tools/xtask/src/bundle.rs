@@ -150,8 +150,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says it when a program holds the path of this checkout: then it may look for something there,
-/// which on the other machine is in vain.
+/// Warns if a program contains the path of this checkout: it may search there, where the other machine has nothing.
 fn note_paths(program: &Path) -> Result<(), Error> {
     let root = root();
     let path = root.as_os_str().as_encoded_bytes();

@@ -26,7 +26,7 @@ pub(crate) fn sources() -> Result<bool, Error> {
     let mut clean = true;
     for path in files {
         let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // What is not text names no path that a person would follow.
+        // Files that are not text contain no path that a person would follow.
         let Ok(text) = String::from_utf8(bytes) else {
             continue;
         };
@@ -39,7 +39,7 @@ pub(crate) fn sources() -> Result<bool, Error> {
     Ok(clean)
 }
 
-/// What is wrong with a file: each entry continues the file's name.
+/// Returns the faults of a file: each entry continues the file's name.
 fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
     let mut offences = Vec::new();
     let lines = text.lines().count();
@@ -65,7 +65,7 @@ fn is_code(path: &Path) -> bool {
 
 /// Generated files say so in their first lines, or lie in a folder of bindings.
 fn is_generated(path: &Path, text: &str) -> bool {
-    // Written in two parts, lest this file claims to be generated.
+    // Written in two parts, so that this file does not claim to be generated.
     let mark = concat!("@gene", "rated");
     text.lines().take(5).any(|line| line.contains(mark))
         || path.components().any(|part| part.as_os_str() == "bindings")
@@ -85,7 +85,7 @@ fn names_path(line: &str, start: &str) -> bool {
 
 /// The beginnings of paths that exist on one machine only: homes, and this checkout.
 fn machine_paths(root: &Path) -> Vec<String> {
-    // Written in two parts, lest they are found here.
+    // Written in two parts, so that they are not found here.
     let mut paths = vec![
         concat!("/ho", "me/").to_owned(),
         concat!("/ro", "ot/").to_owned(),

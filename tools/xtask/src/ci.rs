@@ -28,8 +28,8 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// What the step adds to the tests' result: a check that passes is not a test that passed, but
-    /// nothing that failed may hide behind `0 failed`.
+    /// The step's part of the tests' result: a check that passes does not count as a passed test, but a failed step
+    /// must not hide behind `0 failed`.
     fn tally(&self) -> Tally {
         match self {
             Self::Passed | Self::NotRun(_) => Tally::default(),
@@ -78,8 +78,8 @@ const STEPS: [Step; 15] = [
     ("names", || names::names(false).map(Outcome::from)),
 ];
 
-/// Runs all steps and says whether none failed; one that could not run its program failed. The last
-/// line printed is `N passed, N failed`, over all tests.
+/// Runs all steps and returns whether none failed; a step that could not run its program has failed. The last line
+/// printed is `N passed, N failed`, over all tests.
 pub(crate) fn ci() -> bool {
     let mut done = Vec::new();
     for (name, step) in STEPS {
@@ -142,7 +142,7 @@ fn deny() -> Result<Outcome, Error> {
     if !succeeds(&mut probe)? {
         return Ok(Outcome::NotRun("cargo-deny is not installed"));
     }
-    // Not the advisories: they change without us, and CI must answer the same for the same commit.
+    // Not the advisories: they change without us, and CI must have the same result for the same commit.
     check(cargo().args(["deny", "check", "bans", "licenses", "sources"]))
 }
 

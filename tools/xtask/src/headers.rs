@@ -13,7 +13,7 @@ use crate::generated;
 const FOLDER: &str = "geom-kernels/device";
 const OUTPUT: &str = "geom-kernels/src/headers/generated.rs";
 
-/// What a header includes that needs the feature `tape`.
+/// The line of a header that needs the feature `tape`.
 const NEEDS_TAPE: &str = "#include <geom/tape.cuh>";
 
 /// Writes the generated file, or compares it.

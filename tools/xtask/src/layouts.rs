@@ -157,7 +157,7 @@ fn bodies<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
         let rest = &text[at + start.len()..];
         let declares = rest.starts_with(" {\n") || rest.starts_with('<');
         let (head, body) = rest.split_once("{\n")?;
-        // What has no braces ends before some other item's.
+        // An item without braces ends before the next item's.
         (declares && !head.contains([';', '('])).then_some(body.split_once("\n}")?.0)
     });
     found.collect()

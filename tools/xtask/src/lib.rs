@@ -1,4 +1,4 @@
-//! What the workspace's tools share: where the workspace is, and NVIDIA's files, pinned by hash.
+//! Shared parts of the workspace's tools: the workspace's path, and NVIDIA's files, pinned by hash.
 //!
 //! The commands themselves are in the binary (`main.rs`). This library depends on nothing but
 //! `std`, so that `xtask-bindgen` can use it without cost.

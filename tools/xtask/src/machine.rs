@@ -1,4 +1,4 @@
-//! What this machine has, found out without loading the driver: a GPU, and the driver's version.
+//! Detects this machine's GPU and the driver's version, without loading the driver.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -9,11 +9,11 @@ use std::path::Path;
 pub struct Mutant {
     /// The file's name without its extension: `NN-name`.
     pub name: String,
-    /// What is taken away.
+    /// The guarantee that is removed.
     pub about: String,
     /// The attacks that must fail.
     pub fails: Vec<String>,
-    /// What is replaced, in order.
+    /// The replacements, in order.
     pub edits: Vec<Edit>,
 }
 

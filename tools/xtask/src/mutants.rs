@@ -14,7 +14,7 @@ use crate::setup;
 /// Where the mutants are, below the workspace's folder.
 const FOLDER: &str = "tests/attacks/mutants";
 
-/// Which mutants to try.
+/// The mutants to try.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     /// If not empty: only mutants whose names begin with one of these.
@@ -109,7 +109,7 @@ impl Lab {
         let files: BTreeSet<&str> = listed.split('\0').filter(|file| !file.is_empty()).collect();
         for file in &files {
             let (from, to) = (root().join(file), lab.tree.join(file));
-            // One that is deleted and not yet committed.
+            // A file that is deleted and not yet committed.
             if !from.is_file() {
                 continue;
             }

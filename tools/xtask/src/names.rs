@@ -112,7 +112,7 @@ fn packages() -> Result<Vec<(String, PathBuf)>, Error> {
     all.ok_or_else(|| "cargo metadata lists a package without a name or a manifest".into())
 }
 
-/// Returns the name of a package in the list: of one that lies in the root, its folder's, as `doc` tests have it too.
+/// Returns the name of a package in the list: for a package in the root, its folder's name, as for `doc` tests.
 fn listed(package: &str, folder: &Path, root: &Path) -> String {
     match folder.file_name() {
         Some(name) if folder.parent() == Some(root) => name.to_string_lossy().into_owned(),
@@ -154,7 +154,7 @@ fn test_functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The attacks of a file: what its `list![…]` names, or itself, if the compiler must refuse it.
+/// Returns the attacks of a file: those that its `list![…]` names, or itself, if the compiler must refuse it.
 fn attacks(package: &Path, file: &Path, text: &str) -> Vec<String> {
     let below = |folder: &str| {
         let path = file.strip_prefix(package.join(folder)).ok()?.with_extension("");
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(missing(recorded, &BTreeMap::new(), &found), ["unit p two"]);
         let renamed = renames("# old -> new\nunit p two -> unit p three\n")?;
         assert_eq!(missing(recorded, &renamed, &found), [""; 0]);
-        // What is renamed does not count under its old name.
+        // A renamed test does not count under its old name.
         let renamed = renames("unit p one -> unit p four\n")?;
         assert_eq!(missing(recorded, &renamed, &found), ["unit p one", "unit p two"]);
         assert!(renames("unit p two").is_err());

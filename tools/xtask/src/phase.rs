@@ -1,4 +1,4 @@
-//! The phases of a run: what each takes, and what it may take in CI.
+//! The phases of a run: their times, and their budgets in CI.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Running other programs: what they print is shown, what went wrong is said in a sentence.
+//! Runs other programs: shows their output, and describes a failure in a sentence.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +14,8 @@ const SETUP_VARIABLE: &str = "CUDA_SETUP_DIR";
 
 /// A program that finds what setup fetched, wherever it lies and cargo builds.
 ///
-/// The `nvrtc` crate looks for the folder above the running program and nowhere else unless this variable names it.
-/// What the user has set stays.
+/// The `nvrtc` crate looks for the folder above the running program and nowhere else unless this variable names it. The
+/// user's setting stays.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     if env::var_os(SETUP_VARIABLE).is_none_or(|value| value.is_empty()) {

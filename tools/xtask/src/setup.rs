@@ -110,8 +110,8 @@ pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fetches cuda-bindings for this machine's Python and names both to `command`. Answers whether there is a
-/// cuda-bindings for it; if not, says why on standard error.
+/// Fetches cuda-bindings for this machine's Python and names both to `command`. Returns whether there is a
+/// cuda-bindings for it; if not, prints the reason to standard error.
 ///
 /// # Errors
 /// There is no Python with pip, or something could not be downloaded.

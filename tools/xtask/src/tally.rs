@@ -23,7 +23,7 @@ impl Tally {
     /// One failure: of a step that counts no tests, or that failed before it could.
     pub(crate) const FAILURE: Self = Self { passed: 0, failed: 1 };
 
-    /// What a line such as `test result: ok. 5 passed; 0 failed; …` says; `None` for other lines.
+    /// Parses a line such as `test result: ok. 5 passed; 0 failed; …`; returns `None` for other lines.
     pub(crate) fn of_libtest_line(line: &str) -> Option<Self> {
         let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
         let count = |label: &str| {
@@ -94,8 +94,8 @@ fn parse_tier(tier: &Value) -> Result<Tier, Error> {
     })
 }
 
-/// What is wrong with a report beside the tests that failed: each tier of `required` can run on
-/// this machine, so it must have run. With a filter a tier may be left without a test.
+/// Returns the faults of a report besides the tests that failed: each tier of `required` can run on this machine, so it
+/// must have run. With a filter a tier may be left without a test.
 pub(crate) fn problems(tiers: &[Tier], required: &[&str], filtered: bool) -> Vec<String> {
     let mut problems = Vec::new();
     for &name in required {

@@ -29,8 +29,8 @@ const REPORT_VARIABLE: &str = "TEST_REPORT";
 /// so that all share one build of the libraries, but run by themselves.
 const APART_VARIABLE: &str = "TEST_APART";
 
-/// What each phase may take in CI, in seconds of the processors: some 1.7 times what it took on two cores of an
-/// AMD EPYC on 2026-11-23, since other processors are slower.
+/// The budget of each phase in CI, in seconds of the processors: some 1.7 times its time on two cores of an AMD EPYC on
+/// 2026-11-23, since other processors are slower.
 const BUDGETS: [(&str, u64); 10] = [
     ("build", 2400),
     ("libraries", 600),
@@ -47,7 +47,7 @@ const BUDGETS: [(&str, u64); 10] = [
 /// The seed of CI's samples, unless the environment names another: any text.
 const CI_SEED: &str = "8a4c972702ca";
 
-/// Which tests to run.
+/// The tests to run.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// How many repetitions and how large sizes.
@@ -146,7 +146,7 @@ struct Program {
     phase: Phase,
 }
 
-/// Builds all tests. What does not compile fails again, and is counted, when it is to run.
+/// Builds all tests. A test that does not compile fails again, and is counted, when it is to run.
 fn build(request: &Request, seed: &str) -> Result<Program, Error> {
     let began = Began::now();
     let mut cargo = cargo_test(request, seed)?;

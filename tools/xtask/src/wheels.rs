@@ -25,11 +25,11 @@ pub struct Wheel {
     pub name: &'static str,
     /// The exact version.
     pub version: &'static str,
-    /// What it is, for people.
+    /// Its description, for people.
     pub title: &'static str,
     /// The CPython that it is for, as its files' names say it (`cp311`); empty if any will do.
     pub python: &'static str,
-    /// What is needed of it: a file or folder, relative to the unpacked wheel.
+    /// The needed part: a file or folder, relative to the unpacked wheel.
     pub content: &'static str,
     /// The files that may be downloaded: one per architecture of Linux.
     pub files: &'static [WheelFile],
@@ -285,7 +285,7 @@ pub fn fetch(wheel: &Wheel) -> Result<PathBuf, Error> {
                 remove_tree(&folder)?;
                 fs::rename(&unpacked, &folder).map_err(|error| failed("create", &folder, error))
             });
-        // The first failure is the one to tell.
+        // Report the first failure.
         let cleaned = remove_tree(&partial);
         filled.and(cleaned)?;
     }

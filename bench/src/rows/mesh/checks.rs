@@ -1,4 +1,4 @@
-//! Comparisons of answers with the oracle in f64.
+//! Comparisons of results with the oracle in f64.
 
 use cuda_safe::vector::Float3;
 use cuda_safe::{DeviceBuffer, Stream};
@@ -11,10 +11,10 @@ use super::State;
 use crate::replay::{CALLS, SETS};
 use crate::stop::Stop;
 
-/// Answers of each set that are compared: more than 10,000 in all.
+/// Results of each set that are compared: more than 10,000 in all.
 const COMPARED: usize = 3000;
 
-/// What of a ray may be rounded: see `Mesh::nearest_certain`.
+/// The tolerance for the rounding of a ray: see `Mesh::nearest_certain`.
 const TOLERANCE: f64 = 1e-5;
 
 pub(super) struct Checks {

@@ -56,7 +56,7 @@ pub(super) const QUERIES: usize = 1_000_000;
 
 kernels! {
     struct Own;
-    // SAFETY: thread i writes answer i, and only if i < n; it reads point i, and the mesh.
+    // SAFETY: thread i writes result i, and only if i < n; it reads point i, and the mesh.
     unsafe in geom_kernels::program(OWN_CU).name("own.cu") {
         safe fn own_closest(mesh: MeshView<'_>, points: &[Float3], out: &mut [Float3], n: u32)
             where n <= points.len(), n <= out.len();
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(128, 10) own_closest(geom::Mesh mes
 }
 "#;
 
-/// What a graph of queries of points works on.
+/// The data of a graph of queries of points.
 struct State {
     mesh: Mesh<'static>,
     points: Vec<DeviceBuffer<[f32; 3]>>,
@@ -267,7 +267,7 @@ fn closest(
     }
 }
 
-/// What a graph of rays works on.
+/// The data of a graph of rays.
 struct RayState {
     mesh: Mesh<'static>,
     rays: Vec<DeviceBuffer<Ray>>,
@@ -325,7 +325,7 @@ fn rays(bench: &Bench) -> Result<Vec<Row>, Stop> {
     Ok(rows)
 }
 
-/// What a graph of boxes works on.
+/// The data of a graph of boxes.
 struct BoxState {
     mesh: Mesh<'static>,
     boxes: Vec<DeviceBuffer<Aabb<f32>>>,

@@ -1,5 +1,5 @@
-//! What recording launches, and enqueuing their adjoints, costs the host beside raw launches of the same
-//! kernels: 10,000 particles keep the device busy for less time than that.
+//! The host's time to record launches and to enqueue their adjoints, compared with raw launches of the same kernels:
+//! 10,000 particles keep the device busy for less time than that.
 
 use std::ffi::c_void;
 

@@ -102,7 +102,7 @@ mod tests {
         Ok(Some(Gpu::open(Driver::from_sys(cuda_emu::driver())?, 0)?))
     }
 
-    /// What rows check about their answers, on few particles.
+    /// The rows' checks of their results, on few particles.
     #[test]
     fn gradients_are_right_on_the_software_device() {
         let run = || -> Result<(), Stop> {

@@ -57,7 +57,7 @@ impl Set {
         Ok(Self { x, v, path, loss, tape })
     }
 
-    /// Records the steps, and with a loss operation that of where they end.
+    /// Records the steps, and, with a loss operation, the loss of their end positions.
     pub(super) fn forward(
         &mut self,
         stream: &Stream,

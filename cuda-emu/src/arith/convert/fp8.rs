@@ -10,7 +10,7 @@ const E5M2_MAX: u32 = 0x7b;
 /// NaN of either.
 const NAN: u32 = 0x7f;
 
-/// An f32 rounded to 8 bits; infinity and what is past `max` become `max`.
+/// Returns an f32 rounded to 8 bits; infinity and what is past `max` become `max`.
 #[inline(always)]
 fn round<const EXPONENT: u32, const FRACTION: u32>(a: u32, max: u32) -> u8 {
     let magnitude = narrow::round_small::<EXPONENT, FRACTION, RN>(a).min(max);

@@ -54,7 +54,7 @@ fn round_f32<const R: u8>(value: f32) -> f32 {
     }
 }
 
-/// An integral value clamped to an integer type; NaN becomes `nan`.
+/// Returns an integral value clamped to an integer type; NaN becomes `nan`.
 #[inline(always)]
 fn clamp_f64(value: f64, width: u32, signed: bool, nan: u64) -> u64 {
     let clamped = if width == 64 {
@@ -68,8 +68,7 @@ fn clamp_f64(value: f64, width: u32, signed: bool, nan: u64) -> u64 {
     if value.is_nan() { nan } else { clamped }
 }
 
-/// What NaN becomes: zero, or the top bit alone where the source is f64 or the destination has 64
-/// bits.
+/// Returns the result for NaN: zero, or the top bit alone where the source is f64 or the destination has 64 bits.
 #[inline(always)]
 const fn nan_to_int(source_width: u32, width: u32) -> u64 {
     if source_width == 64 || width == 64 { 1 << (width - 1) } else { 0 }
@@ -89,7 +88,7 @@ pub(crate) fn float_to_int<F: Float, I: Int, const R: u8, const FTZ: bool>(a: F:
     I::Bits::narrow(clamp_f64(value, I::WIDTH, I::SIGNED, nan_to_int(F::WIDTH, I::WIDTH)))
 }
 
-/// A 64-bit integer as f64, rounded.
+/// Returns a 64-bit integer as f64, rounded.
 #[inline(always)]
 fn wide_to_f64<const R: u8>(value: u64, signed: bool) -> f64 {
     let negative = signed && value.cast_signed() < 0;
@@ -133,9 +132,9 @@ pub(crate) fn int_to_float<I: Int, F: Float, const R: u8>(a: I::Bits) -> F::Bits
     F::from_f64::<R>(odd)
 }
 
-/// What a NaN becomes in another format. Only the H200 says; the manual leaves payloads open: to
-/// and from f64 they are kept, quieted, and bf16 becomes f32 by a shift; otherwise the canonical
-/// NaN. Bits are zero-extended; `fraction` tells the format.
+/// Converts a NaN to another format, as measured on an H200; the manual leaves payloads open. To and from f64 payloads
+/// are kept, quieted, and bf16 becomes f32 by a shift; otherwise the result is the canonical NaN. Bits are
+/// zero-extended; `fraction` identifies the format.
 #[inline(always)]
 fn convert_nan(
     a: u64,

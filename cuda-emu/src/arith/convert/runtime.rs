@@ -35,7 +35,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The element of a type and how many there are.
+    /// Returns the element of a type and how many there are.
     fn of(ty: Type) -> Option<(Self, u32)> {
         let int = |width, signed| Self::Int { width, signed };
         Some(match ty {
@@ -103,8 +103,8 @@ macro_rules! with_rounding {
 }
 
 impl Cvt {
-    /// The conversion with these types and modifiers; `None` if it is none that this module knows
-    /// (narrow formats of later architectures, `.rs`).
+    /// Returns the conversion with these types and modifiers; `None` if this module does not have it (narrow formats of
+    /// later architectures, `.rs`).
     #[must_use]
     #[allow(clippy::too_many_arguments, reason = "they are the instruction's modifiers")]
     pub(crate) fn new(
@@ -208,7 +208,7 @@ impl Cvt {
         }
     }
 
-    /// A float source, exactly.
+    /// Returns a float source, exactly.
     fn value(&self, a: u64) -> f64 {
         match self.from {
             Kind::F16 => F16::to_f64(a as u16),
@@ -224,7 +224,7 @@ impl Cvt {
         }
     }
 
-    /// A value rounded to a float destination, with `.ftz`, `.relu`, `.sat` and `.satfinite`.
+    /// Returns a value rounded to a float destination, with `.ftz`, `.relu`, `.sat` and `.satfinite`.
     fn float(&self, value: f64) -> u64 {
         let r = self.rounding;
         match self.to {
@@ -242,14 +242,14 @@ impl Cvt {
     /// `cvt.tf32.f32`
     fn tf32(&self, a: u32) -> u64 {
         let bits = with_rounding!(self.rounding, super::f32_to_tf32, a);
-        // What is not finite is decremented, NaN too.
+        // Values that are not finite are decremented, NaN too.
         let infinite = self.satfinite && bits & F32::INFINITY == F32::INFINITY;
         let bits = if infinite { bits - (1 << 13) } else { bits };
         let negative = self.relu && F32::is_negative(bits);
         if negative { 0 } else { bits.into() }
     }
 
-    /// The f32 that is rounded to 8 bits: the sources are f32 or f16.
+    /// Returns the f32 that is rounded to 8 bits: the sources are f32 or f16.
     fn small_source(&self, value: f64) -> u32 {
         let bits = F32::from_f64::<RN>(value);
         if self.relu { F32::relu(bits) } else { bits }
@@ -277,12 +277,12 @@ impl Cvt {
     }
 }
 
-/// An f32 rounded with `.ftz`.
+/// Returns an f32 rounded with `.ftz`.
 fn flushed<const R: u8>(value: f64) -> u32 {
     F32::narrowed::<R, true>(value)
 }
 
-/// An integer of `width` bits extended to 64.
+/// Returns an integer of `width` bits extended to 64.
 fn extend(a: u64, width: u32, signed: bool) -> u64 {
     let top = a << (64 - width);
     if signed { (top.cast_signed() >> (64 - width)).cast_unsigned() } else { top >> (64 - width) }

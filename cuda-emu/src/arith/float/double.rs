@@ -13,8 +13,8 @@ impl F64 {
     /// Quiets a NaN.
     const QUIET: u64 = 1 << 51;
 
-    /// A result as bits; a NaN is the first source that is one, quieted, else the default NaN.
-    /// Chosen here because the compiler may exchange the operands of an addition.
+    /// Returns a result as bits; a NaN is the first source that is one, quieted, else the default NaN. Chosen here
+    /// because the compiler may exchange the operands of an addition.
     #[inline(always)]
     fn result(value: f64, sources: [u64; 3]) -> u64 {
         let [first, second, third] = sources;

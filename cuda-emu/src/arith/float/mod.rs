@@ -128,7 +128,7 @@ pub(crate) trait Float: Copy + 'static {
     fn canonical(a: Self::Bits) -> Self::Bits;
     /// `.sat`: clamped to [0, 1]; NaN and -0 become +0.
     fn saturate(a: Self::Bits) -> Self::Bits;
-    /// `.relu`: what is negative, -0 too, becomes +0; NaN stays, canonical.
+    /// `.relu`: negative values, -0 too, become +0; NaN becomes the canonical NaN.
     fn relu(a: Self::Bits) -> Self::Bits;
 
     /// Returns the value, exactly; a NaN stays one.
@@ -202,7 +202,7 @@ macro_rules! bitwise {
 macro_rules! inherent {
     ($name:ident, $bits:ident, $signed:ident, $fraction:literal) => {
         impl $name {
-            /// What `min` and `max` of two NaN give, `b` being the second.
+            /// Returns the result of `min` and `max` of two NaN, `b` being the second.
             #[inline(always)]
             fn both_nan(b: $bits) -> $bits {
                 if $bits::BITS == 64 { b | 1 << ($fraction - 1) } else { <Self as Float>::NAN }

@@ -2,7 +2,7 @@
 
 use crate::arith::{ODD, RM, RN, RNA, RP, RZ};
 
-/// An f64 rounded to f32. NaN gives some NaN.
+/// Returns an f64 rounded to f32. NaN gives some NaN.
 #[inline(always)]
 pub(crate) fn f64_to_f32<const R: u8>(value: f64) -> u32 {
     let nearest = value as f32;
@@ -25,8 +25,8 @@ pub(crate) fn f64_to_f32<const R: u8>(value: f64) -> u32 {
     if R == ODD { stepped | u32::from(back != value && !value.is_nan()) } else { stepped }
 }
 
-/// An f32 rounded to a format of `EXPONENT` and `FRACTION` bits (at least 2 and at most 21), laid
-/// out as IEEE 754 has it. The caller treats NaN.
+/// Returns an f32 rounded to a format of `EXPONENT` and `FRACTION` bits (at least 2 and at most 21), laid out as IEEE
+/// 754 has it. The caller treats NaN.
 #[inline(always)]
 pub(crate) fn f32_to_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>(
     bits: u32,
@@ -45,7 +45,7 @@ pub(crate) fn f32_to_small<const EXPONENT: u32, const FRACTION: u32, const R: u8
     rounded.min(limit) | u32::from(negative) << (EXPONENT + FRACTION)
 }
 
-/// Returns the rounded magnitude of an f32 in such a format, as if its exponent had no upper end: what
+/// Returns the rounded magnitude of an f32 in such a format, as if its exponent had no upper end: a value that
 /// overflows compares greater than any number of the format.
 #[inline(always)]
 pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>(bits: u32) -> u32 {
@@ -78,7 +78,7 @@ pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>
     (kept + u32::from(up)) | u32::from(odd)
 }
 
-/// A small format widened to f32, exactly. Infinities and NaN keep their fraction bits.
+/// Returns a small format widened to f32, exactly. Infinities and NaN keep their fraction bits.
 #[inline(always)]
 pub(crate) fn small_to_f32<const EXPONENT: u32, const FRACTION: u32>(bits: u32) -> f32 {
     let bias = (1u32 << (EXPONENT - 1)) - 1;
@@ -88,8 +88,8 @@ pub(crate) fn small_to_f32<const EXPONENT: u32, const FRACTION: u32>(bits: u32) 
         return f32::from_bits(sign | magnitude);
     }
     let least = (128 - bias) << 23;
-    // A subnormal is what its bits add to the least normal number: exact, and no f32 is subnormal
-    // on the way, which many processors are slow at.
+    // A subnormal is the difference that its bits make to the least normal number: exact, and without subnormal f32,
+    // which are slow on many processors.
     let subnormal = f32::from_bits(least | magnitude) - f32::from_bits(least);
     let normal = magnitude + (127 - bias) * (1 << 23);
     let finite = if magnitude < 1 << 23 { subnormal.to_bits() } else { normal };

@@ -1,9 +1,9 @@
 //! Operations rounded to odd: of f64 for sources of at most 24 bits, of f32 for f16.
 //!
-//! The nearest result and the exact residual tell on which side the true value lies; if it is not
-//! the result, the result is truncated and its last bit set. 53 bits of that are more than two
-//! more than 24, so that a second rounding, in any mode, gives what one rounding of the true value
-//! gives. Exponents of f32 are far from the ends of f64's: no residual underflows.
+//! The sign of the exact residual of the nearest result gives the side of the true value; if it is not the result, the
+//! result is truncated and its last bit set. 53 bits of that are more than two more than 24, so that a second rounding,
+//! in any mode, equals one rounding of the true value. Exponents of f32 are far from the ends of f64's: no residual
+//! underflows.
 
 /// `value`, the rounding of `value + residual` to nearest, rounded to odd instead. Only the sign of
 /// the residual matters; NaN (of an infinite result) counts as exact.

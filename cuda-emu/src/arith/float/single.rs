@@ -7,19 +7,19 @@ use crate::arith::{RM, RN};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum F32 {}
 
-/// 2^64. What overflows by it is not tiny, or is exact.
+/// 2^64. A product that overflows by it is not tiny, or is exact.
 const SCALE: f32 = 18_446_744_073_709_551_616.0;
 
 inherent!(F32, u32, i32, 23);
 
 impl F32 {
-    /// A source as a number.
+    /// Returns a source as a number.
     #[inline(always)]
     fn source<const FTZ: bool>(a: u32) -> f32 {
         f32::from_bits(if FTZ { Self::flush(a) } else { a })
     }
 
-    /// A result as bits: NaN canonical, then `.ftz` and `.sat`.
+    /// Returns a result as bits: NaN canonical, then `.ftz` and `.sat`.
     #[inline(always)]
     pub(crate) fn result<const FTZ: bool, const SAT: bool>(value: f32) -> u32 {
         let bits = if value.is_nan() { Self::NAN } else { value.to_bits() };
@@ -36,7 +36,7 @@ impl F32 {
         if tiny { bits & Self::SIGN } else { bits }
     }
 
-    /// A value rounded to odd, rounded to the result.
+    /// Returns a value rounded to odd, rounded to the result.
     #[inline(always)]
     fn directed<const R: u8, const FTZ: bool, const SAT: bool>(value: f64) -> u32 {
         let bits = f32::from_bits(narrow::f64_to_f32::<R>(value));
@@ -44,7 +44,7 @@ impl F32 {
         Self::flushed::<FTZ, SAT>(bits, scaled)
     }
 
-    /// A sum as [`F32::directed`] takes it, with the zero's sign that `R` asks.
+    /// Returns a sum as [`F32::directed`] takes it, with the zero's sign that `R` asks.
     #[inline(always)]
     fn directed_sum<const R: u8, const FTZ: bool, const SAT: bool>(a: f64, b: f64) -> u32 {
         let sum = odd::add(a, b);
@@ -52,7 +52,7 @@ impl F32 {
         Self::directed::<R, FTZ, SAT>(if minus { -0.0 } else { sum })
     }
 
-    /// An f64 rounded once, `.ftz` applied.
+    /// Returns an f64 rounded once, `.ftz` applied.
     #[inline(always)]
     pub(crate) fn narrowed<const R: u8, const FTZ: bool>(value: f64) -> u32 {
         Self::directed::<R, FTZ, false>(value)

@@ -25,7 +25,7 @@ fn unpack(value: f64) -> Parts {
 }
 
 /// `significand * 2^exponent` rounded to f64. The lowest bit of a significand of more than 64 bits
-/// may stand for all bits below it.
+/// may represent all bits below it (sticky).
 pub(crate) fn pack<const R: u8>(negative: bool, exponent: i32, significand: u128) -> f64 {
     let sign = if negative { -1.0 } else { 1.0 };
     if significand == 0 {
@@ -140,7 +140,7 @@ pub(crate) fn div<const R: u8>(a: f64, b: f64) -> f64 {
     let numerator = u128::from(a.significand) << (zeros & 127);
     let divisor = u128::from(b.significand);
     let quotient = numerator / divisor;
-    // Bit 0 is below all that rounding looks at.
+    // Bit 0 is below all bits that rounding uses.
     let sticky = u128::from(quotient * divisor != numerator);
     let exponent = a.exponent - b.exponent - zeros.cast_signed();
     pack::<R>(a.negative != b.negative, exponent, quotient | sticky)

@@ -23,7 +23,7 @@ fn bound(
     }
 }
 
-/// A number in ±`limit`, uniform or of any magnitude.
+/// Returns a number in ±`limit`, uniform or of any magnitude.
 fn within(limit: f32) -> impl Fn(&mut Random) -> f32 {
     move |random| {
         let uniform = (random.bits() >> 11) as f64 / 2f64.powi(52) - 1.0;

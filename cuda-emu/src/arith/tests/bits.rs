@@ -4,7 +4,7 @@ use super::random::{CASES, Random};
 use crate::arith::bits::*;
 use crate::arith::*;
 
-/// A shift or a position: often near the width, sometimes far past it.
+/// Returns a shift or a position: often near the width, sometimes far past it.
 fn position(random: &mut Random) -> u32 {
     match random.below(4) {
         0 => random.below(8) as u32 * 32 + random.below(3) as u32,

@@ -4,7 +4,7 @@ use super::random::{CASES, Random};
 use crate::arith::compare::*;
 use crate::arith::*;
 
-/// All comparisons of a pair, in the order of the constants.
+/// Returns all comparisons of a pair, in the order of the constants.
 fn all<T: Float, const FTZ: bool>(a: T::Bits, b: T::Bits) -> [bool; 14] {
     [
         float::<T, EQ, FTZ>(a, b),

@@ -11,7 +11,7 @@ use crate::arith::*;
 
 const CASES_EACH: u32 = CASES / 64;
 
-/// A conversion described at run time.
+/// Returns a conversion described at run time.
 fn cvt(to: Type, from: Type, rounding: Rounding) -> Cvt {
     Cvt::new(to, from, Some(rounding), false, false, false, false).unwrap()
 }
@@ -278,7 +278,7 @@ fn tf32_keeps_ten_bits() {
     assert_eq!(relu.apply(0xbf80_0000), 0);
 }
 
-/// The value of an 8-bit float by its definition.
+/// Returns the value of an 8-bit float by its definition.
 fn small_value(bits: u8, exponent_bits: u32, infinite: bool) -> f64 {
     let fraction_bits = 7 - exponent_bits;
     let exponent = i32::from((bits & 0x7f) >> fraction_bits);

@@ -111,8 +111,8 @@ fn quotients_are_rounded_once() {
     quotients::<RP>(rp);
 }
 
-/// The expected result with `.ftz`: flushed when it would be subnormal if the exponent had no lower
-/// end, which the same operation on scaled sources tells.
+/// Returns the expected result with `.ftz`: flushed if it would be subnormal with an exponent without a lower end, as
+/// the same operation on scaled sources shows.
 fn flushed<O: Oracle>(result: O, scaled: O, shift: i32) -> O {
     let least = O::SMALLEST.scalbn(0).max(O::smallest_normalized()).scalbn(shift);
     let tiny = scaled.abs() < least;

@@ -3,17 +3,17 @@
 use super::random::{CASES, Random};
 use crate::arith::*;
 
-/// The value of an operand.
+/// Returns the value of an operand.
 fn value<T: Int>(a: T::Bits) -> i128 {
     if T::SIGNED { i128::from(T::extend(a).cast_signed()) } else { i128::from(T::extend(a)) }
 }
 
-/// The low bits of a value.
+/// Returns the low bits of a value.
 fn wrap<T: Int>(value: i128) -> T::Bits {
     T::Bits::narrow(value as u64)
 }
 
-/// A value clamped to the type.
+/// Returns a value clamped to the type.
 fn clamp<T: Int>(value: i128) -> T::Bits {
     wrap::<T>(value.clamp(T::MIN.into(), T::MAX.into()))
 }

@@ -5,7 +5,7 @@ use ptx::ir::{AtomOp, ReduxOp, Type};
 use crate::arith::atomics::{redux, rmw};
 use crate::arith::*;
 
-/// The new value.
+/// Returns the new value.
 fn apply(op: AtomOp, ty: Type, old: u64, a: u64) -> u64 {
     rmw(op, ty, false).unwrap()(old, a, 0)
 }

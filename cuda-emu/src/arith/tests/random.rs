@@ -17,12 +17,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.bits() % end
     }
 
-    /// An integer of `width` bits: uniform, near a power of two, near 0 or near the ends.
+    /// Returns an integer of `width` bits: uniform, near a power of two, near 0 or near the ends.
     pub(crate) fn int(&mut self, width: u32) -> u64 {
         let mask = u64::MAX >> (64 - width);
         let near = self.below(5).wrapping_sub(2);
@@ -36,8 +36,8 @@ impl Random {
         }
     }
 
-    /// A float of `exponent` and `fraction` bits: uniform bits, special values, subnormals, few
-    /// significant bits, all ones, exponents close to a common centre (so that sums cancel).
+    /// Returns a float of `exponent` and `fraction` bits: uniform bits, special values, subnormals, few significant
+    /// bits, all ones, exponents close to a common centre (so that sums cancel).
     pub(crate) fn float(&mut self, exponent: u32, fraction: u32) -> u64 {
         let fractions = (1u64 << fraction) - 1;
         let exponents = (1u64 << exponent) - 1;

@@ -6,7 +6,7 @@ use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 
-/// What `bar` does, in imm; bit 8 negates the predicate in slot c.
+/// The operation of `bar`, in imm; bit 8 negates the predicate in slot c.
 pub(crate) mod mode {
     pub(crate) const SYNC: u64 = 0;
     pub(crate) const ARRIVE: u64 = 1;
@@ -26,7 +26,7 @@ pub(crate) struct Barrier {
     yes: u32,
     all: u32,
     waited: bool,
-    /// What those who came had done, while that is checked.
+    /// The clocks of the threads that have arrived, while that is checked.
     published: Clock,
 }
 

@@ -11,7 +11,7 @@ use super::fault::Code;
 use super::inst::LANES;
 use super::machine::{Job, Machine};
 
-/// What shared memory holds before anything is written: no value to rely on.
+/// The initial contents of shared memory: no value to rely on.
 const UNWRITTEN: u8 = 0xfd;
 
 /// A resident block.
@@ -23,14 +23,14 @@ pub(crate) struct Block {
     pub(crate) warps: Vec<Warp>,
     pub(crate) shared: Option<Registers>,
     pub(crate) barriers: Vec<Barrier>,
-    /// What the checkers know; `None` while nothing is checked.
+    /// The state of the checkers; `None` while nothing is checked.
     pub(crate) check: Option<Box<BlockCheck>>,
     /// The warp whose turn is next.
     next: usize,
 }
 
 impl Block {
-    /// Memory for a block of the launch.
+    /// Returns memory for a block of the launch.
     pub(crate) fn new(job: &Job<'_>) -> Self {
         let code = job.program.code(job.program.function_of(job.entry));
         let offsets = job.program.shared_offsets(job.entry);
@@ -128,12 +128,12 @@ impl Machine<'_> {
                 return BlockTurn::Expired;
             }
         }
-        // Warps that meet at barriers again and again expire none of their slices. Others must have their turn
-        // all the same, and somebody must look at the clock.
+        // Warps that meet at barriers again and again expire none of their slices. Other warps must still get their
+        // turn, and the clock must be read.
         BlockTurn::Expired
     }
 
-    /// Every thread of the block that lives waits for one that never comes.
+    /// Every live thread of the block waits for a thread that never arrives.
     fn deadlock(&mut self) {
         let mut text = String::from("every thread of the block that is left waits:");
         let mut first = None;

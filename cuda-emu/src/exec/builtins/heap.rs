@@ -8,7 +8,7 @@ use crate::space::{Kind, Space};
 /// Bytes that an allocation takes besides its own.
 const OVERHEAD: u64 = 16;
 
-/// The heap of a device: what kernels allocate and free, up to a limit.
+/// The heap of a device, from which kernels allocate, up to a limit.
 #[derive(Debug)]
 pub struct Heap {
     device: u32,
@@ -39,7 +39,7 @@ impl Heap {
         self.state().limit
     }
 
-    /// Changes its size. What is allocated stays.
+    /// Changes its size. Allocations stay.
     pub fn set_limit(&self, bytes: u64) {
         self.state().limit = bytes;
     }

@@ -62,7 +62,7 @@ pub(crate) fn by_name(name: &str) -> Option<Builtin> {
 const LONGEST: usize = 1 << 20;
 
 impl Machine<'_> {
-    /// An argument of the call, of one lane.
+    /// Returns an argument of the call, of one lane.
     fn arg(&self, spots: &[Spot], at: usize, lane: usize) -> u64 {
         let Some(spot) = spots.get(at) else { return 0 };
         // SAFETY: the spots lie in the current frame.
@@ -109,7 +109,7 @@ impl Machine<'_> {
         Some(text)
     }
 
-    /// Where a thread is, as CUDA writes it.
+    /// Returns where a thread is, as CUDA writes it.
     fn place(&self, lane: usize) -> ([u32; 3], [u32; 3]) {
         let tid = self.job.tids.get(self.warp.index as usize);
         let thread = [0, 1, 2].map(|at| tid.map_or(0, |tid| tid[at][lane & 31]));

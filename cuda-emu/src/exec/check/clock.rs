@@ -1,4 +1,4 @@
-//! Vector clocks: what a thread knows of others.
+//! Vector clocks: the accesses of other threads that are ordered before a thread.
 
 use std::sync::Arc;
 

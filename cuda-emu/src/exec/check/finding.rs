@@ -1,4 +1,4 @@
-//! What the checkers have found.
+//! The findings of the checkers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::exec::fault::Report;
 
-/// Which checker has found something.
+/// The checker of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
@@ -27,7 +27,7 @@ pub struct Finding {
     pub check: Check,
     /// The access that showed it; for what no kernel did only `what` and `address` say something.
     pub access: Report,
-    /// What it races with: the earlier access.
+    /// The earlier access of the race.
     pub other: Option<Report>,
     /// How often these instructions did it.
     pub count: u64,

@@ -7,15 +7,15 @@
 //! counter of its warp ([`shadow::Access`]). A thread knows of others' accesses up to the counters that it
 //! has learned of ([`threads::Clocks`]): at barriers of the block and the warp, at `mbarrier`s, by release and
 //! acquire, or fences, around strong accesses of one address, and by waiting for `cp.async`. Clocks are kept by
-//! warp, in rows of 32 lanes that all threads share that met at the same barrier. What it does
-//! not know of, and conflicts with, it races with. Relaxed, volatile and atomic accesses don't race with
-//! each other. The memory starts empty at each launch: launches of a stream are in order, and races between
-//! streams are not looked for. So that reports are the same each time, a launch then has one worker.
+//! warp, in rows of 32 lanes that all threads share that met at the same barrier. An access races with a conflicting
+//! access that its thread does not know of. Relaxed, volatile and atomic accesses don't race with each other. The
+//! memory starts empty at each launch: launches of a stream are in order, and races between streams are not detected.
+//! So that reports are the same each time, a launch then has one worker.
 //!
-//! A race may be missed, but none is invented: scopes are not looked at; a word remembers 16 accesses; a
-//! barrier acquires what strong reads before it have seen, as a fence does; the writes of one value to a
-//! word are harmless; what is found depends on what runs, not on when: the order of blocks and warps decides
-//! only which of two accesses is called the earlier one, except where the program itself asks who is first.
+//! A race may be missed, but none is invented: scopes are ignored; a word remembers 16 accesses; a barrier acquires
+//! what strong reads before it have seen, as a fence does; the writes of one value to a word are harmless; what is
+//! found depends on what runs, not on when: the order of blocks and warps decides only which of two accesses is called
+//! the earlier one, except where the program itself asks who is first.
 //!
 //! **Initcheck**: reads of device and shared memory that nothing has written ([`written`]).
 //!
@@ -35,11 +35,11 @@ use clock::Clock;
 use shadow::Word;
 use threads::{Clocks, Published};
 
-/// What the checkers know of a block.
+/// The checkers' state of a block.
 #[derive(Debug)]
 pub(crate) struct BlockCheck {
     pub(crate) clocks: Clocks,
-    /// What those have done that have ended: barriers count them in.
+    /// The clocks of threads that have ended: barriers include them.
     ended: Clock,
     /// By address in shared memory, and of `mbarrier`s by that on the host.
     published: Published,
@@ -50,7 +50,7 @@ pub(crate) struct BlockCheck {
 }
 
 impl BlockCheck {
-    /// For a new block, if there is anything to check; `last` is of one that is done.
+    /// Returns the state for a new block, if anything is checked; `last` belongs to a finished block.
     pub(crate) fn new(
         last: Option<Box<Self>>,
         checks: Checks,
@@ -110,7 +110,7 @@ impl BlockCheck {
 /// Words of a page of [`GlobalCheck`].
 const PAGE: u64 = 1024;
 
-/// What racecheck knows of a launch's device memory.
+/// Racecheck's state of a launch's device memory.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalCheck {
     published: Published,
@@ -136,7 +136,7 @@ impl GlobalCheck {
         self.pages.get_mut(self.last.1)?.get_mut((number % PAGE) as usize)
     }
 
-    /// The memory was allocated just now: what was done to it before was to another piece.
+    /// The memory was allocated just now: earlier accesses were to another allocation.
     pub(crate) fn forget(&mut self, start: u64, bytes: u64) {
         for number in start / 4..start.saturating_add(bytes).div_ceil(4) {
             if let Some(&place) = self.places.get(&(number / PAGE)) {

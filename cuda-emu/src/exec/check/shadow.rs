@@ -27,7 +27,7 @@ pub(crate) struct Access {
     pub(crate) counter: u32,
     /// The instruction.
     pub(crate) at: u32,
-    /// Which bytes of the word.
+    /// The bytes of the word.
     pub(crate) bytes: u8,
     pub(crate) how: How,
 }
@@ -55,13 +55,13 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// Nobody has used it.
+    /// It was never accessed.
     pub(crate) fn forget(&mut self) {
         self.accesses.clear();
     }
 
-    /// Records an access of one lane, and returns the access that it races with: the access, of one lane. `same` tells
-    /// whether an earlier access wrote the same value: of two such nobody can tell which was last.
+    /// Records an access of one lane, and returns the access that it races with, of one lane. `same` says whether an
+    /// earlier access wrote the same value: the order of two such writes cannot be observed.
     pub(crate) fn access(
         &mut self,
         clocks: &Clocks,
@@ -69,7 +69,7 @@ impl Word {
         same: impl Fn(&Access) -> bool,
     ) -> Option<Access> {
         let again = |old: &Access| Access { lanes: new.lanes, ..*old } == new;
-        // What reads in a loop was looked at the first time; a write since then has met that read.
+        // A read in a loop was checked the first time; a write since then was checked against that read.
         let seen = |old: &Access| old.lanes & new.lanes == new.lanes && again(old);
         if !new.how.write && self.accesses.iter().any(seen) {
             return None;
@@ -140,7 +140,7 @@ mod tests {
         word.access(clocks, new, |_| false)
     }
 
-    /// An access of all bytes.
+    /// Returns an access of all bytes.
     fn by(clocks: &Clocks, warp: u32, lane: u32, at: u32, how: How) -> Access {
         let (block, counter) = (clocks.block(), clocks.stamp(warp));
         Access { block, warp, lanes: 1 << lane, counter, at, bytes: 15, how }

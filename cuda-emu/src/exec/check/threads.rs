@@ -1,4 +1,4 @@
-//! What the threads of a block know and hand on.
+//! The clocks of the threads of a block, and their publication.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use super::clock::{Clock, Place, WIDE};
 use super::shadow::Access;
 use crate::exec::inst::{LANES, lanes};
 
-/// What was published at each address by who wrote there last, or came to an `mbarrier`.
+/// The clocks published at each address by the last writer, or by arrivals at an `mbarrier`.
 pub(crate) type Published = HashMap<u64, Clock>;
 
-/// What a thread knows, and what it may hand on.
+/// A thread's clock, and the clocks that it may publish.
 #[derive(Debug, Clone, Default)]
 struct Thread {
     clock: Clock,
-    /// What it knew at its last fence, and its own counter then: its next strong write hands that on.
+    /// Its clock at its last fence, and its counter then: its next strong write publishes them.
     fenced: Option<(Clock, u32)>,
-    /// What its strong reads have seen since: its next fence makes it known.
+    /// The clocks that its strong reads have seen since: its next fence acquires them.
     seen: Option<Clock>,
     /// The counters of its groups of asynchronous copies that are not known to be done.
     groups: Vec<u32>,
@@ -23,9 +23,9 @@ struct Thread {
 
 /// The clocks of a block's threads.
 ///
-/// Asynchronous copies are accesses of other threads, which begin by knowing what theirs knows, and are
-/// known to nobody until they are waited for: those of a warp have its number and that of the block's warps
-/// added.
+/// Asynchronous copies are accesses of other threads, which start with the clock of the issuing thread, and are unknown
+/// to all threads until they are waited for. Those of a warp have the warp's number plus the number of the block's
+/// warps.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     block: u64,
@@ -65,12 +65,12 @@ impl Clocks {
         self.block
     }
 
-    /// Returns the warp whose number stands for a warp's asynchronous copies.
+    /// Returns the warp number of a warp's asynchronous copies.
     pub(crate) fn copies(&self, warp: u32) -> u32 {
         warp + self.warps
     }
 
-    /// What an access of this warp is stamped with now.
+    /// Returns the stamp of an access of this warp now.
     pub(crate) fn stamp(&self, warp: u32) -> u32 {
         self.counters.get(warp as usize).copied().unwrap_or(1)
     }
@@ -98,11 +98,11 @@ impl Clocks {
         };
         let place = self.place(old.block, old.warp);
         let known = |clock: &Clock| clock.known(place, lane) >= old.counter;
-        // What a strong read sees it comes after, whether or not a fence makes use of that.
+        // A strong read is ordered after the write that it sees, whether or not a fence uses that.
         known(&thread.clock) || new.how.strong && thread.seen.as_ref().is_some_and(known)
     }
 
-    /// Lanes publish what they have done and know. What they do next is not part of it.
+    /// Publishes the lanes' accesses and clocks. Their next accesses are not included.
     pub(crate) fn release(&mut self, into: &mut Clock, warp: u32, mask: u32) {
         for lane in lanes(mask) {
             let Some(thread) = self.threads.get(warp as usize * LANES + lane) else { return };
@@ -112,7 +112,7 @@ impl Clocks {
         into.raise(self.place(self.block, warp), mask, counter);
     }
 
-    /// Lanes come to a barrier: what they have seen by strong reads is handed on with the rest.
+    /// Lanes arrive at a barrier: the clocks that their strong reads have seen are published with the rest.
     pub(crate) fn arrive(&mut self, into: &mut Clock, warp: u32, mask: u32) {
         for lane in lanes(mask) {
             if let Some(thread) = self.thread(warp, lane) {
@@ -180,8 +180,8 @@ impl Clocks {
         thread.seen.get_or_insert_default().join(found);
     }
 
-    /// A lane writes strongly: as a release, or after a fence it hands on what it knows. What others have
-    /// handed on there stays only if it is read as well.
+    /// Notes a strong write of a lane: as a release, or after a fence, it publishes the lane's clock. Clocks published
+    /// there before stay only if the lane also reads the address.
     pub(crate) fn write(
         &mut self,
         published: &mut Published,
@@ -251,7 +251,7 @@ mod tests {
     use super::{Clock, Clocks, Published};
     use crate::exec::check::shadow::{Access, How};
 
-    /// A write by a lane, of now.
+    /// Returns a write by a lane, of now.
     fn by(clocks: &Clocks, warp: u32, lane: u32) -> Access {
         let how = How { write: true, strong: false };
         let (counter, block) = (clocks.stamp(warp), clocks.block());
@@ -300,8 +300,8 @@ mod tests {
         assert!(!follows(&clocks, (2, 0), &later), "done after the release");
     }
 
-    /// What two blocks know of each other by a flag: `(release, fence before)` of the writer,
-    /// `(acquire, fence behind)` of the reader.
+    /// Two blocks that synchronize by a flag: `(release, fence before)` of the writer, `(acquire, fence behind)` of the
+    /// reader.
     fn handed_on(writer: (bool, bool), reader: (bool, bool)) -> bool {
         let (mut first, mut second) = (Clocks::new((3, 9), 1), Clocks::new((7, 9), 1));
         let mut published = Published::new();

@@ -11,7 +11,7 @@ use crate::exec::memory::element::{Mem, U8};
 use crate::exec::memory::resolve::addresses;
 use crate::exec::memory::{GENERIC, GLOBAL, SHARED, SHARED_WINDOW};
 
-/// What is done, in slot d of [`Watch`].
+/// The access, in slot d of [`Watch`].
 pub(crate) const READ: u32 = 1;
 pub(crate) const WRITE: u32 = 2;
 /// Others that are strong don't race with it.
@@ -23,7 +23,7 @@ pub(crate) const RELEASE: u32 = 16;
 
 /// An access by the next instruction.
 struct Seen<'a> {
-    /// What it does.
+    /// The kind of access.
     what: u32,
     bytes: u64,
     /// The addresses of its lanes, and which of them there are.
@@ -128,7 +128,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// How a report calls an access.
+/// Returns how a report calls an access.
 fn name(how: How) -> &'static str {
     match (how.strong, how.write) {
         (true, true) => "strong or atomic write",
@@ -173,7 +173,7 @@ impl Machine<'_> {
     }
 
     fn watch_shared(&self, check: &mut BlockCheck, seen: &Seen<'_>, lane: usize, at: u64) {
-        // What is out of bounds is the access's own fault.
+        // An access out of bounds reports its own fault.
         let size = u64::from(self.job.shared_bytes);
         if at > size || seen.bytes > size - at {
             return;
@@ -203,7 +203,7 @@ impl Machine<'_> {
         self.order_after(clocks, published, seen, warp, at);
     }
 
-    /// Initcheck of an access of device memory. What lies in no region is the access's own fault.
+    /// Initcheck of an access of device memory. An access outside of all regions reports its own fault.
     fn watch_written(&self, seen: &Seen<'_>, lane: usize, at: u64) {
         let Some(written) = self.space.written() else { return };
         if seen.what & READ != 0
@@ -241,7 +241,7 @@ impl Machine<'_> {
         self.order_after(&mut check.clocks, &mut global.published, seen, warp, at);
     }
 
-    /// What a strong read learns.
+    /// Notes a strong read.
     fn order_before(
         &self,
         clocks: &mut super::Clocks,
@@ -255,7 +255,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a strong write hands on.
+    /// Notes a strong write.
     fn order_after(
         &self,
         clocks: &mut super::Clocks,
@@ -270,7 +270,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a lane does to each word, by the word's number.
+    /// The access of a lane to each word, by the word's number.
     fn pieces(
         &self,
         clocks: &super::Clocks,
@@ -328,7 +328,7 @@ impl Machine<'_> {
             };
             Some((bits >> (8 * (offset % seen.element))) as u8)
         };
-        // What earlier instructions have written is still there.
+        // The words of earlier instructions are still there.
         let there = |at: u64| -> Option<u8> {
             let host = match shared {
                 Some(base) => base + at,

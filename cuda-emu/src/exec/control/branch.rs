@@ -14,7 +14,7 @@ impl Machine<'_> {
         if self.fuel < 0 { Flow::Expired } else { Flow::Jump }
     }
 
-    /// Returns the join at `pc` for the lanes of the current split: that of the split, or a new one inside.
+    /// Returns the join at `pc` for the lanes of the current split: the split's join, or a new one inside.
     fn join_at(&mut self, pc: u32) -> u32 {
         if self.join != NONE {
             let join = &self.warp.joins[self.join as usize];
@@ -66,7 +66,7 @@ impl Lanes for Bra {
             return Flow::Next;
         }
         let (taken, rest) = ((i.f, mask), (next, m.mask & !mask));
-        // Loops first: who leaves one waits behind it.
+        // Loops first: lanes that leave a loop wait behind it.
         let groups = if i.f <= m.pc { [taken, rest] } else { [rest, taken] };
         m.diverge(&groups, i.e)
     }

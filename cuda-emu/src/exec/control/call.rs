@@ -53,7 +53,7 @@ unsafe fn copy(from: *mut u8, source: &Spot, to: *mut u8, target: &Spot, mask: u
     }
 }
 
-/// Where a lane's value lies, and its bytes.
+/// Returns where a lane's value lies, and its bytes.
 ///
 /// # Safety
 /// The spot lies in the frame that `base` points to.

@@ -9,7 +9,7 @@ use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::Store;
 
-/// What `vote` returns, in imm; bit 8 negates the predicate.
+/// The kind of `vote`, in imm; bit 8 negates the predicate.
 pub(crate) mod vote {
     pub(crate) const ALL: u64 = 0;
     pub(crate) const ANY: u64 = 1;

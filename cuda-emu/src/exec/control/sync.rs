@@ -4,7 +4,7 @@ use super::warp::{Split, State};
 use crate::exec::inst::{Flow, Inst, Lanes, lanes};
 use crate::exec::machine::Machine;
 
-/// What a `.sync` instruction does next.
+/// The next step of a `.sync` instruction.
 pub(crate) enum Meeting {
     /// All lanes are there: these execute it.
     Together(u32),

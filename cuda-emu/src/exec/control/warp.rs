@@ -9,7 +9,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The place of a join whose lanes return from their frame.
 pub(crate) const RETURN: u32 = u32::MAX;
 
-/// What a split waits for.
+/// The condition that a split waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
@@ -208,8 +208,8 @@ impl Machine<'_> {
         Flow::Jump
     }
 
-    /// Takes lanes that end, or return from their frame, out of every join up to `last`, which is
-    /// left alone. Joins that waited for nobody else are complete.
+    /// Removes lanes that end, or return from their frame, from every join up to `last`, which is not changed. Joins
+    /// that waited for no other lanes are complete.
     pub(crate) fn leave_joins(&mut self, lanes: u32, last: u32) {
         let mut done = Vec::new();
         let mut at = self.join;
@@ -304,8 +304,8 @@ impl Machine<'_> {
                     // In front: the others have their turn first.
                     self.warp.splits.insert(0, split);
                     self.slices = self.slices.wrapping_add(1);
-                    // Lanes that compute for long keep their siblings waiting; lanes that look at
-                    // memory again and again may be waiting for them.
+                    // Lanes that compute for long keep their siblings waiting; lanes that poll memory may be waiting
+                    // for them.
                     if self.polled || self.slices.is_multiple_of(16) {
                         self.release_joins();
                     }

@@ -339,7 +339,7 @@ fn product(ty: Type, part: Option<MulPart>) -> Class {
     }
 }
 
-/// An instruction's name, for a refusal.
+/// Returns an instruction's name, for a refusal.
 fn describe(op: &Op) -> String {
     let (name, ty, mode): (&str, Type, Option<&Mode>) = match op {
         Op::Unary { op, ty, mode, .. } => (op.name(), *ty, Some(mode)),

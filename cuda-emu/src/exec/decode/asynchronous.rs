@@ -50,7 +50,7 @@ impl Decoder<'_, '_> {
                 self.emit(inst);
                 self.watch_by::<Groups>(inst);
             }
-            // What is counted up before is counted down at once: only `.noinc` changes anything.
+            // The increment before is undone at once: only `.noinc` changes anything.
             Op::CpAsyncArrive { noinc: false, addr, space } => {
                 self.copies_arrive(*space, addr)?;
                 let inst = self.inst(self.pick::<Nop>());

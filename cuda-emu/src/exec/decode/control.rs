@@ -83,7 +83,7 @@ impl Decoder<'_, '_> {
         Ok(true)
     }
 
-    /// Where an argument or result is.
+    /// Returns where an argument or result is.
     fn spot(&mut self, operand: &Operand, formal: Option<Class>) -> Result<Spot, Refusal> {
         match operand {
             Operand::Symbol(Symbol::Var(v), 0) => match self.places.get(v.index()) {
@@ -174,7 +174,7 @@ impl Decoder<'_, '_> {
         let meets = guarded || call.callee.is_none();
         let e = self.code.calls.len() as u32;
         self.code.calls.push(call);
-        // `f` says that a meeting place follows, for lanes that call others or nobody.
+        // `f` says that a reconvergence point follows, for lanes that call other functions or none.
         let inst = self.inst(run);
         self.emit(Inst { e, f: u32::from(meets), imm, ..inst });
         if meets {

@@ -9,7 +9,7 @@ use crate::exec::inst::Inst;
 use crate::exec::ops::matrix::{Constants, Fragment, Mma, Rows, Transpose};
 use crate::matrix::{Product, Role, Tile};
 
-/// What moves between a fragment and memory.
+/// A transfer between a fragment and memory.
 struct Moved<'a> {
     role: Role,
     layout: Layout,

@@ -25,7 +25,7 @@ struct Kind {
     signed: bool,
 }
 
-/// How an access of a space is checked.
+/// Returns how an access of a space is checked.
 fn how(space: u8) -> u8 {
     match space {
         GENERIC | GLOBAL => PLAIN,
@@ -150,7 +150,8 @@ fn flags(access: &Access, store: bool) -> u32 {
     order | if volatile { POLL } else { 0 }
 }
 
-/// What an access is to racecheck: whether others like it don't race with it, and what it orders.
+/// Returns the kind of an access for racecheck: whether others of the kind don't race with it, and which accesses it
+/// orders.
 fn order(access: &Access) -> u32 {
     match access.order {
         // Made for memory that others change meanwhile.

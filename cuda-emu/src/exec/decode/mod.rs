@@ -89,7 +89,7 @@ pub(crate) struct Call {
     pub(crate) address: u32,
 }
 
-/// What a fold or a read-modify-write computes from the old value, the operand and a third.
+/// The function of a fold or a read-modify-write: the new value from the old value, the operand and a third.
 pub(crate) type Rmw = fn(u64, u64, u64) -> u64;
 
 /// A decoded function.
@@ -113,7 +113,7 @@ pub(crate) struct Code {
     pub(crate) local_bytes: u32,
     pub(crate) local_align: u32,
     pub(crate) entry: bool,
-    /// What it uses that is not here: name and line.
+    /// A function or variable that it uses and that is not here: name and line.
     pub(crate) refused: Option<String>,
     /// Functions whose address it takes or that it calls.
     pub(crate) callees: Vec<u32>,
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Code {
     }
 }
 
-/// What all functions of a program are decoded with.
+/// The input for decoding all functions of a program.
 pub(crate) struct Context<'a> {
     pub(crate) module: &'a Module,
     pub(crate) isa: Isa,
@@ -245,7 +245,7 @@ pub(crate) fn decode<'a>(cx: &mut Context<'a>, function: &'a Function, number: u
 }
 
 impl Decoder<'_, '_> {
-    /// A new place of `bytes` bytes for 32 lanes together.
+    /// Returns a new place of `bytes` bytes for 32 lanes together.
     fn place(&mut self, bytes: u32) -> u32 {
         let slot = self.next;
         self.next = slot.saturating_add(bytes.next_multiple_of(64));
@@ -396,24 +396,24 @@ impl Decoder<'_, '_> {
         meets
     }
 
-    /// Where the paths of the branch at `at` meet.
+    /// Returns where the paths of the branch at `at` meet.
     fn meeting_place(&self, at: usize) -> Option<usize> {
         let block = *self.cfg.block_of.get(at)?;
         let meet = (*self.cfg.ipdom.get(block as usize)?)?;
         Some(self.cfg.blocks.get(meet as usize)?.start as usize)
     }
 
-    /// An instruction for which vectors do nothing.
+    /// Returns an instruction for which vectors do nothing.
     fn pick<L: super::inst::Lanes>(&self) -> Run {
         self.cx.isa.once::<L>()
     }
 
-    /// An instruction made for vectors.
+    /// Returns an instruction made for vectors.
     fn vector<L: super::inst::Lanes>(&self) -> Run {
         self.cx.isa.pick::<L>()
     }
 
-    /// An instruction without operands, under the current guard.
+    /// Returns an instruction without operands, under the current guard.
     fn inst(&self, run: Run) -> Inst {
         Inst {
             run,

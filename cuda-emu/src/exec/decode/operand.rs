@@ -21,7 +21,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// A place for the time of one instruction.
+    /// Returns a place for the time of one instruction.
     pub(super) fn temp(&mut self, class: Class) -> u32 {
         let free = self.temps[self.temps_used.min(self.temps.len())..]
             .iter()

@@ -12,7 +12,7 @@ use crate::exec::control::sync::BarWarp;
 use crate::exec::inst::{Inst, SLOT_NONE, SLOT_TRUE};
 
 impl Decoder<'_, '_> {
-    /// Returns the slot of a member mask; without one the instruction waits for nobody.
+    /// Returns the slot of a member mask; without one the instruction waits for no other lane.
     fn members(&mut self, mask: Option<&Operand>) -> Result<u32, Refusal> {
         match mask {
             Some(mask) => self.src(mask, Class::Narrow),

@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Returns the next block that nobody has begun.
+    /// Returns the next block that no worker has begun.
     fn take(&self) -> Option<u64> {
         let at = self.next.0.fetch_add(1, Ordering::Relaxed);
         if at >= self.blocks {
@@ -194,7 +194,7 @@ impl Params {
     }
 }
 
-/// A permutation of `0..count`, another one for each seed.
+/// Returns a permutation of `0..count`, another one for each seed.
 fn permute(seed: u64, at: u64, count: u64) -> u64 {
     let mix = |x: u64| {
         let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -272,14 +272,14 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
                 }
                 let waits = m.polled || expired % 16 == 0;
                 resident.push_back(block);
-                // The block may be waiting for one that has not begun.
+                // The block may be waiting for a block that has not begun.
                 if waits
                     && resident.len() < limit
                     && let Some(block) = begin(&mut spare)
                 {
                     resident.push_front(block);
                 }
-                // What it waits for may be on another worker, which has no core of its own.
+                // It may wait for a block of another worker, which shares its core.
                 if m.polled {
                     std::thread::yield_now();
                 }

@@ -8,7 +8,7 @@ use super::{GLOBAL, SHARED};
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 
-/// What the lanes of a `cp.async` copy.
+/// The copy of a `cp.async` by its lanes.
 pub(crate) struct Copies {
     /// The addresses of the destination, in shared memory.
     pub(crate) to: [u64; LANES],

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// What a load or store moves for each lane.
+/// The element that a load or store moves for each lane.
 pub(crate) trait Mem: 'static {
     const BYTES: u64;
     /// Loads, zero-extended or, for a signed element, sign-extended.

@@ -39,7 +39,7 @@ impl Into32 for u64 {
     }
 }
 
-/// What an ordered access costs of the time slice, and its fence.
+/// The cost of an ordered access in the time slice, and its fence.
 #[cold]
 pub(crate) fn ordered(m: &mut Machine<'_>, flags: u32, acquire: bool) {
     if flags & POLL != 0 {

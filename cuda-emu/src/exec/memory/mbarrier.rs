@@ -10,7 +10,7 @@ use crate::exec::inst::{Flow, Inst, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::gather_bits;
 
-/// What is done, in slot e.
+/// The operation, in slot e.
 pub(crate) mod action {
     pub(crate) const INIT: u32 = 0;
     pub(crate) const INVALIDATE: u32 = 1;

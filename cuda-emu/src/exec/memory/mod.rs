@@ -45,7 +45,7 @@ pub(crate) const NARROW: u32 = 8;
 
 /// In slot c of an access: others may be waited for by it.
 pub(crate) const POLL: u32 = 1;
-/// What follows is not done before it.
+/// Later accesses are not done before it (acquire).
 pub(crate) const ACQUIRE: u32 = 2;
-/// What precedes is done before it.
+/// Earlier accesses are done before it (release).
 pub(crate) const RELEASE: u32 = 4;

@@ -79,7 +79,7 @@ pub(crate) fn resolve<const HOW: u8>(
                 }
             }
         }
-        // Sign bits tell: before the start, or past the last place where the access fits.
+        // The sign bits are set if the address is before the start, or past the last place where the access fits.
         let limit = site.end.wrapping_sub(site.start).wrapping_sub(want.bytes);
         let (mut outside, mut low) = (limit, 0);
         for (lane, &address) in at.iter().enumerate() {

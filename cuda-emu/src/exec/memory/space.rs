@@ -6,7 +6,7 @@ use crate::exec::machine::Machine;
 use crate::exec::ops::lane::ops;
 use crate::space::Kind;
 
-/// Where a space's window begins; 0 for global and constant memory.
+/// Returns where a space's window begins; 0 for global and constant memory.
 pub(crate) const fn window(space: u8) -> u64 {
     match space {
         SHARED => SHARED_WINDOW,

@@ -68,7 +68,7 @@ fn related<T: Float, const REL: u8, const FTZ: bool>(a: T::Bits, b: T::Bits) -> 
     }
 }
 
-/// How a predicate is combined with the result: bits 0 and 1 of imm, bit 2 negates it.
+/// Returns how a predicate is combined with the result: bits 0 and 1 of imm, bit 2 negates it.
 pub(crate) fn combine_code(op: BoolOp, negated: bool) -> Option<u64> {
     let code = match op {
         BoolOp::And => 0,
@@ -159,7 +159,7 @@ pub(crate) struct How {
     pub(crate) run: Run,
     /// The operands are exchanged.
     pub(crate) swap: bool,
-    /// What goes into imm besides the combination.
+    /// The bits of imm besides the combination.
     pub(crate) imm: u64,
 }
 

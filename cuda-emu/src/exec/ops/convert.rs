@@ -56,7 +56,7 @@ pub(crate) fn extend(isa: Isa, signed: bool) -> Run {
     if signed { isa.pick::<ExtendSigned>() } else { isa.pick::<ExtendZero>() }
 }
 
-/// The pairs that are compiled for themselves. Those of integers alone are made of moves.
+/// Returns the pairs that are compiled for themselves. Those of integers alone are made of moves.
 fn quick(isa: Isa, spec: &Spec) -> Option<Run> {
     let Spec { to, from, rounding, ftz, sat, satfinite, relu } = *spec;
     if satfinite || relu || sat || ftz {

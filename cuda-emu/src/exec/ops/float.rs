@@ -9,7 +9,7 @@ use crate::exec::inst::{Isa, Run};
 /// A float type whose values lie in registers.
 pub(crate) trait FloatReg: Float<Bits: Reg> {}
 impl<T: Float<Bits: Reg>> FloatReg for T {}
-/// What a slot of the float type holds.
+/// The contents of a slot of the float type.
 pub(crate) type FE<T> = <<T as Float>::Bits as Reg>::E;
 
 ops! {

@@ -133,7 +133,7 @@ macro_rules! bits16 {
     };
 }
 
-/// What there is of s32 alone.
+/// Operations that only s32 has.
 macro_rules! signed32 {
     ($isa:expr, $ty:expr, $op:ident) => {
         match $ty {

@@ -322,7 +322,7 @@ pub(crate) use ops;
 
 /// The bits of a type in arithmetic, and the register that holds them.
 pub(crate) trait Reg: Bits {
-    /// What a slot holds in one lane: 8 and 16 bits lie zero-extended in 32.
+    /// The contents of a slot in one lane: 8 and 16 bits lie zero-extended in 32.
     type E: Store;
     fn get(e: Self::E) -> Self;
     fn set(self) -> Self::E;
@@ -349,7 +349,7 @@ reg!(u8: u32, u16: u32, u32: u32, u64: u64);
 pub(crate) trait IntReg: Int<Bits: Reg> {}
 impl<T: Int<Bits: Reg>> IntReg for T {}
 
-/// What a slot of the integer type holds.
+/// The contents of a slot of the integer type.
 pub(crate) type IE<T> = <<T as Int>::Bits as Reg>::E;
 
 #[inline(always)]

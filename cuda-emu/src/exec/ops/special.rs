@@ -7,7 +7,7 @@ use crate::exec::inst::{Flow, Inst, LANES, Lanes};
 use crate::exec::machine::Machine;
 use crate::exec::memory::load::POLL_COST;
 
-/// Which value: the number in imm.
+/// The number of the value, in imm.
 pub(crate) mod number {
     pub(crate) const TID: u64 = 0;
     pub(crate) const NTID: u64 = 4;

@@ -155,8 +155,7 @@ const KNOWN: &[&str] = &[
     "alloca",
 ];
 
-/// An instruction that is none of PTX's makes the text wrong; one that only this device lacks does
-/// not.
+/// An instruction that PTX does not have makes the text wrong; an instruction that only this device lacks does not.
 pub(super) fn check_opcodes(module: &Module) -> Result<(), LoadError> {
     for instr in module.functions.iter().flat_map(|function| function.instrs()) {
         if let ptx::ir::Op::Other { opcode, .. } = &instr.op {

@@ -1,4 +1,4 @@
-//! The variables of a program: which are shared, and what the others hold at the start.
+//! The variables of a program: which are shared, and the initial values of the others.
 
 use std::collections::HashMap;
 

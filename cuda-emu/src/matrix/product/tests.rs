@@ -5,7 +5,7 @@ use ptx::ir::{Layout, Operand, Shape};
 use super::*;
 use crate::arith::tests::random::Random;
 
-/// An instruction with as many operands as its tiles have registers.
+/// Returns an instruction with as many operands as its tiles have registers.
 fn instruction(wmma: bool, shape: (u16, u16, u16), types: [Type; 4]) -> Mma {
     let shape = Shape { m: shape.0, n: shape.1, k: shape.2 };
     let [d_ty, a_ty, b_ty, c_ty] = types;
@@ -32,7 +32,7 @@ fn instruction(wmma: bool, shape: (u16, u16, u16), types: [Type; 4]) -> Mma {
     }
 }
 
-/// The bits of a small integer in a type.
+/// Returns the bits of a small integer in a type.
 fn encode(ty: Type, value: i64) -> u64 {
     match ty {
         Type::F16 => F16::from_f64::<RN>(value as f64).into(),

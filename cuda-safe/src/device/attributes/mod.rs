@@ -1,5 +1,4 @@
-//! A device's attributes: each by a method of its own with the type that it has, and all of them
-//! as a list.
+//! A device's attributes: each by a separate method with its type, and all of them as a list.
 //!
 //! The methods have the names of CUDA's constants in lower case, except
 //! [`Device::pci_bus_number`] (`CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`), since [`Device::pci_bus_id`] is
@@ -107,7 +106,7 @@ fn negative(name: &'static str, value: i32) -> Error {
         .with_call("cuDeviceGetAttribute")
 }
 
-/// What a GPU or board is, as PCI numbers it.
+/// The PCI identifier of a GPU or board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PciId {
     /// The maker's number of the device or subsystem.
@@ -153,7 +152,7 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Who may have contexts on a device, as an administrator set it.
+    /// The compute mode: which processes may create contexts on a device, as an administrator set it.
     #[doc(alias = "CUcomputemode")]
     ComputeMode: CUcomputemode {
         /// Any number of processes.
@@ -173,7 +172,7 @@ choices! {
         NumaNode = CU_DEVICE_NUMA_CONFIG_NUMA_NODE,
     }
 
-    /// Who sees writes of other PCI devices in order without a flush.
+    /// For whom writes of other PCI devices are in order without a flush.
     #[doc(alias = "CUGPUDirectRDMAWritesOrdering")]
     RdmaOrdering: CUGPUDirectRDMAWritesOrdering {
         /// Nobody.
@@ -290,7 +289,7 @@ mod tests {
         let handles = HandleTypes::from_attribute("A", 9)?;
         assert!(handles.contains(HandleTypes::POSIX_FILE_DESCRIPTOR));
         assert!(handles.contains(HandleTypes::FABRIC) && !handles.contains(HandleTypes::WIN32));
-        // What an H200 returns; the numbers of other devices have the sign bit.
+        // The value of an H200; those of other devices have the sign bit.
         let id = PciId::from_attribute("A", 0x2335_10de)?;
         assert_eq!(id, PciId { device: 0x2335, vendor: 0x10de });
         let id = PciId::from_attribute("A", 0xa335_10de_u32.cast_signed())?;

@@ -15,7 +15,7 @@ use crate::memory::pool::is_out_of_memory;
 use crate::memory::{Access, Allocation, enqueue};
 use crate::stream::Stream;
 
-/// Device memory of `bytes` bytes that no graph uses; `None` if there is not that much.
+/// Returns device memory of `bytes` bytes that no graph uses; `None` if there is not that much.
 pub(crate) fn scratch(stream: &Stream, bytes: usize) -> Result<Option<Arc<Allocation>>> {
     match Allocation::new(stream, bytes) {
         Ok(scratch) => Ok(Some(scratch)),
@@ -75,7 +75,7 @@ fn download_block(
     context.counters.staged_bytes.fetch_add(target.len() as u64, Ordering::Relaxed);
     let block = context.staging.acquire(context)?;
     let from = allocation.device_ptr() + offset as u64;
-    // What was numbered before the copy is done when the copy is.
+    // Uses numbered before the copy are done when the copy is.
     let mut before = 0;
     let range = offset..offset + target.len();
     let copied = enqueue(stream, [(allocation, range, Access::Read)], |inner| {
@@ -83,7 +83,7 @@ fn download_block(
         copy_to_block(inner, &block, from, target.len()).and_then(|()| block.record(inner))
     });
     if let Err(error) = copied.and_then(|()| block.wait(context)) {
-        // Whether the device still writes to the block nobody knows.
+        // The device may still write to the block.
         context.staging.discard(context, block);
         return Err(error);
     }

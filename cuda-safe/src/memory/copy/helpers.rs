@@ -22,7 +22,7 @@ pub(super) const MOST_THREADS: usize = 8;
 /// context is closed or dropped; they hold no handle to it.
 pub(crate) struct Helpers {
     shared: Arc<Shared>,
-    /// Threads that a copy is spread over, the caller's included; 0 while nobody has chosen.
+    /// The number of threads of a copy, the caller's included; 0 until it is set.
     threads: AtomicUsize,
     /// Held by the copy that the helpers work for.
     busy: Mutex<()>,
@@ -49,7 +49,7 @@ struct State {
     wanted: usize,
 }
 
-/// What the helpers run: borrowed from a caller that waits for them.
+/// The closure that the helpers run, borrowed from a caller that waits for them.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn() + Sync));
 
@@ -146,7 +146,7 @@ impl Helpers {
 }
 
 impl Drop for Helpers {
-    /// Tells the helpers to end and does not wait for them: they are asleep.
+    /// Signals the helpers to end and does not wait for them: they are asleep.
     fn drop(&mut self) {
         if forked() {
             // The threads are in the parent, and one of them may hold the lock here for ever.
@@ -158,8 +158,7 @@ impl Drop for Helpers {
     }
 }
 
-/// Returns how many threads a copy is spread over if nobody has chosen. Asked once: the result comes from
-/// files.
+/// Returns the default number of threads of a copy. The value is cached, because the system reads it from files.
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
@@ -174,8 +173,8 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Runs `work` on this thread and, at the same time, on up to `threads - 1` helpers. Nobody
-    /// runs it any more when this returns or unwinds.
+    /// Runs `work` on this thread and, at the same time, on up to `threads - 1` helpers. No thread runs it any more
+    /// when this returns or unwinds.
     pub(super) fn run(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         let helpers = threads.saturating_sub(1);
         self.helpers.recruit(helpers);
@@ -216,7 +215,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a helper does all its life.
+    /// The main loop of a helper.
     fn help(&self) {
         let mut state = self.lock();
         loop {

@@ -27,7 +27,7 @@ use crate::stream::{Stream, StreamInner};
 /// Uploads up to this size are packed into a block that the stream keeps, several to a block.
 const SMALL_BYTES: usize = BLOCK_BYTES / 8;
 
-/// Where packed uploads start: what the copy engine likes, and any element is aligned to.
+/// The alignment of packed uploads: fast for the copy engine, and enough for every element.
 const PACK_ALIGN: usize = 256;
 
 /// How many blocks one download keeps in flight.
@@ -65,7 +65,7 @@ pub(super) fn upload(
         for chunk in source.chunks(BLOCK_BYTES) {
             let block = inner.context.staging.acquire(&inner.context)?;
             let copied = copy_from_block(inner, &block, 0, to, chunk);
-            // Also after a failure: the copy may have been enqueued all the same.
+            // Also after a failure: the copy may have been enqueued nevertheless.
             inner.context.staging.retire(inner, block);
             copied?;
             to += chunk.len() as u64;
@@ -154,8 +154,8 @@ pub(super) unsafe fn enqueue_to_device(
 /// Enqueues a copy of `bytes` bytes from the device to pinned memory.
 ///
 /// # Safety
-/// The target has room for that many bytes, and nobody touches it until the copy is done; the source
-/// lies in an allocation that the caller holds.
+/// The target has room for that many bytes, and nothing else accesses it until the copy is done; the source lies in an
+/// allocation that the caller holds.
 pub(super) unsafe fn enqueue_to_host(
     inner: &StreamInner,
     to: *mut u8,
@@ -211,7 +211,7 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Memory that is not written yet, for elements of which any bytes are one.
+    /// Returns memory that is not written yet, for elements of which any bytes are one.
     pub(super) fn fresh<T: AnyBitPattern>(elements: &'a mut [MaybeUninit<T>]) -> Self {
         let (start, bytes) = (elements.as_mut_ptr().cast(), size_of_val(elements));
         // SAFETY: the same memory as `elements`, as bytes; uninitialised bytes are allowed.
@@ -258,8 +258,8 @@ fn copy_to_block(
     bytes: usize,
 ) -> Result<()> {
     debug_assert!(bytes <= BLOCK_BYTES);
-    // SAFETY: the block has room for `bytes` (callers see to it) and is touched by nobody until its event,
-    // recorded next, is done; the source lies in an allocation that the caller holds.
+    // SAFETY: the block has room for `bytes` (callers see to it) and nothing else accesses it until its event, recorded
+    // next, is done; the source lies in an allocation that the caller holds.
     unsafe { enqueue_to_host(inner, block.start().as_ptr(), from, bytes) }
 }
 
@@ -301,7 +301,7 @@ impl<'a, T> InFlight<'a, T> {
             stream.context.staging.discard(&stream.context, block);
             return copied;
         }
-        // Also after a failure: the copy may have been enqueued all the same.
+        // Also after a failure: the copy may have been enqueued nevertheless.
         match block.record(stream) {
             Ok(()) => {
                 self.blocks.push_back((block, what));
@@ -314,7 +314,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// Returns whether the oldest block's copy is done, so that nobody has to wait for it.
+    /// Returns whether the oldest block's copy is done, so that the caller need not wait for it.
     fn is_oldest_done(&self) -> Result<bool> {
         match self.blocks.front() {
             Some((block, _)) => block.is_done(&self.stream.context),

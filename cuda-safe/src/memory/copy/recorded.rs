@@ -1,5 +1,5 @@
-//! Uploads and fills on streams that record. The graph runs later and more than once, so it is given
-//! pinned memory of its own to copy from.
+//! Uploads and fills on streams that record. The graph runs later and more than once, so it gets separate pinned memory
+//! to copy from.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn upload(
     unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);
     // Before the copy is recorded: the capture may end, in another thread, right after it was. Also if
-    // recording fails, since part of it may have been recorded all the same.
+    // recording fails, since part of it may have been recorded nevertheless.
     capture.keep(pinned);
     let to = allocation.device_ptr() + offset as u64;
     let range = offset..offset + source.len();

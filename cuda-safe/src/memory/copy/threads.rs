@@ -1,8 +1,8 @@
 //! Large copies, spread over the context's helpers.
 //!
 //! Each thread that takes part claims chunk after chunk and brings it through two blocks of the
-//! ring in turn, so that the bus is busy with one while the thread copies the other. Blocks are
-//! handed out by the calling thread: what the others call needs no current context.
+//! ring in turn, so that the bus is busy with one while the thread copies the other. The calling thread hands out the
+//! blocks, so the other threads' calls need no current context.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ struct Shared<'a, C> {
     finished: AtomicUsize,
 }
 
-/// What no thread has claimed.
+/// The part that no thread has claimed.
 struct Rest<C> {
     /// Each is the host's end, and its place in the whole; the first one comes last.
     chunks: Vec<(usize, C)>,
@@ -86,9 +86,9 @@ impl<'a, C: Send> Shared<'a, C> {
         }
     }
 
-    /// Returns the next chunk, with a block for it if the thread wants `another` and there is one. Nothing
-    /// if no chunk is left, or no block either and the thread `has` none. Chunk and block go
-    /// together: where every chunk has its block, nobody is left without.
+    /// Returns the next chunk, with a block for it if the thread wants `another` and there is one. Returns `None` if no
+    /// chunk is left, or if no block is left and the thread `has` none. Chunk and block are taken together, so no
+    /// thread gets a chunk without a block.
     fn claim(&self, another: bool, has: bool) -> Option<(usize, C, Option<StagingBlock>)> {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if rest.chunks.is_empty() {
@@ -116,9 +116,9 @@ impl<'a, C: Send> Shared<'a, C> {
     }
 }
 
-/// Two blocks for each thread, or one for each chunk where that is what the ring can hold: then an
-/// upload waits for nothing that its stream has yet to do. Fewer if the ring has no more without a
-/// wait; `None` if that is not enough for two threads.
+/// Returns two blocks for each thread, or one for each chunk where that is what the ring can hold: then an upload waits
+/// for nothing that its stream has yet to do. Fewer if the ring has no more without a wait; `None` if that is not
+/// enough for two threads.
 fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingBlock>>> {
     let staging = &stream.context.staging;
     let wanted = match bytes.div_ceil(CHUNK_BYTES) {
@@ -146,7 +146,7 @@ fn take_blocks(stream: &StreamInner, bytes: usize) -> Result<Option<Vec<StagingB
     enough.map(|()| None)
 }
 
-/// Uploads with the helpers. `None` if there is none to be had: then nothing was done.
+/// Uploads with the helpers. Returns `None` and does nothing if no helper is available.
 pub(super) fn upload(stream: &StreamInner, to: CUdeviceptr, source: &[u8]) -> Option<Result<()>> {
     let claim = stream.context.helpers.claim()?;
     let blocks = match take_blocks(stream, source.len()) {

@@ -3,8 +3,8 @@
 //! - `pages.rs`: pinned pages; `staging.rs`: a ring of them for copies from and to plain slices.
 //! - `pinned.rs`: buffers of pinned memory; `transfer.rs`: copies that own one until they are done;
 //!   `reactor.rs`: the thread that wakes tasks that await a transfer.
-//! - `unified.rs`: buffers that host and device see, and guards of the host's; `visible.rs`: how their
-//!   memory is allocated, waited for and freed; `host_borrow.rs`: which guards are alive.
+//! - `unified.rs`: buffers that host and device access, and the host's guards; `visible.rs`: allocating, waiting for
+//!   and freeing their memory; `host_borrow.rs`: the guards that are alive.
 
 pub(super) mod host_borrow;
 pub(crate) mod pages;

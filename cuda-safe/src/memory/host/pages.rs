@@ -17,8 +17,7 @@ pub(in crate::memory) const ALIGN: usize = 4096;
 /// From this size on huge pages are asked for.
 const HUGE: usize = 2 << 20;
 
-/// How the memory for `bytes` bytes is allocated: whole pages, so that nobody else's bytes are pinned
-/// with it.
+/// Returns the layout of the memory for `bytes` bytes: whole pages, so that no other allocation is pinned with it.
 fn layout(bytes: usize) -> Option<Layout> {
     let align = if bytes >= HUGE { HUGE } else { ALIGN };
     Layout::from_size_align(bytes.checked_next_multiple_of(ALIGN)?, align).ok()
@@ -43,27 +42,27 @@ pub(in crate::memory) fn allocate(context: &ContextInner, bytes: usize) -> Resul
     });
     match registered {
         Ok(()) => Ok(start),
-        // After a fatal error nobody knows whether the driver holds the memory: it is leaked.
+        // After a fatal error it is unknown whether the driver holds the memory: it is leaked.
         Err(error) if answered && error.is_fatal() => Err(error),
         Err(error) => {
-            // SAFETY: allocated above with this layout, and known to nobody.
+            // SAFETY: allocated above with this layout, and nothing else has the address.
             unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
             Err(error)
         }
     }
 }
 
-/// Frees memory of [`allocate`]. **Waits for the device.** The context must be current. If the driver
-/// doesn't let go of it, it is leaked.
+/// Frees memory of [`allocate`]. **Waits for the device.** The context must be current. If the driver doesn't
+/// unregister it, it is leaked.
 ///
 /// # Safety
-/// `allocate` gave `start` for `bytes`, and nobody uses the memory any more, but for work of devices
-/// that this call waits for.
+/// `allocate` returned `start` for `bytes`, and nothing uses the memory any more except work of devices that this call
+/// waits for.
 pub(crate) unsafe fn free(context: &ContextInner, start: NonNull<u8>, bytes: usize) -> Result<()> {
     let Some(layout) = layout(bytes) else { return Ok(()) };
     // SAFETY: registered by `allocate`; the call waits for transfers.
     unsafe { call!(context, cuMemHostUnregister(start.as_ptr().cast())) }?;
-    // SAFETY: allocated with this layout, and the driver has let go of it.
+    // SAFETY: allocated with this layout, and the driver has unregistered it.
     unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     Ok(())
 }

@@ -29,7 +29,7 @@ static REACTOR: Reactor = Reactor {
 
 struct Reactor {
     registry: Mutex<Registry>,
-    /// Somebody waits who did not before.
+    /// A new wait was registered.
     changed: Condvar,
 }
 
@@ -142,13 +142,14 @@ impl Reactor {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does all its life.
+    /// The main loop of the thread.
     fn run(&self) {
         let mut prepared: Vec<&'static Driver> = Vec::new();
         loop {
             let due = self.sleep();
             for number in due {
-                // The lock is held for one query at a time: who registers or goes waits no longer.
+                // The lock is held for one query at a time, so registering and dropping a wait takes no longer than
+                // that.
                 let mut registry = self.lock();
                 let Some(waiting) = registry.waiting.get_mut(&number) else { continue };
                 let sys = waiting.state.sys;
@@ -171,7 +172,7 @@ impl Reactor {
         }
     }
 
-    /// Sleeps until some events are to be queried, and says whose.
+    /// Sleeps until it is time to query some events, and returns their numbers.
     fn sleep(&self) -> Vec<u64> {
         let mut registry = self.lock();
         loop {

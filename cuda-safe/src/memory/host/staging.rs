@@ -1,5 +1,5 @@
-//! The staging ring: pinned blocks of our own that uploads and downloads go through, so that the
-//! driver never holds a pointer into a caller's slice after a call has returned.
+//! The staging ring: pinned blocks of this crate that uploads and downloads go through, so that the driver never holds
+//! a pointer into a caller's slice after a call has returned.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -71,7 +71,7 @@ struct Ring {
     blocks: usize,
 }
 
-/// What the ring has for somebody who needs a block.
+/// The result of a request for a block.
 enum Found {
     Idle(StagingBlock),
     /// Nothing, but there may be one block more.
@@ -80,7 +80,7 @@ enum Found {
 }
 
 impl Ring {
-    /// A free block, or the oldest busy one if it is done.
+    /// Returns a free block, or the oldest busy one if it is done.
     fn find(&mut self, context: &ContextInner) -> Result<Found> {
         if let Some(block) = self.free.pop() {
             return Ok(Found::Idle(block));
@@ -96,8 +96,7 @@ impl Ring {
 }
 
 impl Staging {
-    /// A block that the device is done with: one that can be had at once, or else the oldest busy
-    /// one after a wait.
+    /// Returns a block that the device is done with: a free one at once, or else the oldest busy one after a wait.
     pub(in crate::memory) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
         let waited_for = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +123,7 @@ impl Staging {
         }
     }
 
-    /// A block that the device is done with, if one can be had without waiting for the device.
+    /// Returns a block that the device is done with, if one can be had without waiting for the device.
     pub(in crate::memory) fn try_acquire(
         &self,
         context: &ContextInner,
@@ -147,7 +146,7 @@ impl Staging {
         })
     }
 
-    /// A block that the device is done with, or a new one, also beyond the limit: without a wait.
+    /// Returns a block that the device is done with, or a new one, also beyond the limit: without a wait.
     pub(in crate::memory) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
         {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +185,7 @@ impl Staging {
         }
     }
 
-    /// Gives a block up to the deferred-free list, when nobody can say any more whether the device uses it.
+    /// Moves a block to the deferred-free list, if it is unknown whether the device still uses it.
     pub(in crate::memory) fn discard(&self, context: &ContextInner, block: StagingBlock) {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
         if !context.state.is_usable() {
@@ -202,7 +201,7 @@ impl Staging {
         (ring.blocks * BLOCK_BYTES) as u64
     }
 
-    /// Frees all blocks that nobody holds. Waits for the device.
+    /// Frees all blocks that no caller holds. Waits for the device.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
         let blocks: Vec<_> = {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);

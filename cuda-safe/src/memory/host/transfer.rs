@@ -148,8 +148,8 @@ impl<T: Copy + 'static> Transfer<T> {
 impl<T: Copy + 'static> Future for Transfer<T> {
     type Output = Result<PinnedBuffer<T>>;
 
-    /// Ready when the copy is done, or with the error of the copy or of earlier work on its stream;
-    /// the buffer is then lost. Polled again after that it is an error.
+    /// Returns `Ready` when the copy is done, or with the error of the copy or of earlier work on its stream; the
+    /// buffer is then lost. Another poll after that returns an error.
     fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if this.buffer.is_none() {
@@ -243,7 +243,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
             let uses = [(self.allocation(), self.byte_range(), Access::Read)];
             enqueue(stream, uses, |inner| {
                 let to = target.start().as_ptr().cast();
-                // SAFETY: as in `upload_pinned`; nobody reads the pinned memory until `wait`.
+                // SAFETY: as in `upload_pinned`; the host does not read the pinned memory until `wait`.
                 unsafe { copy::enqueue_to_host(inner, to, self.device_ptr(), self.size_bytes()) }
             })
         })

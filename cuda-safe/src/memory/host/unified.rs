@@ -17,13 +17,12 @@ use crate::memory::facade::buffer_facade;
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, enqueue, fit};
 use crate::stream::Stream;
 
-/// `len` elements of memory that host and device both see.
+/// `len` elements of memory that host and device both access.
 ///
 /// Kernels and copies take it like a [`DeviceBuffer`](crate::DeviceBuffer), on any stream of the
-/// context, in the same order. The host looks through a guard: [`host`](Self::host) waits for all
-/// writes, [`host_mut`](Self::host_mut) for all uses. While a guard lives the device is given
-/// nothing that conflicts with it: borrowing sees to that, and what does not borrow the buffer,
-/// such as a graph, gets an error.
+/// context, in the same order. The host accesses it through a guard: [`host`](Self::host) waits for all writes,
+/// [`host_mut`](Self::host_mut) for all uses. While a guard lives, no conflicting work can be enqueued: the borrow
+/// prevents it, and work that does not borrow the buffer, such as a graph, returns an error.
 ///
 /// | made by | lies | good for |
 /// |---|---|---|

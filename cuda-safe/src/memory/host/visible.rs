@@ -6,8 +6,8 @@
 //! driver is called. Borrows alone would not do: a graph holds the allocation, not the buffer.
 //!
 //! A guard first marks the memory as borrowed and then waits for the uses it finds; a launch first
-//! reads the mark and then enqueues. What borrows don't keep apart must hold one lock over
-//! either, so that neither slips in between.
+//! reads the mark and then enqueues. Accesses that borrows don't separate must hold one lock over these two steps, so
+//! that neither comes between those of the other.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl HostVec {
     /// Takes the memory over. `Copy` elements have nothing that must be dropped.
     pub(in crate::memory) fn new<T: Copy>(vector: Vec<T>) -> Self {
         /// # Safety
-        /// `start` and `capacity` are those of a `Vec<T>`, and nobody else frees it.
+        /// `start` and `capacity` are those of a `Vec<T>`, and nothing else frees it.
         unsafe fn free<T>(start: NonNull<u8>, capacity: usize) {
             // SAFETY: the caller's promise; no element is claimed to be there.
             drop(unsafe { Vec::<T>::from_raw_parts(start.cast().as_ptr(), 0, capacity) });
@@ -162,7 +162,7 @@ impl Allocation {
         Ok(Self::visible(start, bytes, home, Visible::new(Memory::Managed, host)))
     }
 
-    /// Pinned memory that is mapped for the device. All bytes are zero.
+    /// Returns pinned memory that is mapped for the device. All bytes are zero.
     pub(in crate::memory) fn pinned(home: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let context = &home.inner().context;
         if bytes == 0 {
@@ -172,7 +172,7 @@ impl Allocation {
         let host = pages::allocate(context, bytes)?;
         match device_address(context, host) {
             Ok(device) => {
-                // SAFETY: `bytes` bytes that were just made and are nobody else's.
+                // SAFETY: `bytes` bytes that were just allocated, and nothing else has their address.
                 unsafe { host.write_bytes(0, bytes) };
                 Ok(Self::visible(device, bytes, home, Visible::new(Memory::Pinned, host)))
             }
@@ -183,7 +183,7 @@ impl Allocation {
         }
     }
 
-    /// The memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
+    /// Returns the memory of a vector whose elements take `bytes` bytes; it is freed if this fails.
     pub(in crate::memory) fn registered(
         home: &Stream,
         vector: HostVec,
@@ -216,7 +216,7 @@ impl Allocation {
                 }
                 Err(error)
             }
-            // After a fatal error nobody knows whether the driver holds the memory: leaked.
+            // After a fatal error it is unknown whether the driver holds the memory: it is leaked.
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 vector.free();
@@ -247,8 +247,8 @@ impl Allocation {
     ) -> Result<HostBorrow<'a>> {
         let state = self.home_stream().inner().state();
         if visible.is_managed() {
-            // Managed memory goes with its context, and if there is nothing to wait for, nothing
-            // below would tell that somebody else has destroyed it.
+            // Managed memory is freed with its context. If there is nothing to wait for, no call below would detect
+            // that other code has destroyed the context.
             state.look_after_primary()?;
         }
         state.usable()?;
@@ -297,8 +297,7 @@ impl Allocation {
         }
     }
 
-    /// Ends the driver's knowledge of registered memory, if that is what this is and nobody else
-    /// holds it.
+    /// Unregisters the memory, if it is registered and this is the only handle.
     fn unregister(self: &mut Arc<Self>) -> Result<()> {
         let context = self.home_stream().inner().context.clone();
         context.state.usable()?;

@@ -70,7 +70,7 @@ pub(crate) trait Enqueue<'a>: Sized {
     }
 }
 
-/// What [`Enqueue::run`] has enqueued.
+/// The work that [`Enqueue::run`] has enqueued.
 pub(crate) struct Enqueued<T> {
     pub(crate) output: T,
     pub(crate) sequence: u64,
@@ -147,8 +147,8 @@ impl<'a, E: Enqueue<'a>> UseVisitor for End<'_, E> {
 /// An enqueue on a stream that doesn't record.
 ///
 /// If memory is used that some graph uses too, it takes the context's graph lock, which is held until the
-/// uses are recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may
-/// slip in between another's ordering and recording.
+/// uses are recorded: a graph may be launched by a thread that has not borrowed the buffers, and no use may come
+/// between another's ordering and recording.
 pub(crate) struct DirectEnqueuing<'a, 'l> {
     stream: &'a Stream,
     /// A reference, so that nothing takes the address of this struct: its fields stay in registers, which
@@ -167,8 +167,8 @@ impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
         None
     }
 
-    /// Makes the stream wait for conflicting uses on other streams. Costs two loads while the allocation
-    /// stays on its home stream and is borrowed by all who use it.
+    /// Makes the stream wait for conflicting uses on other streams. Costs two loads while all uses of the allocation
+    /// are on its home stream and with a borrow.
     #[inline]
     fn begin_use(&mut self, used: Used<'_>) -> Result<()> {
         let (allocation, range, access) = used;
@@ -180,8 +180,8 @@ impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
 }
 
 impl<'a, 'l> DirectEnqueuing<'a, 'l> {
-    /// Begins an enqueue, if the device is not lost. What it puts into `graph_lock` is to be dropped when
-    /// the enqueue is over.
+    /// Begins an enqueue, if the device is not lost. The caller drops the guard in `graph_lock` when the enqueue is
+    /// over.
     #[inline]
     pub(crate) fn on(
         stream: &'a Stream,
@@ -247,8 +247,8 @@ fn of_same_context(stream: &Stream, allocation: &Allocation) -> Result<()> {
     ))
 }
 
-/// An enqueue on a stream, whether that records or not. On a stream that records it holds the recording,
-/// so that the capture can't end between the look at it and the driver call.
+/// An enqueue on a stream, recording or not. On a stream that records it holds the recording, so that the capture can't
+/// end between the check and the driver call.
 pub(crate) struct Enqueuing<'a> {
     stream: &'a Stream,
     graph_lock: Option<HeldGraphLock<'a>>,

@@ -1,8 +1,8 @@
-//! Order: who waits for whom.
+//! Order: the waits between uses of memory.
 //!
 //! - `enqueue.rs`: one enqueue, from the ordering of its uses to their recording.
-//! - `uses.rs`: the newest uses of an allocation, recorded once a second stream or a graph uses it;
-//!   `shared.rs`: the moment from which they are; `ranges.rs`: what is known for each byte.
+//! - `uses.rs`: the newest uses of an allocation, recorded once a second stream or a graph uses it; `shared.rs`: the
+//!   flag that starts the recording; `ranges.rs`: a map from ranges of bytes to values.
 //! - `versions.rs`: the number of the newest write, for results that were computed from memory.
 //! - `kept.rs`: memory that is used later without a borrow.
 

@@ -49,15 +49,15 @@ impl<U> Shared<U> {
         self.state.fetch_sub(KEEPER, Ordering::SeqCst);
     }
 
-    /// Returns whether uses are recorded. To be asked after a use was numbered; or before it, where nobody
-    /// else can raise the flag meanwhile.
+    /// Returns whether uses are recorded. Call it after numbering the use, or before if no other thread can raise the
+    /// flag meanwhile.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {
         self.state.load(Ordering::SeqCst) & RAISED != 0
     }
 
-    /// What is recorded. The first call raises the flag and then asks `first`, which has to count
-    /// what the home stream has numbered by now.
+    /// Returns the recorded uses. The first call raises the flag and then calls `first`, which has to include all uses
+    /// that the home stream has numbered by then.
     ///
     /// A caller that has seen the flag raised must call this and not [`known`](Self::known): `first` may
     /// have counted already, without the caller's use, and not have returned yet.
@@ -69,7 +69,7 @@ impl<U> Shared<U> {
         uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded uses. Call only with exclusive access to the allocation.
+    /// Returns the recorded uses. Call only with exclusive access to the allocation.
     pub(crate) fn known(&self) -> Option<MutexGuard<'_, U>> {
         Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Who used an allocation last, and whom the next user has to wait for.
+//! The last uses of an allocation, and the waits of the next use.
 //!
 //! Most allocations are only ever used on their home stream, where the stream itself keeps order.
 //! As long as that is so, `shared` is false and a use records nothing. The first use from another
@@ -25,8 +25,8 @@ pub enum Access {
     Write,
 }
 
-/// Beyond this many streams that have read since the last write, the home stream waits for the
-/// one that read first and stands for it, so that the list stays short.
+/// If more streams than this have read since the last write, the home stream waits for the first of them and replaces
+/// it in the list, so that the list stays short.
 const MOST_READERS: usize = 16;
 
 /// The newest use of some bytes by a stream.
@@ -51,14 +51,14 @@ impl Allocation {
         self.is_home(stream) && !self.shared.is_raised()
     }
 
-    /// Returns whether, besides, nobody uses the memory without a borrow: then a use need not be ordered,
-    /// nor take the graph lock.
+    /// Returns whether, in addition, no use of the memory is without a borrow: then a use need neither be ordered nor
+    /// take the graph lock.
     #[inline]
     pub(in crate::memory) fn is_quiet_on(&self, stream: &Stream) -> bool {
         self.is_home(stream) && self.shared.is_quiet()
     }
 
-    /// To be called after the use was enqueued and numbered.
+    /// Records a use. Call it after the use was enqueued and numbered.
     #[inline]
     pub(crate) fn end_use(
         &self,
@@ -143,12 +143,12 @@ impl Allocation {
         })
     }
 
-    /// What is recorded of its uses. Raises `shared`.
+    /// Returns the recorded uses. Raises `shared`.
     fn shared_uses(&self) -> MutexGuard<'_, Ranges<Uses>> {
         self.shared.raise(|| {
             let home = self.home_stream();
-            // Stands for every use by the home stream so far, reads too, and for the allocation
-            // itself, which is work of that stream.
+            // Represents every use by the home stream so far, reads too, and the allocation itself, which is work of
+            // that stream.
             let sequence = home.inner().enqueued().max(self.born());
             // A module's variables are there when it is loaded.
             let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
@@ -169,9 +169,9 @@ impl Allocation {
         }
     }
 
-    /// Returns whether somebody uses the memory without a borrow: a recording has used it, which is never false
-    /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph
-    /// lock of its context; see [`Stream::graph_lock`].
+    /// Returns whether there is a use of the memory without a borrow: a recording has used it, which is never false
+    /// again, or a [`KeptMemory`](crate::KeptMemory) of it lives. Enqueues that use such memory take the graph lock of
+    /// its context; see [`Stream::graph_lock`].
     #[inline]
     #[must_use]
     pub fn is_captured(&self) -> bool {
@@ -209,7 +209,7 @@ impl Allocation {
         drop(gone);
     }
 
-    /// Lets the home stream wait for the stream that read first, and stand for it.
+    /// Makes the home stream wait for the stream that read first, and replace it in the list.
     fn fold_first_reader(&self, uses: &mut Uses) -> Option<Mark> {
         let home = self.home_stream();
         let first = uses.reads.iter().position(|read| read.stream != *home)?;

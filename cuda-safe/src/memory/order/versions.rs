@@ -1,5 +1,5 @@
-//! The number of the newest write for each range of an allocation, so that code that saved something
-//! computed from it can tell whether it still holds.
+//! The number of the newest write for each range of an allocation, by which code detects that data computed from it is
+//! out of date.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use super::ranges::Ranges;
 /// Numbers all writes of the process: of two writes, of the same memory or not, the later one has
 /// the greater number.
 ///
-/// Relaxed is enough: who knows that one write came before another has synchronized with it, and one
-/// atomic's values never go back.
+/// Relaxed is enough: code that knows the order of two writes has synchronized with the first, and the values of one
+/// atomic never go back.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
 /// Takes the numbers of `writes` writes, and says the first.

@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 const TEXT: &str = ".version 8.0\n.target sm_75\n.address_size 64\n\n\
     .visible .entry fill(.param .u64 to, .param .u32 n)\n{\n\tret;\n}\n";
 
-/// A gzip file without optional fields.
+/// Returns a gzip file without optional fields.
 fn pack(text: &[u8]) -> Vec<u8> {
     pack_with(GzBuilder::new(), text)
 }
@@ -22,7 +22,7 @@ fn pack_with(builder: GzBuilder, text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("a Vec takes all bytes")
 }
 
-/// A longer text, as compilers write it: 40 kernels.
+/// Returns a longer text, as compilers write it: 40 kernels.
 fn long() -> String {
     let kernel =
         |i| TEXT.replace("fill", &format!("fill_{i}")).replace("ret", "bar.sync 0;\n\tret");
@@ -55,7 +55,7 @@ fn whole_files_unpack_to_their_text() {
     // As `gzip` without -n writes it, with further fields.
     let builder = GzBuilder::new().filename("fill.ptx").comment("of a test").extra([1, 2, 3]);
     assert_eq!(unpack(&pack_with(builder.mtime(1), TEXT.as_bytes())).as_deref(), Ok(TEXT));
-    // What deflate compresses most.
+    // Input that deflate compresses most.
     let zeros = "0".repeat(1 << 20);
     assert_eq!(unpack(&pack(zeros.as_bytes())).as_deref(), Ok(zeros.as_str()));
 }
@@ -134,7 +134,7 @@ fn a_text_that_is_not_utf8_is_refused() {
     refused(&pack(b"\xe2\x82"), "not UTF-8 from byte 0 on");
 }
 
-/// The file with another length at its end.
+/// Returns the file with another length at its end.
 fn stating(bytes: &[u8], length: u32) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let end = bytes.len() - 4;

@@ -1,4 +1,4 @@
-// What the batch calls of geom-kernels run: boxes, spheres and rays of an array against a hierarchy.
+// The device code of batch calls: queries of a hierarchy by arrays of boxes, spheres and rays.
 #pragma once
 
 #include <geom/bvh/order.cuh>
@@ -39,7 +39,7 @@ __device__ __forceinline__ vec3<float> load_center(const Queries& queries, unsig
     return vec3<float>(__ldg(at), __ldg(at + queries.component), __ldg(at + 2 * queries.component));
 }
 
-// What queries are, and how query i is asked: `f(item)` for every item.
+// The kinds of queries. Each calls `f(item)` for every item of query i.
 struct OfBoxes {
     template <class F>
     static __device__ __forceinline__ void ask(const Bvh& bvh, const Queries& queries, unsigned i, F&& f) {

@@ -7,9 +7,9 @@
 // takes both lists and joins clusters that are each other's nearest, again and again, until 16 are left,
 // or, of long ranges, 1.
 //
-// The hierarchy is the same on every run: no result depends on who comes first, nor do the numbers of nodes.
-// A cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two
-// clusters become that node. Numbers so are from 1 on, and each is given once.
+// The hierarchy is the same on every run: no result depends on the order of threads, nor do the numbers of nodes. A
+// cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two clusters
+// become that node. So numbers are from 1 on, and each is used once.
 #pragma once
 
 #include <geom/bvh/build_radix.cuh>
@@ -19,10 +19,10 @@ namespace bvh {
 
 // The most clusters of a list: half a warp, so that a warp takes two lists.
 constexpr unsigned list_size = 16;
-// Ranges of more leaves than this become one cluster: above it the hierarchy is that of the sorted keys. The
-// paper goes on joining clusters by nearness up to the root; but of few large clusters along a curve the
-// nearest ones are not near, and their boxes overlap. That made closest points take up to a quarter longer,
-// by chance more or less from mesh to mesh, where the cells of the keys never overlap.
+// Ranges of more leaves than this become one cluster: above it the hierarchy is built from the sorted keys. The paper
+// goes on joining clusters by nearness up to the root; but among few large clusters along a curve the nearest ones are
+// not near, and their boxes overlap. That made closest points take up to a quarter longer, by chance more or less from
+// mesh to mesh, where the cells of the keys never overlap.
 constexpr unsigned treelet_size = 1024;
 // How far in the list a cluster looks for its nearest.
 constexpr unsigned search_radius = 8;
@@ -50,7 +50,7 @@ struct Lists {
 
 constexpr unsigned all_lanes = 0xffffffffu;
 
-// What another lane has. All lanes call it.
+// Returns the value of another lane. All lanes call it.
 __device__ __forceinline__ aabb<float> box_from(const aabb<float>& b, unsigned lane) {
     return {{__shfl_sync(all_lanes, b.lower.x, lane), __shfl_sync(all_lanes, b.lower.y, lane),
              __shfl_sync(all_lanes, b.lower.z, lane)},
@@ -64,7 +64,7 @@ __device__ __forceinline__ Entry entry_from(const Entry& e, unsigned lane) {
     return {make_cluster(b, id, count), __shfl_sync(all_lanes, e.head, lane)};
 }
 
-// Which bit of a word is the n-th of those that are set, from 0 on; anything below 32 if there are fewer.
+// The index of the n-th set bit of a word, from 0 on; anything below 32 if there are fewer.
 __device__ __forceinline__ unsigned nth_bit(unsigned word, unsigned n) {
     unsigned at = 0;
 #pragma unroll
@@ -140,15 +140,15 @@ __device__ __forceinline__ Cluster join_lists(
         length = join_nearest(mine, length, nodes);
     if (lane >= length)
         mine.head = no_index;
-    // Shuffles order no memory: what is written now, others of these lanes have read.
+    // Shuffles order no memory: other lanes have read the words that are written now.
     __syncwarp();
     if (lane < list_size && first + lane <= last)
         lists.store(first + lane, mine);
     return mine.cluster;
 }
 
-// Leaves at a word the far end of a range, plus one; gives what was there: 0, or that of the range on the
-// other side. As `arrive`.
+// Stores the far end of a range, plus one, in a word; returns the old value: 0, or the far end of the range on the
+// other side, plus one. As `arrive`.
 __device__ __forceinline__ unsigned exchange_end(unsigned* at, unsigned end) {
     unsigned d;
     asm volatile("atom.acq_rel.gpu.global.exch.b32 %0, [%1], %2;"
@@ -196,7 +196,7 @@ __device__ __forceinline__ void link_clusters(
         // Short ranges are joined when they are part of a longer one.
         unsigned waiting = __ballot_sync(all_lanes, whole || (active && size > list_size));
         const bool closes = whole || size > treelet_size;
-        // What a lane has learned to be there is read by all of them, ...
+        // All lanes read the data that one lane has found to be there, ...
         __syncwarp();
         for (; waiting != 0; waiting &= waiting - 1) {
             const unsigned leader = __ffs(waiting) - 1;

@@ -18,8 +18,8 @@
 namespace geom {
 namespace bvh {
 
-// What a thread must know of a node to make it, in two words that are 0 until they are written. Each
-// carries its own state, so no fence is needed: what they lead to is from the kernel before.
+// The input for making a node, in two words that are 0 until they are written. Each word carries its own state, so no
+// fence is needed: the data that they point to is from the kernel before.
 struct Task {
     // The node of the binary hierarchy plus one, and above it the first place of its items.
     unsigned long long node_first;
@@ -37,7 +37,7 @@ __device__ __forceinline__ Cluster choose(bool first, const Cluster& a, const Cl
             first ? a.count : b.count};
 }
 
-// What of a cluster says where its items are.
+// The part of a cluster that says where its items are.
 struct Below {
     unsigned id, count;
 };
@@ -45,7 +45,7 @@ __device__ __forceinline__ Below choose(bool first, const Below& a, const Below&
     return {first ? a.id : b.id, first ? a.count : b.count};
 }
 
-// Up to four in a row, of which each can be replaced by two. What is not there has the count 0.
+// Up to four children in a row, each of which can be replaced by two. An absent child has the count 0.
 template <class T>
 struct Siblings {
     T at[4];
@@ -117,7 +117,7 @@ __device__ __forceinline__ void write_node(
     unsigned level, unsigned first, unsigned next, BvhNode* nodes, unsigned* items, Task* tasks
 ) {
     const Cluster(&c)[4] = row.at;
-    // Parents tell first what their children need.
+    // Parents first write the input of their children.
     unsigned child[4], inner = 0, place = first;
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
@@ -154,10 +154,10 @@ __device__ __forceinline__ bool is_done(unsigned long long progress) {
 
 // Makes all nodes, of which at most `capacity` fit. Any number of blocks, of whole warps.
 //
-// Threads take nodes by number, and a warp goes round until what its threads have taken is there or no
-// node is left to be made. A node is announced by its parent, which has a lower number and so was taken
-// before, by a warp that runs or ran: the lowest number that is not finished is always announced, and
-// nobody waits while standing still. So it ends, however few blocks run at a time.
+// Threads take nodes by number, and a warp loops until the nodes that its threads have taken are announced or no node
+// is left to be made. A node is announced by its parent, which has a lower number and so was taken before, by a warp
+// that runs or ran: the lowest number that is not finished is always announced, and no warp blocks. So it ends, however
+// few blocks run at a time.
 __device__ __forceinline__ void collapse(
     const BinaryNode* binary, BuildState* state, Task* tasks, unsigned capacity, BvhNode* nodes,
     unsigned* items, BvhHeader* header
@@ -184,7 +184,7 @@ __device__ __forceinline__ void collapse(
         const bool ready = taken == 0 || (node_first != 0 && parent_level != 0);
         const unsigned readies = __ballot_sync(all, ready);
         if (readies == 0) {
-            // Not all at once, and not each time, lest those who have work wait for the memory.
+            // Not all at once, and not each time, so that threads with work don't wait for the memory.
             if (++pauses % 4 == 0 && __any_sync(all, sort::load_word(&state->done) != 0))
                 break;
             __nanosleep(min(32u * pauses, 256u));

@@ -33,8 +33,8 @@ __device__ __forceinline__ void raise(unsigned* words, const aabb<float>& b) {
     }
 }
 
-// Writes each item as a cluster, and finds the bounds. `Source` tells the box of item i as BoxArray does.
-// Any number of blocks, of whole warps.
+// Writes each item as a cluster, and finds the bounds. `Source` returns the box of item i as BoxArray does. Any number
+// of blocks, of whole warps.
 template <class Source>
 __device__ __forceinline__ void
 bound(const Source& boxes, unsigned n, Cluster* items, BuildState* state) {

@@ -40,8 +40,8 @@ struct Leaves {
     }
 
     // Whether the parent of the leaves from `first` to `last`, not all, has them on its left. Two gaps
-    // beside a range are never equal: where the highest bit of one lies the range has ones, and where that
-    // of the other lies it has zeros.
+    // beside a range are never equal: at the highest bit of one the range has ones, and at the highest bit of the other
+    // it has zeros.
     __device__ __forceinline__ bool is_left(unsigned first, unsigned last) const {
         return first == 0 || (last + 1 != count && gap(last) < gap(first - 1));
     }

@@ -1,5 +1,5 @@
-// What a build works on, in memory that it has while it runs: the binary hierarchy that is collapsed to
-// the wide one, and the words by which its kernels tell each other how far they are.
+// The scratch memory of a build: the binary hierarchy that is collapsed to the wide one, and the words by which its
+// kernels publish their progress.
 #pragma once
 
 #include <geom/bvh/types.cuh>
@@ -54,8 +54,7 @@ __device__ __forceinline__ Cluster join(const Cluster& a, const Cluster& b, unsi
     return make_cluster(unite(box_of(a), box_of(b)), id, a.count + b.count);
 }
 
-// Half the surface of a box that is not empty: what tells a larger one from a smaller one. Finite for
-// coordinates up to 2^60.
+// Half the surface of a box that is not empty, to compare sizes of boxes. Finite for coordinates up to 2^60.
 __device__ __forceinline__ float half_area(const aabb<float>& b) {
     vec3<float> e = exact::sub(b.upper, b.lower);
     return exact::fma(e.z, e.x, exact::fma(e.y, e.z, exact::mul(e.x, e.y)));
@@ -90,11 +89,11 @@ __device__ __forceinline__ aabb<float> bounds_of(const unsigned (&words)[6]) {
             {unordered(words[3]), unordered(words[4]), unordered(words[5])}};
 }
 
-// Clusters and boxes pass from one block to another in the middle of a kernel: who has written one arrives
-// at a word; who finds there that it came later reads what the others have written.
+// Clusters and boxes pass from one block to another within a kernel: a thread that has written one arrives at a word; a
+// thread that finds that it is not the first there reads the data of the earlier ones.
 //
-// Adds 1; gives what was there. What this thread wrote before is seen by who comes later (release), and this
-// thread sees what was written by who came before (acquire).
+// Adds 1 and returns the old value. Later arrivals see this thread's earlier writes (release), and this thread sees the
+// writes of earlier arrivals (acquire).
 __device__ __forceinline__ unsigned arrive(unsigned* at) {
     unsigned d;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(d) : "l"(at) : "memory");
@@ -112,7 +111,7 @@ __device__ __forceinline__ Cluster load_shared(const Cluster* at) {
     return {{__uint_as_float(a[0]), __uint_as_float(a[1]), __uint_as_float(a[2])}, a[3],
             {__uint_as_float(b[0]), __uint_as_float(b[1]), __uint_as_float(b[2])}, b[3]};
 }
-// What an earlier kernel has written.
+// Written by an earlier kernel.
 __device__ __forceinline__ Cluster load_cluster(const Cluster* at) {
     float4 a = __ldg(reinterpret_cast<const float4*>(at));
     float4 b = __ldg(reinterpret_cast<const float4*>(at) + 1);

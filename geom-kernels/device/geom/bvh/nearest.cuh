@@ -1,9 +1,9 @@
 // The nearest item of a hierarchy, and the first one along a ray, where a function knows the items.
 //
 // All of this is written in exact arithmetic (exact.cuh). The result is the item of the least (distance,
-// index), or (t, index): it depends on what the function returns, but not on the tree, nor on the order in
-// which items are looked at. For that, a distance that is less than that of the item's box, which a true one
-// exceeds but for its own roundings, counts as the box's; so does a t before the ray meets the box.
+// index), or (t, index): it depends on the results of the function, but not on the tree, nor on the order in which
+// items are visited. To achieve that, a distance less than the distance to the item's box counts as the latter, because
+// an exact distance is never less; so does a t before the ray meets the box.
 //
 // Items are seen once at most, nearest first, about, and only those that can still be the result. The function
 // may itself ask this or another hierarchy. Local memory: the stack of a traversal, 512 bytes.
@@ -13,7 +13,7 @@
 
 namespace geom {
 
-// What was found.
+// The result.
 struct NearestItem {
     // `no_index` if there is none.
     unsigned item;
@@ -130,8 +130,8 @@ nearest(const Bvh& bvh, vec3<float> p, float max_distance, F&& f) {
 }
 
 // The first item along a ray, which is one as for `for_each_along`. `f(item, t_enter, t_max)` returns where
-// the ray hits an item whose box it meets from `t_enter` on: beyond `t_max`, the least t that was found so
-// far, it makes no difference where. What is less than the ray's t_min, infinite or NaN is no hit.
+// the ray hits an item whose box it meets from `t_enter` on: beyond `t_max`, the least t that was found so far, it
+// makes no difference where. A t that is less than the ray's t_min, infinite or NaN is no hit.
 template <class Ray, class F>
 __device__ __forceinline__ FirstItem first_along(const Bvh& bvh, const Ray& along, F&& f) {
     FirstItem found{no_index, exact::infinity()};

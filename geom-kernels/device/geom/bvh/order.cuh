@@ -1,5 +1,4 @@
-// In which order queries are worked on: along a Morton curve, so that threads side by side look at the same
-// nodes.
+// The order of queries: along a Morton curve, so that neighbouring threads read the same nodes.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once

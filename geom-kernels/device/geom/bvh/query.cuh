@@ -53,7 +53,7 @@ struct Items {
     __device__ __forceinline__ unsigned index(unsigned place) const { return __ldg(indices + place); }
 };
 
-// What queries of all items have in common: each is seen once, in no order.
+// The common part of queries of all items: each item is seen once, in no order.
 template <class F>
 struct Each {
     static constexpr bool ordered = false, votes = false, repeatable = false;
@@ -139,12 +139,12 @@ struct EachWithin : Each<F> {
     }
 };
 
-// A ray that is fit to be asked for: false if it meets nothing. t_min becomes 0 at least, t_max finite.
+// Prepares a ray for a query; returns false if it meets nothing. t_min becomes 0 at least, t_max finite.
 //
-// With a direction of a greatest component from 2^-60 to 2^60, `enters` of an item's box implies that the
-// boxes of the nodes above it are met as RayBoxes tells it: t along that component does not overflow, so no
-// box is entered that is too far; and where t underflows, that moves a ray by less than 2^-88. Else it
-// moves it by less than 8 u m: two roundings for each plane, and the factor in `enters`.
+// With a direction of a greatest component from 2^-60 to 2^60, `enters` of an item's box implies that RayBoxes finds
+// the boxes of the nodes above it met: t along that component does not overflow, so no box is entered that is too far;
+// and where t underflows, that moves a ray by less than 2^-88. Else it moves it by less than 8 u m: two roundings for
+// each plane, and the factor in `enters`.
 template <class Ray>
 __device__ __forceinline__ bool prepare(const Ray& from, ray<float>* out) {
     using namespace exact;
@@ -185,7 +185,7 @@ struct EachAlong : Each<F> {
     }
 };
 
-// A box that is fit to be asked for, made finite; false if it is empty or has a NaN.
+// Prepares a box for a query: makes it finite; returns false if it is empty or has a NaN.
 __device__ __forceinline__ bool can_overlap(const aabb<float>& box, aabb<float>* finite) {
     using exact::less_equal;
     const float most = detail::largest(0.0f);

@@ -2,9 +2,9 @@
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// What a ray hits is decided by a test of its own, whose roundings move the ray a little: by less than
-// 16 u m + 4 u |o| (u = 2^-24; m: how far the farthest corner of the root's box is from the origin o), see
-// mesh/rays.cuh. So that no box is left out that has a hit, each is taken to be larger by `2^-19 m + 2^-20
+// A separate test decides what a ray hits. Its roundings move the ray a little: by less than 16 u m + 4 u |o| (u =
+// 2^-24; m: how far the farthest corner of the root's box is from the origin o), see mesh/rays.cuh. So that no box with
+// a hit is left out, each is taken to be larger by `2^-19 m + 2^-20
 // |o|` on all sides, and by 2^-80 at least, for what underflows; which is done to the origin, once for each
 // ray. The roundings of the arithmetic here are in it. The direction is scaled by a power of two so that its
 // greatest component is from 1 to 2, and components below 2^-60 of that count as 2^-60: a ray that is parallel

@@ -81,9 +81,9 @@ __device__ __forceinline__ aabb<float> unite_four(aabb<float> b, unsigned lanes)
     return b;
 }
 
-// Four neighbouring lanes for each node there may be, one for each of its children. They find the boxes of
-// its leaves; who comes last to a node, of these four and those that bring the boxes of children, takes
-// the union to its parent. `Source` tells the box at a place in the order of leaves.
+// Four neighbouring lanes for each node there may be, one for each of its children. They find the boxes of its leaves.
+// The last thread to arrive at a node, of these four and those that bring the boxes of children, takes the union to the
+// node's parent. `Source` returns the box at a place in the order of leaves.
 template <class Source>
 __device__ __forceinline__ void refit(const Refitted& tree, const Source& boxes) {
     const unsigned nodes = min(tree.header->nodes, tree.nodes_capacity);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void refit(const Refitted& tree, const Source& boxes)
     unsigned inner = node->inner;
     for (;;) {
         if (inner != 0) {
-            // What the four have written goes before the arrival of one of them.
+            // The writes of the four are ordered before the arrival of one of them.
             __syncwarp(lanes);
             unsigned last = 0;
             if (lane == 0)
@@ -137,8 +137,8 @@ __device__ __forceinline__ void refit_items(const Refitted& tree, const Source& 
     refit(tree, ByPlace<Source>{boxes, tree.items, n});
 }
 
-// Writes the box of each item in the order of leaves: what queries look at. A thread for each item that there
-// may be. Where an item has no valid box, the one that is empty.
+// Writes the box of each item in the order of leaves, for queries. A thread for each item that there may be. An item
+// without a valid box gets the empty box.
 template <class Boxes>
 __device__ __forceinline__ void keep_boxes(
     const BvhHeader* header, const unsigned* items, const Boxes& boxes, unsigned n, aabb<float>* out,

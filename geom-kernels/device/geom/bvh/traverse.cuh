@@ -7,7 +7,7 @@
 //
 // Lanes of a warp that are at nodes and lanes that are at leaves wait for each other. A query may ask for a
 // vote: then a lane keeps a leaf until most of the others have one too. The vote is among the lanes that
-// happen to be together. It changes when a leaf is looked at, never what is found.
+// happen to be together. It changes when a leaf is visited, never the result.
 #pragma once
 
 #include <geom/bvh/types.cuh>
@@ -16,8 +16,8 @@
 namespace geom {
 namespace bvh {
 
-// What queries tell of a child: less is nearer. The lowest two bits are the child's number, so that keys
-// can be sorted with it; to cut them off rounds down.
+// The key of a child for queries: less is nearer. The lowest two bits are the child's number, so that keys can be
+// sorted with it; to cut them off rounds down.
 constexpr unsigned rejected = 0xfffffffcu;
 __device__ __forceinline__ unsigned make_key(float distance, unsigned child) {
     return (__float_as_uint(distance) & ~3u) | child;
@@ -113,8 +113,8 @@ __device__ __noinline__ bool walk(const BvhNode* nodes, unsigned child, Query& q
 constexpr unsigned stack_room = GEOM_BVH_STACK;
 static_assert(stack_room >= 3, "the children of a node but the first are put there");
 
-// Where a traversal stands. The stack is an array apart: what shares a structure with an array that is
-// indexed at run time would lie in memory with it.
+// Where a traversal stands. The stack is an array apart: members of a structure with an array that is indexed at run
+// time would lie in memory with it.
 struct State {
     unsigned size = 0;
     bool stopped = false, lost = false;
@@ -138,7 +138,7 @@ __device__ __forceinline__ bool walk_copy(const BvhNode* nodes, unsigned child, 
     return stopped;
 }
 
-// Looks at a node: its nearest child is next, the others wait. What is next if there is none.
+// Visits a node: pushes its children but the nearest, and returns that; without children it pops the stack.
 template <class Query>
 __device__ __forceinline__ unsigned
 visit(const BvhNode* nodes, unsigned number, uint2* stack, State& state, Query& query) {
@@ -230,7 +230,7 @@ __device__ __forceinline__ unsigned climb(const BvhNode* nodes, Climb& at, const
     }
 }
 
-// Shows everything once, and calls nothing: what a query refers to can stay in registers.
+// Visits everything once, without a function call: the memory that a query refers to can stay in registers.
 template <class Query>
 __device__ __forceinline__ bool traverse_once(const BvhNode* nodes, uint2* stack, State& state, Query& query) {
     Climb at;

@@ -1,4 +1,4 @@
-// What a hierarchy of boxes is made of, as it lies in device memory. The other side of these layouts is
+// The types of a hierarchy of boxes, as they lie in device memory. The other side of these layouts is
 // src/bvh/layout.rs.
 #pragma once
 

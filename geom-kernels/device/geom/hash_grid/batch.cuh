@@ -1,4 +1,4 @@
-// What the batch calls of geom-kernels run, and a user's snippet is put into.
+// The device code of batch calls, into which a user's snippet is inserted.
 #pragma once
 
 #include <geom/hash_grid/nearest.cuh>
@@ -27,8 +27,8 @@ template <class T> struct OneQuery {
     vec3<T> x;
     T radius;
     unsigned index, group;
-    // Whether there is such a query. What lies in a grid may come from another build than the one that the
-    // host enqueued last, when a graph that builds it is launched: with more points, or none as yet.
+    // Whether there is such a query. The contents of a grid may come from another build than the host's last, if a
+    // graph builds it: with more points, or none so far.
     bool valid;
 
     __device__ __forceinline__
@@ -55,7 +55,7 @@ template <class T> struct OneQuery {
     }
 };
 
-// Which pairs count, where queries are the grid's own points.
+// The pairs that count, where queries are the grid's own points.
 enum Pairs : unsigned {
     all_pairs = 0,
     // Not a point with itself.

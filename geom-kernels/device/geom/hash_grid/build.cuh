@@ -90,7 +90,7 @@ __device__ void bound_points(const Points<T>& points, unsigned groups, unsigned 
         atomicMin(bounds + threadIdx.x, block[threadIdx.x]);
 }
 
-// What a frame is chosen by.
+// The data from which a frame is chosen.
 struct FrameRequest {
     // The most cells that the table has room for.
     unsigned cells_capacity;

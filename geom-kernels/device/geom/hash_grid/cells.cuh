@@ -1,8 +1,8 @@
-// Which cell a point is in.
+// The cells of points.
 //
-// What makes every query right is that a cell's number never falls when a coordinate grows: each step
-// from the one to the other (subtract, multiply, round down, clamp) is monotonic, also as rounded. So
-// all points between two coordinates are in the cells between theirs, however far away they are.
+// Every query is right because a cell's number never falls when a coordinate grows: each step from coordinate to number
+// (subtract, multiply, round down, clamp) is monotonic, also as rounded. So all points between two coordinates are in
+// the cells between theirs, however far away they are.
 #pragma once
 
 #include <geom/hash_grid/types.cuh>
@@ -106,7 +106,7 @@ __device__ __forceinline__ unsigned long long mixed(unsigned long long v) {
     return v ^ (v >> 33);
 }
 
-// Which row, or piece of a row, a cell belongs to.
+// The row, or piece of a row, of a cell.
 struct Row {
     long long piece, y, z;
     unsigned group;

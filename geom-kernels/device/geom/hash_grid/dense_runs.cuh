@@ -2,7 +2,7 @@
 //
 // Cells that follow each other in x lie together, so each row of cells (y, z) is one run. Rows whose
 // nearest edge is too far are skipped, and of the others only the cells in reach at that distance are
-// visited. All of it is bounded outwards: what is skipped is certain to be out of reach.
+// visited. All bounds are rounded outwards: skipped cells are certain to be out of reach.
 #pragma once
 
 #include <geom/hash_grid/cells.cuh>
@@ -14,7 +14,7 @@ __device__ __forceinline__ int wrap_cell(int c, int cells) {
     return c < 0 ? c + cells : c >= cells ? c - cells : c;
 }
 
-// Which image of the box a cell is in.
+// The image of the box that a cell is in.
 __device__ __forceinline__ int image_of(int c, int cells) { return c < 0 ? -1 : c >= cells; }
 
 // The cells in reach in one direction.

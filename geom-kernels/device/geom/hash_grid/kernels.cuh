@@ -1,5 +1,5 @@
-// What the kernels of hash grids do, and macros that make the kernels for one type of coordinates. Launched
-// in x alone: those that build in blocks of 256 threads.
+// The kernels of hash grids, and macros that define them for one type of coordinates. Launches are one-dimensional;
+// kernels that build have blocks of 256 threads.
 #pragma once
 
 #include <geom/hash_grid/batch.cuh>
@@ -119,8 +119,8 @@ __device__ __forceinline__ void bounded_finish(
     finish_dense(*header, keys, points.length, starts);
 }
 
-// Other grids: the device chooses the frame, and keys have 64 bits. Which of two buffers holds what
-// is sorted the device knows too.
+// Other grids: the device chooses the frame, and keys have 64 bits. The device also knows which of two buffers has the
+// sorted pairs.
 template <class T>
 __device__ __forceinline__ void clear_table(const GridHeader<T>& header, unsigned* table, unsigned mask) {
     if (header.mode != grid_dense && thread() <= mask)

@@ -34,8 +34,8 @@ private:
 // The `k` (at most K) nearest points to `x` within `most`, which may be infinite; not the one with the
 // index `skip`.
 //
-// Searches spheres that double in radius, from the one that the grid was built for, until one holds k
-// points; after eight of them, all points within `most`.
+// Searches spheres of doubling radius, from the radius that the grid was built for, until one contains k points; after
+// eight of them, all points within `most`.
 template <unsigned K, class T>
 __device__ __forceinline__ void nearest_neighbors(
     const HashGrid<T>& grid, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,

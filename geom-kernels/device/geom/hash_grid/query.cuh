@@ -2,9 +2,9 @@
 //
 // A point is a neighbour if d2 <= r * r, where d2 = fma(dz, dz, fma(dy, dy, dx * dx)) of the differences
 // of the coordinates, everything rounded to nearest, in T. The query point itself, if it is in the grid,
-// is a neighbour. The radius may be any, also larger than the one that the grid was built for. Queries
-// that are not finite, radii that are negative or NaN, and groups that the grid does not have, have no
-// neighbours; a radius whose square is infinite has every point of the group.
+// is a neighbour. The radius may be any, also larger than the radius that the grid was built for. Queries that are not
+// finite, radii that are negative or NaN, and groups that the grid does not have, have no neighbours; a radius whose
+// square is infinite has every point of the group.
 //
 // Neighbours come in cell order: by rows of cells (z, then y), in a row by x, in a cell by index; where rows
 // are hashed and more of them are in reach than there are points, in the order of the hashes. It is the
@@ -124,7 +124,7 @@ __device__ __forceinline__ bool visit_run(
     return false;
 }
 
-// How many points of a run are looked at together: measured, bench/NOTES.md.
+// How many points of a run are tested together: measured, bench/NOTES.md.
 constexpr unsigned points_at_once = 4;
 
 template <class T, class Visit>

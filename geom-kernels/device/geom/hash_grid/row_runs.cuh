@@ -51,7 +51,7 @@ public:
         x_bits_ = header.bits[0];
         hashed_ = header.mode == grid_hashed;
         row_ = {first_[0] >> x_bits_, first_[1], first_[2], group};
-        // More rows than points: then all points are looked at.
+        // More rows than points: then all points are tested.
         all_ = exact::less(static_cast<double>(count_), rows);
         groups_ = all_ && header.groups > 1;
         done_ = false;
@@ -77,8 +77,8 @@ public:
         return false;
     }
 
-    // Whether a slot of the run belongs to the row, and is not there only because hashes are equal; and,
-    // where all points are looked at, to the group.
+    // Whether a slot of the run belongs to the row, and not only to a row of equal hash; and, where all points are
+    // tested, to the group.
     __device__ bool owns(unsigned slot, const GridPoint<T>& point) const {
         if (all_)
             return !groups_ || __ldg(grid_.groups + slot) == row_.group;

@@ -1,5 +1,4 @@
-// What a hash grid is made of, as it lies in device memory. The other side of these layouts is
-// src/hash_grid/layout.rs.
+// The types of a hash grid, as they lie in device memory. The other side of these layouts is src/hash_grid/layout.rs.
 #pragma once
 
 #include <geom/math/vec.cuh>

@@ -1,9 +1,9 @@
 // Adjoints of the vertices of a surface in a field: where an edge of the lattice meets it.
 //
 // The vertex between values a and b is at t = (iso - a) / (b - a) of the edge, found in f64 as the forward
-// does; so a has the gradient (t - 1) / (b - a), b has -t / (b - a) and iso 1 / (b - a), each times that of
-// t. A surface that runs along an edge has gradients as large as 1 / (b - a) is. Which edges are met does
-// not change within a gradient. Of an edge with equal ends, which no surface meets, the subgradient is 0.
+// does; so a has the gradient (t - 1) / (b - a), b has -t / (b - a) and iso 1 / (b - a), each times the gradient of t.
+// A surface that runs along an edge has gradients as large as 1 / (b - a) is. A gradient assumes that the same edges
+// are met. An edge with equal ends, which no surface meets, has the subgradient 0.
 #pragma once
 
 #include <geom/isosurface/field.cuh>
@@ -81,7 +81,7 @@ __device__ __forceinline__ VertexGradient<T> vertex_adjoint(const Field& field, 
                                                             Place lower, int axis, vec3<T> g) {
     using namespace exact;
     Place upper = field.corner(lower, 4u >> axis);
-    // The last word of a row may have fewer corners: what names an edge there was not written for this field.
+    // The last word of a row may have fewer corners: an edge named there was not written for this field.
     if (upper.lane >= field.run(upper.word).count) upper = lower;
     VertexGradient<T> out;
     out.place_a = field.run(lower.word).first + lower.lane;

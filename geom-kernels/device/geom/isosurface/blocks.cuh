@@ -1,6 +1,6 @@
 // A sparse field: blocks of 8^3 numbers that know their neighbours, as the leaves of a sparse volume.
 //
-// What no block has is not known: cells that need it have no faces, and the surface ends there.
+// Values outside of all blocks are unknown: cells that need them have no faces, and the surface ends there.
 #pragma once
 
 #include <geom/isosurface/field.cuh>
@@ -14,8 +14,8 @@ struct BlockField {
     const float* values;
     // The position of each block's first number.
     const vec3<int>* origins;
-    // For each block the blocks beside it: that at (dx, dy, dz), each -1, 0 or 1, is element
-    // 9 (dx + 1) + 3 (dy + 1) + dz + 1. Any other number than that of a block means that there is none.
+    // For each block the blocks beside it: the block at (dx, dy, dz), each -1, 0 or 1, is element 9 (dx + 1) + 3 (dy +
+    // 1) + dz + 1. Any number that is not a block's means that there is none.
     const unsigned* neighbors;
     unsigned blocks, stride, words, unused;
 
@@ -82,7 +82,7 @@ struct BlockField {
         const int dx = corner >> 2, dy = corner >> 1 & 1, dz = corner & 1;
         const Local to = {p.x + dx, p.y + dy, p.z + dz};
         const unsigned own = cell.word / BLOCK_WORDS, block = block_at(own, to), at = offset(to);
-        // There is none only if the neighbours were changed since the signs were looked at.
+        // There is none only if the neighbours were changed since the signs were read.
         return {(block < blocks ? block : own) * BLOCK_WORDS + at / 32, at % 32};
     }
 

@@ -1,4 +1,4 @@
-// What the kernels need of a field, and the field whose numbers lie in memory one after the other.
+// The interface of fields for the kernels, and the field whose values lie in memory one after the other.
 //
 // A field is a type with these members. How its corners are laid out in words is its own matter, as long as
 // cells find their corners: blocks.cuh has another one.

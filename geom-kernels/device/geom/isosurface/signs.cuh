@@ -7,7 +7,7 @@
 namespace geom {
 namespace isosurface {
 
-// The words of a warp, and how many of them are loaded before the first is looked at.
+// The words of a warp, and how many of them are loaded before the first is used.
 constexpr unsigned WARP_WORDS = 32;
 constexpr unsigned LOADED_WORDS = 8;
 

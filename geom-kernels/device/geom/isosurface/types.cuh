@@ -1,4 +1,4 @@
-// What the kernels of marching cubes pass on to each other. The other side of these layouts is
+// The data that the kernels of marching cubes pass on to each other. The other side of these layouts is
 // src/isosurface/layout.rs.
 //
 // The corners of a field are numbered by words of 32: a corner is a lane of a word. A corner owns the three
@@ -11,8 +11,8 @@
 namespace geom {
 namespace isosurface {
 
-// Of the 32 corners of a word: which are finite, and which of those are less than the surface's value. What
-// lies outside the field is in neither.
+// Of the 32 corners of a word: which are finite, and which of those are less than the surface's value. Corners outside
+// of the field are in neither.
 struct alignas(8) Signs {
     unsigned inside, known;
 };
@@ -28,13 +28,13 @@ struct alignas(16) Edges {
 // The words that one block works on.
 constexpr unsigned TILE_WORDS = 256;
 
-// What is in a tile, and in all before it.
+// The counts of a tile, and of all before it.
 struct Tile {
     unsigned long long vertices_before, faces_before;
     unsigned vertices, faces;
 };
 
-// What there is, whether or not there was room for it. `geom_kernels::isosurface::Counts` in Rust.
+// The counts of all elements, whether or not there was room for them. `geom_kernels::isosurface::Counts` in Rust.
 struct Counts {
     unsigned long long vertices, faces;
     unsigned long long status; // any of `Status`

@@ -12,7 +12,7 @@ struct Vertex {
     vec3<float> position, normal;
 };
 
-// What lies between a at 0 and b at 1.
+// Interpolates between a at 0 and b at 1.
 __device__ __forceinline__ double between(double a, double b, double t) {
     return exact::fma(t, exact::sub(b, a), a);
 }

@@ -16,7 +16,7 @@ namespace isosurface {
 // Why surfaces may be open: `VolumeField::is_complete` in Rust.
 enum : unsigned long long { field_root_tiles_meet = 1, field_places_beyond = 2 };
 
-// What is found out about a volume's tiles.
+// The properties found of a volume's tiles.
 struct Findings {
     unsigned long long places;    // for blocks, whether there is room for them or not
     unsigned long long status;    // why surfaces may be open
@@ -109,8 +109,8 @@ struct Regions {
 };
 
 // Goes through the root: lists the entries that have nodes, in any order, and looks for tiles that meet one of
-// another value, or the background outside of all entries. They have too many places beside them to look at: one
-// such is enough to know that surfaces may be open. Any number of threads.
+// another value, or the background outside of all entries. They have too many neighbouring places to test: one such
+// tile is enough to know that surfaces may be open. Any number of threads.
 template <class T>
 __device__ __forceinline__ void list_root(const Volume<T>& volume, unsigned* uppers, unsigned room,
                                           Findings* findings) {

@@ -1,4 +1,4 @@
-// What adjoints are written with: vectors in f64, and the way back to the type that they are of.
+// Helpers for adjoints: vectors in f64, and conversions back to the original type.
 //
 // An adjoint goes from the gradient of a result (of a loss, with respect to it) to the gradients of what the
 // result was made of. Those of geometry are returned, never accumulated: a kernel adds them where they
@@ -34,7 +34,7 @@ __device__ __forceinline__ vec3<double> plus_times(vec3<double> a, double s, vec
     return vec3<double>(fma(s, b.x, a.x), fma(s, b.y, a.y), fma(s, b.z, a.z));
 }
 
-// The gradient of v, from that of the unit vector v / |v|. Subgradient of the zero vector: 0.
+// The gradient of v, from the gradient of the unit vector v / |v|. Subgradient of the zero vector: 0.
 __device__ __forceinline__ vec3<double> of_unit(vec3<double> v, vec3<double> g) {
     using namespace exact;
     const double length = exact::length(v);

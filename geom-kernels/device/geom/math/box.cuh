@@ -44,7 +44,7 @@ GEOM_EXACT_FN aabb<T> expand(const aabb<T>& b, T by) {
 GEOM_EXACT_FN aabb<T> unite(const aabb<T>& a, const aabb<T>& b) {
     return aabb<T>(exact::min(a.lower, b.lower), exact::max(a.upper, b.upper));
 }
-// What both have in common; empty if that is nothing.
+// The intersection of both; may be empty.
 GEOM_EXACT_FN aabb<T> intersect(const aabb<T>& a, const aabb<T>& b) {
     return aabb<T>(exact::max(a.lower, b.lower), exact::min(a.upper, b.upper));
 }
@@ -79,8 +79,7 @@ GEOM_EXACT_FN T distance_squared(const aabb<T>& b, vec3<T> p) {
     vec3<T> d = exact::max(exact::sub(b.lower, p), exact::sub(p, b.upper));
     return exact::length_squared(exact::max(d, vec3<T>(T(0))));
 }
-// The same, never greater than the exact value: what is farther than this bound is farther than all
-// that the box holds.
+// The same, never greater than the exact value: a distance beyond this bound is beyond all points of the box.
 GEOM_EXACT_FN T distance_squared_down(const aabb<T>& b, vec3<T> p) {
     using namespace exact;
     const vec3<T>&l = b.lower, &u = b.upper;

@@ -1,9 +1,8 @@
 // Floating-point operations whose result does not depend on how a program is compiled.
 //
 // The compiler may fuse `a * b + c` into one operation, and with --use_fast_math it flushes denormals
-// even in __fmul_rn and in comparisons. What must come out alike in every program is written with
-// these: one instruction each, with its rounding spelled out, none with .ftz. PTX ISA, "Floating
-// Point Instructions".
+// even in __fmul_rn and in comparisons. Code with the same bits in every program is written with these: one instruction
+// each, with its rounding spelled out, none with .ftz. PTX ISA, "Floating Point Instructions".
 #pragma once
 
 namespace geom {

@@ -7,8 +7,8 @@
 
 namespace geom {
 
-// What the matrices share; each says which columns it has. `inverse` of a singular matrix
-// (determinant 0) is the zero matrix; of one that is nearly singular, what the division gives.
+// The functions that all matrices share; each declares its columns. `inverse` of a singular matrix (determinant 0) is
+// the zero matrix; of a nearly singular one it is the result of the division.
 #define GEOM_MAT(M, V)                                                                              \
     using element = T;                                                                              \
     M() = default;                                                                                  \

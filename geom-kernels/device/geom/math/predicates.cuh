@@ -1,7 +1,7 @@
 // Signs of determinants: on which side of a line or plane a point lies, without rounding errors.
 //
-// All of this is exact: the sign is that of the real number, for all coordinates that are finite
-// and at most 2^60 in magnitude, subnormal ones too; and written in exact arithmetic (exact.cuh).
+// All of this is exact: the result has the sign of the real number, for all coordinates that are finite and at most
+// 2^60 in magnitude, subnormal ones too; and written in exact arithmetic (exact.cuh).
 #pragma once
 
 #include <geom/math/vec.cuh>
@@ -29,7 +29,7 @@ struct Expansion {
         using exact::sub;
         int kept = 0;
         for (int i = 0; i < count; ++i) {
-            // Knuth's sum of two: what rounding takes from the sum is itself a number.
+            // Knuth's sum of two: the rounding error of the sum is itself a floating-point number.
             double part = parts[i], sum = exact::add(term, part), virtual_part = sub(sum, term);
             double lost = exact::add(sub(term, sub(sum, virtual_part)), sub(part, virtual_part));
             if (!exact::equal(lost, 0.0)) parts[kept++] = lost;
@@ -165,7 +165,7 @@ __device__ __forceinline__ float edge_function(vec2<float> p, vec2<float> q) {
     if (exact::less_equal(detail::edge_function_least(), exact::abs(value))) return value;
     double wide = detail::wide_difference_of_products(p, q);
     value = exact::narrow(wide);
-    // What vanishes in f32 becomes its smallest number.
+    // A value that underflows in f32 becomes its smallest number.
     const float smallest = __uint_as_float(1);
     if (exact::equal(value, 0.0f)) value = exact::mul(float(detail::sign(wide)), smallest);
     return value;

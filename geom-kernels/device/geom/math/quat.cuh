@@ -96,7 +96,7 @@ struct quat {
             vec3<T>(x * q.y - z * q.w, one - (x * q.x + z * q.z), y * q.z + x * q.w),
             vec3<T>(x * q.z + y * q.w, y * q.z - x * q.w, one - (x * q.x + y * q.y)));
     }
-    // The angle of the rotation, 0 to pi, and its axis: that of the shorter way. x for no rotation.
+    // The angle of the rotation, 0 to pi, and its axis, for the shorter way. The axis is x for no rotation.
     GEOM_FRIEND T to_axis_angle(quat q, vec3<T>* axis) {
         T s = length(q.vector()), sign = q.w < T(0) ? T(-1) : T(1);
         *axis = normalize(q.vector() * sign, vec3<T>(T(1), T(0), T(0)));

@@ -73,18 +73,17 @@ __device__ __forceinline__ void slab(T lower, T upper, T origin, T inverse, T* e
 
 } // namespace detail
 
-// Whether the ray meets the box; *enter is then not later than the first t where it does, and not
-// before t_min: what was found nearer than *enter is nearer than all that the box holds.
-// Conservative: it may tell of a touch where the ray passes within some ulp, and never misses one.
+// Whether the ray meets the box; *enter is then not later than the first t where it does, and not before t_min: a hit
+// nearer than *enter is nearer than all points of the box. Conservative: it may report a touch where the ray passes
+// within some ulp, and never misses one.
 //
 // Each plane's t has two relative errors of at most u = 2^-24 (f64: 2^-53), of the difference and
 // of the inverse; the product is rounded away from the box. So a true hit, whose t are not
 // negative, has in <= t (1 + u)^2 and out >= t (1 - u)^2, and (1 + u)^2 (1 - 4 u) < (1 - u)^2: `in`
-// is multiplied by 1 - 4 u, downwards. The bound is that of Ize, "Robust BVH Ray Traversal", JCGT 2
-// (2), 2013; directed rounding makes it hold where products underflow too. Planes are chosen by the
-// direction's sign, not by order, and a product 0 * infinity, of a ray within a plane, is a NaN,
-// which loses: such a ray meets the box. So a NaN bound of the box does not bound it, and a ray of
-// NaN meets all; `empty()` is never met.
+// is multiplied by 1 - 4 u, downwards. The bound is from Ize, "Robust BVH Ray Traversal", JCGT 2 (2), 2013; directed
+// rounding makes it hold where products underflow too. Planes are chosen by the direction's sign, not by order, and a
+// product 0 * infinity, of a ray within a plane, is a NaN, which loses: such a ray meets the box. So a NaN bound of the
+// box does not bound it, and a ray of NaN meets all; `empty()` is never met.
 GEOM_EXACT_FN bool enters(const ray<T>& r, const aabb<T>& b, T* enter) {
     using namespace exact;
     vec3<T> in, out;

@@ -20,7 +20,7 @@ struct vec4;
 
 namespace detail {
 
-// CUDA's vectors of an element; for others, types that nobody has.
+// CUDA's vectors of an element; for other elements, unused types.
 template <class T>
 struct native {
     struct two {};
@@ -70,7 +70,7 @@ __device__ __forceinline__ double rsqrt(double a) { return ::rsqrt(a); }
 
 } // namespace detail
 
-// What is done to each component, and sums over them.
+// Component-wise functions, and sums over components.
 #define GEOM_EACH_2(f) f(x), f(y)
 #define GEOM_EACH_3(f) f(x), f(y), f(z)
 #define GEOM_EACH_4(f) f(x), f(y), f(z), f(w)

@@ -1,4 +1,4 @@
-// Queries of arrays: what the threads of a batch call do.
+// Queries of arrays: the device code of batch calls.
 #pragma once
 
 #include <geom/mesh/rays.cuh>

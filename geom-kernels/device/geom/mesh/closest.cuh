@@ -46,8 +46,8 @@ __device__ __forceinline__ vec3<float> less_times(vec3<float> a, float b, vec3<f
     return vec3<float>(fma(minus, c.x, a.x), fma(minus, c.y, a.y), fma(minus, c.z, a.z));
 }
 
-// The square of the distance from q to the triangle, for which face decides. *height is that of q above
-// the plane of the ordered corners.
+// The square of the distance from q to the triangle, which decides between faces. *height is the height of q above the
+// plane of the ordered corners.
 __device__ __forceinline__ float
 distance_key(const Packed& triangle, vec3<float> q, float* height) {
     using namespace exact;
@@ -132,7 +132,7 @@ struct ClosestQuery {
                 const unsigned side = __float_as_int(least) <= 0 ? side_front | side_back
                                       : back                     ? side_back
                                                                  : side_front;
-                // What is farther than the best by more than slack says nothing of it.
+                // A face farther than the best by more than slack does not change the result.
                 if (key < best) {
                     float old = __uint_as_float(static_cast<unsigned>(best >> 32));
                     best = key;
@@ -173,7 +173,7 @@ __device__ __forceinline__ ClosestPoint answer(const ClosestQuery<SIDES>& query)
                         point.feature};
 }
 
-// Whether a face is as near as that: the first one that is ends the query.
+// Whether a face is as near as that: the first such face ends the query.
 struct WithinQuery : ClosestQuery<false> {
     static constexpr bool ordered = true, votes = false;
 

@@ -1,4 +1,4 @@
-// What a mesh has at a point of a face.
+// Evaluation of a mesh at a point of a face.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
@@ -44,7 +44,7 @@ __device__ __forceinline__ vec3<float> face_normal(const Mesh& mesh, unsigned fa
     return normal(triangle);
 }
 
-// What vertices have, `width` numbers each, interpolated: number i of it. NaN where there is no such face.
+// Attribute i of the `width` attributes of each vertex, interpolated. NaN where there is no such face.
 __device__ __forceinline__ float attribute_at(const Mesh& mesh, const float* attributes, unsigned width,
                                               unsigned i, const FacePoint& point) {
     using namespace exact;

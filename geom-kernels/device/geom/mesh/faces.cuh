@@ -1,4 +1,4 @@
-// The faces of a mesh as they are given: what may be wrong with one, its corners and its area.
+// The faces of a mesh as they are given: the faults of a face, its corners and its area.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
@@ -16,16 +16,16 @@ struct Surface {
     unsigned point_count, face_count;
 };
 
-// What makes a face one that is skipped.
+// The faults for which a face is skipped.
 enum Fault : unsigned { fault_none = 0, fault_out_of_range = 1, fault_not_finite = 2 };
 
-// A face that was looked at.
+// A checked face.
 struct Face {
     // Its indices, and, unless one is out of range, its corners.
     vec3<unsigned> vertices;
     Triangle triangle;
     Fault fault;
-    // Which of its corners is the first with that fault.
+    // The first of its corners with that fault.
     unsigned corner;
 
     // Whether it has edges: it is not skipped and its indices differ.

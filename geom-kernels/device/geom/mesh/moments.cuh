@@ -1,4 +1,4 @@
-// What fast winding numbers need of the nodes of a mesh's hierarchy.
+// The moments of the nodes of a mesh's hierarchy, for fast winding numbers.
 //
 // G. Barill, N. G. Dickson, R. Schmidt, D. I. W. Levin, A. Jacobson: Fast Winding Numbers for Soups and
 // Clouds. 2018. Seen from afar, the part of the winding number at q that is due to a set of triangles is a
@@ -6,13 +6,13 @@
 //   1/4pi sum over triangles of the integrals of
 //     n . g + (d, n) : grad g + 1/2 (d, d, n) : grad grad g + ...,   g = (p - q) / |p - q|^3,
 // where d leads from p to a point of the triangle whose normal is n. g is the gradient of a function that
-// is harmonic, and so the derivatives are symmetric, and zero if traced over two indices. What is
-// contracted with them matters only in its part that is so too: of the 3 + 9 + 27 numbers of the paper
-// 3 + 5 + 7 are left, and nothing is lost. (They are multipoles: a dipole, a quadrupole and an octupole.)
+// is harmonic, and so the derivatives are symmetric, and zero if traced over two indices. Only the symmetric, traceless
+// part of the tensors contracted with them matters: of the 3 + 9 + 27 numbers of the paper 3 + 5 + 7 are left, and
+// nothing is lost. (They are multipoles: a dipole, a quadrupole and an octupole.)
 //
-// Measured on knotted tubes of 64 k and 1 M triangles: the greatest error is 5e-3 with beta = 2, for 18 nodes
-// that are looked at and 54 series. Without the octupole it is 4e-2, and still 1e-2 with beta = 3, for 41 nodes
-// and 123 series: the 28 bytes for each child are well spent.
+// Measured on knotted tubes of 64 k and 1 M triangles: the greatest error is 5e-3 with beta = 2, for 18 visited nodes
+// and 54 series. Without the octupole it is 4e-2, and still 1e-2 with beta = 3, for 41 nodes and 123 series: the 28
+// bytes for each child are well spent.
 #pragma once
 
 #include <geom/mesh/types.cuh>

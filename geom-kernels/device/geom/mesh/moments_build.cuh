@@ -134,7 +134,7 @@ __device__ __forceinline__ ChildMoments pack(const Expansion& e) {
     const double x = div(add(add(t.xxx, t.xyy), t.xzz), 5.0);
     const double y = div(add(add(t.xxy, t.yyy), t.yzz), 5.0);
     const double z = div(add(add(t.xxz, t.yyz), t.zzz), 5.0);
-    // What is here is three times as much.
+    // The value here is three times as large.
     const double once = units.octupole, third = div(once, 3.0);
     out.oxxx = narrow(mul(fma(-3.0, x, t.xxx), third));
     out.oxyy = narrow(mul(sub(t.xyy, x), once));
@@ -278,7 +278,7 @@ unite_four(Expansion mine, const BvhNode& node, unsigned lane, unsigned lanes) {
     return out;
 }
 
-// What another thread has written: see bvh/build_state.cuh.
+// Written by another thread: see bvh/build_state.cuh.
 __device__ __forceinline__ ChildMoments load_shared(const ChildMoments* at) {
     ChildMoments out;
     unsigned* to = reinterpret_cast<unsigned*>(&out);
@@ -304,8 +304,8 @@ struct MomentsBuild {
     unsigned nodes_capacity, triangles_capacity;
 };
 
-// Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They
-// make the moments of its leaves; who comes last to a node makes those of the node, for its parent.
+// Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They compute
+// the moments of its leaves; the last thread to arrive at a node computes those of the node, for its parent.
 __device__ __forceinline__ void make_moments(const MomentsBuild& build) {
     const unsigned count = min(build.header->nodes, build.nodes_capacity);
     unsigned index = bvh::thread() / 4;
@@ -322,7 +322,7 @@ __device__ __forceinline__ void make_moments(const MomentsBuild& build) {
         build.nodes[index].child[lane] = pack(expand_leaf(build.triangles, first, end));
     }
     for (;;) {
-        // What the four have written goes before the arrival of one of them.
+        // The writes of the four are ordered before the arrival of one of them.
         __syncwarp(lanes);
         const unsigned inner = node->inner;
         if (inner != 0) {

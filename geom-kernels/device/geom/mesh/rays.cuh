@@ -1,14 +1,12 @@
 // Rays against a mesh: the nearest hit, any, all, how many.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
-// on the tree. Which faces are hit, and at which t, `intersect` of a triangle decides: see there why no
-// ray slips between faces that share an edge, and why an edge counts once. The nearest hit is that of least
-// (t, face index).
+// on the tree. `intersect` of a triangle decides which faces are hit, and at which t: see there why no ray slips
+// between faces that share an edge, and why an edge counts once. The nearest hit is that of least (t, face index).
 //
-// How far that test moves the ray: a vertex less the origin is rounded by u |p| in each axis (u = 2^-24), the
-// shear by u |p| twice more; t, from edge functions that are right to 1.5 u, depths and two divisions, by some
-// 8 u |p| along the ray's main axis. So the point at t on the ray is less than 16 u |p| from one that lies in the
-// triangle's box.
+// The test moves the ray by this much: a vertex less the origin is rounded by u |p| in each axis (u = 2^-24), the shear
+// by u |p| twice more; t, from edge functions that are right to 1.5 u, depths and two divisions, by some 8 u |p| along
+// the ray's main axis. So the point at t on the ray is less than 16 u |p| from one that lies in the triangle's box.
 #pragma once
 
 #include <geom/bvh/ray_boxes.cuh>
@@ -17,7 +15,7 @@
 
 namespace geom {
 
-// What a ray hits. `geom_kernels::mesh::RayHit` in Rust.
+// The hit of a ray. `geom_kernels::mesh::RayHit` in Rust.
 struct RayHit {
     // Infinite if nothing is hit.
     float t;
@@ -29,7 +27,7 @@ struct RayHit {
     unsigned front;
 };
 
-// Which of two hits of a ray comes first.
+// Whether hit a of a ray comes before hit b.
 __device__ __forceinline__ bool nearer(const RayHit& a, const RayHit& b) {
     return exact::less(a.t, b.t) || (!exact::less(b.t, a.t) && a.face < b.face);
 }
@@ -59,7 +57,7 @@ hits(const RayShear& ray, const Packed& triangle, float t_min, float t_max, floa
     // As integers: none of them is negative.
     bool wide = __float_as_int(least) < __float_as_int(detail::edge_function_least());
     if (wide) {
-        // A tie, or too small to tell.
+        // A tie, or too small to decide.
         const int side = perturbed_edge_side(b, c);
         if (side == 0 || side != perturbed_edge_side(c, a) || side != perturbed_edge_side(a, b))
             return false;
@@ -111,7 +109,7 @@ struct AllHits {
     F f;
 
     __device__ __forceinline__ void restart() {}
-    // What changes is behind `f`.
+    // The state is behind `f`.
     __device__ __forceinline__ void adopt(const AllHits&) {}
     __device__ __forceinline__ unsigned limit() const { return bvh::rejected - 1; }
     __device__ __forceinline__ void keys(const bvh::Boxes& of, unsigned (&key)[4]) const {
@@ -202,8 +200,7 @@ __device__ __forceinline__ bool any_hit(const Mesh& mesh, const MeshRay& ray) {
     return for_each_hit(mesh, ray, [](const RayHit&) { return true; });
 }
 
-// How many faces the ray hits. One that passes through a shared edge or vertex counts as if it passed beside
-// it.
+// How many faces the ray hits. A ray through a shared edge or vertex counts as if it passed beside it.
 __device__ __forceinline__ unsigned count_hits(const Mesh& mesh, const MeshRay& ray) {
     unsigned hits = 0;
     for_each_hit(mesh, ray, [&](const RayHit&) {

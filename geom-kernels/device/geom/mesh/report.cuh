@@ -1,7 +1,7 @@
-// What is wrong with a mesh, and how large it is. The host's half is src/mesh/report.rs.
+// The defects and the size of a mesh. The host's half is src/mesh/report.rs.
 //
-// Counts and bounds are whole numbers, so it does not matter who adds first; sums of floats have a
-// fixed order. All of this is written in exact arithmetic (exact.cuh).
+// Counts and bounds are whole numbers, so the order of additions does not matter; sums of floats have a fixed order.
+// All of this is written in exact arithmetic (exact.cuh).
 #pragma once
 
 #include <geom/mesh/topology.cuh>
@@ -9,7 +9,7 @@
 namespace geom {
 namespace mesh {
 
-// What is counted. Firsts and bounds begin as ones in all bits, the rest as 0.
+// The counters. Firsts and bounds begin as ones in all bits, the rest as 0.
 struct Counts {
     // The first face with a fault: its index from bit 34 on, the corner in bits 32 and 33, and the
     // index of the vertex there. (There are less than 2^30 faces.)

@@ -53,8 +53,8 @@ struct Crossings {
 } // namespace mesh
 
 // -1 if q is inside of a closed mesh, 1 if it is outside, 0 if it lies on it: without rounding errors, by
-// the parity of the number of faces that a ray from q crosses. The orientation of faces does not matter. Of
-// a mesh that is not closed it tells of that ray, towards +x. 1 if q is not valid.
+// the parity of the number of faces that a ray from q crosses. The orientation of faces does not matter. For a mesh
+// that is not closed it is the parity of that ray, towards +x. 1 if q is not valid.
 __device__ __forceinline__ int side_of(const Mesh& mesh, vec3<float> q) {
     if (!is_valid(q)) return 1;
     mesh::Crossings query{mesh.triangles, q, 0, false};

@@ -4,13 +4,12 @@
 // on the tree.
 //
 // The sign of a face's normal at the closest point is right for a closed mesh if all faces that could be
-// the closest agree: q is before all of their planes, or behind all of them. (If the closest point is within
-// a face, its own plane tells. On an edge or at a vertex the sum of the faces' normals, weighted by angles,
-// tells: Baerentzen and Aanaes, "Signed distance computation using the angle weighted pseudonormal", 2005;
-// and if all have the same sign, so has the sum.) Which faces could be the closest, and whether a plane
-// leaves a doubt, is bounded by the errors of the search (mesh/closest.cuh), so sheets that touch almost and
-// blades as thin as rounding leave a doubt as well. In doubt the sides are found by counting crossings, which
-// is exact: mesh/sides.cuh.
+// the closest agree: q is before all of their planes, or behind all of them. (If the closest point is within a face,
+// its own plane decides. On an edge or at a vertex the sum of the faces' normals, weighted by angles, decides:
+// Baerentzen and Aanaes, "Signed distance computation using the angle weighted pseudonormal", 2005; and if all have the
+// same sign, so has the sum.) Which faces could be the closest, and whether a plane leaves a doubt, is bounded by the
+// errors of the search (mesh/closest.cuh), so sheets that touch almost and blades as thin as rounding leave a doubt as
+// well. In doubt the sides are found by counting crossings, which is exact: mesh/sides.cuh.
 #pragma once
 
 #include <geom/mesh/closest.cuh>
@@ -45,8 +44,8 @@ __device__ __forceinline__ vec3<float> pseudonormal(const Mesh& mesh, const Clos
 // within `distance`. 0 if q lies on the mesh.
 //
 // Of a closed mesh without self-intersections whose faces are all oriented outwards, the sign is right for
-// every q. Of an open mesh, for which topology was made, it is that of the pseudonormal at the closest point;
-// without topology every mesh is taken to be closed.
+// every q. For an open mesh with topology it is the sign of the pseudonormal at the closest point; without topology
+// every mesh is taken to be closed.
 __device__ __forceinline__ float signed_distance(const Mesh& mesh, vec3<float> q, ClosestPoint* closest,
                                                  float distance = exact::infinity()) {
     *closest = mesh::no_closest_point();

@@ -1,5 +1,5 @@
-// Who is next to whom: the faces across edges, and the normals of vertices. Made by sorting, in the
-// same order on every run; the host's half is src/mesh/topology.rs.
+// Topology: the faces across edges, and the normals of vertices. Computed by sorting, in the same order on every run;
+// the host's half is src/mesh/topology.rs.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once

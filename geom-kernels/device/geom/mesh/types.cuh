@@ -1,5 +1,4 @@
-// What a triangle mesh is made of, as it lies in device memory. The other side of these layouts is
-// src/mesh/layout.rs.
+// The types of a triangle mesh, as they lie in device memory. The other side of these layouts is src/mesh/layout.rs.
 #pragma once
 
 #include <geom/bvh/types.cuh>
@@ -27,14 +26,14 @@ struct alignas(16) MeshTriangle {
     float inverse_02;
 };
 
-// Which part of a face a point lies on.
+// The part of a face that a point lies on.
 enum MeshFeature : unsigned {
     feature_vertex = 0, // 0, 1, 2: that vertex of the face
     feature_edge = 3,   // 3, 4, 5: the edge from vertex 0 to 1, from 1 to 2, from 2 to 0
     feature_face = 6,   // its inside
 };
 
-// The faces around: what signs by pseudonormals need. Null where it was not made.
+// The adjacent faces, for signs by pseudonormals. Null if it was not computed.
 struct MeshTopology {
     // For each face and each of its edges the face on the other side; `no_index` at a boundary and at an
     // edge of more than two faces.
@@ -45,7 +44,7 @@ struct MeshTopology {
     const unsigned* closed;
 };
 
-// What fast winding numbers need of a node: mesh/moments.cuh.
+// The moments of a node, for fast winding numbers: mesh/moments.cuh.
 struct NodeMoments;
 
 // A mesh as a kernel is given it. All of it is read only while the kernel runs.

@@ -1,18 +1,18 @@
 // Winding numbers: how often a mesh winds around a point. 1 inside of a closed mesh whose faces are
-// oriented outwards, 0 outside; of an open mesh, or one with holes, overlaps or stray faces, something
-// between, which tells what is rather inside: A. Jacobson, L. Kavan, O. Sorkine-Hornung: Robust
-// Inside-Outside Segmentation using Generalized Winding Numbers. 2013.
+// oriented outwards, 0 outside; of an open mesh, or one with holes, overlaps or stray faces, a value between, greater
+// for points that are rather inside: A. Jacobson, L. Kavan, O. Sorkine-Hornung: Robust Inside-Outside Segmentation
+// using Generalized Winding Numbers. 2013.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and a
 // thread always adds up in the same order. But it is an approximation, which depends on the tree: parts of
 // the mesh that are far enough are replaced by a series (mesh/moments.cuh). So bits change with the builder.
 //
 // A part is far enough if its distance is more than beta times its radius. The series that is cut off has
-// relative terms of beta^-3 and less. Measured (the greatest error that was met / the nodes that are looked
-// at for a point, half of them in the box of a knotted tube of 1 M triangles, the others farther away):
+// relative terms of beta^-3 and less. Measured (the greatest error / the nodes visited for a point, half of them in the
+// box of a knotted tube of 1 M triangles, the others farther away):
 //   beta 1.5: 1.2e-2 / 10    beta 2: 5e-3 / 18    beta 3: 7e-4 / 41    beta 4: 3e-4 / 76
-// With beta infinite all triangles are added up one by one. Then the number is right to some 1e-6, for q
-// away from edges; nothing can be decided where q lies on one, as far as f32 can tell.
+// With beta infinite all triangles are added up one by one. Then the number is right to some 1e-6, for q away from
+// edges; nothing can be decided where q lies on an edge within the precision of f32.
 //
 // Edges shorter than 2^-60 are not seen.
 #pragma once
@@ -25,9 +25,8 @@
 namespace geom {
 namespace mesh {
 
-// 1 / sqrt(a) to an ulp or so; of less than 2^-126, that of 2^-126. With operations that have the same bits
-// everywhere, it is faster than a root and a division: half the exponent gives it to 4%, and each step
-// cubes the error.
+// 1 / sqrt(a) to an ulp or so; values less than 2^-126 count as 2^-126. With operations that have the same bits
+// everywhere, it is faster than a root and a division: half the exponent gives it to 4%, and each step cubes the error.
 __device__ __forceinline__ float inverse_root(float a) {
     using namespace exact;
     a = max(a, 1.17549435e-38f);

@@ -1,4 +1,4 @@
-// What the threads of one block do together. Blocks are launched in x alone, in whole warps.
+// Cooperative functions of the threads of one block. Blocks are one-dimensional, of whole warps.
 #pragma once
 
 namespace geom {
@@ -22,7 +22,7 @@ __device__ __forceinline__ Sum warp_inclusive_sum(Sum value) {
     return value;
 }
 
-// The sum over all lanes, in each of them. Of integers: the order of the additions is not told.
+// The sum over all lanes, in each of them. Only for integers: the order of the additions is not defined.
 template <class Sum>
 __device__ __forceinline__ Sum warp_sum(Sum value) {
 #pragma unroll

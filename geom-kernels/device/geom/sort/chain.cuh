@@ -1,8 +1,8 @@
 // The sum over all earlier tiles, in a kernel that reads its input once.
 //
 // D. Merrill, M. Garland: Single-pass Parallel Prefix Scan with Decoupled Look-back. 2016 (NVIDIA
-// NVR-2016-002): a tile tells the others its own sum, adds what those before it have told, nearest
-// first, up to one that knows its sum from the very beginning, and then tells that.
+// NVR-2016-002): a tile publishes its own sum, adds the published sums of the tiles before it, nearest first, up to one
+// with an inclusive sum, and then publishes its inclusive sum.
 #pragma once
 
 #include <geom/sort/block.cuh>
@@ -38,7 +38,7 @@ __device__ __forceinline__ void tell(unsigned long long* state, unsigned tile, u
     store_word(state + CHAIN_AT + tiles + tile, above | sum >> 32);
 }
 
-// What a tile has told: 0 if nothing yet.
+// The published state of a tile: 0 if nothing yet.
 __device__ __forceinline__ unsigned hear(const unsigned long long* state, unsigned tile, unsigned tiles,
                                          unsigned& sum) {
     const unsigned long long word = load_word(state + CHAIN_AT + tile);
@@ -51,12 +51,12 @@ __device__ __forceinline__ unsigned hear(const unsigned long long* state, unsign
     const unsigned long long low = load_word(state + CHAIN_AT + tile);
     const unsigned long long high = load_word(state + CHAIN_AT + tiles + tile);
     sum = (low & 0xffffffffu) | high << 32;
-    // A tile tells two things at most. Halves that are of the same kind are of the same sum.
+    // A tile publishes two sums at most. Halves of the same kind belong to the same sum.
     return low >> 32 == high >> 32 ? static_cast<unsigned>(low >> 32) : 0;
 }
 
-// The sum over all tiles before `tile`, in every lane; called by one warp, which has all 32 lanes. Tells
-// the others what they need of `own`, the tile's sum.
+// The sum over all tiles before `tile`, in every lane; called by one warp, which has all 32 lanes. Publishes `own`, the
+// tile's sum, for the others.
 template <class Sum>
 __device__ __forceinline__ Sum chain_sum(unsigned long long* state, unsigned tile, unsigned tiles,
                                          Sum own) {

@@ -7,7 +7,7 @@
 namespace geom {
 namespace sort {
 
-// What is taken: the element at a place, or the place itself.
+// The output: the element at a place, or the place itself.
 template <class T>
 struct TakeElement {
     typedef T Element;

@@ -8,8 +8,8 @@ namespace sort {
 constexpr unsigned RADIX = 256;
 constexpr unsigned MAX_PASSES = 8;
 
-// Which bits of a key count, and how they are divided among passes, lowest first: the first `wider`
-// passes take `width` + 1 bits each, the others `width`. The same in Rust: sort/radix.rs.
+// The bits of a key that count, and their division among passes, lowest first: the first `wider` passes take `width` +
+// 1 bits each, the others `width`. The same in Rust: sort/radix.rs.
 struct Digits {
     unsigned begin;
     unsigned passes;
@@ -79,7 +79,7 @@ struct DigitCounts {
 // IEEE 754.
 enum : unsigned { MAP_NONE = 0, MAP_SIGNED = 1, MAP_FLOAT = 2 };
 
-// What bits of a key are flipped, by its highest bit. The same for all keys, so without a branch.
+// The bits of a key to flip, by its highest bit. The same for all keys, so without a branch.
 template <class Key>
 struct KeyMap {
     Key if_set;

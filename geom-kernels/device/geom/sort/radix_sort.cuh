@@ -3,8 +3,7 @@
 //
 // A. Adinets, D. Merrill: Onesweep: A Faster Least Significant Digit Radix Sort for GPUs. 2022
 // (arXiv:2206.01784): the digits of all passes are counted beforehand; in a pass each block ranks a tile
-// in shared memory, tells the others how many of each digit it has, and finds by looking back how many
-// the tiles before it have.
+// in shared memory, publishes how many of each digit it has, and finds by look-back how many the tiles before it have.
 //
 // The look-back has two levels here. In theirs, tiles that run at the same time all look back over one
 // another, one tile after the other; with as many tiles as the device holds at once that takes longer
@@ -45,7 +44,7 @@ constexpr unsigned PASS_PLACES = 2;
 constexpr unsigned PASS_MAP_IN = 4;   // shift of the map of keys that are read
 constexpr unsigned PASS_MAP_OUT = 6;  // and of those that are written
 
-// What a plan says of a pass.
+// The entry of a plan for a pass.
 constexpr unsigned PLAN_SWAPPED = 1;
 constexpr unsigned PLAN_SKIPPED = 2;
 constexpr unsigned PLAN_FIRST = 4;
@@ -136,7 +135,7 @@ struct RadixTile {
         unsigned values[PAIRS ? TILE : 1];
         // For each warp and digit: first how many it has, then where in the tile they begin.
         unsigned short counters[WARPS][RADIX];
-        // What a place in the tile differs by from its place in the output, for each digit.
+        // For each digit, the difference between a place in the output and the place in the tile.
         unsigned offsets[RADIX];
         unsigned long long sums[WARPS];
         unsigned tile;

@@ -22,7 +22,7 @@ struct Add {
     __device__ static void nothing(double& d) { d = __longlong_as_double(0x8000000000000000ll); }
 };
 
-// A NaN loses against a number, and stands for nothing.
+// A NaN loses against a number, and is the neutral element.
 struct Min {
     template <class T>
     __device__ static T join(T a, T b) { return b < a ? b : a; }
@@ -53,7 +53,7 @@ struct Max {
 
 // The elements are divided into chunks of 4096, of which each block joins one. Thread t of 256 joins the
 // elements t, t + 256, t + 512, ... of the chunk, in that order; then threads t and t + 128 for t < 128,
-// then t and t + 64, and so on to one. What the chunks give is joined in the same way, until one is left.
+// then t and t + 64, and so on to one. The results of the chunks are joined in the same way, until one is left.
 constexpr unsigned REDUCE_THREADS = 256;
 constexpr unsigned REDUCE_CHUNK = 4096;
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ void reduce_chunk(T (&shared)[REDUCE_THREADS], In in,
     shared[thread] = joined;
     __syncthreads();
     if (thread >= 32) return;
-    // Three steps of the halving at once: what lane t of the first warp needs of them.
+    // Three steps of the halving at once: the part that lane t of the first warp needs.
     T part[8];
 #pragma unroll
     for (unsigned i = 0; i < 8; i++) part[i] = shared[thread + 32 * i];

@@ -1,4 +1,4 @@
-// Words of global memory by which blocks of one kernel tell each other what they have found.
+// Words of global memory by which blocks of one kernel exchange results.
 //
 // Each word carries its own state beside its value, and nothing else is read on the strength of it. So
 // relaxed accesses are enough (PTX ISA, "Memory Consistency Model": they are strong, and a word is

@@ -16,7 +16,7 @@ __device__ __forceinline__ T load(const unsigned char* at) {
     __builtin_assume(__isGlobal(at));
     return *reinterpret_cast<const T*>(at);
 }
-// Of the tree itself, which nobody changes while a kernel runs that reads it.
+// For the tree itself, which does not change while a kernel that reads it runs.
 template <class T>
 __device__ __forceinline__ T load_tree(const unsigned char* at) {
     return __ldg(reinterpret_cast<const T*>(at));
@@ -49,7 +49,7 @@ struct Found {
     __device__ __forceinline__ typename Traits<T>::value at(unsigned place) const;
 };
 
-// What a way down meets above leaves: a lower node or, without one, a value.
+// The result of a descent above leaves: a lower node or, without one, a value.
 struct Lower {
     const unsigned char* node;
     const unsigned char* value;
@@ -80,8 +80,8 @@ __device__ __forceinline__ unsigned long long root_order(unsigned long long key)
 // Searching as many entries costs no more than halving them would.
 constexpr unsigned few_entries = 8;
 
-// The entry with a key, of `left` entries of `bytes` each. If there are many, `in_order` tells whether they are in
-// order: then they are halved until few are left. If they are not, all of them are looked at.
+// The entry with a key, of `left` entries of `bytes` each. If there are many and `in_order` is true, the search halves
+// them until few are left. Otherwise it reads all of them.
 template <class InOrder>
 __device__ __forceinline__ RootEntry find_entry(const unsigned char* entry, unsigned left, unsigned bytes,
                                                 unsigned long long key, const InOrder& in_order) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ Found<T> find(const Volume<T>& volume, int x, int y, 
     const unsigned entry = __ldg(place.entries + (has ? place.number() : 0));
     if (has && entry != 0) {
         const unsigned char* leaf = volume.grid + 32ull * entry;
-        // Nobody needs a value beside a leaf, but some read it.
+        // A value beside a leaf is never used, but some code reads it.
         return {leaf, leaf};
     }
     return find_below<T>(find_lower(volume, x, y, z), x, y, z);
@@ -179,7 +179,7 @@ struct Read {
 };
 template <>
 struct Read<VolumeMask> {
-    // A voxel's value is whether it is active; that of a tile, likewise, is kept as its value.
+    // A voxel's value is whether it is active; for a tile this is stored as its value.
     static __device__ __forceinline__ bool at(const Found<VolumeMask>& found, unsigned place) {
         return found.leaf != nullptr ? leaf_bit(found.leaf + Format<VolumeMask>::leaf_values_mask, place)
                                      : load<unsigned char>(found.value) != 0;

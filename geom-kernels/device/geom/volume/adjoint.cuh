@@ -151,7 +151,7 @@ struct SampleNumbers {
     }
 };
 
-// Whether a gradient is that of a sample with its derivatives.
+// Whether a gradient is of a sample with its derivatives.
 template <class G>
 struct HasGradient {
     static constexpr bool value = false;
@@ -253,7 +253,7 @@ struct NoUse {
 
 } // namespace volume
 
-// The gradient of a sample in the world, as that of the sample in index space.
+// The gradient of a sample in the world, as the gradient of the sample in index space.
 template <class V>
 __device__ __forceinline__ Sample<V> sample_adjoint_in_index(const VolumeMap& map, Sample<V> g) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Adjoints of samples of arrays: what the threads of a batch call do, and the kernels.
+// Adjoints of samples of arrays: the device code of batch calls, and the kernels.
 #pragma once
 
 #include <geom/tape.cuh>
@@ -40,14 +40,14 @@ sample_adjoint(const Source& source, const Samples& samples, unsigned long long 
         of_point = index_to_world_gradient(map, of_point);
     const vec3<P> sum = converted<P>(of_point);
     vec3<P>* to = of_points + first + i;
-    // Nobody but this thread adds to it where there are no variables.
+    // Only this thread adds to it where there are no variables.
     if (VOXELS && shared)
         tape::grad_add(frame, 0, to, sum);
     else
         *to = exact::add(*to, sum);
 }
 
-// The gradient of each voxel's value; 0 of one that is no variable.
+// The gradient of each voxel's value; 0 if the value is not a variable.
 template <class V>
 __device__ __forceinline__ void voxel_gradients(const Volume<V>& volume, const vec3<int>* coords, unsigned n,
                                                 const void* of_grid, V* out) {

@@ -1,4 +1,4 @@
-// Queries of arrays: what the threads of a batch call do.
+// Queries of arrays: the device code of batch calls.
 #pragma once
 
 #include <geom/volume/sample.cuh>
@@ -102,7 +102,7 @@ __device__ __forceinline__ void nearest_indexed(const Volume<T>& volume, const S
         write(out + i, sample_nearest_index(volume, samples.at<C>(i, volume.map), values));
 }
 
-// What kernels interpolate with.
+// The interpolations of kernels.
 struct Trilinear {
     template <class C, class Source>
     static __device__ __forceinline__ auto value(const Source& source, const vec3<C>& p) {
@@ -142,7 +142,7 @@ interpolate_with_gradient(const Source& source, const Samples& samples, typename
     write(gradients + i, sample.gradient);
 }
 
-// What a map does to each of an array of vectors: `geom_kernels::volume::MapKind` in Rust.
+// The map of each of an array of vectors: `geom_kernels::volume::MapKind` in Rust.
 enum MapKind : unsigned { map_positions, map_directions, map_gradients };
 
 template <class C>

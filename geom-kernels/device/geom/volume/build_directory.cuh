@@ -26,7 +26,7 @@ __device__ __forceinline__ Directory directory_box(const unsigned char* root, un
     return directory;
 }
 
-// Any number of blocks. Who reads the box reads the grid, which stays as it is.
+// Any number of blocks. Reading the box reads the grid, which does not change.
 __device__ __forceinline__ void write_directory(const NodeLayout& layout, const unsigned char* grid,
                                                 const unsigned char* root, unsigned room,
                                                 unsigned char* directory) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void write_directory(const NodeLayout& layout, const 
     const bool in_order = root_in_order(layout, root);
     box.in_order = in_order;
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    // There is room for one where the box is empty; who is outside looks at it, and at nothing in it.
+    // There is room for one entry where the box is empty; look-ups outside of the box read it and ignore it.
     unsigned* entries = reinterpret_cast<unsigned*>(directory + sizeof(Directory));
     if (i == 0) {
         *reinterpret_cast<Directory*>(directory) = box;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void write_directory(const NodeLayout& layout, const 
                   y = 8 * (box.first[1] + static_cast<int>(j)), z = 8 * (box.first[2] + static_cast<int>(k));
         const unsigned char* leaf = find_bytes(layout, root, in_order, x, y, z).leaf;
         const unsigned long long distance = leaf != nullptr ? leaf - grid : 0;
-        // One that is too far away or out of line is found by the walk.
+        // A leaf that is too far away or not aligned is found by the walk.
         const bool listed = distance % 32 == 0 && distance < directory_reach;
         entries[i] = listed ? static_cast<unsigned>(distance / 32) : 0;
     }

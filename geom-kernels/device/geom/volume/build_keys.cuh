@@ -52,7 +52,7 @@ __device__ __forceinline__ vec3<int> leaf_origin_of(unsigned long long key) {
     return {lower.x + (place >> 8 << 3), lower.y + ((place >> 4 & 15) << 3), lower.z + ((place & 15) << 3)};
 }
 
-// The whole number nearest to a, of two the greater one; saturated. A NaN is none that is a coordinate.
+// The integer nearest to a, of two the greater one; saturated. A NaN gives a number that is no coordinate.
 __device__ __forceinline__ int nearest_voxel(double a) {
     const double below = exact::floor(a);
     const int whole = exact::floor_to_int(a);

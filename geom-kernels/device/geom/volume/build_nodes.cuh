@@ -62,7 +62,7 @@ __device__ __forceinline__ void unite(VoxelBox& all, const VoxelBox& mine) {
     __syncthreads();
 }
 
-// The box and flags of a node; without active voxels an empty box that still tells the node's place.
+// The box and flags of a node; without active voxels an empty box that still has the node's place.
 __device__ __forceinline__ void write_box(unsigned char* node, const VoxelBox& box, const vec3<int>& origin) {
     int* to = reinterpret_cast<int*>(node);
     const bool empty = box.upper[0] < box.lower[0];
@@ -103,7 +103,7 @@ struct Places {
 };
 
 // Writes 4096 entries of a table, by words of 8 bytes: the distance of each child, which follow each other
-// from `first` on, `bytes` apart; else a value, that of what is inside where `inside` has the place.
+// from `first` on, `bytes` apart; else a value, the value of the inside where `inside` has the place.
 __device__ __forceinline__ void write_entries(const Build& b, unsigned char* table, const Places& children,
                                               const Places* inside, long long first, unsigned bytes) {
     const unsigned words = b.layout.entry_bytes / 8, value_bytes = b.layout.value_bytes;

@@ -7,8 +7,8 @@
 namespace geom {
 namespace volume {
 
-// Finds the nodes of all levels in one pass over the entries, in tiles of 256 * 8 of them. What does not fit
-// is counted all the same, so that what comes next knows before it writes anything.
+// Finds the nodes of all levels in one pass over the entries, in tiles of 256 * 8 of them. Nodes without room are
+// counted too, so that the next step knows before it writes anything.
 struct NodeTile {
     static constexpr unsigned threads = 256, warps = threads / 32, items = 8, entries = threads * items;
     // Of each level the words of a chain (chain.cuh) of so many tiles. The same in Rust.

@@ -8,11 +8,11 @@
 namespace geom {
 namespace volume {
 
-// What a leaf keeps of its values.
+// The values that a leaf stores.
 enum : unsigned { leaf_keeps_values = 0, leaf_keeps_bits = 1, leaf_keeps_nothing = 2, leaf_numbers_all = 3,
                   leaf_numbers_active = 4 };
 
-// What numbers a value consists of.
+// The type of the numbers of a value.
 enum : unsigned { number_f32 = 0, number_f64 = 1, number_i16 = 2, number_i32 = 3, number_i64 = 4,
                   number_u8 = 5, number_u32 = 6 };
 
@@ -22,7 +22,7 @@ struct NodeLayout {
     unsigned root_background, root_bytes, tile_value, tile_bytes;
     unsigned upper_table, upper_bytes, lower_table, lower_bytes;
     unsigned leaf_values, leaf_bytes, leaf_keeps;
-    // What a value consists of, and how many of them.
+    // The type and the number of the components of a value.
     unsigned number, numbers;
 };
 
@@ -30,7 +30,7 @@ struct NodeLayout {
 enum : unsigned { build_leaf_capacity = 1, build_lower_capacity = 2, build_upper_capacity = 4,
                   build_invalid_input = 8 };
 
-// What a build finds out: the same in Rust, src/volume/build/layout.rs.
+// The results of a build: the same in Rust, src/volume/build/layout.rs.
 struct BuildState {
     unsigned status;
     unsigned invalid;              // entries that were left out
@@ -49,7 +49,7 @@ struct Build {
     unsigned long long* keys[2];
     const unsigned* places[2];
     const unsigned* which;
-    // What entries ask for (`entry_leaf`, ...), by their places; null if all ask for leaves.
+    // The requests of entries (`entry_leaf`, ...), by their places; null if all request leaves.
     unsigned char* asks;
     // Of each leaf its key, the first of its entries, and its active voxels.
     unsigned long long* leaf_keys;
@@ -64,7 +64,7 @@ struct Build {
     unsigned* upper_first;
     // The background, and 32 bytes behind it the value of what is inside.
     const unsigned char* constants;
-    // What the head of the grid and its root begin with.
+    // The initial head of the grid and its root.
     const unsigned char* head;
     // The state of the pass that finds nodes; active voxels before each leaf, and the state of that sum.
     unsigned long long* chains;
@@ -93,7 +93,7 @@ struct Build {
     }
 };
 
-// What an entry asks for: a leaf; that the place of a leaf has the value of what is inside; nothing.
+// The requests of an entry: a leaf; the value of the inside at the place of a leaf; nothing.
 enum : unsigned char { entry_leaf = 0, entry_inside = 1, entry_nothing = 2 };
 
 } // namespace volume

@@ -1,6 +1,6 @@
 // Values of a type that only the launch knows: as bytes, and, where an array is looked through, as numbers.
 //
-// What is compared is exact (exact.cuh).
+// Comparisons use exact arithmetic (exact.cuh).
 #pragma once
 
 #include <geom/volume/build_types.cuh>
@@ -49,7 +49,7 @@ __device__ __forceinline__ T number_at(const unsigned char* values, unsigned i) 
     return reinterpret_cast<const T*>(values)[i];
 }
 
-// Whether one of the numbers of value a is farther from that of b than allowed. A NaN is.
+// Whether one of the numbers of value a differs from b's by more than allowed. A NaN does.
 __device__ __forceinline__ bool value_differs(const NodeLayout& layout, const unsigned char* a,
                                               const unsigned char* b, const Tolerance& tolerance) {
     bool found = false;

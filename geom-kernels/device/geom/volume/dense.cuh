@@ -1,6 +1,6 @@
 // Dense arrays to volumes and back. Arrays have z fastest: values[(x * ny + y) * nz + z].
 //
-// What is compared is exact (exact.cuh).
+// Comparisons use exact arithmetic (exact.cuh).
 #pragma once
 
 #include <geom/volume/access.cuh>
@@ -9,7 +9,7 @@
 namespace geom {
 namespace volume {
 
-// Which voxels of an array are kept: all; those that differ from the background; those of a narrow band.
+// The voxels of an array that are kept: all; those that differ from the background; those of a narrow band.
 enum : unsigned { keep_all = 0, keep_differing = 1, keep_band = 2 };
 
 // A box of voxels with a value for each.

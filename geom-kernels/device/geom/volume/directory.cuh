@@ -1,6 +1,6 @@
-// A short way to leaves: of every place for a leaf in the box around a volume's tree, where the leaf lies. It
-// takes one load instead of a walk down three levels, and needs no second walk where a stencil crosses from
-// one node into the next. What it does not name is found by the walk: so answers never depend on it.
+// A directory of leaves: for every place of a leaf in the box around a volume's tree, the leaf's offset. It takes one
+// load instead of a walk down three levels, and needs no second walk where a stencil crosses from one node into the
+// next. A leaf that it does not have is found by the walk, so results never depend on it.
 //
 // It lies behind the grid, in the same memory, and is written anew after each build. A volume whose box is too
 // large for the room that there is has an empty one.
@@ -12,7 +12,7 @@
 namespace geom {
 namespace volume {
 
-// Which box of leaves the entries are for, in units of leaves: none if a size is 0. The entries follow, at least
+// The box of leaves that the entries are for, in units of leaves: none if a size is 0. The entries follow, at least
 // one, z the fastest: the distance of a leaf from the grid's beginning in units of 32 bytes, or 0.
 struct Directory {
     int first[3];
@@ -26,8 +26,8 @@ GEOM_LAYOUT(Directory, 32, 4);
 GEOM_FIELD(Directory, size, 12);
 GEOM_FIELD(Directory, in_order, 24);
 
-// Where the entry of a leaf is: that of its neighbour along z is the next, those along y and x are `nz` and
-// `ny * nz` entries away.
+// The place of the entry of a leaf: the neighbour's along z is the next, those along y and x are `nz` and `ny * nz`
+// entries away.
 struct DirectoryPlace {
     const unsigned* entries;
     unsigned i, j, k, nx, ny, nz;

@@ -1,4 +1,4 @@
-// Where values lie: what a way down to them leaves to be read.
+// The places of values: the result of a descent.
 #pragma once
 
 #include <geom/volume/stencil.cuh>
@@ -6,8 +6,8 @@
 namespace geom {
 namespace volume {
 
-// A leaf, or the tile or background in its place, of which voxels are read. `entry` tells where a value lies:
-// in a leaf by its place, of a tile always at the same.
+// A leaf, or the tile or background in its place, of which voxels are read. `entry` returns where a value lies: in a
+// leaf by its place, in a tile always at the same place.
 template <class T>
 struct Leaf {
     using entry_type = const unsigned char*;

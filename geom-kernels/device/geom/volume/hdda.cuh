@@ -23,7 +23,7 @@
 namespace geom {
 namespace volume {
 
-// A ray in index space. What lies beyond +-2^30 is left out.
+// A ray in index space. The part beyond +-2^30 is left out.
 struct IndexRay {
     static constexpr int reach = 1 << 30;
 
@@ -91,7 +91,7 @@ struct IndexRay {
     }
 };
 
-// What an aligned cube of 2^bits voxels to each side is made of: a node, or a value.
+// The contents of an aligned cube of 2^bits voxels to each side: a node, or a value.
 template <class T>
 struct Region {
     const unsigned char* node;
@@ -239,7 +239,7 @@ struct Axis {
         const int plane = geom::detail::is_negative(inverse) ? first : last;
         return mul(sub(double(plane), origin), inverse);
     }
-    // That of them that p is in.
+    // The one that p is in.
     __device__ __forceinline__ int at(double p) const {
         return ::min(::max(exact::floor_to_int(p), first), last - 1);
     }

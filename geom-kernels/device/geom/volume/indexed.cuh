@@ -6,8 +6,8 @@
 
 namespace geom {
 
-// An array of a value for each index from 1 on: `data[index - 1]`. Index 0, which is that of the background,
-// and those beyond the array have the value `background`.
+// An array of a value for each index from 1 on: `data[index - 1]`. Index 0, the background's, and indices beyond the
+// array have the value `background`.
 template <class V>
 struct IndexedValues {
     const V* data;

@@ -10,7 +10,7 @@
         geom::volume::map_each(map, from, n, kind, to_world != 0, to);                                     \
     }
 
-// What needs no arithmetic with values: T as it is stored, O as arrays have it.
+// Kernels without arithmetic on values: T is the stored type, O the type in arrays.
 #define GEOM_VOLUME_LOOKUP(T, O, suffix)                                                                   \
     extern "C" __global__ void __launch_bounds__(128) volume_lookup_##suffix(                              \
         geom::Volume<T> volume, const geom::vec3<int>* coords, unsigned n, O* out) {                       \
@@ -36,9 +36,8 @@
         geom::volume::nearest_values<C>(volume, samples, out);                                             \
     }
 
-// Interpolation of values V with numbers C, `blocks` of them at once on a multiprocessor: what leaves room for
-// the registers that the cells take. That of cells is apart with and without gradients, as it matters
-// most.
+// Interpolation of values V with numbers C, `blocks` of them at once on a multiprocessor: the number leaves room for
+// the registers that the cells take. For cells it is separate with and without gradients, as it matters most there.
 #define GEOM_VOLUME_SAMPLE(V, suffix, C, blocks, gradient_blocks)                                          \
     extern "C" __global__ void __launch_bounds__(128, blocks) volume_trilinear_##suffix(                   \
         geom::Volume<V> volume, geom::volume::Samples samples, V* out) {                                   \

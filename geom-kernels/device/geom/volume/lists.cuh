@@ -1,4 +1,4 @@
-// What is in a volume, as lists: its leaves, and the active voxels in them.
+// Lists of the leaves of a volume, and of the active voxels in them.
 #pragma once
 
 #include <geom/volume/iterate.cuh>

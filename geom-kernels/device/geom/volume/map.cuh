@@ -1,7 +1,7 @@
 // From index space to the world and back. All of it is exact: see exact.cuh.
 //
-// Sums begin with the last component: fma(x, m0, fma(y, m1, m2 * z)). To index space the way is by the
-// inverse that the grid stores, after the translation was taken off; the precision is that of what is given.
+// Sums begin with the last component: fma(x, m0, fma(y, m1, m2 * z)). The map to index space subtracts the translation
+// and applies the inverse that the grid stores, in the precision of the argument.
 #pragma once
 
 #include <geom/volume/types.cuh>

@@ -2,9 +2,8 @@
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// The field is the trilinear interpolation of the voxels, which along a ray is a cubic in each cell: its
-// first crossing is found as the root that it is, and its integral is that of the cubic. Nothing is sampled
-// in steps.
+// The field is the trilinear interpolation of the voxels, which along a ray is a cubic in each cell: its first crossing
+// is a root of the cubic, and its integral the integral of the cubic. Nothing is sampled in steps.
 #pragma once
 
 #include <geom/volume/hdda.cuh>
@@ -58,8 +57,8 @@ __device__ inline vec3<float> cell_normal(const VolumeMap& map, const double (&c
     return narrow(vec3<double>(div(scaled.x, size), div(scaled.y, size), div(scaled.z, size)));
 }
 
-// Looks for the first crossing. On which side the ray is goes from cell to cell: where rounding tells two
-// cells otherwise of the plane between them, the crossing is there.
+// Looks for the first crossing. The side of the ray carries over from cell to cell: where rounding gives two cells
+// different sides at the plane between them, the crossing is there.
 template <class T>
 struct Crossing {
     const IndexRay& ray;
@@ -67,7 +66,7 @@ struct Crossing {
     // Whether the ray is where the field is less; unknown before the first cell, and behind one in which a
     // corner is not finite.
     bool known, inside, found;
-    // The last cell in which the field was on both sides; at the end, that of the crossing.
+    // The last cell in which the field was on both sides; at the end, the cell of the crossing.
     vec3<int> mixed;
     double t;
 
@@ -148,9 +147,9 @@ struct Integral {
 // not finite where the others are not all on the side that this one is on, and beyond +-2^30 in index space.
 // T is float or double.
 //
-// What rounding leaves: t is that of a field whose values are off by some 2^-50 of the corners', on a ray
-// that is off by as much of its coordinates (hdda.cuh), rounded to f32. Two crossings between which the field
-// is as near to `iso` as that may be missed.
+// The effect of rounding: t belongs to a field whose values are off by some 2^-50 of the corners', on a ray that is off
+// by as much of its coordinates (hdda.cuh), rounded to f32. Two crossings between which the field is as near to `iso`
+// as that may be missed.
 template <class T>
 __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origin, vec3<float> direction,
                                       float t_min, float t_max, double iso, VolumeHit* hit) {
@@ -163,7 +162,7 @@ __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origi
     volume::CellCorners<T> cell;
     cell.start(volume, crossing.mixed);
     cell.fetch(volume);
-    // That of like cells in which it is.
+    // Of the like cells, the cell with the crossing.
     const vec3<double> p = ray.at(crossing.t);
     const int bits = cell.like_bits();
     const vec3<int> in(volume::Axis(crossing.mixed.x, bits).at(p.x),

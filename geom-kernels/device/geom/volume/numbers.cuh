@@ -6,7 +6,7 @@
 
 namespace geom {
 
-// Gradients of a vector's components: `of[i]` is that of component i.
+// Gradients of a vector's components: `of[i]` is the gradient of component i.
 template <class S, int N>
 struct VectorGradient {
     vec3<S> of[N];
@@ -80,7 +80,7 @@ __device__ __forceinline__ vec3<S>& gradient_part(VectorGradient<S, N>& gradient
     return gradient.of[i];
 }
 
-// The numbers of a value. What is done to them is done to each alike.
+// The numbers of a value. Operations apply to each of them.
 template <class C, int N>
 struct Numbers {
     C of[N];

@@ -1,4 +1,4 @@
-// What the trilinear field of a cell is along a piece of a ray: a cubic, by its Bernstein coefficients.
+// The trilinear field of a cell along a piece of a ray: a cubic, by its Bernstein coefficients.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
@@ -97,9 +97,8 @@ __device__ inline double bracketed_root(const RayCubic& f, bool inside, double l
 
 } // namespace detail
 
-// The first place in [0, 1] at which the cubic changes sides; a side is where it is less than 0, the other
-// where it is not. Whether there is one. What it misses are pairs of places between which the cubic is 0 but
-// for rounding.
+// The first place in [0, 1] at which the cubic changes sides; one side is where it is less than 0, the other where it
+// is not. Returns whether there is one. It may miss pairs of places between which the cubic is 0 but for rounding.
 __device__ inline bool first_change(RayCubic f, double* place) {
     using namespace exact;
     const bool inside = less(f.b0, 0.0);

@@ -2,8 +2,8 @@
 // All of it is exact: see exact.cuh and interpolate.cuh.
 //
 // Positions are of float or double, and values interpolated of float, double, or three or four of them; if
-// either is double, so is the arithmetic. The answer is of the value's type, rounded last. A position that is
-// not finite, or has a coordinate beyond 2^30 in size, has the background and a gradient of zeros.
+// either is double, so is the arithmetic. The result has the value's type, rounded last. A position that is not finite,
+// or has a coordinate beyond 2^30 in size, has the background and a gradient of zeros.
 //
 // World positions come by `world_to_index(volume.map, p)`, and gradients go by `index_to_world_gradient`.
 //

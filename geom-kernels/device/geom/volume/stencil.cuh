@@ -18,8 +18,8 @@ __device__ __forceinline__ unsigned crossings(const vec3<int>& v, int bits) {
 }
 
 // Calls `use(side, split, found)` for each leaf of the voxels from `low` to `low + extent`. `side` has a bit for
-// each axis along which the leaf is the far one, `split` for each along which there are two. The first call is
-// that of side 0, for all threads together. `first` is what there is above the least voxel.
+// each axis along which the leaf is the far one, `split` for each along which there are two. The first call is for side
+// 0, for all threads together. `first` is the result of a descent to the least voxel.
 template <int extent, class T, class Use>
 __device__ __forceinline__ void for_each_leaf(const Volume<T>& volume, const vec3<int>& low, const Lower& first,
                                               Use&& use) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void for_each_leaf(const Volume<T>& volume, const vec
         const int x = low.x + ((side & 4) != 0 ? extent : 0), y = low.y + ((side & 2) != 0 ? extent : 0),
                   z = low.z + ((side & 1) != 0 ? extent : 0);
         Lower lower = {first.node, nullptr};
-        // What is known without a lower node is not worth a register.
+        // A result without a lower node is not worth a register.
         if (first.node == nullptr || (side & far) != 0) lower = find_lower(volume, x, y, z);
         use(side, split, find_below<T>(lower, x, y, z));
         side = (side - split) & split;

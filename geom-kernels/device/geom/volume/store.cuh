@@ -1,4 +1,4 @@
-// Which voxels are active, and writing the values of those that a volume stores.
+// Finds which voxels are active, and writes the values of voxels that a volume stores.
 #pragma once
 
 #include <geom/volume/access.cuh>

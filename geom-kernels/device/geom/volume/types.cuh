@@ -1,7 +1,7 @@
-// What a sparse volume is made of, as it lies in device memory: a NanoVDB grid, byte for byte as in memory
-// and files of format 32 (https://www.openvdb.org/documentation/doxygen/NanoVDB_HelloWorld.html; K. Museth,
-// "NanoVDB: A GPU-Friendly and Portable VDB Data Structure", SIGGRAPH 2021 Talks). The other side of these
-// layouts is src/volume/layout.rs and the crate nanovdb.
+// The types of a sparse volume, as they lie in device memory: a NanoVDB grid, byte for byte as in memory and files of
+// format 32 (https://www.openvdb.org/documentation/doxygen/NanoVDB_HelloWorld.html; K. Museth, "NanoVDB: A GPU-Friendly
+// and Portable VDB Data Structure", SIGGRAPH 2021 Talks). The other side of these layouts is src/volume/layout.rs and
+// the crate nanovdb.
 //
 //   GridData 672 | TreeData 64 | root, its tiles | upper nodes 32^3 | lower nodes 16^3 | leaves 8^3
 //
@@ -23,8 +23,8 @@ struct alignas(4) VolumeRgba { // four times 8 bits, red first
     unsigned char r, g, b, a;
 };
 
-// Where positions of a grid lie in the world: world = m * index + v, m by rows. Each direction is stored, in
-// both precisions; `inverse` is that of m alone.
+// Where positions of a grid lie in the world: world = m * index + v, m by rows. Each direction is stored, in both
+// precisions; `inverse` is the inverse of m alone.
 struct VolumeMap {
     float m[9], inverse[9], v[3];
     unsigned unused;
@@ -45,8 +45,8 @@ struct Volume {
 
 namespace volume {
 
-// Where a grid's tree begins, which tells how far from there the first node of each level is, from leaves on; where
-// the numbers of nodes are; and where all this ends.
+// The offset of a grid's tree, which has the distances from there to the first node of each level, from leaves on; the
+// offset of the numbers of nodes; and the end of all this.
 constexpr unsigned tree_at = 672, tree_counts = tree_at + 32, tree_end = tree_at + 64;
 
 // How values of a type are stored in tables (`stored`), what a lookup gives (`value`), how a leaf keeps them
@@ -107,8 +107,8 @@ __host__ __device__ constexpr unsigned behind_statistics(unsigned at) {
     return up(at + 2 * Of::bytes, Of::average_bytes) + 2 * Of::average_bytes;
 }
 
-// Where the parts of nodes lie, in bytes. What a grid stores of a node's values (minimum, maximum, average,
-// deviation) begins at `statistics` of each level.
+// The offsets of the parts of nodes, in bytes. The statistics of a node's values (minimum, maximum, average, deviation)
+// begin at `statistics` of each level.
 template <class T>
 struct Format {
     using Of = Traits<T>;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A format of meshes in files.
+/// The format of a mesh file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileFormat {
@@ -50,7 +50,7 @@ pub struct FileError {
     kind: FileErrorKind,
 }
 
-/// What was wrong with a file, or with the mesh to be written.
+/// An error in a file, or in the mesh to be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FileErrorKind {
@@ -109,7 +109,7 @@ fn prefix(what: Option<impl fmt::Display>) -> String {
     what.map(|what| format!("{what}: ")).unwrap_or_default()
 }
 
-/// What a reader says, which may quote whole lines of the file, in one short line.
+/// Shortens a reader's message, which may quote whole lines of the file, to one short line.
 pub(super) fn short(error: &dyn fmt::Display) -> String {
     const MOST: usize = 200;
     let text = error.to_string();

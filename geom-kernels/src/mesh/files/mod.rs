@@ -24,10 +24,10 @@
 //! | STL | text, also of several solids; binary | binary | merged by position ([`weld`](TriangleMesh::weld)) |
 //! | PLY | text, binary of either order; x, y, z of any number type; `vertex_indices` or `vertex_index` of any list type; any other elements and properties are passed over | any of the three | as in the file |
 //!
-//! Text is written with as many digits as give the same `f32` back. What is written can be read: a mesh
-//! whose faces name points that are not there, or whose coordinates are not finite, is an error on both
-//! ways. So are files that are cut off, contradict themselves or hold something else, and no file makes
-//! memory be reserved for more than it contains. A file is read into memory as a whole.
+//! Text is written with enough digits to read the same `f32` back. Reading and writing return an error for a mesh whose
+//! faces name points that do not exist, or whose coordinates are not finite. Reading also returns an error for files
+//! that are cut off, inconsistent or of another format, and allocates no more memory than the file's contents need. A
+//! file is read into memory as a whole.
 
 mod error;
 mod obj;
@@ -46,7 +46,7 @@ pub use ply::PlyEncoding;
 use super::TriangleMesh;
 
 impl TriangleMesh {
-    /// Reads the mesh in a file, whose format is that of its extension: obj, stl or ply, in any case.
+    /// Reads the mesh in a file. Its extension gives the format: obj, stl or ply, in upper or lower case.
     ///
     /// # Errors
     /// The extension is another, the file can't be read, or is no such mesh.
@@ -63,8 +63,8 @@ impl TriangleMesh {
         FileFormat::of(path).and_then(read).map_err(|error| error.at(path))
     }
 
-    /// Writes the mesh to a file, whose format is that of its extension: obj, stl (binary) or ply (binary,
-    /// little-endian). A file of that name is overwritten, but not if the mesh is one that can't be written.
+    /// Writes the mesh to a file. Its extension gives the format: obj, stl (binary) or ply (binary, little-endian). A
+    /// file of that name is overwritten, unless the mesh can't be written.
     ///
     /// # Errors
     /// The extension is another, the file can't be written, an index is out of range, or a coordinate is not
@@ -92,7 +92,7 @@ impl TriangleMesh {
     }
 
     /// Reads the mesh in an STL file, text or binary, from its bytes (`&[u8]`) or any reader. Points of the same
-    /// position are merged: the format has none that faces share.
+    /// position are merged: the format has no shared points.
     ///
     /// # Errors
     /// Reading fails, or it is no such mesh.
@@ -152,7 +152,7 @@ fn all_of(mut reader: impl Read, format: FileFormat) -> Result<Vec<u8>, FileErro
     Ok(bytes)
 }
 
-/// What every mesh in a file keeps: few enough points and faces, finite coordinates, indices in range.
+/// Checks the requirements for a mesh in a file: few enough points and faces, finite coordinates, indices in range.
 fn check(mesh: &TriangleMesh) -> Result<(), String> {
     let (points, faces) = (mesh.points.len() as u64, mesh.faces.len() as u64);
     super::host::check_counts(points, faces).map_err(|error| error.to_string())?;

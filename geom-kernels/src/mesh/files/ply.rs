@@ -30,7 +30,7 @@ pub enum PlyEncoding {
     BigEndian,
 }
 
-/// What one item of an element says, as far as it is of use here. The reader makes one for each item.
+/// The used properties of one item of an element. The reader creates one for each item.
 #[derive(Default)]
 struct Item {
     position: [f32; 3],
@@ -120,7 +120,7 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     Ok(mesh)
 }
 
-/// Returns the header, and what follows it. It says of each element how many there are; nobody has checked that.
+/// Returns the header, and the rest of the file. The header's number of each element is not checked.
 fn read_header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
     let start = bytes.get(..MOST_HEADER).unwrap_or(bytes);
     let mut reader = Reader::new(start);

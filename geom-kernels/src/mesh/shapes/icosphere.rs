@@ -80,7 +80,7 @@ fn icosahedron() -> Vec<[f64; 3]> {
     ]
 }
 
-/// Each face as four, around the middles of its edges.
+/// Returns each face as four, around the middles of its edges.
 fn split(faces: &[[u32; 3]], directions: &mut Vec<[f64; 3]>) -> Vec<[u32; 3]> {
     let mut middles: HashMap<(u32, u32), u32> = HashMap::with_capacity(faces.len() * 3 / 2);
     let mut middle = |a: u32, b: u32| {

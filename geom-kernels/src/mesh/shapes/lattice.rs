@@ -73,8 +73,8 @@ pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<Triang
 }
 
 /// Returns a closed tube of changing width along a trefoil knot: long, curved, with faces of many sizes, so a fair
-/// test for trees over meshes. It has `along` · `around` points and twice as many faces; usual are
-/// [`KNOT_ALONG`] and [`KNOT_AROUND`].
+/// test for trees over meshes. It has `along` · `around` points and twice as many faces; [`KNOT_ALONG`] and
+/// [`KNOT_AROUND`] are the usual values.
 ///
 /// With u = 2π i / along, v = 2π j / around, point i · around + j is c + r (cos v n + sin v b), where
 /// c(u) = ((cos 3u + 2) cos 2u, (cos 3u + 2) sin 2u, -sin 3u), r = 0.35 (1 + 0.05 sin 40u sin 12v),
@@ -106,8 +106,8 @@ fn angle(i: u32, of: u32) -> f64 {
     TAU * f64::from(i) / f64::from(of)
 }
 
-/// A lattice that is closed in both directions. `row(i)` gives the points of row i by their columns. Faces
-/// are counter-clockwise in (row, column), or the other way round if `turned`.
+/// Returns a lattice that is closed in both directions. `row(i)` gives the points of row i by their columns. Faces are
+/// counter-clockwise in (row, column), or the other way round if `turned`.
 fn wrapped<R: Fn(u32) -> [f64; 3]>(
     [rows, columns]: [u32; 2],
     turned: bool,

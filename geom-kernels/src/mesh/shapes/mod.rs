@@ -61,7 +61,7 @@ fn check_length(what: &str, length: f32) -> Result<()> {
     Ok(())
 }
 
-/// An empty mesh with memory for so many points and faces.
+/// Returns an empty mesh with memory for so many points and faces.
 fn reserved(points: u64, faces: u64) -> Result<TriangleMesh> {
     check_counts(points, faces)?;
     let mut mesh = TriangleMesh::default();

@@ -14,7 +14,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The noise of this seed: always the same.
+    /// Returns the noise of this seed: always the same.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut permutation: [u8; 256] = std::array::from_fn(|i| i as u8);
@@ -32,7 +32,7 @@ impl Noise {
     pub fn at(&self, point: [f64; 3]) -> f64 {
         let floor = point.map(f64::floor);
         let [x, y, z]: [f64; 3] = std::array::from_fn(|axis| point[axis] - floor[axis]);
-        // The period is that of the permutation. Numbers beyond i64 have no fraction, so no noise.
+        // The period is the permutation's. Numbers beyond i64 have no fraction, so no noise.
         let [i, j, k] = floor.map(|x| x as i64 as u8);
         let [u, v, w] = [x, y, z].map(|t| t * t * t * (t * (t * 6.0 - 15.0) + 10.0));
         let corner = |di: u8, dj: u8, dk: u8| {
@@ -69,7 +69,7 @@ fn gradient(hash: u8, [x, y, z]: [f64; 3]) -> f64 {
     (if hash & 1 == 0 { u } else { -u }) + (if hash & 2 == 0 { v } else { -v })
 }
 
-/// S. Vigna's generator: a new number of 64 random bits.
+/// Returns a new number of 64 random bits, by S. Vigna's generator.
 pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

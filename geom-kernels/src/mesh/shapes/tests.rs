@@ -126,7 +126,7 @@ fn noise_is_smooth_seeded_and_zero_at_whole_numbers() {
         let value = noise.at(point);
         assert_eq!(value.to_bits(), Noise::at(&noise.clone(), point).to_bits());
         assert_eq!(noise.at(point.map(f64::round)), 0.0);
-        // No gradient is longer than 1.5 times that of the steepest corner.
+        // No gradient is longer than 1.5 times the gradient of the steepest corner.
         let near = noise.at([point[0] + 1e-6, point[1], point[2]]);
         assert!((near - value).abs() < 5e-6, "{point:?}");
         assert!((noise.at([point[0] + 256.0, point[1], point[2] - 512.0]) - value).abs() < 1e-9);

@@ -8,8 +8,9 @@ use super::run::leaf_blocks;
 use crate::volume::{Volume, VolumeValue};
 
 impl Volume {
-    /// The grid's bytes as they are on the device: with boxes and counts, but, of one that was made there,
-    /// without statistics of values and without a checksum, and all of its capacity. See [`download`](Self::download). Waits.
+    /// Downloads the grid's bytes as they are on the device. They include boxes and counts, and all of the capacity; a
+    /// grid that was built on the device has no statistics of values and no checksum. See [`download`](Self::download).
+    /// Waits.
     ///
     /// # Errors
     /// As [`counts`](Self::counts).
@@ -19,9 +20,9 @@ impl Volume {
         memory.slice(..self.length())?.to_vec(stream)
     }
 
-    /// Copies the values of a box of voxels, active or not, to an array: `dense[(x * ny + y) * nz + z]` becomes
-    /// that of `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. Where nothing is stored it is the background;
-    /// of indices and masks, what a lookup gives. It can be recorded in a graph.
+    /// Copies the values of a box of voxels, active or not, to an array: `dense[(x * ny + y) * nz + z]` becomes the
+    /// value of `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. Where nothing is stored it is the background; of
+    /// indices and masks, the result of a lookup. It can be recorded in a graph.
     ///
     /// # Errors
     /// Values of another type; another number of them than the box has voxels; a box that leaves the range from

@@ -42,7 +42,7 @@ of_source!(Dense, Source::VOLUME_DENSE);
 /// Coordinates are from -`LIMIT` to below `LIMIT`: `coordinate_limit` in device/geom/volume/build_keys.cuh.
 const LIMIT: i64 = 1 << 23;
 
-/// Which voxels of an array are kept.
+/// The voxels of an array that are kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -68,21 +68,21 @@ pub struct DenseOptions<T> {
 }
 
 impl<T: VolumeValue> DenseOptions<T> {
-    /// With this background and map; the first value is that of voxel (0, 0, 0), and what differs from the
-    /// background is kept.
+    /// Creates options with this background and map. The first value belongs to voxel (0, 0, 0), and values that differ
+    /// from the background are kept.
     #[must_use]
     pub fn new(volume: VolumeOptions<T>) -> Self {
         Self { volume, origin: [0; 3], keep: Keep::Tolerance(0.0) }
     }
 
-    /// The voxel of the first value.
+    /// Sets the voxel of the first value.
     #[must_use]
     pub fn origin(mut self, origin: [i32; 3]) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Which voxels are kept.
+    /// Sets which voxels are kept.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
@@ -91,7 +91,7 @@ impl<T: VolumeValue> DenseOptions<T> {
 }
 
 impl<T: VolumeValue> Default for DenseOptions<T> {
-    /// What differs from zero is kept; index space is world space.
+    /// Returns options that keep values other than zero; index space is world space.
     fn default() -> Self {
         Self::new(VolumeOptions::default())
     }
@@ -106,7 +106,7 @@ pub(super) struct VoxelBox {
 
 impl VoxelBox {
     /// # Errors
-    /// One that leaves the range of coordinates, or has too many voxels.
+    /// The box leaves the range of coordinates, or has too many voxels.
     pub(super) fn new(origin: [i32; 3], size: [usize; 3]) -> Result<Self> {
         let out = || Error::invalid(format!("a box of {size:?} voxels from {origin:?} on"));
         let mut small = [0; 3];
@@ -128,13 +128,13 @@ impl VoxelBox {
         Ok(found)
     }
 
-    /// How many voxels it has.
+    /// Returns the number of voxels.
     pub(super) fn len(&self) -> usize {
         // Less than 2^31 leaves, or none.
         self.size.iter().map(|n| *n as usize).product()
     }
 
-    /// The leaves that it touches.
+    /// Returns the leaves that it touches.
     pub(super) fn lattice(&self) -> RawLattice {
         let first = self.origin.map(|at| at >> 3);
         let mut count = [0; 3];
@@ -164,12 +164,12 @@ impl<'a> DenseArg<'a> {
         Self { values: Some(values), voxels, by_leaves: false, keep }
     }
 
-    /// 512 values for each leaf of a box that is kept, in the order of their entries.
+    /// Sets the layout of the values: 512 for each leaf of a box that is kept, in the order of their entries.
     pub(super) fn by_leaves(self) -> Self {
         Self { by_leaves: true, ..self }
     }
 
-    /// A box alone.
+    /// Creates the field of a box alone.
     pub(super) fn of_box(voxels: VoxelBox) -> Self {
         Self { values: None, voxels, by_leaves: false, keep: Keep::All }
     }
@@ -178,7 +178,7 @@ impl<'a> DenseArg<'a> {
         self.voxels.lattice()
     }
 
-    /// The leaves that it touches: less than 2^31.
+    /// Returns the number of leaves that it touches: less than 2^31.
     pub(super) fn lattice_len(&self) -> usize {
         self.lattice().count.iter().map(|n| *n as usize).product()
     }
@@ -213,7 +213,7 @@ unsafe impl KernelArg for &DenseArg<'_> {
     }
 }
 
-/// What is kept, checked.
+/// Checks the options for what is kept.
 pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
     if matches!(T::TYPE, ValueType::Index | ValueType::OnIndex) {
         return Err(Error::invalid(format!("volumes of {} have no values", T::TYPE)));
@@ -238,9 +238,9 @@ pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
 }
 
 impl Volume {
-    /// A volume of the values of a box: `dense[(x * ny + y) * nz + z]` is that of the voxel
-    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. The options say what is kept; outside of the box
-    /// everything is inactive and has the background. Waits for the numbers of nodes before it allocates.
+    /// Builds a volume from the values of a box: `dense[(x * ny + y) * nz + z]` is the value of the voxel
+    /// `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. The options say which voxels are kept; outside of the box
+    /// all voxels are inactive and have the background. Waits for the numbers of nodes before it allocates.
     ///
     /// # Errors
     /// Another number of values than the box has, a box that leaves the range of coordinates (-2^23 to below
@@ -265,7 +265,7 @@ impl Volume {
         finish(stream, geometry, &options.volume, work, n, (None, Fill::Dense(arg)))
     }
 
-    /// As [`from_dense`](Self::from_dense), of values in host memory.
+    /// Builds a volume as [`from_dense`](Self::from_dense) does, from values in host memory.
     ///
     /// # Errors
     /// As there.

@@ -31,9 +31,9 @@ impl<T> Default for Leaves<T> {
 }
 
 impl Volume {
-    /// A volume of the values that a function has at the voxels of a box, as
-    /// [`from_dense`](Self::from_dense) makes it of an array; `options.origin` is the first voxel. The function
-    /// is evaluated on the host by all its cores, leaf by leaf, and only leaves that are kept take memory.
+    /// Builds a volume from the values of a function at the voxels of a box, as [`from_dense`](Self::from_dense) does
+    /// from an array; `options.origin` is the first voxel. The function is evaluated on the host by all its cores, leaf
+    /// by leaf, and only leaves that are kept take memory.
     ///
     /// # Errors
     /// As [`from_dense`](Self::from_dense).
@@ -168,7 +168,7 @@ fn evaluate_leaf<T: VolumeValue>(
     }
 }
 
-/// Whether a value is active, and whether it is inside of a band: as `DenseField` has it
+/// Returns whether a value is active, and whether it is inside of a band: as `DenseField` does
 /// (device/geom/volume/dense.cuh).
 fn judge<T: VolumeValue>(value: &T, options: &DenseOptions<T>) -> (bool, bool) {
     match options.keep {

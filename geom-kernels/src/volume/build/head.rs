@@ -1,4 +1,4 @@
-//! The head of a grid that has nothing in it yet: what a build starts from.
+//! The head of an empty grid, from which a build starts.
 
 use bytemuck::AnyBitPattern;
 use cuda_safe::{Error, Result};
@@ -10,7 +10,7 @@ use crate::volume::VolumeValue;
 /// The flag that nodes lie breadth-first.
 const BREADTH_FIRST: u32 = 1 << 5;
 
-/// An empty grid's bytes: its head and root.
+/// Returns an empty grid's bytes: its head and root.
 pub(super) fn head<T: VolumeValue>(options: &VolumeOptions<T>) -> Result<Vec<u8>> {
     let grid = empty(options).map_err(|error| Error::invalid(error.to_string()))?;
     let mut bytes = grid.bytes().to_vec();
@@ -48,7 +48,7 @@ fn empty<T: VolumeValue>(options: &VolumeOptions<T>) -> nanovdb::Result<Grid> {
     }
 }
 
-/// The bytes of a value of the same type by another name.
+/// Reinterprets the bytes of a value as the same type by another name.
 fn value<V: AnyBitPattern>(bytes: &[u8]) -> V {
     bytemuck::try_pod_read_unaligned(bytes).unwrap_or_else(|_| V::zeroed())
 }
@@ -62,8 +62,8 @@ fn of<B: Build, T>(background: B::Value, options: &VolumeOptions<T>) -> nanovdb:
     builder.build()
 }
 
-/// The values that builds need: the background, and at byte 32 that of what is inside. Up to there, and behind
-/// that, are zeros.
+/// Returns the values that builds need: the background, and at byte 32 the value of the inside. The bytes between and
+/// behind them are zeros.
 pub(super) fn constants<T: VolumeValue>(background: T) -> [u8; 64] {
     let mut constants = [0; 64];
     let has_value = !matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex);

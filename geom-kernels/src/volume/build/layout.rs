@@ -206,7 +206,7 @@ pub struct BuildStatus {
 }
 
 impl BuildStatus {
-    /// Whether all nodes had room. If not, the volume is what it was before.
+    /// Returns whether all nodes had room. If not, the volume is as before.
     #[must_use]
     pub fn is_built(&self) -> bool {
         let Self { leaf_capacity_exceeded: leaf, lower_capacity_exceeded: lower, .. } = *self;

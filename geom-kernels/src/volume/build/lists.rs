@@ -1,4 +1,4 @@
-//! What is in a volume, as lists.
+//! Lists of the leaves and the active voxels of a volume.
 
 use cuda_safe::{
     DeviceBuffer, KernelArg, LaunchConfig, Result, Stream,
@@ -46,7 +46,7 @@ pub struct VolumeCounts {
     pub active_tiles: [u32; 3],
     /// Active voxels, those of active tiles among them.
     pub active_voxels: u64,
-    /// Of volumes of indices: how many values those are for, the background's (0) among them. Else 0.
+    /// For volumes of indices, the number of values that they index, including the background's (0). Otherwise 0.
     pub values: u64,
 }
 
@@ -70,7 +70,7 @@ unsafe impl KernelArg for LeavesArg<'_> {
 }
 
 impl Volume {
-    /// How many nodes, active tiles and active voxels there are. Waits.
+    /// Returns the numbers of nodes, active tiles and active voxels. Waits.
     ///
     /// # Errors
     /// A build in place that found too little room or never ran: see [`build_status`](Self::build_status). A
@@ -95,7 +95,7 @@ impl Volume {
         })
     }
 
-    /// The first voxel of each leaf, in the order of leaves. Waits for their number.
+    /// Lists the first voxel of each leaf, in the order of leaves. Waits for their number.
     ///
     /// # Errors
     /// A stream that records; otherwise if the kernels cannot be loaded, or the driver returns an error.
@@ -109,7 +109,7 @@ impl Volume {
         Ok(origins)
     }
 
-    /// The active voxels of leaves, leaf by leaf, in each with z fastest. Those of active tiles are not listed.
+    /// Lists the active voxels of leaves, leaf by leaf, in each with z fastest. Those of active tiles are not listed.
     /// Waits for their number.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a volume is made with.
+//! Options of volumes.
 
 use nanovdb::{GridClass, Map, ValueType};
 
@@ -28,16 +28,16 @@ pub struct Capacity {
 }
 
 impl<T: VolumeValue> Default for VolumeOptions<T> {
-    /// Zero for the background; index space is world space.
+    /// Returns options with background 0; index space is world space.
     fn default() -> Self {
         Self::new(T::zeroed())
     }
 }
 
 impl<T: VolumeValue> VolumeOptions<T> {
-    /// With the value that is had where nothing is stored; of a [`Bool`](crate::volume::Bool) other than 0 is 1.
-    /// Volumes of [`Index`](crate::volume::Index),
-    /// [`OnIndex`](crate::volume::OnIndex) and [`Mask`](crate::volume::Mask) have 0 there in any case.
+    /// Creates options with this background, the value where nothing is stored. For [`Bool`](crate::volume::Bool) a
+    /// value other than 0 is 1. Volumes of [`Index`](crate::volume::Index), [`OnIndex`](crate::volume::OnIndex) and
+    /// [`Mask`](crate::volume::Mask) have 0 there in any case.
     #[must_use]
     pub fn new(mut background: T) -> Self {
         if T::TYPE == ValueType::Bool {
@@ -50,29 +50,30 @@ impl<T: VolumeValue> VolumeOptions<T> {
         Self { background, map, name: String::new(), class: None, capacity: None }
     }
 
-    /// Where voxels lie in the world.
+    /// Sets the map from voxels to the world.
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
         self.map = map;
         self
     }
 
-    /// The grid's name, of at most 255 bytes.
+    /// Sets the grid's name, of at most 255 bytes.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What the grid is for. Otherwise a topology for masks, an index grid for indices, else anything.
+    /// Sets the purpose of the grid. The default is a topology for masks, an index grid for indices, and otherwise
+    /// unknown.
     #[must_use]
     pub fn class(mut self, class: GridClass) -> Self {
         self.class = Some(class);
         self
     }
 
-    /// With room to be built again in place
-    /// ([`rebuild_from_leaves`](crate::volume::Volume::rebuild_from_leaves) and its like).
+    /// Reserves room for building again in place ([`rebuild_from_leaves`](crate::volume::Volume::rebuild_from_leaves)
+    /// and its like).
     #[must_use]
     pub fn capacity(mut self, capacity: Capacity) -> Self {
         self.capacity = Some(capacity);

@@ -14,7 +14,7 @@ use crate::part::enqueues;
 use crate::volume::directory::Directory;
 use crate::volume::{Volume, VolumeValue};
 
-/// What belongs to a volume that can be built again.
+/// The state of a volume that can be built again.
 #[derive(Debug)]
 pub(in crate::volume) struct Rebuild {
     work: Work,
@@ -22,12 +22,12 @@ pub(in crate::volume) struct Rebuild {
     map: Map,
     /// The version of the state that was recorded last, if the last build was recorded in a graph.
     recorded: Option<u64>,
-    /// The version of the state that somebody has seen, or that was found to be right.
+    /// The version of the state that was reported, or that was found to be valid.
     seen: AtomicU64,
 }
 
 impl Rebuild {
-    /// A volume without voxels, with room for some.
+    /// Creates a volume without voxels, with room for some.
     pub(super) fn volume<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -114,7 +114,7 @@ impl Volume {
         self.rebuild(stream, voxels.into(), Fill::Voxels(None))
     }
 
-    /// Builds it again as [`from_voxels_with`](Self::from_voxels_with) does; else as
+    /// Builds the volume again as [`from_voxels_with`](Self::from_voxels_with) does, in place as
     /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl Volume {
 
     /// Returns how the last build in place came out. Waits.
     ///
-    /// Queries that wait fail after a build that found too little room, until this was called: from then on
-    /// they answer for what the volume was before that build.
+    /// Queries that wait fail after a build that found too little room, until this is called: from then on they query
+    /// the volume as it was before that build.
     ///
     /// # Errors
     /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; one that was recorded in a
@@ -145,15 +145,15 @@ impl Volume {
         };
         self.memory()?;
         rebuild.check_ran()?;
-        // Before the state is read: that of a later build is not seen by this.
+        // Before the state is read: a later build's version must not be taken for this build's.
         let version = rebuild.work.version();
         let status = rebuild.work.state(stream)?.into();
         rebuild.seen.store(version, Ordering::Relaxed);
         Ok(status)
     }
 
-    /// For queries that wait: fails if the last build in place found too little room, which nobody has seen,
-    /// or never ran.
+    /// Fails if the last build in place never ran, or found too little room and that was not reported yet. For queries
+    /// that wait.
     pub(super) fn check_built(&self, stream: &Stream) -> Result<()> {
         let Some(rebuild) = self.rebuild_state() else { return Ok(()) };
         rebuild.check_ran()?;

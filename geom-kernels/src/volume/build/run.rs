@@ -32,7 +32,7 @@ kernels! {
         /// There is a voxel for each entry, for whose keys there is room.
         unsafe fn index_keys(build: &Arg<'_>, voxels: &[[i32; 3]]);
         /// # Safety
-        /// As that of `index_keys`, of points.
+        /// As for `index_keys`, with points.
         unsafe fn world_keys(build: &Arg<'_>, points: &WorldArg<'_>);
         /// # Safety
         /// The keys of all entries are sorted, the chains zero, with words for all tiles.
@@ -45,7 +45,7 @@ kernels! {
         /// value for each.
         unsafe fn index_leaves(build: &Arg<'_>, voxels: &[[i32; 3]], values: Maybe<'_, u8>);
         /// # Safety
-        /// As that of `index_leaves`, of points.
+        /// As for `index_leaves`, with points.
         unsafe fn world_leaves(build: &Arg<'_>, points: &WorldArg<'_>, values: Maybe<'_, u8>);
         /// # Safety
         /// There is a block for each tile of leaves that have room, and a chain of their tiles, which is zero.
@@ -73,12 +73,12 @@ const NODE_THREADS: u32 = 256;
 /// The most blocks that a launch has: each does what others would do.
 const MOST_BLOCKS: usize = 1 << 16;
 
-/// A block for each of `n` leaves, or of as many as there may be.
+/// Returns a launch with a block for each of `n` leaves, or of as many as there may be.
 pub(super) fn leaf_blocks(n: usize) -> LaunchConfig {
     LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS)
 }
 
-/// The same for inner nodes.
+/// Returns the same for inner nodes.
 fn node_blocks(n: usize) -> LaunchConfig {
     LaunchConfig::new(n.min(MOST_BLOCKS) as u32, NODE_THREADS)
 }
@@ -86,19 +86,19 @@ fn node_blocks(n: usize) -> LaunchConfig {
 /// The greatest number of entries.
 const MOST_ENTRIES: usize = (1 << 31) - 1;
 
-/// What leaves are filled with.
+/// The values with which leaves are filled.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fill<'a> {
     /// All voxels active, with the background.
     Tiles,
     /// The voxels of the list active, with these values or the background.
     Voxels(Option<DeviceSlice<'a, u8>>),
-    /// What an array has.
+    /// An array.
     Dense(DenseArg<'a>),
 }
 
 impl Fill<'_> {
-    /// The memory of values.
+    /// Returns the memory of the values.
     pub(super) fn allocation(&self) -> Option<&Arc<Allocation>> {
         match self {
             Self::Voxels(values) => values.as_ref().map(DeviceSlice::allocation),
@@ -131,7 +131,7 @@ unsafe impl KernelArg for &WorldArg<'_> {
     }
 }
 
-/// What a build works with.
+/// The memory and arguments of a build.
 #[derive(Debug)]
 pub(super) struct Work {
     geometry: GeometryKernels,
@@ -210,7 +210,7 @@ unsafe impl KernelArg for &Arg<'_> {
 }
 
 impl Work {
-    /// With room for so many entries, that may ask for something else than leaves if `asks`.
+    /// Creates a build with room for so many entries, which may ask for something else than leaves if `asks`.
     pub(super) fn new<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -245,12 +245,12 @@ impl Work {
         Ok(())
     }
 
-    /// What was found out. Waits.
+    /// Returns the results of the build. Waits.
     pub(super) fn state(&self, stream: &Stream) -> Result<BuildState> {
         self.entries.state(stream)
     }
 
-    /// The number of the newest write of the state: each build has its own.
+    /// Returns the number of the newest write of the state, which differs for each build.
     pub(super) fn version(&self) -> u64 {
         self.entries.memory.allocation().version(self.entries.state.clone())
     }

@@ -28,17 +28,17 @@ pub(super) struct Entries {
     pub(super) sort: Range<usize>,
 }
 
-/// How entries are sorted: by all bits, of which those that are the same in all keys take no time.
+/// Returns the layout of the sort of entries: by all bits; bits that are equal in all keys take no time.
 pub(super) fn order(n: usize) -> Result<Layout> {
     Layout::new::<u64>(n, Digits::new(0, u64::BITS))
 }
 
-/// The tiles of `n` entries.
+/// Returns the number of tiles of `n` entries.
 pub(super) fn node_tiles(n: usize) -> usize {
     n.div_ceil(NODE_TILE)
 }
 
-/// The tiles of `n` leaves.
+/// Returns the number of tiles of `n` leaves.
 pub(super) fn scan_tiles(n: usize) -> usize {
     n.div_ceil(SCAN_TILE)
 }
@@ -69,14 +69,14 @@ impl Entries {
         with_pairs(&mut self.memory, (&self.keys, &self.places, &self.sort), n, sort)
     }
 
-    /// The state. Waits.
+    /// Returns the state. Waits.
     pub(super) fn state(&self, stream: &Stream) -> Result<BuildState> {
         let bytes = self.memory.slice(self.state.clone())?.to_vec(stream)?;
         Ok(bytemuck::pod_read_unaligned(&bytes))
     }
 }
 
-/// What builds of one kind of volume begin with: the values that they need, and a head.
+/// The start of builds of one kind of volume: the values that they need, and a head.
 #[derive(Debug)]
 pub(super) struct Basics {
     pub(super) memory: DeviceBuffer<u8>,
@@ -113,7 +113,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// With room for so many leaves, lower and upper nodes; with sums over leaves if `numbered`.
+    /// Creates a layout with room for so many leaves, lower and upper nodes; with sums over leaves if `numbered`.
     pub(super) fn new(
         stream: &Stream,
         [leaves, lower, upper]: [usize; 3],
@@ -173,7 +173,8 @@ impl Shape {
         Self { room, leaf_at, lower_at, upper_at, bytes }
     }
 
-    /// The bytes of a grid's memory: readers may look at a tile of the root where there is none.
+    /// Returns the bytes of a grid's memory, including a tile of the root where there is none, because readers may read
+    /// one.
     pub(super) fn memory(&self, layout: &RawNodes) -> Result<usize> {
         let tile = TREE_END as u64 + u64::from(layout.root_bytes + layout.tile_bytes);
         let bytes = self.bytes.max(tile);

@@ -28,7 +28,7 @@ pub enum VoxelList<'a> {
 }
 
 impl VoxelList<'_> {
-    /// How many there are.
+    /// Returns the number of voxels.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -37,13 +37,13 @@ impl VoxelList<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memory that they are in.
+    /// Returns their memory.
     pub(super) fn allocation(&self) -> &Arc<Allocation> {
         match self {
             Self::Indices(voxels) => voxels.allocation(),
@@ -75,12 +75,12 @@ from_elements! {
 }
 
 impl Volume {
-    /// A volume with the leaves, of 8^3 voxels, that these voxels lie in. All voxels of these leaves are active
-    /// and have the background, for a kernel of your own to store values
-    /// (`geom/volume/iterate.cuh`, [`view_mut`](Self::view_mut)).
+    /// Builds a volume with the leaves, of 8^3 voxels, that contain these voxels. All voxels of these leaves are active
+    /// and have the background, so that your kernel can store values (`geom/volume/iterate.cuh`,
+    /// [`view_mut`](Self::view_mut)).
     ///
     /// Waits for the numbers of nodes before it allocates; with a [capacity](VolumeOptions::capacity) it does
-    /// not wait, and [`build_status`](Self::build_status) tells whether there was room.
+    /// not wait, and [`build_status`](Self::build_status) returns whether there was room.
     ///
     /// # Errors
     /// A name or class that cannot be; 2^31 voxels or more; more than the capacity has entries; on a stream that
@@ -94,7 +94,7 @@ impl Volume {
         from_list(stream, geometry, tiles.into(), &options, Fill::Tiles)
     }
 
-    /// A volume with exactly these voxels active. Their values are the background; volumes of
+    /// Builds a volume with exactly these voxels active. Their values are the background; volumes of
     /// [`OnIndex`](crate::volume::OnIndex) number them from 1 on, leaf by leaf.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Volume {
         from_list(stream, geometry, voxels.into(), &options, Fill::Voxels(None))
     }
 
-    /// As [`from_voxels`](Self::from_voxels), with a value for each voxel of the list. Of several for one voxel,
-    /// the first counts.
+    /// Builds a volume as [`from_voxels`](Self::from_voxels) does, with a value for each voxel of the list. If a voxel
+    /// is listed several times, its first value counts.
     ///
     /// # Errors
     /// As [`from_leaves`](Self::from_leaves); not as many values as voxels; a type that has no values.
@@ -163,7 +163,7 @@ fn from_list<T: VolumeValue>(
     finish(stream, geometry, options, work, n, (Some(listed), fill))
 }
 
-/// A volume of entries whose keys are written: sorts them, waits for their numbers, allocates and builds.
+/// Builds a volume from entries whose keys are written: sorts them, waits for their numbers, allocates and builds.
 pub(super) fn finish<T: VolumeValue>(
     stream: &Stream,
     geometry: &GeometryKernels,

@@ -1,7 +1,7 @@
-//! What BloscLZ writes, decompressed.
+//! Decompression of BloscLZ.
 //!
 //! The format is level 2 of [FastLZ](https://ariya.github.io/FastLZ/), under "Block Format" there:
-//! commands of a byte and what belongs to it, whose upper three bits tell what it is.
+//! commands of a byte and its operands; the byte's upper three bits are the kind of command.
 //!
 //! - 0: copy the next bytes of the input, as many as the lower five bits say and one.
 //! - else a match: copy bytes of the output. The upper bits and two are how many; if they are 7,
@@ -59,7 +59,7 @@ fn byte(src: &mut &[u8]) -> Option<u8> {
 fn repeat(to: &mut [u8], at: usize, back: usize, len: usize) -> Option<()> {
     let from = at.checked_sub(back)?;
     let all = to.get_mut(from..)?.get_mut(..back.checked_add(len)?)?;
-    // What is there doubles with each copy.
+    // Each copy doubles the bytes that are there.
     let mut done = back;
     while done < all.len() {
         let (have, want) = all.split_at_mut(done);

@@ -11,7 +11,7 @@ pub(super) const LEN: usize = 16;
 
 /// Bytes are sorted by significance.
 pub(super) const SHUFFLED: u8 = 0x01;
-/// There is no table and are no blocks: the data follows as it is.
+/// There is no table and there are no blocks: the data follows uncompressed.
 pub(super) const STORED: u8 = 0x02;
 /// Bits are sorted by significance.
 pub(super) const BIT_SHUFFLED: u8 = 0x04;
@@ -22,7 +22,7 @@ pub(super) const UNCUT: u8 = 0x10;
 /// The compressor stands in the flags from this bit on.
 pub(super) const COMPRESSOR: u32 = 5;
 
-/// What compressed the streams.
+/// The compressor of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compressor {
     BloscLz = 0,
@@ -31,7 +31,7 @@ pub(super) enum Compressor {
 }
 
 impl Compressor {
-    /// Returns the most bytes that so many compressed ones can stand for.
+    /// Returns the most bytes that so many compressed bytes can decompress to.
     ///
     /// LZ4 and BloscLZ write lengths as sums of bytes. Deflate's longest match is 258 bytes, its
     /// shortest code for one is two bits. The rest is for beginnings and ends.
@@ -56,7 +56,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header of the chunk `src` that has to hold `len` bytes, and what follows it.
+    /// Returns the header of the chunk `src` that has to hold `len` bytes, and what follows it.
     pub(super) fn read(src: &[u8], len: usize) -> Result<(Self, &[u8]), CodecError> {
         let (head, body) =
             src.split_first_chunk::<LEN>().ok_or(CodecError::Truncated("a chunk's header"))?;

@@ -34,8 +34,7 @@ impl Reader {
         let mut blocks = body;
         let table = 4 * len.div_ceil(header.block) as u64;
         let table = take(&mut blocks, table, "a chunk's table of blocks")?;
-        // What is left for the blocks to come. That none is read twice keeps a small chunk from
-        // standing for a large one.
+        // The bytes left for later blocks. No byte is read twice, so a small chunk cannot decompress to a large one.
         let mut unread = blocks.len();
         let mut left = len;
         for place in table.as_chunks::<4>().0 {
@@ -77,7 +76,7 @@ impl Reader {
 
     /// Appends a stream of `len` bytes to the block.
     fn stream(&mut self, compressor: Compressor, src: &[u8], len: usize) -> Result<(), CodecError> {
-        // What does not get smaller is as it is.
+        // A stream that compression would not make smaller is stored uncompressed.
         if src.len() == len {
             reserve(&mut self.block, len)?;
             self.block.extend_from_slice(src);

@@ -23,7 +23,7 @@ pub(super) fn shuffle(from: &[u8], to: &mut [u8]) {
 /// Puts sorted bytes back.
 pub(super) fn unshuffle(value: usize, from: &[u8], to: &mut [u8]) {
     match value {
-        // What NanoVDB writes, in one pass.
+        // The case that NanoVDB writes, in one pass.
         4 => unshuffle_4(from, to),
         _ => {
             let count = from.len() / value.max(1);

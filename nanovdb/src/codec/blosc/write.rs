@@ -3,7 +3,7 @@
 use super::header::{self, Compressor};
 use super::{BLOCK, MIN_STREAM, VALUE, shuffle, streams};
 
-/// The chunk that holds `data`, at most [`super::CHUNK`] bytes of it.
+/// Returns the chunk that holds `data`, at most [`super::CHUNK`] bytes of it.
 ///
 /// Blocks know nothing of each other: they can be made in any order.
 pub(super) fn chunk(data: &[u8]) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn head(flags: u8, len: usize, block: usize) -> Vec<u8> {
     out
 }
 
-/// A chunk whose header has its size.
+/// Returns a chunk whose header has its size.
 fn sized(mut chunk: Vec<u8>) -> Vec<u8> {
     let len = word(chunk.len());
     if let Some(to) = chunk.get_mut(header::LEN - len.len()..header::LEN) {
@@ -55,7 +55,7 @@ fn sized(mut chunk: Vec<u8>) -> Vec<u8> {
     chunk
 }
 
-/// A size in a chunk. A chunk holds 2^30 bytes, and LZ4 adds at most one for 255 of them.
+/// Returns a size in a chunk. A chunk holds 2^30 bytes, and LZ4 adds at most one for 255 of them.
 fn word(size: usize) -> [u8; 4] {
     (size as u32).to_le_bytes()
 }
@@ -76,7 +76,8 @@ impl Memory {
         self.stream.resize(lz4_flex::block::get_maximum_output_size(len), 0);
         for stream in self.shuffled.chunks(len.max(1)) {
             let made = lz4_flex::block::compress_into(stream, &mut self.stream);
-            // What does not get smaller is as it is: the reader tells by the size.
+            // A stream that compression does not make smaller is stored uncompressed; the reader detects that by the
+            // size.
             let smaller = made.ok().filter(|made| *made < len);
             let bytes = smaller.and_then(|made| self.stream.get(..made)).unwrap_or(stream);
             out.extend_from_slice(&word(bytes.len()));

@@ -17,7 +17,7 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| word(i / 4).to_le_bytes()[i % 4]).collect()
 }
 
-/// All that can be read, for others to break.
+/// Returns all that can be read, for others to break.
 pub(super) fn readable() -> Vec<(Vec<u8>, usize)> {
     let readable = GOLDEN.iter().filter(|golden| !["snappy", "zstd"].contains(&golden.name));
     readable.map(|golden| (counted(&unhex(golden.chunk)), golden.len)).collect()

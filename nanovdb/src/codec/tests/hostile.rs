@@ -7,7 +7,7 @@ use super::{counted, next};
 /// More than any test's data has.
 const LIMIT: u64 = 1 << 20;
 
-/// Compressed data of all kinds, with the length that it stands for.
+/// Compressed data of all kinds, with the decompressed length.
 fn samples() -> Vec<(Codec, Vec<u8>, usize)> {
     let mut samples: Vec<_> =
         readable().into_iter().map(|(chunk, len)| (Codec::Blosc, chunk, len)).collect();
@@ -141,7 +141,7 @@ fn mutants_do_no_harm() {
     assert!(whole > 1000 && whole < 90_000, "{whole}");
 }
 
-/// A chunk's header for so many bytes in blocks of a size, LZ4 over bytes that are not sorted.
+/// Returns a chunk's header for so many bytes in blocks of a size, LZ4 over bytes that are not sorted.
 fn head(len: u32, block: u32, body: usize) -> Vec<u8> {
     let mut head = vec![2, 1, 0x20, 4];
     for size in [len, block, 16 + body as u32] {

@@ -43,7 +43,7 @@ fn codecs_that_are_not_built_in_are_named() {
     }
 }
 
-/// A chunk with its size in front.
+/// Returns a chunk with its size in front.
 #[cfg(feature = "codecs")]
 fn counted(chunk: &[u8]) -> Vec<u8> {
     [&(chunk.len() as u64).to_le_bytes(), chunk].concat()
@@ -60,7 +60,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The next of a sequence that looks random (G. Marsaglia, Xorshift RNGs, 2003).
+/// Returns the next of a sequence that looks random (G. Marsaglia, Xorshift RNGs, 2003).
 #[cfg(feature = "codecs")]
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;

@@ -1,4 +1,4 @@
-//! What is compressed comes back.
+//! Compressed data decompresses to the same bytes.
 
 use proptest::prelude::*;
 

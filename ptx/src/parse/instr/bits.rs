@@ -103,7 +103,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Some(Op::Lop3Bool { op, lut, d, p, a, b, c, q }))
     }
 
-    /// A constant of 8 bits.
+    /// Parses a constant of 8 bits.
     fn small(&mut self, what: &str) -> super::super::cursor::Result<u8> {
         let place = self.cur.offset();
         match self.cur.constant(what)? {
@@ -162,7 +162,7 @@ impl<'a> Body<'_, 'a> {
         Ok(Some(Op::Video { op, lanes, d_ty, a_ty, b_ty, cmp, sat, add, mask, d, a, b, c }))
     }
 
-    /// `.h10`, `.b3210` after the result: which halves or bytes are written.
+    /// `.h10`, `.b3210` after the result: the halves or bytes that are written.
     fn video_mask(&mut self, lanes: u8) -> super::super::cursor::Result<Option<u8>> {
         let Some(word) = self.cur.peek_dotted() else { return Ok(None) };
         let letter = if lanes == 2 { 'h' } else { 'b' };

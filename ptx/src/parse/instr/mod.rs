@@ -99,7 +99,7 @@ impl<'a> Words<'_, 'a> {
     }
 }
 
-/// A number as it is printed: no sign, no zero in front.
+/// Returns a number as it is printed: no sign, no zero in front.
 fn number(digits: &str) -> Option<u16> {
     let n: u16 = digits.parse().ok()?;
     (digits.as_bytes().first()?.is_ascii_digit() && !digits.starts_with('0')).then_some(n)

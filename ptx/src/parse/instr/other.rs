@@ -11,7 +11,7 @@ impl<'a> Body<'_, 'a> {
     /// Returns the whole instruction as text, registers and symbols apart. Its shape is checked only so far
     /// that brackets match.
     pub(super) fn other(&mut self, name: &str, mods: &[&str], place: usize) -> Result<Op> {
-        // Without operands or modifiers it is more likely a slip than an unknown instruction.
+        // Without operands or modifiers it is more likely a mistake than an unknown instruction.
         if mods.is_empty() && self.cur.at(b';') {
             return Err(self.cur.error_at(place, format!("unknown instruction `{name}`")));
         }
@@ -85,7 +85,7 @@ impl<'a> Body<'_, 'a> {
             }
             _ => match self.symbol(name) {
                 Some(symbol) => Piece::Symbol(symbol),
-                // A register that nobody declared is an error everywhere.
+                // An undeclared register is an error everywhere.
                 None if name.starts_with('%') && !self.is_special(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared")));
                 }

@@ -8,7 +8,7 @@ use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta};
 
 use super::Failure;
 
-/// What must come of an attack.
+/// The required outcome of an attack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Must {
     /// Every assertion of the attack holds.

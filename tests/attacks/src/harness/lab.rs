@@ -1,4 +1,4 @@
-//! What an attack is given: the software device, and what it may not do in safe code.
+//! The argument of an attack: the software device, and the operations that need unsafe code.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
@@ -137,8 +137,8 @@ impl Lab {
         }
     }
 
-    /// What must hold after every attack: each device launches and copies, and no drop met an error but the one
-    /// that is declared.
+    /// The conditions after every attack: each device launches and copies, and no drop met an error but the one that is
+    /// declared.
     pub(super) fn finish(&self, drops: Option<&str>) -> TestResult {
         if let Must::Error(text) = &self.must {
             ensure!(self.refusals.get() > 0, "no call was refused with `{text}`");

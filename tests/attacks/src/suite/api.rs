@@ -51,7 +51,7 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("Source::parts", "of a trait in a private module"),
 ];
 
-/// What the sources declare.
+/// The declarations of the sources.
 #[derive(Default)]
 struct Api {
     types: BTreeMap<String, Declared>,
@@ -73,7 +73,7 @@ struct Function {
     /// `Type::name`, or the name alone.
     path: String,
     callable: bool,
-    /// What its return type names, `Self` being replaced.
+    /// The types that its return type names, with `Self` replaced.
     returns: BTreeSet<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What docs/soundness.md names as proof exists. Cases of the integration tests know their names themselves:
-//! the case `soundness_names` there checks those.
+//! The proofs that docs/soundness.md names exist. Cases of the integration tests know their names themselves: the case
+//! `soundness_names` there checks those.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::rows::rows;
 use crate::harness::{Attack, Failure, TestResult, ensure, files, quoted, workspace};
 
-/// The folders that prefixes stand for; any other prefix is the name of a crate's folder.
+/// The folders of prefixes; any other prefix is the name of a crate's folder.
 const FOLDERS: [(&str, &str); 4] =
     [("emu", "cuda-emu"), ("models", "tests/models"), ("trust", "nvrtc"), ("unit", "cuda-safe")];
 

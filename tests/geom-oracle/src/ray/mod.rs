@@ -1,4 +1,4 @@
-//! Rays: which faces they hit, decided exactly, and how close to being decided otherwise.
+//! Rays: the faces that they hit, decided exactly, and the margin of that decision.
 
 mod exact;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use crate::vector::{Triangle, valid, widen};
 pub struct Ray {
     /// Where t is 0.
     pub origin: [f32; 3],
-    /// What t is a multiple of.
+    /// The unit of t.
     pub direction: [f32; 3],
     /// The least t of a hit.
     pub t_min: f32,

@@ -18,7 +18,7 @@ fn volume(a: Int3, b: Int3, c: Int3) -> i128 {
         + a[2] * (b[0] * c[1] - b[1] * c[0])
 }
 
-/// What a ray of integers hits: t as a fraction, its front, and how many edges.
+/// Returns the hit of a ray of integers: t as a fraction, its front, and how many edges.
 fn hit_of_integers(corners: [Int3; 3], o: Int3, d: Int3) -> Option<(i128, i128, bool, u8)> {
     let [a, b, c] = corners.map(|corner| sub(corner, o));
     let edges = [volume(d, b, c), volume(d, c, a), volume(d, a, b)];
@@ -155,7 +155,7 @@ fn closed_surfaces_are_tight() {
     assert_eq!(mesh.ray_hits(&Ray::new([0.0; 3], points[0])).len(), 4);
 }
 
-/// Certain answers stay what they are if corners move by less than the tolerance.
+/// Certain results do not change if corners move by less than the tolerance.
 #[test]
 fn certain_answers_survive_moved_corners() {
     let mut rng = Rng::new(14);

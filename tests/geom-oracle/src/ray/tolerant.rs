@@ -1,4 +1,4 @@
-//! What a device that rounds must find: hits and misses that stay so if corners move a little.
+//! Results that a device with rounding must find: hits and misses that stay so if corners move a little.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::Mesh;
 use crate::distance::nearest_on_segment;
 use crate::vector::{Triangle, cross, dot, length, scale, sub};
 
-/// What a ray does to a face.
+/// The relation of a ray to a face.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Class {
     /// It hits, and t errs by so much at most.
@@ -19,7 +19,7 @@ pub enum Class {
     Uncertain,
 }
 
-/// What a ray hits first.
+/// The first hit of a ray.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Nearest {
     /// This one, and t errs by so much at most.
@@ -31,9 +31,9 @@ pub enum Nearest {
 }
 
 impl Mesh {
-    /// What `ray` does to a face for everybody who errs by less than the part `tolerance` of the distance
-    /// from the ray's origin to the face's farthest corner, in corners and in t. `Miss` for a face that was
-    /// skipped and a ray that is not valid.
+    /// Returns the relation of `ray` to a face for every computation whose error is less than the part `tolerance` of
+    /// the distance from the ray's origin to the face's farthest corner, in corners and in t. `Miss` for a face that
+    /// was skipped and a ray that is not valid.
     pub fn classify(&self, face: u32, ray: &Ray, tolerance: f64) -> Class {
         match self.triangle(face).filter(|_| ray.is_valid()) {
             Some(triangle) => classify(triangle, face, ray, tolerance).0,
@@ -41,7 +41,7 @@ impl Mesh {
         }
     }
 
-    /// What everybody must find to be hit first who errs by less than `tolerance`, as for
+    /// Returns the first hit that every computation with an error less than `tolerance` must find, as for
     /// [`classify`](Self::classify).
     pub fn nearest_certain(&self, ray: &Ray, tolerance: f64) -> Nearest {
         let mut best: Option<(Hit, f64)> = None;
@@ -85,7 +85,7 @@ impl Mesh {
     }
 }
 
-/// What the ray does to the triangle, and the least t at which it might be hit.
+/// Returns the relation of the ray to the triangle, and the least t at which it might be hit.
 fn classify(triangle: &Triangle, face: u32, ray: &Ray, tolerance: f64) -> (Class, f64) {
     let exact = Exact::new(triangle, ray);
     let (seen, d) = (exact.seen(), exact.direction());

@@ -1,8 +1,8 @@
 //! What the sweep has found once: these failures were reported to the wrong caller, or wrongly.
 
 use cuda_emu::{Ledger, Moment, ledger, watch};
-use cuda_safe::{DeviceBuffer, Error, GraphBuilder, Stream};
 use cuda_safe::sys::CUresult;
+use cuda_safe::{DeviceBuffer, Error, GraphBuilder, Stream};
 
 use crate::harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::Basic;

@@ -1,4 +1,4 @@
-//! The support table: which instructions the generator draws, and how their operands look.
+//! The support table: the instructions that the generator draws, and their operands.
 //!
 //! A line is the words of an instruction, a space, and its operands. In the words `{a|b}` makes a
 //! row for each alternative, and `<a|b>` leaves the choice to each use; in operands `(a|b)` makes
@@ -17,12 +17,11 @@
 //! | `j` | a register with bits flipped that no other use flips |
 //! | `l` `i` | a constant below 256, below 32 |
 //! | `@g` `@s` `@l` `@x` `@y` | 16 bytes of the thread's own: global, shared, local, and global and shared as generic addresses |
-//! | `@i` `@c` | 16 bytes of the inputs, which nobody writes, and of constant memory |
+//! | `@i` `@c` | 16 bytes of the inputs, which are never written, and of constant memory |
 //! | `@b` `@r` | the thread's own barrier object, and its generic address |
 //! | `@m` | the lanes that are here |
 //!
-//! and `~f64` at the end makes a NaN in the results the usual one, as which NaN comes out is
-//! nobody's promise.
+//! and `~f64` at the end makes a NaN in the results the usual one, as the NaN of a result is undefined.
 
 mod compare;
 mod convert;
@@ -130,7 +129,7 @@ impl Row {
         words_of(name).split(['.', '<']).next().unwrap_or_default()
     }
 
-    /// The words of its instructions, each with all choices made: what a device is asked about.
+    /// The words of its instructions, each with all choices made, to ask a device about.
     #[must_use]
     pub fn instructions(&self) -> Vec<String> {
         let text = self.name.split(" ~").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What lanes of a warp and threads of a block do together.
+//! Collective instructions of the lanes of a warp and the threads of a block.
 
 pub(super) const LINES: &[&str] = &[
     "shfl.sync.idx.b32 R|P, t, o, <0x1f|0x181f|0x101f>, 0xffffffff",

@@ -1,9 +1,8 @@
-//! What stands around the statements: the module's beginning, and a kernel's first and last
-//! instructions.
+//! The text around the statements: the module's beginning, and a kernel's first and last instructions.
 
 use super::{Ending, OWN, SCRATCH, THREADS, Writer, register};
 
-/// What stands before the programs of a module.
+/// The text before the programs of a module.
 pub(super) const HEAD: &str = ".version 8.0
 .target sm_90
 .address_size 64
@@ -57,7 +56,7 @@ pub(super) const BEGIN: &str = "	mov.u32 %tx, %tid.x;
 	cvt.u64.u32 %zero64, %zero;
 ";
 
-/// What comes before and after.
+/// The text before and after.
 impl Writer {
     pub(super) fn prologue(&mut self) {
         if self.has("global") || self.has("cells") {

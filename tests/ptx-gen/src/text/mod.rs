@@ -21,7 +21,7 @@ pub const INPUTS: usize = 8;
 pub const SCRATCH: usize = THREADS * OWN + 128;
 const OWN: usize = 64;
 
-/// What a program leaves behind for each thread.
+/// The output of a program for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// A hash of all that it changed.

@@ -1,4 +1,4 @@
-//! What the compiler errs in is not written.
+//! Programs that the compiler gets wrong are not written.
 
 use super::*;
 

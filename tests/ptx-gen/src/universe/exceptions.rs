@@ -1,8 +1,8 @@
-//! What is not drawn, and why.
+//! The instructions that are not drawn, and the reasons.
 
 use crate::pairs::BARE;
 
-/// What the device may execute and the generator does not draw: why, and patterns of words.
+/// Instructions that the device may execute and the generator does not draw: the reason, and patterns of words.
 pub const EXCEPTIONS: &[(&str, &[&str])] = &[
     (
         "ptxas 13.0 takes them in no version: the device is lenient",

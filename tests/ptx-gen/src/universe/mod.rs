@@ -1,4 +1,4 @@
-//! What there is in PTX beside the table: the forms of all instructions that a device may be asked for.
+//! The forms of all PTX instructions, independent of the table.
 //!
 //! Lines are written as in the table of [`rows`](crate::rows), by the grammar of the manual up to 9.0, and
 //! hold more than there is: all types that a family has with all modifiers that one of them takes. A

@@ -1,5 +1,5 @@
-//! Follows all offsets of a grid as a device does, which looks at nothing twice, but never leaves the
-//! grid's bytes: a read outside of them panics.
+//! Follows all offsets of a grid as a device does, without checks, but never leaves the grid's bytes: a read outside of
+//! them panics.
 
 use crate::nvdb::layouts::{
     self, BLIND_SIZE, INDEX, LOWER_CHILDREN, Layout, ON_INDEX, UPPER_CHILDREN, head,

@@ -1,4 +1,4 @@
-//! Where things lie in grids, as numbers: what the library computes, it is not asked for.
+//! Offsets in grids, as constants: independent of those that the library computes.
 
 /// Fields of a grid's head.
 pub mod head {

@@ -190,7 +190,7 @@ impl<'a> Mutant<'a> {
             7 => random.next(),
             8 => now ^ 1 << random.below(64),
             _ => {
-                // What another field says.
+                // The value of another field.
                 let other = random.pick(&self.groups[group]).map_or(0, |field| field.at);
                 self.u64(other.min(self.len.saturating_sub(8)))
             }

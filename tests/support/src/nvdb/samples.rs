@@ -4,7 +4,7 @@ use crate::nvdb::layouts::{
     self, BLIND_SIZE, INDEX, LOWER_CHILDREN, Layout, ON_INDEX, UPPER_CHILDREN, VALUE_MASK, head,
 };
 
-/// What a field is, for mutations that make sense.
+/// The kind of a field, for meaningful mutations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An integer of four or eight bytes: a size, an offset, a count, a number of a type.
@@ -36,7 +36,7 @@ pub enum Group {
     Blind,
 }
 
-/// A mask of active voxels or tiles, and how many voxels each of its bits stands for.
+/// A mask of active voxels or tiles, and the number of voxels of each of its bits.
 #[derive(Debug, Clone, Copy)]
 pub struct Active {
     pub mask: usize,

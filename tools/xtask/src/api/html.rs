@@ -10,7 +10,7 @@ pub(super) enum Token<'a> {
     Text(&'a str),
 }
 
-/// What stands in a tag after its name.
+/// The part of a tag after its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attributes<'a>(&'a str);
 
@@ -130,8 +130,7 @@ impl<'a> Iterator for Tokens<'a> {
 /// Stands before the text of the link that [`Tokens::text`] looks for.
 const MARK: char = '\u{1}';
 
-/// The text of an element, without the links to the source, and with `..` for the comment that
-/// stands for private fields.
+/// The text of an element, without the links to the source, and with `..` for the comment in place of private fields.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     raw: String,

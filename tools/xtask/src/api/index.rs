@@ -1,4 +1,4 @@
-//! What the pages of a crate and of a module list.
+//! The items on the pages of a crate and of a module.
 
 use xtask::Error;
 
@@ -26,7 +26,7 @@ pub(super) fn items(page: &str) -> Result<Vec<Item<'_>>, Error> {
     Ok(items)
 }
 
-/// What a module's page adds to the items of `all.html`.
+/// The items that a module's page adds to those of `all.html`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Module {
     pub(super) modules: Vec<String>,

@@ -52,7 +52,7 @@ pub(crate) const PRODUCTS: [Product; 9] = [
     product("cuda-emu"),
 ];
 
-/// Features of tests: what they add is not part of the interface.
+/// Features of tests: their items are not part of the interface.
 const INTERNAL: [&str; 2] = ["internals", "fuzzing"];
 
 /// Where the listing is, below the workspace's root.
@@ -114,7 +114,7 @@ pub(crate) fn document_others() -> Result<bool, Error> {
     succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
-/// What cargo says about the workspace.
+/// Cargo's metadata of the workspace.
 struct Workspace {
     target: PathBuf,
     /// The products' features to document, as cargo takes them.
@@ -243,7 +243,7 @@ fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|error| at(path, error))
 }
 
-/// Reads a file; one that does not exist is empty.
+/// Reads a file; a file that does not exist is empty.
 fn read_or_empty(path: &Path) -> Result<String, Error> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! What the page of an item lists: the item, its members, and the traits that it implements.
+//! The entries on the page of an item: the item, its members, and the traits that it implements.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::html::{Attributes, Text, Token, Tokens};
 
 /// A line of the listing.
 ///
-/// The order is that of the listing: an item, its implementations, its members.
+/// Entries are ordered as in the listing: an item, its implementations, its members.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     path: Vec<String>,
@@ -127,7 +127,7 @@ enum Section {
     Provided,
     /// Implementations of traits, of which only the heads are listed.
     Implemented,
-    /// What the item has from elsewhere.
+    /// The members that the item has from elsewhere.
     Foreign,
 }
 
@@ -146,7 +146,7 @@ impl Section {
 
 /// Returns the lines of an item: its own, and those of what it consists of.
 ///
-/// What comes from a source whose address contains `generated` is left out.
+/// Items from a source whose address contains `generated` are left out.
 ///
 /// # Errors
 /// The page is not as rustdoc writes it.
@@ -253,7 +253,7 @@ impl Reader<'_> {
             .ok_or_else(|| format!("the declaration does not say `{start}`"))?;
         let (head, hidden) = match rest.split_once('{') {
             Some((head, body)) if item.kind.has_members() => {
-                // In a trait's body, dots stand for the body of a method.
+                // In a trait's body, dots replace the body of a method.
                 let hides = item.kind != Kind::Trait && body.contains("..");
                 (head, if hides { " { .. }" } else { "" })
             }
@@ -305,7 +305,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds the head of a member, or notes that of the implementation in which members follow.
+    /// Adds the head of a member, or notes the head of the implementation in which members follow.
     fn head(&mut self, section: Section, id: &str, text: &Text) -> Result<(), Error> {
         if id.starts_with("impl-") {
             let words = text.words();

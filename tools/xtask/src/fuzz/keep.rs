@@ -1,4 +1,4 @@
-//! Which inputs are worth checking in: those that reach most for their bytes.
+//! Chooses the inputs that are worth checking in: those that reach most for their bytes.
 
 use std::collections::HashSet;
 use std::fs;

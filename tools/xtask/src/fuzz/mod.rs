@@ -1,8 +1,7 @@
 //! `cargo xtask fuzz`: the fuzzers of `tests/fuzzers/`, built with coverage and run, here or on another machine.
 //!
-//! What cargo-fuzz does with a nightly toolchain, with any: the coverage that libFuzzer follows is stable in
-//! LLVM, and only sanitizers are not. To add one: `RUSTFLAGS=-Zsanitizer=address cargo +nightly
-//! xtask fuzz`.
+//! Works like cargo-fuzz, but with any toolchain, not only nightly: the coverage that libFuzzer follows is stable in
+//! LLVM, and only sanitizers are not. To add one: `RUSTFLAGS=-Zsanitizer=address cargo +nightly xtask fuzz`.
 
 mod keep;
 
@@ -32,7 +31,7 @@ const COVERAGE: [&str; 7] = [
     "--cfg=fuzzing",
 ];
 
-/// What to do with the fuzzers.
+/// The action on the fuzzers.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// How long all of them run together.
@@ -80,7 +79,7 @@ pub(crate) fn fuzz(request: &Request) -> Result<bool, Error> {
     Ok(clean)
 }
 
-/// Puts the inputs that are worth it into the corpus that is checked in. What has a name there stays.
+/// Puts the inputs that are worth it into the corpus that is checked in. Inputs with a name there stay.
 fn replace(name: &str, out: &Path) -> Result<(), Error> {
     let control = fs::read_to_string(out.join("logs").join(format!("{name}.control")))?;
     let chosen = keep::selected(&control)?;
@@ -163,7 +162,7 @@ fn pack(programs: &Path, names: &[String], bundle: &Path, strip: bool) -> Result
     for name in names {
         let copy = bundle.join("bin").join(name);
         fs::copy(programs.join(name), &copy)?;
-        // Findings are looked at where the sources are.
+        // Findings are inspected where the sources are.
         if strip && !process::succeeds(Command::new("strip").arg(&copy))? {
             return Err(format!("strip failed on {}", copy.display()).into());
         }

@@ -1,4 +1,4 @@
-//! The manifests of the published crates, as cargo reads them, and that of the program that depends on them.
+//! The manifests of the published crates, as cargo reads them, and the manifest of the program that depends on them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MOST_KEYWORDS: usize = 5;
 pub(super) struct Package {
     pub(super) name: String,
     pub(super) version: String,
-    /// What its manifest lacks.
+    /// The fields that its manifest lacks.
     pub(super) lacks: Vec<&'static str>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn stranger(
     text.push_str("\n[patch.crates-io]\n");
     for package in packages {
         let folder = unpacked.join(package.folder());
-        // As cargo reads strings: what a path may contain is escaped as in JSON.
+        // Writes a string as cargo reads it: characters of paths are escaped as in JSON.
         let folder = Value::from(folder.to_str().ok_or("the target folder's path is not UTF-8")?);
         writeln!(text, "{} = {{ path = {folder} }}", package.name)?;
     }

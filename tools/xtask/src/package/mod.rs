@@ -51,7 +51,7 @@ pub(crate) fn package() -> Result<bool, Error> {
     if !process::succeeds(&mut pack)? {
         return Ok(false);
     }
-    // Removed first, lest files of an earlier run pass for files of an archive.
+    // Removed first, so that files of an earlier run are not taken for files of an archive.
     let folder = process::target().join("packages");
     let fresh = folder.join("fresh");
     tree::remove(&fresh)?;
@@ -149,7 +149,7 @@ fn run(packages: &[Package], folder: &Path, unpacked: &Path) -> Result<bool, Err
     // The same folder and profile as the tools' own, so that they share what they depend on.
     cargo.env("CARGO_TARGET_DIR", process::target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
     cargo.env("CARGO_NET_OFFLINE", "true").env_remove("CUDA_DRIVER");
-    // What this run compiles, and nothing that another program has compiled.
+    // Only this run's compiles, and none of another program.
     cargo.env("CUDA_KERNEL_CACHE", "off");
     setup::name_nvrtc(&mut cargo)?;
     process::succeeds(&mut cargo)

@@ -12,7 +12,7 @@ pub(super) fn at(path: &Path, error: impl Into<Error>) -> Error {
     format!("{}: {}", path.display(), error.into()).into()
 }
 
-/// Removes a folder, also one that is read-only or does not exist.
+/// Removes a folder, even if it is read-only or does not exist.
 pub(super) fn remove(folder: &Path) -> Result<(), Error> {
     if folder.exists() {
         set_writable(folder, true)?;
@@ -39,10 +39,10 @@ pub(super) fn differences(one: &Path, other: &Path) -> Result<Vec<PathBuf>, Erro
     Ok(files.into_iter().filter(differs).collect())
 }
 
-/// Lets everybody read, and nobody or only the owner write, what is below a folder and the folder itself. Does nothing
+/// Makes a folder and all below it readable for everybody, and writable for nobody or only for the owner. Does nothing
 /// on systems without Unix permissions.
 pub(super) fn set_writable(folder: &Path, writable: bool) -> Result<(), Error> {
-    // A folder comes before what is in it: one that can't be written to can be listed.
+    // A folder comes before its contents: a folder that can't be written to can be listed.
     let (files, folders) = below(folder)?;
     for folder in folders {
         set_mode(&folder, if writable { 0o755 } else { 0o555 })?;

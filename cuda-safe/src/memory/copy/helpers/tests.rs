@@ -10,7 +10,7 @@ fn everybody_works_at_the_same_time() {
     let helpers = Helpers::default();
     helpers.set_threads(4);
     for _ in 0..100 {
-        // Nobody gets past the barrier alone.
+        // No thread passes the barrier alone.
         let (barrier, came) = (Barrier::new(4), AtomicUsize::new(0));
         let work = || {
             if came.fetch_add(1, Ordering::Relaxed) < 4 {

@@ -46,13 +46,13 @@ impl From<(usize, usize, usize)> for Extent {
 pub struct PitchedLayout {
     /// The first element.
     pub offset: usize,
-    /// From the start of a row to that of the next.
+    /// The distance from the start of a row to the start of the next.
     pub row_pitch: usize,
-    /// From the start of a slice to that of the next.
+    /// The distance from the start of a slice to the start of the next.
     pub slice_pitch: usize,
 }
 
-/// What [`PitchedLayout::pitched`] aligns rows to, in bytes: as `cuMemAllocPitch` does.
+/// The alignment of rows by [`PitchedLayout::pitched`], in bytes: the same as by `cuMemAllocPitch`.
 const PITCH_ALIGN: usize = 512;
 
 impl PitchedLayout {
@@ -141,8 +141,8 @@ impl PitchedLayout {
         Ok(offset..end)
     }
 
-    /// The same box as `extent`, in bytes and with pitches that don't matter made what they would be
-    /// without gaps. `span` has found that it lies within memory.
+    /// Returns the same box as `extent`, in bytes and with pitches that don't matter made what they would be without
+    /// gaps. `span` has found that it lies within memory.
     pub(super) fn to_bytes(self, extent: Extent, size: usize) -> Pitches {
         // Slices of one row each are the rows of one slice; see `Part::whole`.
         let (rows, pitch) = match extent.height {

@@ -24,7 +24,7 @@ use crate::stream::{Stream, StreamInner};
 /// The widest pitch that drivers take in copies of boxes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`).
 const MOST_PITCH: usize = i32::MAX as usize;
 
-/// What one call copies of rows that are farther apart than that.
+/// The part that one call copies of rows that are farther apart than that.
 const ROW_BYTES: usize = 1 << 30;
 
 /// One end of a copy by the driver.
@@ -46,7 +46,7 @@ impl End {
         Self { place: Place::Device(address), pitches }
     }
 
-    /// A block that holds `part` without gaps.
+    /// Creates a block that holds `part` without gaps.
     fn block(block: &StagingBlock, part: &Part) -> Self {
         let pitches = Pitches { row: part.width, slice: part.width * part.height };
         Self { place: Place::Host(block.start().as_ptr()), pitches }
@@ -60,7 +60,7 @@ impl End {
         Self { place, ..self }
     }
 
-    /// Memory type, address on the host, and address on the device.
+    /// Returns memory type, address on the host, and address on the device.
     fn describe(self) -> (CUmemorytype, *mut c_void, CUdeviceptr) {
         match self.place {
             Place::Device(address) => {
@@ -104,7 +104,7 @@ unsafe fn copy_part(inner: &StreamInner, to: End, from: End, part: &Part) -> Res
 /// # Safety
 /// As [`copy_part`].
 unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> Result<()> {
-    // A pitch that does not matter may be one that the driver does not take.
+    // The driver may refuse a pitch even where it does not matter.
     let pitch = |end: End| if piece.rows_matter() { end.pitches.row } else { piece.width };
     let rows = |end: End| {
         if piece.depth > 1 { end.pitches.slice / end.pitches.row } else { piece.height }
@@ -144,8 +144,8 @@ fn side(
     Ok((elements.start * size..elements.end * size, layout.to_bytes(extent, size)))
 }
 
-/// Device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is
-/// known to lie in a slice.
+/// Returns device memory for a box without gaps, which no graph uses, and how the box lies in it. The box is known to
+/// lie in a slice.
 fn compact_scratch<T: Copy + 'static>(
     stream: &Stream,
     extent: Extent,
@@ -194,7 +194,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             return Ok(());
         }
         if self.allocation().is_captured() {
-            // Nobody waits for the device with the graph lock taken; see `copy/graph_memory.rs`.
+            // The graph lock must not be held during a wait for the device; see `copy/graph_memory.rs`.
             to.span("device", extent, self.len())?;
             let (scratch, compact) = compact_scratch::<T>(stream, extent)?;
             let mut whole = DeviceSliceMut::new(&scratch, 0, scratch.size_bytes() / size);
@@ -223,7 +223,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
                 // SAFETY: the part lies in the box, which lies in the allocation; the block has room
                 // for it and stays untouched until its event, recorded next, is done.
                 let copied = unsafe { copy_part(inner, device, End::block(&block, &part), &part) };
-                // Also after a failure: the copy may have been enqueued all the same.
+                // Also after a failure: the copy may have been enqueued nevertheless.
                 inner.context.staging.retire(inner, block);
                 copied?;
             }
@@ -389,8 +389,7 @@ fn scatter(
     }
 }
 
-/// Each run of a piece, and where it lies in a block. A piece has at most `BLOCK_BYTES` bytes in all its
-/// runs.
+/// Returns each run of a piece, and where it lies in a block. A piece has at most `BLOCK_BYTES` bytes in all its runs.
 fn in_block(
     runs: impl Iterator<Item = Range<usize>>,
 ) -> impl Iterator<Item = (usize, Range<usize>)> {

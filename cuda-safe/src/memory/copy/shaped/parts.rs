@@ -23,8 +23,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A whole box. Slices of one row each become the rows of one slice: a plane across a volume
-    /// is one copy.
+    /// Creates a whole box. Slices of one row each become the rows of one slice: a plane across a volume is one copy.
     pub(super) fn whole(extent: Extent, size: usize) -> Self {
         let (width, (height, depth)) = match extent {
             Extent { width, height: 1, depth } => (width, (depth, 1)),
@@ -37,7 +36,7 @@ impl Part {
         self.width * self.height * self.depth
     }
 
-    /// Where it begins in memory with these pitches.
+    /// Returns where it begins in memory with these pitches.
     pub(super) fn start(&self, pitches: Pitches) -> usize {
         self.z * pitches.slice + self.y * pitches.row + self.x
     }
@@ -55,12 +54,12 @@ impl Part {
         Pieces { whole: *self, width: self.width.min(most), height, depth, next: (0, 0, 0) }
     }
 
-    /// Each slice by itself.
+    /// Returns each slice by itself.
     pub(super) fn slices(&self) -> Pieces {
         Pieces { whole: *self, width: self.width, height: self.height, depth: 1, next: (0, 0, 0) }
     }
 
-    /// Each row by itself, in pieces of at most `most` bytes.
+    /// Returns each row by itself, in pieces of at most `most` bytes.
     pub(super) fn rows(&self, most: usize) -> Pieces {
         Pieces { whole: *self, width: self.width.min(most), height: 1, depth: 1, next: (0, 0, 0) }
     }

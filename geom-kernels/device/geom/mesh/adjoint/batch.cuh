@@ -1,4 +1,4 @@
-// Shared by the adjoints of batch calls: what they keep of results, and gradients of vertices.
+// Shared by the adjoints of batch calls: the kept parts of results, and gradients of vertices.
 #pragma once
 
 #include <geom/mesh/adjoint.cuh>

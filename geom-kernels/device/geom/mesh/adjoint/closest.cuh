@@ -14,8 +14,9 @@
 // envelope theorem; J. Danskin, "The Theory of Max-Min", 1967).
 //
 // Subgradients:
-// - Distance 0, as the forward found it: the unsigned one has gradient 0, the signed one that of the face's
-//   plane: its unit normal, which is 0 for a face without area. The square of the distance is smooth.
+// - Distance 0, as the forward found it: the unsigned distance has gradient 0, the signed one the gradient of the
+//   distance to the face's plane: its unit normal, which is 0 for a face without area. The square of the distance is
+//   smooth.
 // - Where faces or features tie, those of the result.
 // - A face that is no thicker than 2^-23 of its sides is taken to be its longest edge, and an edge without
 //   length its first corner, whatever the feature says. The forward results of those have such features
@@ -38,7 +39,7 @@ struct ClosestGradient {
 template <class T>
 class ClosestAdjoint {
 public:
-    // `feature`: that of `ClosestPoint`, or of `TrianglePoint`.
+    // `feature`: as in `ClosestPoint` or `TrianglePoint`.
     __device__ __forceinline__ ClosestAdjoint(const Corners3<T>& corners, vec3<T> q, unsigned feature)
         : ab(exact::sub(adjoint::wide(corners.b), adjoint::wide(corners.a))),
           ac(exact::sub(adjoint::wide(corners.c), adjoint::wide(corners.a))) {
@@ -77,12 +78,12 @@ public:
         return moved(exact::equal(value, T(0)) ? vec3<double>(0.0) : unit(away), g);
     }
 
-    // From that of its square.
+    // From the gradient of its square.
     __device__ __forceinline__ ClosestGradient<T> distance_squared(T g) const {
         return moved(exact::add(away, away), g);
     }
 
-    // From that of the signed distance, whose value was `value`.
+    // From the gradient of the signed distance, whose value was `value`.
     __device__ __forceinline__ ClosestGradient<T> signed_distance(T value, T g) const {
         vec3<double> along = unit(away);
         if (exact::equal(value, T(0)) || exact::equal(along, vec3<double>(0.0)))

@@ -3,10 +3,10 @@
 // With l the solution of (direction, -(b - a), -(c - a))^T l = (gradients of t, u and v), the implicit function
 // theorem gives -l for the origin, -t l for the direction, and l times its weight for each corner.
 //
-// That is inside the face: which face is hit, and whether one is, does not change within a gradient. What becomes
-// visible behind an edge that moves has none. A ray that grazes has a gradient as large as the
-// derivative is, without a bound; one along the plane of the face, and any against a face without area, has
-// the subgradient 0. (No forward result hits those, but by rounding.)
+// This holds inside the face: a gradient assumes that the same face is hit, or none. Changes of visibility at an edge
+// that moves have no gradient. A ray that grazes has a gradient as large as the derivative is, without a bound; one
+// along the plane of the face, and any against a face without area, has the subgradient 0. (No forward result hits
+// those, but by rounding.)
 #pragma once
 
 #include <geom/math/adjoint.cuh>

@@ -85,9 +85,8 @@ nearest_edge(const Triangle& triangle, unsigned flags, vec3<float> q) {
 } // namespace detail
 
 // The point of the triangle that is closest to q, which is valid. Bit i of `flags` is set if edge i
-// (a-b, b-c, c-a) runs from the vertex of the higher index in its mesh to that of the lower: an edge
-// is evaluated from the lower to the higher one, so that all faces that share it find the same bits
-// there. (Without a mesh, 0.)
+// (a-b, b-c, c-a) runs from the vertex of the higher index in its mesh to the vertex of the lower: an edge is evaluated
+// from the lower to the higher one, so that all faces that share it find the same bits there. (Without a mesh, 0.)
 //
 // f64 throughout, rounded once; the position lies in the triangle's box, so its distance is never
 // less than `distance_squared` of a box that holds the triangle. Its distance to q is at most
@@ -99,10 +98,9 @@ nearest_edge(const Triangle& triangle, unsigned flags, vec3<float> q) {
 // and for far points. With n = ab x ac they are ac . k, -ab . k and the rest of n . n, k = n x aq,
 // whose error is that of moving q by some 2^-53 |aq| / h, where h is the height over the longest
 // edge, relative to it. Where all are positive the point is inside. Otherwise it is on an edge that
-// q sees, with a negative one; if it sees two, the dot products at the corner between them tell
-// which. Corners are ends of edges. Where h is below 2^-22 or so, the inside is that close to the
-// edges: then all three are tried, which also serves triangles of no area, without a division by
-// 0.
+// q sees, with a negative one; if it sees two, the dot products at the corner between them decide. Corners are ends of
+// edges. Where h is below 2^-22 or so, the inside is that close to the edges: then all three are tried, which also
+// serves triangles of no area, without a division by 0.
 __device__ __forceinline__ TrianglePoint closest_point(const Triangle& triangle, unsigned flags,
                                                        vec3<float> q) {
     using namespace exact;

@@ -1,4 +1,4 @@
-// Whether an axis-parallel ray from a point crosses a triangle: what tells inside from outside.
+// Whether an axis-parallel ray from a point crosses a triangle, which distinguishes inside and outside.
 //
 // All of this is free of rounding errors, and so independent of a program's options.
 #pragma once
@@ -38,7 +38,7 @@ __device__ __forceinline__ bool between(vec2<float> a, vec2<float> b, vec2<float
            less_equal(q.y, exact::max(exact::max(a.y, b.y), c.y));
 }
 
-// Whether the triangle's projection holds that of q; its edges and corners belong to it.
+// Whether the triangle's projection contains the projection of q; its edges and corners belong to it.
 __device__ __forceinline__ bool covers(const Triangle& t, vec3<float> q, int axis) {
     vec2<float> a = projected(t.a, axis), b = projected(t.b, axis), c = projected(t.c, axis);
     vec2<float> p = projected(q, axis);

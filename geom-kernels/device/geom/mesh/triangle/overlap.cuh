@@ -45,7 +45,7 @@ __device__ __forceinline__ bool overlaps(const Triangle& t, const aabb<float>& b
     if (is_empty(box)) return false;
     aabb<float> of_triangle = bounds(t);
     if (!overlaps(of_triangle, box)) return false;
-    // What of the box is outside of the triangle's is of no interest, and may be infinite.
+    // The part of the box outside of the triangle's box does not matter, and may be infinite.
     aabb<float> b = intersect(of_triangle, box);
     int x, y, z;
     if (detail::separated(t, b, 0, &x) || detail::separated(t, b, 1, &y) ||

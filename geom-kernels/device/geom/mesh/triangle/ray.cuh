@@ -6,13 +6,12 @@
 // A ray maps every vertex to a point of the plane: the vertex less the origin, sheared so that the
 // ray is an axis, all in f32, rounded. That depends on the vertex and the ray alone. From there on
 // nothing is rounded: the ray hits the triangle of the three mapped points if these turn around the
-// origin, and an edge's sign, `perturbed_edge_side`, is that of the opposite edge with the other
-// sign. Proof that nothing slips through: the signs are those of a point next to the origin that
-// lies on no edge. So of triangles that tile a part of the plane around it (a fan around a vertex,
-// the two sides of an edge) exactly one is hit, wherever the ray is aimed at; and the hits of a
-// closed surface, counted by their sides, add up to 0. A triangle that maps to a line has no area,
-// which is the sum of the three edge functions for every point, so they do not agree: a triangle
-// edge-on is never hit.
+// origin, and an edge's sign, `perturbed_edge_side`, has the opposite sign for the opposite edge. Proof that no ray
+// passes through: the signs are those of a point next to the origin that lies on no edge. So of triangles that tile a
+// part of the plane around it (a fan around a vertex, the two sides of an edge) exactly one is hit, wherever the ray is
+// aimed at; and the hits of a closed surface, counted by their sides, add up to 0. A triangle that maps to a line has
+// no area, which is the sum of the three edge functions for every point, so they do not agree: a triangle edge-on is
+// never hit.
 #pragma once
 
 #include <geom/math/ray.cuh>
@@ -20,7 +19,7 @@
 
 namespace geom {
 
-// What a ray's tests have in common; made once for each ray.
+// The data that a ray's tests share; computed once for each ray.
 struct RayShear {
     vec3<float> origin;
     // The direction over its greatest component, which is `along`, in the two other axes.
@@ -94,7 +93,7 @@ __device__ __forceinline__ bool intersect(const RayShear& ray, const Triangle& t
     float at_b = detail::difference_of_products(c, a);
     float at_c = detail::difference_of_products(a, b);
     if (less(min(min(abs(at_a), abs(at_b)), abs(at_c)), detail::edge_function_least())) {
-        // A tie, or too small to tell.
+        // A tie, or too small to decide.
         int side = perturbed_edge_side(b, c);
         if (side == 0 || side != perturbed_edge_side(c, a) || side != perturbed_edge_side(a, b))
             return false;

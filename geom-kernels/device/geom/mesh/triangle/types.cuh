@@ -1,4 +1,4 @@
-// What a triangle is, and what barycentric coordinates mean.
+// Triangles and barycentric coordinates.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace geom {
 
-// Three corners, which may coincide or lie on one line. What is said of triangles below holds for
-// those that are `is_valid`.
+// Three corners, which may coincide or lie on one line. The statements about triangles below hold for triangles that
+// are `is_valid`.
 struct Triangle {
     vec3<float> a, b, c;
 };

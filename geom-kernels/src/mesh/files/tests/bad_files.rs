@@ -109,7 +109,7 @@ fn bad_ply() {
     refuses(|bytes| TriangleMesh::from_ply(bytes), &cases);
 }
 
-/// How much a reader may ask for at once, for a file of so many bytes. A list that says it is longer than it is
+/// Returns how much a reader may ask for at once, for a file of so many bytes. A list that says it is longer than it is
 /// costs half a MiB.
 pub(super) fn allowed(length: usize) -> usize {
     (1 << 20) + 64 * length

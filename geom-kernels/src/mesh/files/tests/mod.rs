@@ -14,7 +14,7 @@ static METER: meter::Meter = meter::Meter;
 
 type Answer = Result<(), Box<dyn std::error::Error>>;
 
-/// A mesh with awkward numbers, points in an order that no face has, and one without a face.
+/// Returns a mesh with awkward numbers, points in an order that no face has, and one without a face.
 fn awkward() -> TriangleMesh {
     TriangleMesh {
         points: vec![

@@ -49,7 +49,7 @@ impl Random {
         WORDS.get(word).copied().unwrap_or("0").as_bytes()
     }
 
-    /// A part of a file, most often a short one.
+    /// Returns a part of a file, most often a short one.
     fn part(&mut self, length: usize) -> std::ops::Range<usize> {
         let most = if self.below(4) == 0 { length } else { 12 };
         let start = self.below(length + 1);
@@ -89,7 +89,7 @@ impl Random {
     }
 }
 
-/// Tells how many of the files were still meshes.
+/// Prints how many of the files were still meshes.
 fn storm(
     files: &[Vec<u8>],
     read: fn(&[u8]) -> Result<TriangleMesh, FileError>,

@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Written meshes read back the same.
 
 use super::*;
 use crate::mesh::shapes;

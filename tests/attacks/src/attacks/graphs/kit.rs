@@ -1,4 +1,4 @@
-//! What the attacks on graphs have in common.
+//! Shared parts of the attacks on graphs.
 
 use cuda_safe::{Error, LaunchConfig, kernels};
 

@@ -1,4 +1,4 @@
-//! What the attacks on tapes share: an operation whose adjoint is Rust, and buffers that hide freed memory.
+//! Shared parts of the attacks on tapes: an operation whose adjoint is Rust, and buffers that hide freed memory.
 
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
