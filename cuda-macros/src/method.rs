@@ -251,7 +251,7 @@ fn method_docs(function: &Function) -> Vec<Token> {
     if !function.generics.is_empty() {
         lines.push("There is no instance of the kernel for these types.".to_owned());
     }
-    lines.push("What launching a kernel may answer.".to_owned());
+    lines.push("The error of the launch.".to_owned());
     lines.iter().flat_map(|line| doc(line)).collect()
 }
 

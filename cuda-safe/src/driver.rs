@@ -331,7 +331,7 @@ impl fmt::Debug for DeviceState {
 /// Emits an event for an error that the driver returned.
 #[cold]
 fn reported(error: Error) -> Error {
-    event!(ERROR, %error, "the driver answered an error");
+    event!(ERROR, %error, "the driver returned an error");
     error
 }
 

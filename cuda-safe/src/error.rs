@@ -327,7 +327,7 @@ impl fmt::Display for Error {
         match &inner.kind {
             ErrorKind::Driver(code) => match (code.description(), code.name()) {
                 (Some(description), Some(name)) => write!(f, "{description} ({name})")?,
-                _ => write!(f, "the driver answered code {}", code.0)?,
+                _ => write!(f, "the driver returned code {}", code.0)?,
             },
             ErrorKind::OutOfMemory { requested, free, total } => write!(
                 f,

@@ -78,7 +78,7 @@ fn told(act: impl FnOnce() -> cuda_safe::Result<()>) -> Vec<(Level, String)> {
             "synchronize" | "synchronize event" => &["elapsed"],
             "stream waits" => &["stream", "waits_for", "sequence"],
             "allocate" | "free" => &["address", "bytes", "stream"],
-            "the driver answered an error" => &["error"],
+            "the driver returned an error" => &["error"],
             _ => &["bytes", "stream"],
         };
         for field in wanted {
@@ -164,6 +164,6 @@ fn everything_is_told_once() {
         assert!(DeviceBuffer::<u64>::zeroed(&stream, 1 << 40).is_err());
         Ok(())
     });
-    let error = (Level::ERROR, "the driver answered an error".to_owned());
+    let error = (Level::ERROR, "the driver returned an error".to_owned());
     assert!(events.contains(&error), "{events:?}");
 }

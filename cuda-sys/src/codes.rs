@@ -70,7 +70,7 @@ impl CUresult {
             Self::CUDA_ERROR_OPERATING_SYSTEM => "a call to the operating system failed",
             Self::CUDA_ERROR_INVALID_HANDLE => "a handle is not valid here",
             Self::CUDA_ERROR_ILLEGAL_STATE => "an object is in the wrong state for this call",
-            Self::CUDA_ERROR_LOSSY_QUERY => "the answer would lose information",
+            Self::CUDA_ERROR_LOSSY_QUERY => "the result would lose information",
             Self::CUDA_ERROR_NOT_FOUND => "nothing has this name",
             Self::CUDA_ERROR_NOT_READY => "work is still running",
             Self::CUDA_ERROR_ILLEGAL_ADDRESS => "a kernel used an address that it may not use",
@@ -90,7 +90,7 @@ impl CUresult {
             Self::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => "the memory is registered already",
             Self::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED => "the memory is not registered",
             Self::CUDA_ERROR_HARDWARE_STACK_ERROR => "a kernel broke its call stack",
-            Self::CUDA_ERROR_ILLEGAL_INSTRUCTION => "a kernel met an illegal instruction",
+            Self::CUDA_ERROR_ILLEGAL_INSTRUCTION => "a kernel executed an illegal instruction",
             Self::CUDA_ERROR_MISALIGNED_ADDRESS => "a kernel used an address that is not aligned",
             Self::CUDA_ERROR_INVALID_ADDRESS_SPACE => {
                 "a kernel used an address outside the space that the instruction works on"

@@ -330,7 +330,7 @@ impl Adjoint<'_> {
         self.place(what)?;
         let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Primal::None));
         let Some(used) = used else {
-            return Err(Error::invalid("the value was not asked for when it was recorded"));
+            return Err(Error::invalid("the value was not kept when it was recorded"));
         };
         Ok(Saved::new(self.recording.place_of_value(used)?))
     }

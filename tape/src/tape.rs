@@ -289,7 +289,7 @@ impl Tape {
         let known = memory.and_then(|memory| self.recording.memories.get(memory)?.real);
         match (known, real) {
             (Some(known), Some(real)) if known != real => Err(Error::invalid(format!(
-                "what was recorded as {known:?} is asked for as {real:?}"
+                "the memory was recorded as {known:?}, not as {real:?}"
             ))),
             _ => Ok(()),
         }
@@ -386,7 +386,7 @@ impl Tape {
         let found =
             watches.rfind(|(watch, _)| Some(watch.memory) == memory && within(&watch.range));
         let Some((watch, place)) = found else {
-            return Err(Error::invalid("the gradient was not asked for: it is not watched")
+            return Err(Error::invalid("there is no gradient: the memory is not watched")
                 .with_hint(
                     "`Recorder::watch` asks for it, before the launches that depend on it",
                 ));

@@ -65,7 +65,7 @@ impl Captures {
             let mut now = self.lock();
             if now.captures > 0 {
                 return Err(Error::invalid(
-                    "a graph is being recorded in the context, which waiting for it would spoil",
+                    "a graph is being recorded in the context; waiting for the context would invalidate the capture",
                 )
                 .with_hint("wait for streams, or until the recording has ended"));
             }

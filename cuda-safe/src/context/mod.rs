@@ -466,7 +466,7 @@ impl ContextInner {
         if error.is_fatal() {
             return;
         }
-        event!(WARN, %error, "a drop met an error");
+        event!(WARN, %error, "a drop failed");
         let mut errors = self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
         if errors.len() == 64 {
             errors.remove(0);

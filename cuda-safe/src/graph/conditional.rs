@@ -343,7 +343,7 @@ fn add_node(
     // SAFETY: these are the parameters of a conditional node, as set above.
     let bodies = unsafe { params.__bindgen_anon_1.conditional.phGraph_out };
     if bodies.is_null() {
-        return Err(Error::invalid("cuGraphAddNode answered success and no body"));
+        return Err(Error::invalid("cuGraphAddNode returned success without a body"));
     }
     // SAFETY: the driver gives an array of `size`, that is one, graphs, which lives with the node.
     let inside = unsafe { bodies.read() };

@@ -75,7 +75,7 @@ pub(super) fn end(context: &ContextInner, stream: CUstream) -> Result<CUgraph> {
     // SAFETY: the stream is live, and `graph` is a valid place for a handle.
     unsafe { call!(context, cuStreamEndCapture(stream, &raw mut graph)) }?;
     if graph.is_null() {
-        return Err(Error::invalid("cuStreamEndCapture answered success and no graph"));
+        return Err(Error::invalid("cuStreamEndCapture returned success without a graph"));
     }
     Ok(graph)
 }
@@ -104,7 +104,7 @@ pub(super) fn capturing(
         )
     }?;
     if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE {
-        return Err(Error::invalid("the capture was spoilt by a call that it can't hold"));
+        return Err(Error::invalid("a call that can't be captured has invalidated the capture"));
     }
     if nodes.is_null() || count == 0 {
         return Ok((graph, Arc::from([])));

@@ -257,7 +257,7 @@ impl Allocation {
         let whose = match self.kind {
             Kind::Pooled | Kind::Empty => None,
             Kind::Blocking => Some("it is from cuMemAlloc, since the device has no memory pools"),
-            Kind::Borrowed { .. } => Some("it is somebody else's, which a token keeps alive"),
+            Kind::Borrowed { .. } => Some("it is foreign memory, which a token keeps alive"),
             Kind::Graph => Some("it belongs to a graph"),
             Kind::Visible(_) => Some("the host sees it too"),
             Kind::Module => Some("it is a variable of a module"),

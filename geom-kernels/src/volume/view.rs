@@ -56,7 +56,7 @@ impl Volume {
             return Ok(());
         }
         let (there, wanted) = (there.name(), wanted.name());
-        Err(Error::invalid(format!("a volume of {there} was asked for values of {wanted}")))
+        Err(Error::invalid(format!("the volume has values of {there}, not of {wanted}")))
     }
 }
 

@@ -49,7 +49,7 @@ pub enum Uncached {
         reason: String,
     },
     /// An `#include` or `__has_include` takes its name from a macro.
-    #[error("{file} includes what only the preprocessor can name: {directive}")]
+    #[error("{file} includes a file that only the preprocessor can name: {directive}")]
     ComputedInclude {
         /// The file or header.
         file: String,

@@ -264,11 +264,14 @@ fn what_cannot_be_keyed_is_not_kept_and_says_why(c: &Compiler) -> Outcome {
     let computed = c.program("#define H <h>\n#include H\n").header("h", "");
     assert_eq!(
         reason(computed)?,
-        "test.cu includes what only the preprocessor can name: #include H"
+        "test.cu includes a file that only the preprocessor can name: #include H"
     );
     let nested =
         c.program("#include <a>\n").header("a", "#define H <h>\n#include H\n").header("h", "");
-    assert_eq!(reason(nested)?, "a includes what only the preprocessor can name: #include H");
+    assert_eq!(
+        reason(nested)?,
+        "a includes a file that only the preprocessor can name: #include H"
+    );
     let time = c.program("__device__ const char* t = __TIME__;");
     assert_eq!(reason(time)?, "test.cu depends on __TIME__");
     fs::write(c.folder.path().join("pre.h"), "")?;

@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
     /// Returns an error that names what was met.
     pub(super) fn expected(&self, what: &str) -> Error {
         if self.token.kind == Kind::End {
-            return self.error(format!("expected {what}, met the end of the text"));
+            return self.error(format!("expected {what}, found the end of the text"));
         }
         let met: String = self.text().chars().take(40).collect();
         self.error(format!("expected {what}, met `{met}`"))

@@ -94,15 +94,19 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     phases.push(program.phase);
 
     let began = Began::now();
-    let mut libraries = cargo_test(request, &seed)?;
-    libraries.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
-    let libraries = counted(&mut libraries, request)?;
+    let libraries = counted(request, || {
+        let mut cargo = cargo_test(request, &seed)?;
+        cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
+        Ok(cargo)
+    })?;
     phases.push(Phase::tested("libraries", began, libraries));
 
     let began = Began::now();
-    let mut tools = cargo_test(request, &seed)?;
-    tools.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
-    let tools = counted(&mut tools, request)?;
+    let tools = counted(request, || {
+        let mut cargo = cargo_test(request, &seed)?;
+        cargo.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
+        Ok(cargo)
+    })?;
     phases.push(Phase::tested("xtask", began, tools));
 
     let (tiers, mut problems, python) = match program.path {
@@ -198,15 +202,22 @@ fn given(program: &mut Command, request: &Request, seed: &str) -> Result<(), Err
     setup::name_tested_nvrtc(program)
 }
 
-/// Runs tests under Rust's own harness. A run that fails without a failed test (it did not build,
-/// say) counts as one failure.
-fn counted(cargo: &mut Command, request: &Request) -> Result<Tally, Error> {
-    cargo.arg("--").args(&request.filters);
-    let (status, mut tally) = process::counting(cargo)?;
-    if !status.success() && tally.failed == 0 {
-        tally += Tally::FAILURE;
+/// Runs tests under Rust's own harness, once for each filter: some test programs take only one. A run that fails without
+/// a failed test (it did not build, say) counts as one failure.
+fn counted(request: &Request, cargo: impl Fn() -> Result<Command, Error>) -> Result<Tally, Error> {
+    let mut sum = Tally::default();
+    let all: &[&[String]] = &[&[]];
+    let each: Vec<&[String]> = request.filters.chunks(1).collect();
+    for filters in if each.is_empty() { all } else { &each } {
+        let mut cargo = cargo()?;
+        cargo.arg("--").args(*filters);
+        let (status, tally) = process::counting(&mut cargo)?;
+        sum += tally;
+        if !status.success() && tally.failed == 0 {
+            sum += Tally::FAILURE;
+        }
     }
-    Ok(tally)
+    Ok(sum)
 }
 
 /// Runs the integration tests: each tier's result, what is wrong beside failed tests, and whether programs in

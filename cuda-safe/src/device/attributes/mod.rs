@@ -102,7 +102,7 @@ impl FromAttribute for Option<u32> {
 
 #[cold]
 fn negative(name: &'static str, value: i32) -> Error {
-    Error::invalid(format!("the driver answered {value} for {name}, which cannot be negative"))
+    Error::invalid(format!("the driver returned {value} for {name}, which cannot be negative"))
         .with_call("cuDeviceGetAttribute")
 }
 

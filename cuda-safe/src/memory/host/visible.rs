@@ -308,7 +308,7 @@ impl Allocation {
         let start = start.as_ptr().cast();
         if Arc::get_mut(self).is_none() {
             return Err(Error::invalid(
-                "somebody else, such as a graph, holds the buffer's allocation",
+                "another owner, such as a graph, holds the buffer's allocation",
             ));
         }
         if self.size_bytes() == 0 {

@@ -19,7 +19,7 @@ pub(super) struct Lab {
 fn success(answer: Result<CUresult, MissingSymbol>) -> TestResult {
     match answer? {
         CUresult::CUDA_SUCCESS => Ok(()),
-        code => Err(Failure::new(format!("the driver answered {code:?}"))),
+        code => Err(Failure::new(format!("the driver returned {code:?}"))),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = table::cases();
     cases.push(Case::host("checkers::summaries_are_read", sanitizer::summaries_are_read));
     cases.push(Case::host("checkers::enough_programs", table::enough_programs));
-    cases.push(Case::host("checkers::own_kernels", own::kernels));
+    cases.push(Case::host("checkers::own_kernels", own::kernels).long());
     cases
 }
 

@@ -12,10 +12,10 @@ use crate::harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::compile("geometry::headers::each_compiles_alone", each_compiles_alone),
         Case::compile("geometry::headers::all_compile_under_all_flags", all_under_all_flags),
-        Case::compile("geometry::headers::kernels_stay_exact_with_fast_math", kernels),
-        Case::compile("geometry::headers::exact_arithmetic_stays_exact", stays_exact),
+        Case::compile("geometry::headers::kernels_stay_exact_with_fast_math", kernels).long(),
+        Case::compile("geometry::headers::exact_arithmetic_stays_exact", stays_exact).long(),
+        Case::compile("geometry::headers::each_compiles_alone", each_compiles_alone).long(),
         Case::compile("geometry::layouts::are_those_of_the_device", layouts_agree),
         Case::compile("geometry::layouts::a_wrong_one_is_found", a_wrong_layout_is_found),
     ]

@@ -12,6 +12,8 @@ pub(crate) struct Case {
     pub(crate) run: Run,
     /// Whether no other test may use the device meanwhile: it looks at what all of them share.
     pub(crate) serial: bool,
+    /// Whether it takes long on one core: then it begins first, so that the other cores do not wait for it at the end.
+    pub(crate) long: bool,
     /// For cases with a process of their own: variables of that process.
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
@@ -47,7 +49,7 @@ pub(crate) enum Run {
 
 impl Case {
     const fn new(name: &'static str, run: Run) -> Self {
-        Self { name, run, serial: false, variables: &[] }
+        Self { name, run, serial: false, long: false, variables: &[] }
     }
 
     pub(crate) const fn host(name: &'static str, run: fn() -> TestResult) -> Self {
@@ -98,6 +100,12 @@ impl Case {
     /// With no other test on the device at the same time.
     pub(crate) const fn serial(mut self) -> Self {
         self.serial = true;
+        self
+    }
+
+    /// Before other tests of its tier.
+    pub(crate) const fn long(mut self) -> Self {
+        self.long = true;
         self
     }
 

@@ -15,6 +15,7 @@ mod language;
 mod numbers;
 mod report;
 mod run;
+mod shards;
 mod tools;
 
 pub(crate) use case::{Case, Open, Run};

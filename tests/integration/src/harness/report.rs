@@ -30,6 +30,17 @@ pub(crate) struct Tally {
 const SLOWEST: usize = 8;
 
 impl Tally {
+    /// Returns how many passed and failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.passed.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+
+    /// Adds tests of another process.
+    pub(crate) fn add(&self, passed: u64, failed: u64) {
+        self.passed.fetch_add(passed, Ordering::Relaxed);
+        self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
     pub(crate) fn took(&self, name: &str, time: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.push((time, name.to_owned()));

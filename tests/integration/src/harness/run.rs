@@ -14,6 +14,7 @@ use super::command::{Command, Faults};
 use super::compiler::compilers;
 use super::device::why_not;
 use super::report::{self, Tally, TierReport};
+use super::shards::Shards;
 use super::tools;
 use super::{Case, Failure, Language, Run, TestDevice, TestResult};
 
@@ -172,19 +173,21 @@ impl<'a> Tier<'a> {
 
     fn report(self, not_run: Option<String>) -> TierReport {
         self.tally.print_slowest();
-        TierReport {
-            tier: self.name,
-            passed: self.tally.passed.load(Ordering::Relaxed),
-            failed: self.tally.failed.load(Ordering::Relaxed),
-            took: self.began.took(),
-            not_run,
-        }
+        let (passed, failed) = self.tally.counts();
+        TierReport { tier: self.name, passed, failed, took: self.began.took(), not_run }
     }
+}
+
+/// The cases, those that take long first.
+fn long_first(cases: &[Case]) -> Vec<&Case> {
+    let mut cases: Vec<&Case> = cases.iter().collect();
+    cases.sort_by_key(|case| !case.long);
+    cases
 }
 
 fn host(cases: &[Case], command: &Command) -> TierReport {
     let mut tier = Tier::new("host", command);
-    for case in cases {
+    for case in long_first(cases) {
         if let Run::Host(run) = case.run {
             tier.add(case.name, run);
         }
@@ -249,9 +252,9 @@ fn compile(cases: &[Case], command: &Command) -> TierReport {
         Ok(compilers) => compilers,
         Err(reason) => return tier.report(Some(reason)),
     };
-    for compiler in compilers {
-        let compiler = Arc::new(compiler);
-        for case in cases {
+    let compilers: Vec<_> = compilers.into_iter().map(Arc::new).collect();
+    for case in long_first(cases) {
+        for compiler in &compilers {
             if let Run::Compile(run) = case.run {
                 let compiler = compiler.clone();
                 let name = format!("{}[{}]", case.name, compiler.version);
@@ -270,16 +273,22 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
     if let Some(reason) = why_not(name).filter(|_| !listing) {
         return tier.report(Some(reason));
     }
+    // A GPU has one run at a time: its tests take times.
+    let shards = if name == "emu" { Shards::start(name, command) } else { Ok(Shards::whole()) };
+    let mut shards = match shards {
+        Ok(shards) => shards,
+        Err(failure) => return tier.report(Some(failure.to_string())),
+    };
     let mut device = None;
     for case in cases.iter().copied() {
         if case.is_fault() {
-            if command.faults != Faults::Skip {
+            if command.faults != Faults::Skip && shards.take() {
                 tier.add(case.name, move || run_in_child(&case, name));
             }
             continue;
         }
         if let Run::Software(run) = case.run {
-            if name == "emu" && command.faults != Faults::Only {
+            if name == "emu" && command.faults != Faults::Only && shards.take() {
                 tier.add(case.name, run);
             }
             continue;
@@ -287,7 +296,7 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
         let Run::Device(run) = case.run else { continue };
         // The device is opened for those that run, not for those that are filtered out.
         let wanted = command.wants(&format!("{name}::{}", case.name));
-        if command.faults == Faults::Only || !wanted {
+        if command.faults == Faults::Only || !wanted || !shards.take() {
             continue;
         }
         if listing {
@@ -309,5 +318,6 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
         });
         tier.run(true);
     }
+    shards.end(&tier.tally);
     tier.report(None)
 }

@@ -184,7 +184,7 @@ fn what_is_not_given_away() -> TestResult {
         DeviceBuffer::<u8>::from_raw(&stream, buffer.device_ptr(), 12, Some(Box::new(())))
     }?;
     let refused = lent.into_raw().err().ok_or_else(|| Failure::new("it is lent"))?;
-    says(refused.into(), "somebody else's, which a token keeps alive")?;
+    says(refused.into(), "foreign memory, which a token keeps alive")?;
     drop((buffer, stream, other));
     lab.context.free_deferred()?;
     lab.close()

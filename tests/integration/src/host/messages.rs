@@ -145,7 +145,7 @@ fn driver_errors() -> TestResult {
 
     // A code that is newer than the bindings.
     fail(CUresult(12_345));
-    let error = says(stream.synchronize(), "cuStreamSynchronize: the driver answered code 12345")?;
+    let error = says(stream.synchronize(), "cuStreamSynchronize: the driver returned code 12345")?;
     ensure_eq!((error.name(), error.description()), (None, None));
     lab.recorder.fail(None);
 

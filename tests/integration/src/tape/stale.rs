@@ -221,12 +221,15 @@ fn other_type<T: Number>(device: &TestDevice) -> TestResult {
     let doubles = || y.slice(..)?.cast::<f64>();
     refused(
         tape.backward_with(&stream, &Seeds::new().with(doubles()?, &ones)?),
-        "recorded as F32 is asked for as F64",
+        "the memory was recorded as F32, not as F64",
     )?;
     refused(tape.backward(&stream, doubles()?.slice(..1)?), "recorded as F32")?;
     let right = DeviceBuffer::from_slice(&stream, &[T::of(1.0); N])?;
     tape.backward_with(&stream, &Seeds::new().with(&y, &right)?)?;
-    refused(tape.gradient(x.slice(..)?.cast::<f64>()?), "recorded as F32 is asked for as F64")?;
+    refused(
+        tape.gradient(x.slice(..)?.cast::<f64>()?),
+        "the memory was recorded as F32, not as F64",
+    )?;
     close(&tape.gradient(&x)?.to_vec(&stream)?, &[2.0; N], tolerance::<T>())
 }
 

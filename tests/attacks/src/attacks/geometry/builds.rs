@@ -89,7 +89,7 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
     let mut doubles = DeviceBuffer::<f64>::zeroed(&stream, 8)?;
     lab.refused_because(
         volume.to_dense(&stream, [0; 3], [2, 2, 2], &mut doubles),
-        "a volume of float was asked for values of double",
+        "the volume has values of float, not of double",
     )?;
     let empty = values.slice(..0)?;
     if let Ok(volume) = Volume::from_dense(&stream, &geometry, [0, 5, 5], empty, options) {
@@ -189,7 +189,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 2)?;
     lab.refused_because(
         volume.rebuild_from_voxels_with(&stream, &few, &doubles),
-        "a volume of float was asked for values of double",
+        "the volume has values of float, not of double",
     )?;
     volume.rebuild_from_voxels_with(&stream, &few, &values)?;
     ensure!(volume.build_status(&stream)?.is_built());

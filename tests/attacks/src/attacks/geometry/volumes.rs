@@ -48,7 +48,7 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 6)?;
     lab.refused_because(
         volume.store(&stream, &targets, &doubles, &mut refused),
-        "a volume of float was asked for values of double",
+        "the volume has values of float, not of double",
     )?;
     lab.refused(volume.store(&stream, &targets, values.slice(1..)?, &mut refused))?;
     let mut two = DeviceBuffer::<u64>::zeroed(&stream, 2)?;
@@ -123,7 +123,7 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
     let mut wrong = DeviceBuffer::<f64>::zeroed(&stream, n)?;
     lab.refused_because(
         volume.sample(&stream, &Samples::index(&device), how, &mut wrong),
-        "a volume of float was asked for values of double",
+        "the volume has values of float, not of double",
     )?;
     let short = values.slice_mut(1..)?;
     lab.refused_because(

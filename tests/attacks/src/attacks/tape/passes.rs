@@ -47,7 +47,7 @@ fn seeds_that_do_not_fit(lab: &Lab) -> TestResult {
     let wide = DeviceBuffer::<f64>::zeroed(&stream, N / 2)?;
     lab.refused_because(
         tape.backward_with(&stream, &Seeds::new().with(pairs, &wide)?),
-        "what was recorded as F32 is asked for as F64",
+        "the memory was recorded as F32, not as F64",
     )?;
     lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
     // Two halves are a whole.
@@ -306,7 +306,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `DeviceBuffer::slice`, `DeviceSlice::cast`, `Recorder::watch`
-/// - must: error "the gradient was not asked for: it is not watched"
+/// - must: error "there is no gradient: the memory is not watched"
 fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -326,7 +326,7 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     lab.refused(tape.gradient(x.slice(20..24)?))?;
     lab.refused_because(
         tape.gradient(x.slice(4..12)?.cast::<f64>()?),
-        "what was recorded as F32 is asked for as F64",
+        "the memory was recorded as F32, not as F64",
     )?;
     // Not watched as a whole: an error, or right where it is watched.
     if let Ok(whole) = tape.gradient(&x) {

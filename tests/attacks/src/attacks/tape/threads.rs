@@ -162,7 +162,7 @@ fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     lab.refused(tape.backward_with(&stream, &Seeds::new().with(&loss, &seed)?))?;
     lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
     tape.backward(&stream, &loss)?;
-    lab.refused_because(tape.gradient(&y), "the gradient was not asked for: it is not watched")?;
+    lab.refused_because(tape.gradient(&y), "there is no gradient: the memory is not watched")?;
     let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, expected);
     // An error, or a tape of the other device from now on.

@@ -113,7 +113,7 @@ fn dropped_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `Recorder::watch`
-/// - must: error "the gradient was not asked for: it is not watched"
+/// - must: error "there is no gradient: the memory is not watched"
 fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);

@@ -484,7 +484,7 @@ fn what_is_refused(device: &TestDevice) -> TestResult {
         volume.record_sample(t, &Samples::index(&at), Interpolation::Nearest, &mut out)
     });
     refused(nearest.map(|_| ()), "the nearest value has no gradient")?;
-    refused(volume.variables::<f64>().map(|_| ()), "was asked for values of double")?;
+    refused(volume.variables::<f64>().map(|_| ()), "not of double")?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&at)?;
         volume.record_sample(t, &Samples::index(&at), Interpolation::Trilinear, &mut out)
