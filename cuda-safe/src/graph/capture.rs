@@ -20,8 +20,8 @@ impl Context {
     ///
     /// `record` gets a separate stream, on which nothing runs: launches, copies between device memory and fills become
     /// nodes of the graph. `state` holds the graph's data; the graph owns it, and [`GraphExec::state`] returns it. In
-    /// the closure it is a `&mut`, so kernels get `&*x` to read and `&mut *x` to write, or `&state.x` and `&mut
-    /// state.y`. Buffers that the closure borrows from around it stay borrowed as long as the graph lives.
+    /// the closure it is a `&mut`, so kernels get `&*x` to read and `&mut *x` to write, or `&state.x` and
+    /// `&mut state.y`. Buffers that the closure borrows from around it stay borrowed as long as the graph lives.
     ///
     /// ```no_run
     /// # use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
