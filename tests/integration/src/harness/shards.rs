@@ -1,5 +1,5 @@
-//! Runs a tier in several processes, each with a separate device. The tests of one process share its device, so they run
-//! one after the other, and most of them use one core.
+//! Runs a tier in several processes, each with a separate device. The tests of one process share its device, so they
+//! run one after the other, and most of them use one core.
 
 use std::fs::File;
 use std::io::{Read, Seek};
