@@ -4,6 +4,7 @@
 //!   [`cfg::Cfg`] has a function's basic blocks and post-dominators.
 //! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
 //!   takes, where it lies and whether it is an integer, a float or a structure.
+//! - [`Parts`] splits a text into one for each kernel.
 //! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
 //! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: the types that its pointers point to, and
 //!   which are `const`.
@@ -43,11 +44,13 @@ mod lex;
 pub mod mangled;
 mod parse;
 mod print;
+mod split;
 pub mod variables;
 
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;
 pub use parse::parse;
+pub use split::Parts;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -1,0 +1,246 @@
+//! Splits a PTX text into one text for each kernel.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+use crate::Error;
+use crate::lex::{Kind, Lexer};
+
+/// A PTX text, split at its kernels.
+///
+/// [`text_of`](Self::text_of) returns a text with one kernel and what it refers to: functions, variables and, where a
+/// kernel launches another one, that kernel. The parts can be compiled independently. A variable that several kernels
+/// refer to is in the part of each, so parts that are loaded side by side have separate copies of it;
+/// [`variables`](crate::variables) finds out whether a kernel writes one.
+///
+/// # Examples
+/// ```
+/// let text = ".version 8.0\n.target sm_75\n.address_size 64\n\
+///     .global .u32 table[2] = {3, 4};\n\
+///     .visible .entry a() { .reg .u32 %r<2>; ld.global.u32 %r1, [table]; ret; }\n\
+///     .visible .entry b() { ret; }";
+/// let parts = ptx::Parts::new(text.to_owned())?;
+/// assert_eq!(parts.kernels().collect::<Vec<_>>(), ["a", "b"]);
+/// let b = parts.text_of("b")?.unwrap();
+/// assert!(b.contains(".entry b") && !b.contains(".entry a") && !b.contains("table"));
+/// assert!(parts.text_of("a")?.unwrap().contains("table[2]"));
+/// # Ok::<(), ptx::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Parts {
+    text: String,
+    /// Where the first item begins. The directives before it, such as `.target`, are in every part.
+    head: usize,
+    items: Vec<Item>,
+    /// The items that declare or define a name.
+    named: HashMap<Box<str>, Vec<usize>>,
+    /// The kernels' names, in the order of the text.
+    kernels: Vec<Box<str>>,
+}
+
+/// A declaration or definition outside of functions.
+#[derive(Debug, Clone)]
+struct Item {
+    range: Range<usize>,
+    /// Whether each part has it: it has no name, as `.file` or `.section`.
+    always: bool,
+}
+
+/// What an item turned out to be.
+enum What {
+    Kernel,
+    Function,
+    Variable,
+    Other,
+}
+
+impl Parts {
+    /// Splits a text. Only its outline is read: names, and where functions and variables end.
+    ///
+    /// # Errors
+    /// A comment, string or block without its end, or a declaration without a name.
+    pub fn new(text: String) -> Result<Self, Error> {
+        let mut outline = Outline::default();
+        outline.read(&text)?;
+        let Outline { head, items, named, kernels, known: _ } = outline;
+        Ok(Self { head: head.unwrap_or(text.len()), items, named, kernels, text })
+    }
+
+    /// Returns the whole text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the names of the kernels, in the order of the text.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|name| &**name)
+    }
+
+    /// Returns a text with this kernel and everything that it refers to; `None` if there is no such kernel.
+    ///
+    /// # Errors
+    /// A byte in these items that PTX does not use.
+    pub fn text_of(&self, kernel: &str) -> Result<Option<String>, Error> {
+        if !self.kernels.iter().any(|name| **name == *kernel) {
+            return Ok(None);
+        }
+        let mut wanted: BTreeSet<usize> = BTreeSet::new();
+        let always = self.items.iter().enumerate().filter(|(_, item)| item.always);
+        let mut open: Vec<usize> = always.map(|(index, _)| index).collect();
+        open.extend(self.named.get(kernel).into_iter().flatten());
+        while let Some(index) = open.pop() {
+            if !wanted.insert(index) {
+                continue;
+            }
+            let mut lexer = Lexer::new(self.item(index));
+            loop {
+                let token = lexer.next()?;
+                match token.kind {
+                    Kind::End => break,
+                    Kind::Word => {
+                        let word = lexer.text().get(token.start..token.end).unwrap_or_default();
+                        open.extend(self.named.get(word).into_iter().flatten());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut part = self.text.get(..self.head).unwrap_or_default().to_owned();
+        for index in wanted {
+            part.push_str(self.item(index));
+            part.push('\n');
+        }
+        Ok(Some(part))
+    }
+
+    fn item(&self, index: usize) -> &str {
+        let range = self.items.get(index).map_or(0..0, |item| item.range.clone());
+        self.text.get(range).unwrap_or_default()
+    }
+}
+
+/// What is found while a text is read.
+#[derive(Default)]
+struct Outline {
+    head: Option<usize>,
+    items: Vec<Item>,
+    named: HashMap<Box<str>, Vec<usize>>,
+    kernels: Vec<Box<str>>,
+    /// The same, to find one.
+    known: HashSet<Box<str>>,
+}
+
+impl Outline {
+    fn read(&mut self, text: &str) -> Result<(), Error> {
+        let mut lexer = Lexer::new(text);
+        loop {
+            let token = lexer.next()?;
+            match token.kind {
+                Kind::End => return Ok(()),
+                Kind::Dotted if begins_item(&text[token.start..token.end]) => {
+                    self.head.get_or_insert(token.start);
+                    self.item(text, &mut lexer, token.start, &text[token.start..token.end])?;
+                }
+                // The operands of `.version`, `.target` and `.address_size`, or of `.file` after its item.
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads the item whose first directive has been read.
+    fn item(
+        &mut self,
+        text: &str,
+        lexer: &mut Lexer<'_>,
+        start: usize,
+        first: &str,
+    ) -> Result<(), Error> {
+        let index = self.items.len();
+        let mut what = kind_of(first).unwrap_or(What::Other);
+        // The last word at depth 0, which is a variable's name before its size, value or end.
+        let mut word = None;
+        let mut named = false;
+        let mut depth = 0_usize;
+        let end = loop {
+            // `.file 1 "name"` ends where its line ends.
+            if first == ".file" {
+                let rest = &text[start..];
+                break start + rest.find('\n').unwrap_or(rest.len());
+            }
+            let token = lexer.next()?;
+            let found = &text[token.start..token.end];
+            match token.kind {
+                Kind::End => {
+                    return Err(Error::at(text.as_bytes(), start, "a declaration without its end"));
+                }
+                Kind::Dotted if depth == 0 => what = kind_of(found).unwrap_or(what),
+                Kind::Word if depth == 0 => {
+                    word = Some(found);
+                    if matches!(what, What::Kernel | What::Function) && !named {
+                        named = true;
+                        self.name(found, index, matches!(what, What::Kernel));
+                    }
+                }
+                Kind::Punct(b'[' | b'=' | b',' | b';') if depth == 0 => {
+                    if let (What::Variable, Some(name)) = (&what, word.take()) {
+                        named = true;
+                        self.name(name, index, false);
+                    }
+                    match found {
+                        ";" => break token.end,
+                        "[" => depth += 1,
+                        _ => {}
+                    }
+                }
+                Kind::Punct(b'(' | b'[' | b'{') => depth += 1,
+                Kind::Punct(b'}') if depth == 1 && !matches!(what, What::Variable) => {
+                    break token.end;
+                }
+                Kind::Punct(b')' | b']' | b'}') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        };
+        if !named && !matches!(what, What::Other) {
+            return Err(Error::at(text.as_bytes(), start, "a declaration without a name"));
+        }
+        self.items.push(Item { range: start..end, always: !named });
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str, index: usize, kernel: bool) {
+        if kernel && self.known.insert(name.into()) {
+            self.kernels.push(name.into());
+        }
+        self.named.entry(name.into()).or_default().push(index);
+    }
+}
+
+/// Whether a directive outside of functions begins an item.
+fn begins_item(directive: &str) -> bool {
+    kind_of(directive).is_some()
+        || matches!(
+            directive,
+            ".visible"
+                | ".extern"
+                | ".weak"
+                | ".common"
+                | ".file"
+                | ".section"
+                | ".pragma"
+                | ".alias"
+        )
+}
+
+/// The kind of item that a directive makes it, if it says so.
+fn kind_of(directive: &str) -> Option<What> {
+    match directive {
+        ".entry" => Some(What::Kernel),
+        ".func" => Some(What::Function),
+        ".global" | ".const" | ".shared" | ".local" | ".tex" => Some(What::Variable),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
