@@ -5,8 +5,8 @@ mod occupancy;
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
@@ -25,7 +25,15 @@ use crate::trace::event;
 /// A kernel. A clone is another handle to the same kernel; each keeps the module loaded.
 #[derive(Clone)]
 pub struct Kernel {
-    inner: Arc<KernelInner>,
+    shared: Arc<Shared>,
+}
+
+/// What the handles to a kernel share.
+struct Shared {
+    module: Arc<ModuleInner>,
+    name: &'static str,
+    /// Empty until the first use of a kernel whose module was loaded lazily.
+    found: OnceLock<KernelInner>,
 }
 
 struct KernelInner {
@@ -86,71 +94,53 @@ pub struct KernelParameter {
 }
 
 impl Kernel {
-    pub(crate) fn new(
-        module: &Arc<ModuleInner>,
-        raw: CUfunction,
-        name: &str,
-        signature: Option<&ptx::Signature>,
-    ) -> Result<Self> {
-        let (number, name) = names::intern(name);
+    /// Looks the kernel up in the module, or, if that was loaded lazily, leaves this to the first use.
+    pub(crate) fn new(module: &Arc<ModuleInner>, name: &str) -> Result<Self> {
+        let (_, name) = names::intern(name);
         module.kernel_made();
-        let mut inner = KernelInner {
-            raw,
-            module: module.clone(),
-            variables: module.variables_of(name)?,
-            name,
-            number,
-            limits: KernelLimits::default(),
-            max_dynamic_shared: AtomicU32::new(0),
-            non_portable_cluster: AtomicBool::new(false),
-            parameters: None,
-            checked: AtomicPtr::new(std::ptr::null_mut()),
-            resident: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
-        };
-        let (cluster, needs_cluster) = inner.clusters()?;
-        inner.limits = KernelLimits {
-            threads: inner
-                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            static_shared: inner
-                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            cluster,
-            needs_cluster,
-        };
-        let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        *inner.max_dynamic_shared.get_mut() = inner.attribute(most)?;
-        let sizes = inner.parameter_sizes(signature.map(|signature| signature.params.len()))?;
-        inner.parameters = match (sizes, signature) {
-            (None, None) => None,
-            (sizes, signature) => {
-                Some(parameters(name, sizes.as_deref().unwrap_or_default(), signature))
-            }
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let shared = Shared { module: module.clone(), name, found: OnceLock::new() };
+        if !module.is_lazy() {
+            shared.find()?;
+        }
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Returns the kernel, which is compiled now if it was not yet.
+    #[inline]
+    fn found(&self) -> Result<&KernelInner> {
+        match self.shared.found.get() {
+            Some(found) => Ok(found),
+            None => self.shared.find(),
+        }
     }
 
     /// Returns the name in the image: mangled for a C++ function without `extern "C"`.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.inner.name
+        self.shared.name
     }
 
     /// Returns the module that the kernel is in.
     #[must_use]
     pub fn module(&self) -> Module {
-        Module::from_inner(self.inner.module.clone())
+        Module::from_inner(self.shared.module.clone())
     }
 
     /// Returns the raw handle. It stays valid while any handle to this kernel, or its module, lives.
+    ///
+    /// It is null if the kernel's module was loaded [lazily](Module::load_lazily) and the driver can't compile the
+    /// kernel; [`load`](Self::load) returns the error.
     #[must_use]
     pub fn as_raw(&self) -> CUfunction {
-        self.inner.raw
+        self.found().map_or(std::ptr::null_mut(), |found| found.raw)
     }
 
     /// Returns the parameters, in order, to launch kernels that are only known when the program runs.
-    /// `None` if neither the driver nor the image lists them.
+    /// `None` if neither the driver nor the image lists them, or if the module was loaded lazily and the driver can't
+    /// compile the kernel.
     #[must_use]
     pub fn parameters(&self) -> Option<Vec<KernelParameter>> {
-        let known = self.inner.parameters.as_ref()?;
+        let known = self.found().ok()?.parameters.as_ref()?;
         let class = |class: ptx::Class| match class {
             ptx::Class::Int => Some(ArgClass::Int),
             ptx::Class::Float => Some(ArgClass::Float),
@@ -169,7 +159,7 @@ impl Kernel {
     /// # Errors
     /// [`Argument`](crate::ErrorKind::Argument) names the first that does not fit.
     pub fn check_types(&self, types: &'static [ArgType]) -> Result<()> {
-        self.inner.check_types(types)
+        self.found()?.check_types(types)
     }
 
     /// Enqueues the kernel on `stream`.
@@ -205,7 +195,7 @@ impl Kernel {
         args: A,
     ) -> Result<()> {
         let launch = launch.into();
-        let kernel = &*self.inner;
+        let kernel = self.found()?;
         if stream.is_recording() | kernel.variables.is_some() {
             // SAFETY: the caller's promise.
             return unsafe { kernel.launch_or_record(stream, &launch, &args) };
@@ -225,7 +215,7 @@ impl Kernel {
     /// The error that the driver returns.
     #[doc(alias = "cuFuncGetAttribute")]
     pub fn attributes(&self) -> Result<KernelAttributes> {
-        let inner = &*self.inner;
+        let inner = self.found()?;
         let get = |attribute| inner.attribute(attribute);
         Ok(KernelAttributes {
             max_threads_per_block: inner.limits.threads,
@@ -247,7 +237,7 @@ impl Kernel {
     /// returns.
     #[doc(alias = "cuFuncSetAttribute")]
     pub fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
-        let inner = &*self.inner;
+        let inner = self.found()?;
         let context = inner.module.context();
         context.state.usable()?;
         let device = context.device.max_shared_memory_per_block_optin()?;
@@ -268,20 +258,22 @@ impl Kernel {
         Ok(())
     }
 
-    /// Puts the kernel's code on the device now. Otherwise the driver may do so at the first
+    /// Puts the kernel's code on the device now, and compiles it before if its module was loaded
+    /// [lazily](Module::load_lazily). Otherwise the driver may do so at the first
     /// launch, which costs time there and is not possible while a stream is being captured.
     ///
     /// # Errors
-    /// The error that the driver returns; drivers before 12.4 load with the module, and nothing happens.
+    /// The error that the driver returns; drivers before 12.4 load with the module, and nothing more happens.
     #[doc(alias = "cuFuncLoad")]
     pub fn load(&self) -> Result<()> {
-        let context = self.inner.module.context();
+        let inner = self.found()?;
+        let context = inner.module.context();
         context.state.usable()?;
         if !context.state.sys.supports("cuFuncLoad") {
             return Ok(());
         }
         // SAFETY: the function is live: its module is kept.
-        unsafe { call!(context, cuFuncLoad(self.inner.raw)) }
+        unsafe { call!(context, cuFuncLoad(inner.raw)) }
     }
 
     /// Unloads the kernel's module now, as [`Module::close`] does. **Waits for the device** if it
@@ -291,10 +283,14 @@ impl Kernel {
     /// The error holds the kernel and names the reason: live objects of it or its module, by kind and number, or the
     /// driver's error.
     pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
-        let unloaded = match Arc::get_mut(&mut self.inner) {
-            Some(inner) => ModuleInner::unload(&mut inner.module, 1),
+        let unloaded = match Arc::get_mut(&mut self.shared) {
+            // What was found holds the module too.
+            Some(shared) => {
+                drop(shared.found.take());
+                ModuleInner::unload(&mut shared.module, 1)
+            }
             None => {
-                let others = Arc::strong_count(&self.inner).saturating_sub(1);
+                let others = Arc::strong_count(&self.shared).saturating_sub(1);
                 let left = list(&[(others, "other handle")]);
                 Err(Error::invalid(format!("the kernel is still in use by {left}")))
             }
@@ -306,19 +302,66 @@ impl Kernel {
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kernel")
-            .field("name", &self.inner.name)
-            .field("parameters", &self.inner.parameters)
+            .field("name", &self.shared.name)
+            .field("parameters", &self.shared.found.get().map(|found| &found.parameters))
             .finish()
     }
 }
 
-impl Drop for KernelInner {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.module.kernel_dropped();
     }
 }
 
+impl Shared {
+    /// Looks the kernel up, and compiles it if its module was loaded lazily.
+    #[cold]
+    fn find(&self) -> Result<&KernelInner> {
+        let found = KernelInner::new(&self.module, self.name)?;
+        // Another thread may have been faster; its result is the same.
+        Ok(self.found.get_or_init(|| found))
+    }
+}
+
 impl KernelInner {
+    fn new(module: &Arc<ModuleInner>, name: &str) -> Result<Self> {
+        let (raw, signature) = module.function(name)?;
+        let (number, name) = names::intern(name);
+        let mut inner = Self {
+            raw,
+            module: module.clone(),
+            variables: module.variables_of(name)?,
+            name,
+            number,
+            limits: KernelLimits::default(),
+            max_dynamic_shared: AtomicU32::new(0),
+            non_portable_cluster: AtomicBool::new(false),
+            parameters: None,
+            checked: AtomicPtr::new(std::ptr::null_mut()),
+            resident: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
+        };
+        let (cluster, needs_cluster) = inner.clusters()?;
+        inner.limits = KernelLimits {
+            threads: inner
+                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared: inner
+                .attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            cluster,
+            needs_cluster,
+        };
+        let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        *inner.max_dynamic_shared.get_mut() = inner.attribute(most)?;
+        let sizes = inner.parameter_sizes(signature.map(|signature| signature.params.len()))?;
+        inner.parameters = match (sizes, signature) {
+            (None, None) => None,
+            (sizes, signature) => {
+                Some(parameters(name, sizes.as_deref().unwrap_or_default(), signature))
+            }
+        };
+        Ok(inner)
+    }
+
     /// Returns whether arguments of these types and this shape fit the kernel: an error if not, `false` for
     /// a launch without blocks.
     #[inline]

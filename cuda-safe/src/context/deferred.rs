@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::ptr::NonNull;
 
-use cuda_sys::{CUdeviceptr, CUmodule};
+use cuda_sys::{CUdeviceptr, CUlibrary, CUmodule};
 
 use super::ContextInner;
 use super::deferred_list::DeferredList;
@@ -26,6 +26,8 @@ pub(crate) enum Deferred {
     Device { start: CUdeviceptr, bytes: usize, stream: u64 },
     /// A module whose kernels may still be running.
     Module(CUmodule),
+    /// The same for a kernel of a module that was loaded lazily.
+    Library(CUlibrary),
     /// Stream-ordered memory that a stream other than its own may still use: the waits that order
     /// its free could not be enqueued. `cuMemFree` does not wait for users of such memory. Managed
     /// memory too.
@@ -153,6 +155,10 @@ impl DeferredFrees {
                     Deferred::Module(module) => {
                         // SAFETY: no handle to the module is left; the call waits for its kernels.
                         unsafe { call!(context, cuModuleUnload(module)) }
+                    }
+                    Deferred::Library(library) => {
+                        // SAFETY: as for a module.
+                        unsafe { call!(context, cuLibraryUnload(library)) }
                     }
                 };
                 first_error = std::mem::replace(&mut first_error, Ok(())).and(freed);

@@ -16,7 +16,7 @@ impl Kernel {
     /// The error that the driver returns.
     #[doc(alias = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED")]
     pub fn set_non_portable_cluster(&self, allowed: bool) -> Result<()> {
-        let inner = &*self.inner;
+        let inner = self.found()?;
         let context = inner.module.context();
         context.state.usable()?;
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
@@ -34,7 +34,7 @@ impl Kernel {
     /// The error that the driver returns, such as a launch without a cluster.
     #[doc(alias = "cuOccupancyMaxActiveClusters")]
     pub fn max_active_clusters(&self, launch: &LaunchConfig) -> Result<u64> {
-        self.inner.active_clusters(launch)
+        self.found()?.active_clusters(launch)
     }
 
     /// Returns the most blocks that a cluster of this launch can have on the device, whatever cluster the
@@ -44,7 +44,7 @@ impl Kernel {
     /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxPotentialClusterSize")]
     pub fn max_potential_cluster_size(&self, launch: &LaunchConfig) -> Result<u32> {
-        let inner = &*self.inner;
+        let inner = self.found()?;
         let context = inner.module.context();
         let mut size = 0;
         context.with_current(|| {

@@ -14,7 +14,7 @@ impl Kernel {
     /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn max_active_blocks(&self, threads: u32, shared: u32) -> Result<u32> {
-        self.inner.active_blocks(threads, shared)
+        self.found()?.active_blocks(threads, shared)
     }
 
     /// Returns the block size that keeps most threads resident, and the number of blocks that then fill the
@@ -24,7 +24,7 @@ impl Kernel {
     /// The error that the driver returns.
     #[doc(alias = "cuOccupancyMaxPotentialBlockSize")]
     pub fn max_potential_block_size(&self, shared: u32) -> Result<(u32, u32)> {
-        let inner = &*self.inner;
+        let inner = self.found()?;
         let context = inner.module.context();
         let (mut grid, mut block) = (0, 0);
         context.with_current(|| {

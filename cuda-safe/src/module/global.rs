@@ -31,12 +31,15 @@ pub struct Global<T> {
 }
 
 impl Module {
-    /// Returns whether there is a variable `name`.
+    /// Returns whether there is a variable `name`. A module that was loaded [lazily](Module::load_lazily) has none.
     ///
     /// # Errors
     /// The error that the driver returns, other than that there is none.
     #[doc(alias = "cuModuleGetGlobal")]
     pub fn has_global(&self, name: &str) -> Result<bool> {
+        if self.inner.is_lazy() {
+            return Ok(false);
+        }
         match find(&self.inner, name) {
             Ok(_) => Ok(true),
             Err(error) if error.code() == Some(CUresult::CUDA_ERROR_NOT_FOUND) => Ok(false),
@@ -84,6 +87,12 @@ impl Module {
 
 /// Returns where a global lies, and its size in bytes.
 pub(super) fn find(inner: &ModuleInner, name: &str) -> Result<(CUdeviceptr, usize)> {
+    if inner.is_lazy() {
+        return Err(Error::invalid(format!(
+            "the global `{name}` can't be used: the module was loaded lazily, so each kernel has variables of its own"
+        ))
+        .with_hint("load the module with `Module::load`"));
+    }
     let text = CString::new(name)
         .map_err(|_| Error::invalid(format!("{name:?} is no name of a global")))?;
     let (mut start, mut bytes) = (0, 0);

@@ -137,12 +137,12 @@ fn wants_ptx(error: &Error) -> bool {
     )
 }
 
-struct Loaded {
-    raw: CUmodule,
-    log: String,
+pub(super) struct Loaded {
+    pub(super) raw: CUmodule,
+    pub(super) log: String,
 }
 
-fn module(
+pub(super) fn module(
     context: &Arc<ContextInner>,
     loaded: Loaded,
     signatures: Vec<ptx::Signature>,
@@ -154,6 +154,7 @@ fn module(
     ModuleInner {
         context: context.clone(),
         raw: loaded.raw,
+        lazy: None,
         signatures,
         lowered,
         loaded_from,
@@ -164,7 +165,7 @@ fn module(
     }
 }
 
-fn load_bytes(
+pub(super) fn load_bytes(
     context: &ContextInner,
     bytes: &[u8],
     kind: ImageKind,
@@ -217,7 +218,7 @@ fn label(kind: ImageKind) -> &'static str {
 
 /// Says what the image is, what the driver can take, and what the compiler said.
 #[cold]
-fn explain(
+pub(super) fn explain(
     context: &ContextInner,
     error: Error,
     bytes: &[u8],

@@ -3,6 +3,7 @@
 mod declared;
 mod global;
 mod jit;
+mod lazy;
 mod load;
 #[cfg(feature = "packed-ptx")]
 mod packed;
@@ -21,6 +22,7 @@ pub use declared::{
 };
 pub use global::Global;
 pub use jit::{JitOptions, OptimizationLevel};
+use lazy::Lazy;
 pub use load::{LoadedFrom, ModuleImage};
 #[cfg(feature = "packed-ptx")]
 pub use packed::PackedPtx;
@@ -44,8 +46,10 @@ pub struct Module {
 
 pub(crate) struct ModuleInner {
     context: Arc<ContextInner>,
-    /// Null once it is unloaded.
+    /// Null once it is unloaded, and if it was loaded lazily.
     raw: CUmodule,
+    /// The parts of a module that was loaded lazily.
+    lazy: Option<Box<Lazy>>,
     /// The kernels that the image's PTX declares, in its order; empty if there is no PTX.
     signatures: Vec<ptx::Signature>,
     /// Name expressions given to NVRTC and the names that they have in the image.
@@ -60,7 +64,7 @@ pub(crate) struct ModuleInner {
     globals: AtomicUsize,
 }
 
-// SAFETY: a CUmodule may be used from any thread; everything else is Send + Sync.
+// SAFETY: a CUmodule and a CUlibrary may be used from any thread; everything else is Send + Sync.
 unsafe impl Send for ModuleInner {}
 // SAFETY: as above; the driver locks its own state.
 unsafe impl Sync for ModuleInner {}
@@ -89,6 +93,51 @@ impl Module {
     ) -> Result<Self> {
         let inner = load::load(context.inner(), image.into(), options)?;
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Loads PTX whose kernels the driver compiles one at a time, each at its first use: its first launch, query or
+    /// [`Kernel::load`]. A program that uses few kernels of a large text starts sooner, and
+    /// [`prepare_kernels`](Self::prepare_kernels) compiles several on all cores.
+    ///
+    /// The text is split with [`ptx::Parts`], and each kernel becomes a `CUlibrary` of its own. The driver's cache has an
+    /// entry for each. The first use of a kernel returns the errors that [`load`](Self::load) returns for the whole
+    /// text. The module has no variables for [`global`](Self::global), and [`jit_log`](Self::jit_log) and
+    /// [`as_raw`](Self::as_raw) are empty and null. These images are loaded as a whole, as by `load`: one with machine
+    /// code, PTX with kernels that may write a variable of the module, since kernels share it, and PTX that can't be
+    /// split.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load) for an image that is loaded as a whole; otherwise
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if packed PTX can't be unpacked.
+    #[doc(alias = "cuLibraryLoadData")]
+    pub fn load_lazily<'a>(context: &Context, image: impl Into<ModuleImage<'a>>) -> Result<Self> {
+        let inner = lazy::load(context.inner(), image.into())?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Compiles kernels of lazily loaded modules on all cores, and loads them: names as [`kernel`](Self::kernel) takes
+    /// them. Without it, each is compiled at its first use. Kernels that are loaded already, and those of modules that
+    /// were loaded as a whole, are skipped. Returns when all are loaded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a module has no kernel of a name; otherwise the error that
+    /// the driver returns for the first of the kernels, in their order, that it can't compile. The others are compiled.
+    pub fn prepare_kernels<'a>(
+        kernels: impl IntoIterator<Item = (&'a Self, &'a str)>,
+    ) -> Result<()> {
+        let mut wanted = Vec::new();
+        for (module, name) in kernels {
+            let (name, _) = module.inner.find(name)?;
+            wanted.push((&*module.inner, name));
+        }
+        lazy::prepare(&wanted)
+    }
+
+    /// Returns the names of the kernels that were compiled, if the module was loaded [lazily](Self::load_lazily);
+    /// otherwise nothing.
+    #[must_use]
+    pub fn compiled_kernels(&self) -> Vec<String> {
+        self.inner.lazy.as_ref().map_or_else(Vec::new, |lazy| lazy.compiled())
     }
 
     /// Loads PTX, which the driver compiles for the device.
@@ -147,21 +196,8 @@ impl Module {
     /// otherwise the error that the driver returns.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        let inner = &self.inner;
-        let (image_name, signature) = inner.find(name)?;
-        let text = CString::new(image_name)
-            .map_err(|_| Error::invalid(format!("{name:?} is no kernel name")))?;
-        inner.context.state.usable()?;
-        let mut raw: CUfunction = std::ptr::null_mut();
-        // SAFETY: `raw` is a valid place for a handle, the module is live, the name is a C string.
-        let result = unsafe {
-            inner.context.state.sys.cuModuleGetFunction(&raw mut raw, inner.raw, text.as_ptr())
-        };
-        if let Ok(CUresult::CUDA_ERROR_NOT_FOUND) = result {
-            return Err(inner.no_such_kernel(name));
-        }
-        inner.context.answer("cuModuleGetFunction", result)?;
-        Kernel::new(inner, raw, image_name, signature)
+        let (image_name, _) = self.inner.find(name)?;
+        Kernel::new(&self.inner, image_name)
     }
 
     /// Returns the names of the kernels in the image, as far as they are known: from the PTX, or else from
@@ -171,7 +207,7 @@ impl Module {
         self.inner.kernel_names()
     }
 
-    /// Returns the log of the driver's compiler from loading the module.
+    /// Returns the log of the driver's compiler from loading the module; empty if that was lazy.
     #[must_use]
     pub fn jit_log(&self) -> &str {
         &self.inner.log
@@ -189,7 +225,8 @@ impl Module {
         Context::from_inner(self.inner.context.clone())
     }
 
-    /// Returns the raw handle. It stays valid while any handle to the module lives.
+    /// Returns the raw handle; null if the module was loaded [lazily](Self::load_lazily). It stays valid while any handle
+    /// to the module lives.
     #[must_use]
     pub fn as_raw(&self) -> CUmodule {
         self.inner.raw
@@ -228,6 +265,33 @@ impl ModuleInner {
     #[inline]
     pub(crate) fn context(&self) -> &Arc<ContextInner> {
         &self.context
+    }
+
+    /// Returns whether its kernels are compiled at their first use.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.lazy.is_some()
+    }
+
+    /// Returns the driver's handle to a kernel, given its name in the image, and its signature if the image has PTX. A
+    /// kernel of a lazily loaded module is compiled now if it was not yet.
+    pub(crate) fn function(&self, name: &str) -> Result<(CUfunction, Option<&ptx::Signature>)> {
+        let text = CString::new(name)
+            .map_err(|_| Error::invalid(format!("{name:?} is no kernel name")))?;
+        self.context.state.usable()?;
+        let module = match &self.lazy {
+            Some(lazy) => lazy.module_of(&self.context, name)?,
+            None => self.raw,
+        };
+        let mut raw: CUfunction = std::ptr::null_mut();
+        // SAFETY: `raw` is a valid place for a handle, the module is live, the name is a C string.
+        let result = unsafe {
+            self.context.state.sys.cuModuleGetFunction(&raw mut raw, module, text.as_ptr())
+        };
+        if let Ok(CUresult::CUDA_ERROR_NOT_FOUND) = result {
+            return Err(self.no_such_kernel(name));
+        }
+        self.context.answer("cuModuleGetFunction", result)?;
+        Ok((raw, self.signatures.iter().find(|signature| signature.name == name)))
     }
 
     /// Returns the name in the image for `name`, and the signature if the image has PTX.
@@ -344,6 +408,9 @@ impl ModuleInner {
             return Err(Self::in_use(this, own));
         };
         let context = &inner.context;
+        if let Some(lazy) = &mut inner.lazy {
+            return lazy.unload(context);
+        }
         context.with_current(|| {
             // SAFETY: this is the only handle; the call waits for the module's kernels.
             let result = unsafe { context.state.sys.cuModuleUnload(inner.raw) };
@@ -365,6 +432,11 @@ fn plain_name(mangled: &str) -> Option<&str> {
 impl Drop for ModuleInner {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Module);
+        if let Some(lazy) = &mut self.lazy {
+            for library in lazy.take() {
+                self.context.deferred.put(Deferred::Library(library));
+            }
+        }
         if !self.raw.is_null() && self.context.state.is_usable() {
             self.context.deferred.put(Deferred::Module(self.raw));
         }

@@ -12,6 +12,7 @@ mod foreign;
 pub(crate) mod futures;
 mod graphs;
 mod kernels;
+mod lazy;
 mod life;
 mod limits;
 mod marks;
@@ -63,6 +64,7 @@ pub(crate) fn cases() -> Vec<Case> {
         clusters::cases(),
         arguments::cases(),
         limits::cases(),
+        lazy::cases(),
         life::cases(),
     ]
     .concat()

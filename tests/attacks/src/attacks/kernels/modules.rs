@@ -86,6 +86,89 @@ fn ptx_with_changes(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// A program whose kernels are compiled one at a time: no kernel writes a variable.
+const SEVERAL: &str = r#"
+    __constant__ unsigned weight[4] = {1, 2, 3, 4};
+    __device__ __noinline__ unsigned of(unsigned i) { return weight[i % 4]; }
+    extern "C" __global__ void fill(unsigned v, unsigned* x, unsigned n) {
+        unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) x[i] = v + of(i);
+    }
+    extern "C" __global__ void add(unsigned v, unsigned* x, unsigned n) {
+        unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) x[i] += v;
+    }
+"#;
+
+kernels! {
+    struct Several;
+    // SAFETY: thread i writes element i if i < n.
+    unsafe in SEVERAL {
+        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn add(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+    }
+}
+
+/// Loads PTX with changes lazily, and compiles its kernels from many threads, which close and drop handles meanwhile.
+///
+/// - row: bytes that are not an image
+/// - targets: `Module::load_lazily`, `Module::prepare_kernels`, `Module::compiled_kernels`, `Kernel::load`
+/// - must: right
+fn lazy_ptx_with_changes(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let program = nvrtc::Program::new(SEVERAL);
+    let arch = context.device().arch()?;
+    let image = program.compile_for_driver(arch, context.driver().version()?)?;
+    let Some(ptx) = &image.ptx else { return Err(Failure::new("there is no PTX")) };
+    let mut random = Random(11);
+    let mut loaded = 0;
+    for round in 0..60 {
+        let mut changed = ptx.as_bytes().to_vec();
+        match round % 3 {
+            0 => changed.truncate(random.next(ptx.len())),
+            1 => changed[random.next(ptx.len())] = b' ' + random.next(90) as u8,
+            _ => changed
+                .insert(random.next(ptx.len()), *b"\0{}();%@".get(random.next(8)).unwrap_or(&0)),
+        }
+        let Ok(text) = String::from_utf8(changed) else { continue };
+        // Whatever still loads is never launched.
+        let Ok(module) = Module::load_lazily(&context, ModuleImage::Ptx(&text)) else { continue };
+        loaded += 1;
+        let names = module.kernel_names();
+        let _ = Module::prepare_kernels(names.iter().map(|name| (&module, name.as_str())));
+        for name in &names {
+            let _ = module.kernel(name).map(|kernel| {
+                (kernel.load().is_ok(), kernel.parameters(), kernel.as_raw(), kernel.attributes().is_ok())
+            });
+        }
+        ensure!(module.compiled_kernels().len() <= names.len());
+        ensure!(module.close().is_ok());
+    }
+    println!("{loaded} of 60 were loaded");
+
+    let module = Module::load_lazily(&context, ModuleImage::Ptx(ptx))?;
+    // SAFETY: it was made from this source.
+    let kernels = unsafe { Several::from_module(&module) }?;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let _ = Module::prepare_kernels([(&module, "add"), (&module, "fill")]);
+                let handle = module.kernel("fill").map(|kernel| kernel.close().is_err());
+                drop((kernels.clone(), module.clone(), handle));
+            });
+        }
+    });
+    let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
+    // The code stays while a kernel may run, also when each handle is gone.
+    kernels.fill(&stream, LaunchConfig::cover(100, 32), 5, &mut x, 100)?;
+    kernels.add(&stream, LaunchConfig::cover(100, 32), 10, &mut x, 100)?;
+    drop((kernels, module));
+    context.free_deferred()?;
+    let wanted: Vec<u32> = (0..100).map(|i| 16 + i % 4).collect();
+    ensure_eq!(x.to_vec(&stream)?, wanted);
+    Ok(())
+}
+
 /// Loads cubins and fatbins that are PTX, cut short, or have bytes changed in their headers.
 ///
 /// - row: bytes that are not an image
@@ -346,6 +429,7 @@ fn images_that_lie(lab: &Lab) -> TestResult {
 list![
     images_that_lie,
     ptx_with_changes,
+    lazy_ptx_with_changes,
     binaries_with_changes,
     options_out_of_range,
     globals_that_do_not_fit,
