@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cuda_safe::nvrtc::Options;
@@ -12,8 +13,8 @@ use crate::headers::program;
 
 /// The kernels of this crate in one context. A clone is another handle to the same.
 ///
-/// A module is loaded on first use. The driver compiles a module that is loaded for the first time on a machine, and
-/// caches the result.
+/// A kernel is loaded on first use, those that make a structure together when the first one is made. The driver compiles
+/// a kernel that is loaded for the first time on a machine, several at the same time, and caches the result.
 #[derive(Clone)]
 pub struct GeometryKernels {
     inner: Arc<Inner>,
@@ -26,6 +27,8 @@ struct Inner {
     modules: RwLock<HashMap<&'static str, Module>>,
     /// The kernels that [`GeometryKernels::kernels`] has loaded, by type.
     kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// The operations whose kernels are prepared: a bit for each.
+    prepared: AtomicU32,
 }
 
 /// How a module is loaded: [`unpack`] or [`compile`]. A pointer, so that a program that never calls
@@ -33,7 +36,7 @@ struct Inner {
 type Load = fn(&Context, &Embedded) -> Result<Module>;
 
 fn unpack(context: &Context, embedded: &Embedded) -> Result<Module> {
-    Module::from_packed_ptx(context, embedded.ptx)
+    Module::load_lazily(context, embedded.ptx)
 }
 
 fn compile(context: &Context, embedded: &Embedded) -> Result<Module> {
@@ -214,6 +217,7 @@ impl GeometryKernels {
                 load,
                 modules: RwLock::default(),
                 kernels: RwLock::default(),
+                prepared: AtomicU32::new(0),
             }),
         }
     }
@@ -243,6 +247,17 @@ impl GeometryKernels {
         // Another thread may have been faster; its kernels are the same.
         let slot = slots.entry(TypeId::of::<K>()).or_insert_with(|| kernels.clone());
         Ok(known(slot).unwrap_or(kernels))
+    }
+
+    pub(crate) fn prepared(&self) -> &AtomicU32 {
+        &self.inner.prepared
+    }
+
+    /// Returns the modules that are loaded.
+    #[cfg(feature = "internals")]
+    pub(crate) fn loaded_modules(&self) -> Vec<Module> {
+        let modules = self.inner.modules.read().unwrap_or_else(PoisonError::into_inner);
+        modules.values().cloned().collect()
     }
 
     /// Returns the module of a source, and loads it on the first call.

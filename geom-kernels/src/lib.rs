@@ -84,6 +84,7 @@ mod order;
 mod part;
 mod points;
 pub mod prelude;
+mod preparation;
 mod ray;
 mod real;
 mod rows;
@@ -100,6 +101,8 @@ pub use layout::Aabb;
 pub use layout::{Layout, layouts};
 pub use order::QueryOrder;
 pub use points::{MAX_POINTS, Points};
+#[cfg(feature = "internals")]
+pub use preparation::Operation;
 pub use ray::Ray;
 pub use real::Real;
 

@@ -1,7 +1,7 @@
 //! The tape's own kernels, from PTX that is part of this crate.
 
 use cuda_safe::nvrtc::Program;
-use cuda_safe::{PackedPtx, kernels};
+use cuda_safe::{Context, Module, PackedPtx, Result, kernels};
 
 use crate::backward::{FrameArg, PlaceArg};
 use crate::frame::Members;
@@ -31,6 +31,16 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
 /// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>`.
 pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
+}
+
+/// Loads the kernels. Each is compiled at its first launch: a pass needs few of them.
+///
+/// # Errors
+/// As [`Module::load_lazily`].
+pub(crate) fn load(context: &Context) -> Result<Kernels> {
+    let module = Module::load_lazily(context, PTX)?;
+    // SAFETY: the declaration is about `PTX`.
+    unsafe { Kernels::from_module(&module) }
 }
 
 kernels! {

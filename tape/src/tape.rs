@@ -9,7 +9,7 @@ use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
 use crate::backward::{Pass, Plan, Workplace, failed};
 use crate::element::{Differentiable, FloatType};
 use crate::frame::{FINE, Status, TAPE_OVERFLOW};
-use crate::kernels::Kernels;
+use crate::kernels::{self, Kernels};
 use crate::marker::Marker;
 use crate::record::{NONE, Recorder, Recording};
 use crate::seeds::{Given, Seed, Seeds};
@@ -298,7 +298,7 @@ impl Tape {
     fn enqueue(&mut self, stream: &Stream, given: &Given<'_>) -> Result<()> {
         let kernels = match &mut self.kernels {
             Some(kernels) => kernels,
-            slot => slot.insert(Kernels::load(&self.store.home().context())?),
+            slot => slot.insert(kernels::load(&self.store.home().context())?),
         };
         let mut pass = Pass {
             recording: &mut self.recording,

@@ -12,6 +12,7 @@ use crate::algorithms::{Algorithms, Digits, Layout, Wishes};
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
 use crate::part::{Part, enqueues};
+use crate::preparation::Operation;
 
 /// Threads in a block of kernels whose threads wait for others: the sooner a block can end, the better.
 const SMALL_BLOCK: u32 = 128;
@@ -129,11 +130,7 @@ impl Tree {
         keeps_boxes: bool,
     ) -> Result<Self> {
         let (sort, geometry) = (geometry.algorithms(), geometry.clone());
-        geometry.kernels::<Build>()?;
-        if builder == BuildMode::Quality {
-            geometry.kernels::<Clustering>()?;
-        }
-        sort.kernels().pairs::<u64>()?;
+        geometry.prepare_kernels(&[Operation::tree(builder)])?;
         let memory = Memory::new(stream, capacity, keeps_boxes, extra)?;
         Ok(Self { sort, geometry, builder, memory, length: 0, broken: false })
     }

@@ -51,6 +51,7 @@ pub use view::BvhView;
 use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
 use crate::part::{Part, enqueues};
+use crate::preparation::Operation;
 use crate::{Aabb, GeometryKernels};
 pub(crate) use build::Tree;
 pub(crate) use lists::overlap_kernels;
@@ -159,7 +160,7 @@ impl Bvh {
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
         // Loaded now: builds and refits may be recorded.
-        geometry.kernels::<Boxes>()?;
+        geometry.prepare_kernels(&[Operation::tree(builder), Operation::Boxes])?;
         Ok(Self { tree })
     }
 

@@ -62,8 +62,8 @@ pub use queries::{GridQueries, Pairs};
 pub use sum::NeighborSum;
 pub use view::GridView;
 
+use crate::preparation::Operation;
 use crate::{GeometryKernels, Real};
-use build::{Bounded, Unbounded};
 use layout::{DENSE, Header, ROWS};
 use memory::{Capacity, Memory};
 
@@ -206,13 +206,12 @@ impl<T: Real> HashGrid<T> {
         options.check()?;
         let capacity = Capacity::new(&options, points);
         // Load the kernels of builds now: builds may be recorded. Queries load theirs later.
-        if capacity.bounded {
-            geometry.kernels::<Bounded<T>>()?;
-            geometry.pairs::<u32>()?;
-        } else {
-            geometry.kernels::<Unbounded<T>>()?;
-            geometry.pairs::<u64>()?;
-        }
+        geometry.prepare_kernels(&[match (capacity.bounded, size_of::<T>()) {
+            (true, 4) => Operation::BoundedGridF32,
+            (true, _) => Operation::BoundedGridF64,
+            (false, 4) => Operation::UnboundedGridF32,
+            (false, _) => Operation::UnboundedGridF64,
+        }])?;
         let (geometry, memory) = (geometry.clone(), Memory::new::<T>(stream, capacity)?);
         Ok(Self { geometry, options, memory, length: 0 })
     }

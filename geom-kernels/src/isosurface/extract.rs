@@ -5,9 +5,10 @@ use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
 
 use super::field::Field;
 use super::output::{Counts, Output, TriangleBuffers, one_count};
-use super::passes::Search;
+use super::passes::{Kind, Search};
 use crate::GeometryKernels;
 use crate::part::{enqueues, scratch};
+use crate::preparation::Operation;
 
 /// Finds surfaces. See the [module](super).
 ///
@@ -88,6 +89,7 @@ impl MarchingCubes {
         output: &mut Output<'_>,
     ) -> Result<Option<Search<'a, F>>> {
         output.check()?;
+        self.prepare::<F>(output.has_normals())?;
         // All passes see the same field and write the same surface, also if graphs write to them.
         let fields = field.allocations();
         enqueues(stream, fields.iter().chain(output.allocations())).run(|| {
@@ -123,6 +125,16 @@ impl MarchingCubes {
         })
     }
 
+    /// Compiles the kernels at the same time.
+    fn prepare<F: Field>(&self, with_normals: bool) -> Result<()> {
+        self.geometry.prepare_kernels(&[match (F::Kind::DENSE, with_normals) {
+            (true, false) => Operation::DenseSurface,
+            (true, true) => Operation::DenseSurfaceWithNormals,
+            (false, false) => Operation::BlockSurface,
+            (false, true) => Operation::BlockSurfaceWithNormals,
+        }])
+    }
+
     /// Counts; what finds the rest, unless there is no cell.
     fn count_for<'a, F: Field>(
         &'a self,
@@ -152,6 +164,7 @@ impl MarchingCubes {
         iso: f32,
         with_normals: bool,
     ) -> Result<TriangleBuffers> {
+        self.prepare::<F>(with_normals)?;
         let mut on_device = DeviceBuffer::<Counts>::zeroed(stream, 1)?;
         let mut view = on_device.as_slice_mut();
         let search = self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut view)?;

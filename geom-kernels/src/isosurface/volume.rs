@@ -15,6 +15,7 @@ use super::field::{Field, IndexToWorld, Source};
 use super::layout::{Findings, RawBlockField, RawIndexMap};
 use crate::geometry::{self, GeometryKernels, of_source};
 use crate::lengths::cover;
+use crate::preparation::Operation;
 use crate::volume::{Mask, Volume, VolumeOptions, VolumeValue, VolumeView};
 
 kernels! {
@@ -111,6 +112,13 @@ impl VolumeField {
     /// allocating or of the driver.
     pub fn build(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
+        let field = if wide { Operation::FieldF64 } else { Operation::FieldF32 };
+        geometry.prepare_kernels(&[
+            field,
+            Operation::VolumeNodes,
+            Operation::IndexKeys,
+            Operation::TileLeaves,
+        ])?;
         let map = IndexToWorld::affine(volume.index_to_world_rows())?;
         let topology = if wide { topology::<f64> } else { topology::<f32> };
         let (topology, is_complete) = topology(stream, geometry, volume)?;

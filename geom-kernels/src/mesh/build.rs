@@ -10,6 +10,7 @@ use super::{MeshReport, TriangleMesh};
 use crate::GeometryKernels;
 use crate::bvh::{BuildMode, BvhReport};
 use crate::part::{Enqueues, enqueues};
+use crate::preparation::Operation;
 
 /// Options of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +133,14 @@ impl<'a> Mesh<'a> {
         let (points, faces) = (points.into(), faces.into());
         let surface = Surface::new(points.as_slice(), faces.as_slice())?;
         let topology_kernels = Topology::new(geometry);
+        // All at once, for the sake of the time that compiling takes.
+        let operations = [
+            Some(Operation::tree(options.builder)),
+            Some(Operation::Faces),
+            options.check.then_some(Operation::CheckedMesh),
+            options.topology.then_some(Operation::MeshTopology),
+        ];
+        geometry.prepare_kernels(&operations.into_iter().flatten().collect::<Vec<_>>())?;
         if options.check {
             let validation = topology_kernels.validate(stream, surface)?;
             validation.check_indices(points.as_slice().len())?;

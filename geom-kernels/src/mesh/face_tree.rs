@@ -13,6 +13,7 @@ use crate::bvh::{BuildMode, BvhReport, RefittedArg, Tree};
 use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
 use crate::part::{Enqueues, Part, enqueues};
+use crate::preparation::Operation;
 
 kernels! {
     #[name = "mesh_{}"]
@@ -67,9 +68,9 @@ impl FaceTree {
         builder: BuildMode,
     ) -> Result<Self> {
         let size = capacity.saturating_mul(size_of::<MeshTriangle>());
+        geometry.prepare_kernels(&[Operation::tree(builder), Operation::Faces])?;
         let tree = Tree::new(stream, geometry, capacity, size, builder, false)?;
         let start = tree.memory.extra.start;
-        geometry.kernels::<Build>()?;
         Ok(Self { geometry: geometry.clone(), triangles: start..start + size, tree })
     }
 

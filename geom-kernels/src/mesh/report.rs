@@ -7,6 +7,7 @@ use super::validate::{Counts, SUMS_AT};
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, cover_many};
 use crate::part::{enqueues, scratch};
+use crate::preparation::Operation;
 
 kernels! {
     #[name = "mesh_{}"]
@@ -143,6 +144,7 @@ impl Topology {
     pub fn report(&self, stream: &Stream, surface: Surface<'_>) -> Result<MeshReport> {
         let mut counts = Counts::start(stream)?;
         if surface.face_count() > 0 {
+            self.geometry().prepare_kernels(&[Operation::MeshReport])?;
             // All kernels see the same mesh, also if a graph writes to it.
             let (points, faces) = (surface.points(), surface.faces());
             enqueues(stream, [faces.allocation(), points.allocation()]).run(|| {

@@ -14,6 +14,7 @@ use super::tiles::finish;
 use crate::GeometryKernels;
 use crate::geometry::{Source, of_source};
 use crate::part::{Part, read};
+use crate::preparation::Operation;
 use crate::volume::{Volume, VolumeValue};
 
 kernels! {
@@ -257,6 +258,8 @@ impl Volume {
         let voxels = checked_box(dims, dense.len(), &options)?;
         let arg = DenseArg::new(dense.cast()?, voxels, options.keep);
         let n = arg.lattice_len();
+        let operations = [Operation::VolumeNodes, Operation::DenseKeys, Operation::DenseLeaves];
+        geometry.prepare_kernels(&operations)?;
         let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
         work.clear(stream)?;
         if n != 0 {

@@ -11,6 +11,7 @@ use super::dense::{DenseArg, DenseOptions, Keep, VoxelBox, check};
 use super::run::{Fill, Listed, Work};
 use super::tiles::{VoxelList, finish};
 use crate::GeometryKernels;
+use crate::preparation::Operation;
 use crate::volume::{Volume, VolumeValue};
 
 /// Leaves that a thread takes at a time.
@@ -64,6 +65,8 @@ impl Volume {
 
         let entries = DeviceBuffer::from_slice(stream, &entries)?;
         let values = DeviceBuffer::from_slice(stream, &leaves.values)?;
+        let operations = [Operation::VolumeNodes, Operation::IndexKeys, Operation::DenseLeaves];
+        geometry.prepare_kernels(&operations)?;
         let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
         work.clear(stream)?;
         let listed = Listed { list: VoxelList::from(&entries), map: options.volume.map };

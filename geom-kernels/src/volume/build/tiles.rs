@@ -11,6 +11,7 @@ use super::run::{Fill, Listed, Work};
 use super::scratch::Shape;
 use crate::GeometryKernels;
 use crate::part::scratch;
+use crate::preparation::Operation;
 use crate::volume::directory::Directory;
 use crate::volume::{Volume, VolumeValue};
 
@@ -141,6 +142,20 @@ pub(super) fn checked_values<'a, T: VolumeValue>(
     values.cast()
 }
 
+/// Returns the operations of a build from a list.
+fn operations(list: VoxelList<'_>, fill: Fill<'_>) -> [Operation; 3] {
+    let (keys, leaves) = match list {
+        VoxelList::Indices(_) => (Operation::IndexKeys, Operation::IndexLeaves),
+        VoxelList::Points(_) => (Operation::WorldKeys, Operation::WorldLeaves),
+    };
+    let leaves = match fill {
+        Fill::Tiles => Operation::TileLeaves,
+        Fill::Voxels(_) => leaves,
+        Fill::Dense(_) => Operation::DenseLeaves,
+    };
+    [Operation::VolumeNodes, keys, leaves]
+}
+
 fn from_list<T: VolumeValue>(
     stream: &Stream,
     geometry: &GeometryKernels,
@@ -148,6 +163,7 @@ fn from_list<T: VolumeValue>(
     options: &VolumeOptions<T>,
     fill: Fill<'_>,
 ) -> Result<Volume> {
+    geometry.prepare_kernels(&operations(list, fill))?;
     if let Some(capacity) = options.capacity {
         let mut volume = Rebuild::volume(stream, geometry, options, capacity)?;
         volume.rebuild(stream, list, fill)?;

@@ -14,6 +14,7 @@ mod maths;
 mod mesh;
 mod mesh_topology;
 mod oracle;
+mod preparation;
 mod refused;
 mod sort;
 mod triangle;
@@ -45,6 +46,7 @@ pub(crate) fn cases() -> Vec<Case> {
         adjoints::cases(),
         gradients::cases(),
         refused::cases(),
+        preparation::cases(),
         trusted::cases(),
     ]
     .concat()
