@@ -2,7 +2,6 @@
 
 mod attributes;
 mod closing;
-mod cost;
 mod counts;
 mod current;
 mod drops;
@@ -27,7 +26,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let modules = [
         attributes::cases(),
         closing::cases(),
-        cost::cases(),
         counts::cases(),
         current::cases(),
         drops::cases(),
