@@ -50,6 +50,7 @@ fn main() -> ExitCode {
 /// All cases but the sweep, which is made of them.
 fn cases() -> Vec<Case> {
     let mut cases = host::cases();
+    cases.extend(harness::cases());
     cases.extend(compile::cases());
     cases.extend(files::cases());
     cases.extend(foreign::cases());
