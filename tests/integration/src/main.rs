@@ -21,6 +21,11 @@ mod tape;
 use std::process::ExitCode;
 
 use harness::Case;
+use test_support::meter::Meter;
+
+/// Some tests count allocations.
+#[global_allocator]
+static METER: Meter = Meter;
 
 fn main() -> ExitCode {
     // The run of all packages' tests builds this program too, but runs it by itself.

@@ -8,7 +8,6 @@ mod drops;
 mod faults;
 mod fork;
 mod grid;
-mod heap;
 mod kernels;
 mod lab;
 mod messages;
