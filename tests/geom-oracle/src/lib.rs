@@ -13,18 +13,24 @@
 //! | [`faces_within`](Mesh::faces_within) | distances | says which are [doubtful](Found) |
 //! | [`report`](Mesh::report) | counting edges, exact areas | nothing |
 //!
+//! Beside it are oracles of other tests that take long: [`plain`] queries, [`samples`] of fields, and [`linear`] algebra.
+//! This crate is compiled with optimisation even where the tests are not.
+//!
 //! Coordinates are f32, and are f64 without rounding. A test can't compare rounded results of a device with exact ones
 //! in borderline cases: [`classify`](Mesh::classify) and [`nearest_certain`](Mesh::nearest_certain) find the rays for
 //! which a tolerance decides.
 
 mod distance;
 mod expansion;
+pub mod linear;
 mod overlap;
+pub mod plain;
 mod ray;
 mod real;
 mod report;
 #[cfg(test)]
 mod rng;
+pub mod samples;
 mod side;
 mod tree;
 mod vector;

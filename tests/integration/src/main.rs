@@ -21,6 +21,11 @@ mod tape;
 use std::process::ExitCode;
 
 use harness::Case;
+use test_support::meter::Meter;
+
+/// Some tests count allocations.
+#[global_allocator]
+static METER: Meter = Meter;
 
 fn main() -> ExitCode {
     // The run of all packages' tests builds this program too, but runs it by itself.
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
 /// All cases but the sweep, which is made of them.
 fn cases() -> Vec<Case> {
     let mut cases = host::cases();
+    cases.extend(harness::cases());
     cases.extend(compile::cases());
     cases.extend(files::cases());
     cases.extend(foreign::cases());

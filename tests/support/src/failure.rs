@@ -101,6 +101,10 @@ pub fn first_difference<T: PartialEq + Debug>(got: &[T], wanted: &[T]) -> TestRe
     if got.len() != wanted.len() {
         return Err(Failure::new(format!("{} elements, not {}", got.len(), wanted.len())));
     }
+    // One comparison of memory for numbers; also where the caller is compiled without optimisation.
+    if got == wanted {
+        return Ok(());
+    }
     let differing = |(_, (got, wanted)): &(usize, (&T, &T))| got != wanted;
     let mut wrong = got.iter().zip(wanted).enumerate().filter(differing);
     match wrong.next() {

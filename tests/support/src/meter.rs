@@ -1,22 +1,25 @@
-//! Measures the largest block of memory that a thread asks for.
+//! Counts the blocks of memory that a thread asks for, and notes the largest.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
+    // No destructor and a constant start: the allocator may use them at any time.
     static LARGEST: Cell<usize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The allocator that notes sizes: `#[global_allocator] static METER: Meter = Meter;`.
+/// The allocator that notes sizes and numbers: `#[global_allocator] static METER: Meter = Meter;`.
 #[derive(Debug)]
 pub struct Meter;
 
 fn note(size: usize) {
     LARGEST.set(LARGEST.get().max(size));
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-// SAFETY: every call goes to the system's allocator as it came. The noted value is a number without a drop, so it can
-// be accessed as long as the thread runs, and noting it allocates nothing.
+// SAFETY: every call goes to the system's allocator as it came. The noted values are numbers without a drop, so they
+// can be accessed as long as the thread runs, and noting them allocates nothing.
 unsafe impl GlobalAlloc for Meter {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
@@ -50,6 +53,12 @@ pub fn largest_block<T>(body: impl FnOnce() -> T) -> (T, usize) {
     (answer, LARGEST.get())
 }
 
+/// Returns how often this thread has allocated so far.
+#[must_use]
+pub fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
 #[cfg(test)]
 #[global_allocator]
 static METER: Meter = Meter;
@@ -58,4 +67,16 @@ static METER: Meter = Meter;
 fn blocks_are_measured() {
     let (vec, largest) = largest_block(|| Vec::<u8>::with_capacity(12_345));
     assert_eq!((vec.capacity(), largest), (12_345, 12_345));
+}
+
+#[test]
+fn allocations_are_counted() {
+    let before = allocations();
+    let mut vec = Vec::<u8>::with_capacity(10);
+    assert_eq!(allocations() - before, 1);
+    vec.reserve(1000);
+    assert_eq!(allocations() - before, 2);
+    let zeros = vec![0_u8; 100];
+    drop((vec, zeros));
+    assert_eq!(allocations() - before, 3);
 }

@@ -107,22 +107,32 @@ fn dropped_in_every_order(device: &TestDevice) -> TestResult {
 /// How long a drop may take while a kernel runs elsewhere.
 const LIMIT: Duration = Duration::from_millis(1);
 
+/// How long a busy machine is given for drops within the limit.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 fn no_drop_waits(device: &TestDevice) -> TestResult {
-    // The scheduler may take the processor away in the middle of a drop, so the best of three
-    // rounds counts for each kind; a drop that waits would be slow in all of them.
+    // The scheduler may take the processor away in the middle of a drop, so the best of all rounds counts for each
+    // kind, until all are within the limit. A drop that waits is slow in each round.
     let mut table: Vec<(&'static str, Duration)> = Vec::new();
-    for _ in 0..3 {
-        let round = time_drops(device)?;
-        if table.is_empty() {
-            table = round;
-        } else {
-            for ((_, best), (_, time)) in table.iter_mut().zip(round) {
-                *best = (*best).min(time);
+    let begin = Instant::now();
+    loop {
+        if let Some(round) = time_drops(device)? {
+            table.resize(round.len(), ("", Duration::MAX));
+            for (best, (what, time)) in table.iter_mut().zip(round) {
+                *best = (what, best.1.min(time));
             }
         }
+        let within = !table.is_empty() && table.iter().all(|(_, time)| *time < LIMIT);
+        if within || device.is_instrumented() || begin.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    if table.is_empty() && device.is_instrumented() {
+        return Ok(());
     }
     let worst = table.iter().max_by_key(|(_, time)| *time);
-    let (what, time) = worst.ok_or_else(|| Failure::new("nothing was dropped"))?;
+    let (what, time) =
+        worst.ok_or_else(|| Failure::new("in each round the kernel ended before the drops did"))?;
     eprintln!("the slowest of {} drops: {what}, {:.1} µs", table.len(), time.as_secs_f64() * 1e6);
     if !device.is_instrumented() {
         for (what, time) in &table {
@@ -132,8 +142,9 @@ fn no_drop_waits(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// Drops one thing of each kind while a kernel of 200 ms runs on another stream.
-fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Failure> {
+/// Drops one thing of each kind while a kernel of 200 ms runs on another stream, and returns the times. `None` if the
+/// kernel ended before the last drop did.
+fn time_drops(device: &TestDevice) -> Result<Option<Vec<(&'static str, Duration)>>, Failure> {
     let context = device.context().device().context()?;
     let (busy, stream, other) = (context.stream()?, context.stream()?, context.stream()?);
     let (delay, basic) = (Delay::of(device)?, Basic::of(device)?);
@@ -202,7 +213,6 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
     device.count(delay.delayed_fill(&busy, (1, 32), &mut in_use, 1000, 1, 0))?;
     context.synchronize()?;
 
-    let begin = Instant::now();
     device.count(delay.delayed_fill(&busy, (1, 32), &mut in_use, 1000, 1, 200 * MS))?;
     device.count(delay.delay(&busy_stream, (1, 1), 200 * MS))?;
     device.count(delay.delay(&called_stream, (1, 1), 200 * MS))?;
@@ -264,13 +274,10 @@ fn time_drops(device: &TestDevice) -> Result<Vec<(&'static str, Duration)>, Fail
         "the module of a global": variables;
         "a handle to the context": clone;
     }
-    let elapsed = begin.elapsed();
-    if !device.is_instrumented() {
-        ensure!(!busy.is_done()?, "the kernel was to run all the while, which was {elapsed:?}");
-    }
+    let running = !busy.is_done()?;
     context.synchronize()?;
     context.free_deferred()?;
-    Ok(table)
+    Ok(running.then_some(table))
 }
 
 fn dropped_on_another_thread(device: &TestDevice) -> TestResult {

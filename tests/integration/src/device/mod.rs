@@ -10,6 +10,7 @@ mod declarations;
 mod events;
 mod foreign;
 pub(crate) mod futures;
+mod gate;
 mod graphs;
 mod kernels;
 mod lazy;

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use cuda_safe::{DeviceBuffer, Stream};
+use test_support::cost::least;
 
 use super::MS;
 use super::checks::all_are;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -131,7 +132,10 @@ fn freed_while_others_read(device: &TestDevice) -> TestResult {
 }
 
 /// Two times five kernels of 10 ms, one after the other, would take 100 ms.
-const SIDE_BY_SIDE: Duration = Duration::from_millis(90);
+const SIDE_BY_SIDE_MS: f64 = 90.0;
+
+/// How long a busy machine is given for a measurement within the limit.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn halves_do_not_wait(device: &TestDevice) -> TestResult {
     let [home, one, two] = [device.stream()?, device.stream()?, device.stream()?];
@@ -144,9 +148,7 @@ fn halves_do_not_wait(device: &TestDevice) -> TestResult {
     device.count(delay.delayed_fill(&two, (1, 256), &mut high, half, 1, 0))?;
     device.context().synchronize()?;
     let before = device.context().stats();
-    let mut elapsed = Duration::MAX;
-    // A machine that does other things, too, may be late: the best of five tries counts.
-    for _ in 0..5 {
+    let measure = || -> Result<f64, Failure> {
         let begin = Instant::now();
         for round in 1..=5 {
             device.count(delay.delayed_fill(&one, (1, 256), &mut low, half, round, 10 * MS))?;
@@ -161,17 +163,17 @@ fn halves_do_not_wait(device: &TestDevice) -> TestResult {
         }
         one.synchronize()?;
         two.synchronize()?;
-        elapsed = elapsed.min(begin.elapsed());
-        if elapsed < SIDE_BY_SIDE {
-            break;
-        }
-    }
+        Ok(begin.elapsed().as_secs_f64() * 1e3)
+    };
+    let patience = if device.is_instrumented() { Duration::ZERO } else { PATIENCE };
+    let elapsed = least(SIDE_BY_SIDE_MS, patience, measure)?;
     let after = device.context().stats();
     ensure_eq!(after.stream_waits, before.stream_waits);
     ensure_eq!(after.events_recorded, before.events_recorded);
-    if !device.is_instrumented() {
-        ensure!(elapsed < SIDE_BY_SIDE, "5 × 10 ms side by side took {elapsed:?}");
-    }
+    ensure!(
+        device.is_instrumented() || elapsed <= SIDE_BY_SIDE_MS,
+        "5 × 10 ms side by side took {elapsed} ms in the best of all measurements"
+    );
     let got = buffer.to_vec(&home)?;
     first_difference(&got[..N / 2], &vec![5; N / 2])?;
     first_difference(&got[N / 2..], &vec![15; N - N / 2])

@@ -1,7 +1,7 @@
 //! Memory that host and device both see: what each writes the other finds, the host waits for what
 //! it must and no more, and guards keep the device away.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cuda_safe::{DeviceBuffer, Error, ErrorKind, Stream, UnifiedBuffer};
 
@@ -328,8 +328,7 @@ fn dropped_while_in_use(device: &TestDevice) -> TestResult {
         drop(buffer);
         let took = start.elapsed();
         if !device.is_instrumented() {
-            ensure!(took < Duration::from_millis(250), "dropping {made:?} memory took {took:?}");
-            ensure!(!other.is_done()?);
+            ensure!(!other.is_done()?, "dropping {made:?} memory took {took:?}");
         }
         ensure_eq!(context.stats().deferred_frees, 1, "{made:?}");
         // Something else that may come to lie there.

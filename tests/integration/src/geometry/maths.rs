@@ -4,11 +4,11 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
-use super::oracle::{
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{
     Matrix, Quat, add, cross, determinant, dot, inverse, largest, length, mul, normalize, outer,
     product, rotate, scale, sub, times, to_matrix, transpose, turn,
 };
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) const SOURCE: &str = include_str!("../../kernels/geometry/maths.cu");
 

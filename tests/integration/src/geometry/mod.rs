@@ -13,7 +13,6 @@ mod isosurface;
 mod maths;
 mod mesh;
 mod mesh_topology;
-mod oracle;
 mod preparation;
 mod refused;
 mod sort;

@@ -26,6 +26,7 @@ pub(crate) use language::{Language, built, cargo, cc, device_library, python, so
 pub(crate) use numbers::{note_numbers, take_numbers};
 pub(crate) use report::count_launches;
 pub(crate) use run::main;
+pub(crate) use shards::cases;
 pub(crate) use test_support::process::{Outcome, limited_to};
 pub(crate) use test_support::sample::{self, Effort, deep};
 pub(crate) use test_support::{

@@ -124,22 +124,32 @@ struct Tier<'a> {
     command: &'a Command,
     tally: Arc<Tally>,
     trials: Vec<Trial>,
+    /// How many trials are no cases.
+    extra: u64,
+    /// How many trials libtest left out, as `--skip` asks.
+    left_out: u64,
     began: Began,
 }
 
 impl<'a> Tier<'a> {
     fn new(name: &'static str, command: &'a Command) -> Self {
-        Self { name, command, tally: Arc::default(), trials: Vec::new(), began: Began::now() }
+        let (tally, trials, began) = (Arc::default(), Vec::new(), Began::now());
+        Self { name, command, tally, trials, extra: 0, left_out: 0, began }
     }
 
     fn add(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
         if self.command.wants(&format!("{}::{name}", self.name)) {
-            self.add_always(name, run);
+            self.push(name, run);
         }
     }
 
-    /// Adds one that no filter leaves out.
+    /// Adds a trial that is no case, and that no filter leaves out.
     fn add_always(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
+        self.extra += 1;
+        self.push(name, run);
+    }
+
+    fn push(&mut self, name: &str, run: impl FnOnce() -> TestResult + Send + 'static) {
         let name = format!("{}::{name}", self.name);
         let tally = self.tally.clone();
         self.trials.push(Trial::test(name.clone(), move || {
@@ -168,7 +178,14 @@ impl<'a> Tier<'a> {
             println!("\ntier {}", self.name);
         }
         // What passed and failed is in the tally.
-        let _ = libtest_mimic::run(&arguments, std::mem::take(&mut self.trials));
+        let done = libtest_mimic::run(&arguments, std::mem::take(&mut self.trials));
+        self.left_out += done.num_filtered_out + done.num_ignored;
+    }
+
+    /// Returns how many cases have ended or were left out as asked.
+    fn handled(&self) -> u64 {
+        let (passed, failed) = self.tally.counts();
+        (passed + failed + self.left_out).saturating_sub(self.extra)
     }
 
     fn report(self, not_run: Option<String>) -> TierReport {
@@ -318,6 +335,6 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
         });
         tier.run(true);
     }
-    shards.end(&tier.tally);
+    shards.end(&tier.tally, tier.handled());
     tier.report(None)
 }

@@ -2,8 +2,8 @@
 
 use cuda_safe::sys::{CUlaunchAttributeID as Id, CUresult};
 use cuda_safe::{ErrorKind, LaunchConfig};
+use test_support::meter::allocations;
 
-use super::heap::allocations;
 use super::lab::Lab;
 use super::table::{ATTRIBUTES, Behaviour, Fault, attribute};
 use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};

@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 
 use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, Event, LaunchConfig, PinnedBuffer, PitchedLayout};
+use test_support::meter::allocations;
 
-use super::heap::allocations;
 use super::lab::Lab;
 use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
 

@@ -2,14 +2,12 @@
 
 mod attributes;
 mod closing;
-mod cost;
 mod counts;
 mod current;
 mod drops;
 mod faults;
 mod fork;
 mod grid;
-mod heap;
 mod kernels;
 mod lab;
 mod messages;
@@ -27,7 +25,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let modules = [
         attributes::cases(),
         closing::cases(),
-        cost::cases(),
         counts::cases(),
         current::cases(),
         drops::cases(),

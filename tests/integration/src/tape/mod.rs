@@ -4,7 +4,6 @@ mod arguments;
 mod awkward;
 mod basics;
 mod chains;
-mod cost;
 mod custom;
 mod fresh;
 mod graphs;
@@ -29,7 +28,6 @@ pub(crate) fn cases() -> Vec<Case> {
     tape::poison_memory();
     [
         specs::cases(),
-        cost::cases(),
         basics::cases(),
         awkward::cases(),
         values::cases(),

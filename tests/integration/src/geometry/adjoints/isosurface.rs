@@ -7,8 +7,8 @@ use geom_kernels::isosurface::{DenseField, IndexToWorld};
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{ISOSURFACE_SOURCE, both, count, point, row};
 use crate::geometry::flags::module;
-use crate::geometry::oracle::{add, dot, scale, sub};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{add, dot, scale, sub};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

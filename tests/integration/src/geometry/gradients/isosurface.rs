@@ -12,11 +12,11 @@ use geom_kernels::volume::nanovdb::Map;
 use geom_kernels::volume::{DenseOptions, Volume, VolumeOptions};
 use tape::{Differentiable, Seeds, Tape};
 
-use super::oracle::closest;
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, within};
-use crate::geometry::oracle::dot;
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::dot;
+use geom_oracle::plain::closest;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,10 +5,10 @@ use geom_kernels::mesh::{Mesh, PointQueries, Sign, TriangleMesh, shapes};
 use tape::{Seeds, Tape};
 
 use super::mesh_points::{soup, upload};
-use super::oracle::{closest, point};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::plain::{closest, point};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,11 +5,11 @@ use geom_kernels::mesh::{ClosestPoint, FacePoint, Mesh, MeshOptions, PointQuerie
 use tape::{Differentiable, Seeds, Tape};
 
 use super::mesh_points::{soup, upload};
-use super::oracle::{closest, point};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
-use crate::geometry::oracle::{cross, dot, normalize, sub};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{cross, dot, normalize, sub};
+use geom_oracle::plain::{closest, point};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

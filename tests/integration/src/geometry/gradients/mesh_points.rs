@@ -7,10 +7,10 @@ use geom_kernels::mesh::{
 };
 use tape::{Recorder, Seeds, Tape};
 
-use super::oracle::{closest, is_inside, point};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::plain::{closest, is_inside, point};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

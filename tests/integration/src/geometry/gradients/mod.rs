@@ -7,7 +7,6 @@ mod mesh_evaluate;
 mod mesh_points;
 mod neighbors;
 mod norms;
-mod oracle;
 mod rays;
 mod reductions;
 mod silent;

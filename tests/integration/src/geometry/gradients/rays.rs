@@ -6,10 +6,10 @@ use geom_kernels::mesh::{NO_FACE, Ray, RayHit};
 use tape::{Seeds, Tape};
 
 use super::mesh_points::{soup, upload};
-use super::oracle::point;
 use super::{near, points, refused, slopes, wide};
-use crate::geometry::oracle::{cross, dot, length, sub};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{cross, dot, length, sub};
+use geom_oracle::plain::point;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -12,10 +12,10 @@ use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeO
 use tape::{Seeds, Tape};
 
 use super::mesh_points::upload;
-use super::oracle::point;
 use super::{OF_F32, near, slopes, wide, within};
-use crate::geometry::oracle::{cross, dot, length, scale, sub};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{cross, dot, length, scale, sub};
+use geom_oracle::plain::point;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,10 +4,10 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::mesh::{Surface, Topology, TriangleMesh, shapes};
 use tape::{Seeds, Tape};
 
-use super::oracle::point;
 use super::{near, points, slopes, wide};
-use crate::geometry::oracle::{add, cross, dot, length, normalize, scale, sub};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
+use geom_oracle::plain::point;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -9,6 +9,7 @@ use geom_kernels::volume::nanovdb::{self, Builder, Map};
 use geom_kernels::volume::{
     DenseOptions, Index, IndexedValues, Interpolation, OnIndex, Samples, Volume, VolumeOptions,
 };
+use geom_oracle::samples::{Numbers, Stored, noise, stencil, weighted_sum};
 use tape::{Differentiable, Seeds, Tape};
 
 use super::user::{User, threads};
@@ -62,45 +63,14 @@ kinds! {
     [f64; 4]: 4, f64;
 }
 
-/// The value of a voxel, which f32 has.
-fn value_at<V: Kind>(voxel: [i32; 3]) -> V {
+/// The numbers of a voxel, which f32 has.
+fn numbers_at(voxel: [i32; 3]) -> Numbers {
     let inside = voxel.iter().all(|i| (FROM..FROM + SIDE as i32).contains(i));
-    let of = |n: u64| {
-        let mut seed = 17 + n;
-        for i in voxel {
-            seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(i as u64 ^ seed >> 29);
-        }
-        f64::from(Rng::new(seed).float())
-    };
-    V::of(&[0, 1, 2, 3].map(|n| if inside { of(n) } else { 0.5 }))
+    if inside { noise(voxel) } else { [0.5; 4] }
 }
 
-fn weights(interpolation: Interpolation, t: f64) -> Vec<(i32, f64)> {
-    match interpolation {
-        Interpolation::Tricubic => vec![
-            (-1, ((-0.5 * t + 1.0) * t - 0.5) * t),
-            (0, (1.5 * t - 2.5) * t * t + 1.0),
-            (1, ((-1.5 * t + 2.0) * t + 0.5) * t),
-            (2, (0.5 * t - 0.5) * t * t),
-        ],
-        _ => vec![(0, 1.0 - t), (1, t)],
-    }
-}
-
-/// The voxels that a sample in index space consists of, and their weights.
-fn stencil(interpolation: Interpolation, p: [f64; 3]) -> Vec<([i32; 3], f64)> {
-    let axes = p.map(|x| {
-        let low = x.floor();
-        let of = weights(interpolation, x - low);
-        of.into_iter().map(|(i, w)| (low as i32 + i, w)).collect::<Vec<_>>()
-    });
-    let mut all = Vec::new();
-    for (x, a) in &axes[0] {
-        for (y, b) in &axes[1] {
-            all.extend(axes[2].iter().map(|(z, c)| ([*x, *y, *z], a * b * c)));
-        }
-    }
-    all
+fn value_at<V: Kind>(voxel: [i32; 3]) -> V {
+    V::of(&numbers_at(voxel))
 }
 
 fn volume<V: Kind + Send>(device: &TestDevice, stream: &Stream) -> Result<Volume, Failure> {
@@ -134,17 +104,16 @@ fn loss<V: Kind>(
     at: &[f64],
     in_world: bool,
     seeds: &[V],
-    value: impl Fn([i32; 3], usize) -> f64,
+    value: impl Fn([i32; 3]) -> Numbers,
 ) -> f64 {
-    let one = |(i, seed): (usize, &V)| {
-        let p = in_index([at[3 * i], at[3 * i + 1], at[3 * i + 2]], in_world);
-        let seed = seed.to();
-        let of = |(voxel, w): ([i32; 3], f64)| {
-            seed.iter().enumerate().map(|(n, s)| s * w * value(voxel, n)).sum::<f64>()
-        };
-        stencil(how, p).into_iter().map(of).sum::<f64>()
-    };
-    seeds.iter().enumerate().map(one).sum()
+    let in_index = |p: &[f64]| in_index([p[0], p[1], p[2]], in_world);
+    let at: Vec<[f64; 3]> = at.chunks_exact(3).map(in_index).collect();
+    let parts = V::of(&[0.0; 4]).to().len();
+    weighted_sum(is_tricubic(how), at.as_flattened(), &flat(seeds), parts, &value)
+}
+
+fn is_tricubic(how: Interpolation) -> bool {
+    matches!(how, Interpolation::Tricubic)
 }
 
 fn flat<V: Kind>(values: &[V]) -> Vec<f64> {
@@ -196,9 +165,7 @@ where
         let mut out = DeviceBuffer::<V>::zeroed(&stream, n)?;
         let given = DeviceBuffer::from_slice(&stream, &seeds)?;
         let at = host.as_flattened();
-        let by_point = slopes(at, |at| {
-            loss(how, at, in_world, &seeds, |voxel, k| value_at::<V>(voxel).to()[k])
-        });
+        let by_point = slopes(at, |at| loss(how, at, in_world, &seeds, numbers_at));
         // Positions alone, then values too.
         for voxels in [false, true] {
             let mut tape = Tape::record(&stream, |t| {
@@ -237,9 +204,9 @@ fn by_voxels<V: Kind + Send>(
         voxels.iter().enumerate().map(|(i, voxel)| (*voxel, i)).collect();
     let values: Vec<f64> = voxels.iter().flat_map(|voxel| value_at::<V>(*voxel).to()).collect();
     let mut wanted = slopes(&values, |values| {
-        loss(how, at, in_world, seeds, |voxel, k| match places.get(&voxel) {
-            Some(place) => values[numbers * place + k],
-            None => value_at::<V>(voxel).to()[k],
+        let stored = Stored { places: &places, values, parts: numbers };
+        loss(how, at, in_world, seeds, |voxel| {
+            stored.at(voxel).unwrap_or_else(|| numbers_at(voxel))
         })
     });
     // Those that no leaf has are constants.
@@ -355,12 +322,12 @@ where
         volume.record_sample_indexed(t, &Samples::world(&at), how, &array, &mut out)
     })?;
     tape.backward_with(&stream, &Seeds::new().with(&out, &given)?)?;
-    let (numbers, background) = (background.to().len(), background.to());
+    let background = background.to();
+    let mut outside = [0.0; 4];
+    outside[..background.len()].copy_from_slice(&background);
     let of = |at: &[f64], values: &[f64]| {
-        loss(how, at, true, &seeds, |voxel, k| match places.get(&voxel) {
-            Some(place) => values[numbers * place + k],
-            None => background[k],
-        })
+        let stored = Stored { places, values, parts: background.len() };
+        loss(how, at, true, &seeds, |voxel| stored.at(voxel).unwrap_or(outside))
     };
     let (values, host) = (flat(&values), host.as_flattened());
     let got = tape.gradient(&at)?.to_vec(&stream)?;
@@ -437,7 +404,7 @@ fn cloud(device: &TestDevice) -> TestResult {
             let row = |r: usize| {
                 (0..3).map(|k| rows[4 * r + k] * f64::from(q[k])).sum::<f64>() + rows[4 * r + 3]
             };
-            let all = stencil(Interpolation::Tricubic, [row(0), row(1), row(2)]);
+            let all = stencil(true, [row(0), row(1), row(2)]);
             let sample: f64 = all.iter().map(|(v, w)| w * f64::from(value_at::<f32>(*v))).sum();
             sample * sample
         };

@@ -11,6 +11,8 @@
 //! Corner 4 dx + 2 dy + dz lies at (dx, dy, dz). Edge 4 a + k runs along axis a, from the k-th of the
 //! corners whose coordinate on that axis is 0.
 
+use std::sync::LazyLock;
+
 /// An edge of a cell: 4 a + k.
 pub(super) type Edge = u8;
 
@@ -26,8 +28,8 @@ pub(super) fn step(axis: usize) -> usize {
 /// The two corners of an edge, the lower one first.
 pub(super) fn ends(edge: Edge) -> [usize; 2] {
     let axis = usize::from(edge) / 4;
-    let lower: Vec<usize> = (0..8).filter(|corner| corner & step(axis) == 0).collect();
-    let corner = lower[usize::from(edge) % 4];
+    let mut lower = (0..8).filter(|corner| corner & step(axis) == 0);
+    let corner = lower.nth(usize::from(edge) % 4).unwrap_or(0);
     [corner, corner + step(axis)]
 }
 
@@ -131,6 +133,13 @@ fn triangulations(polygon: &[Edge]) -> Vec<Vec<[Edge; 3]>> {
         }
     }
     all
+}
+
+/// The triangles of all cases, derived once: a volume has thousands of cells.
+pub(super) fn all_triangles() -> &'static [Option<Vec<[Edge; 3]>>] {
+    static ALL: LazyLock<Vec<Option<Vec<[Edge; 3]>>>> =
+        LazyLock::new(|| (0..=255).map(triangles).collect());
+    &ALL
 }
 
 /// The triangles of a case: of each loop the way to cut it whose worst triangle is best, and the first of

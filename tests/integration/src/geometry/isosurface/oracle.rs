@@ -98,11 +98,12 @@ impl<'a> Oracle<'a> {
             let ([x, y, z], _) = self.position(*edge);
             rows.map(|[a, b, c, d]| c.mul_add(z, b.mul_add(y, a.mul_add(x, d))) as f32)
         };
+        let triangles = generator::all_triangles();
         let mut faces = Vec::new();
         for cell in self.cells().filter(|cell| self.is_known(*cell)) {
             let case = (0..8).filter(|c| self.is_inside(corner(cell, *c)));
             let case = case.fold(0, |case, c| case | 1u8 << c);
-            for triangle in generator::triangles(case).unwrap_or_default() {
+            for triangle in triangles[usize::from(case)].iter().flatten() {
                 let [a, b, c] = triangle.map(|edge| {
                     let edge = (corner(cell, ends(edge)[0]), usize::from(edge) / 4);
                     self.numbers.get(&edge).copied().unwrap_or(u32::MAX)

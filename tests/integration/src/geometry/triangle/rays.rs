@@ -2,8 +2,8 @@
 
 use super::inputs::{point, size, triangle, whole};
 use super::{Point, Triangle, count, real, row, run};
-use crate::geometry::oracle::{cross, dot, length, sub};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use geom_oracle::linear::{cross, dot, length, sub};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -128,12 +128,12 @@ fn hits(device: &TestDevice) -> TestResult {
 /// A closed fan: its centre, then the corners in the order in which they turn around the ray.
 fn fan(rng: &mut Rng, direction: [f64; 3], offset: f32) -> Vec<[f64; 3]> {
     let centre = [0; 3].map(|_: i32| f64::from(whole(rng, 1000) + offset));
-    let unit = crate::geometry::oracle::normalize(direction);
+    let unit = geom_oracle::linear::normalize(direction);
     // Two axes across.
     let least = (0..3).min_by(|i, j| unit[*i].abs().total_cmp(&unit[*j].abs())).unwrap_or(0);
     let mut axis = [0.0; 3];
     axis[least] = 1.0;
-    let x = crate::geometry::oracle::normalize(cross(unit, axis));
+    let x = geom_oracle::linear::normalize(cross(unit, axis));
     let y = cross(unit, x);
     let corners = 4 + rng.below(8);
     let mut all = vec![centre];

@@ -1,57 +1,80 @@
 //! Linear algebra in f64, as plainly as it can be written.
 
-/// Columns.
-pub(super) type Matrix<const N: usize> = [[f64; N]; N];
+/// The columns of a square matrix.
+pub type Matrix<const N: usize> = [[f64; N]; N];
 
-/// Vector part, then scalar part.
-pub(super) type Quat = [f64; 4];
+/// A quaternion: the vector part, then the scalar part.
+pub type Quat = [f64; 4];
 
-pub(super) fn add<const N: usize>(a: [f64; N], b: [f64; N]) -> [f64; N] {
+/// Adds vectors.
+#[must_use]
+pub fn add<const N: usize>(a: [f64; N], b: [f64; N]) -> [f64; N] {
     std::array::from_fn(|i| a[i] + b[i])
 }
 
-pub(super) fn sub<const N: usize>(a: [f64; N], b: [f64; N]) -> [f64; N] {
+/// Subtracts vectors.
+#[must_use]
+pub fn sub<const N: usize>(a: [f64; N], b: [f64; N]) -> [f64; N] {
     std::array::from_fn(|i| a[i] - b[i])
 }
 
-pub(super) fn scale<const N: usize>(a: [f64; N], s: f64) -> [f64; N] {
+/// Scales a vector.
+#[must_use]
+pub fn scale<const N: usize>(a: [f64; N], s: f64) -> [f64; N] {
     a.map(|a| a * s)
 }
 
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// Returns the scalar product.
+#[must_use]
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-pub(super) fn length(a: &[f64]) -> f64 {
+/// Returns the Euclidean length.
+#[must_use]
+pub fn length(a: &[f64]) -> f64 {
     dot(a, a).sqrt()
 }
 
-pub(super) fn normalize<const N: usize>(a: [f64; N]) -> [f64; N] {
+/// Returns the unit vector.
+#[must_use]
+pub fn normalize<const N: usize>(a: [f64; N]) -> [f64; N] {
     scale(a, 1.0 / length(&a))
 }
 
-pub(super) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+/// Returns the vector product.
+#[must_use]
+pub fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
-pub(super) fn transpose<const N: usize>(m: &Matrix<N>) -> Matrix<N> {
+/// Returns the transposed matrix.
+#[must_use]
+pub fn transpose<const N: usize>(m: &Matrix<N>) -> Matrix<N> {
     std::array::from_fn(|i| std::array::from_fn(|j| m[j][i]))
 }
 
-pub(super) fn times<const N: usize>(m: &Matrix<N>, v: [f64; N]) -> [f64; N] {
+/// Applies a matrix to a vector.
+#[must_use]
+pub fn times<const N: usize>(m: &Matrix<N>, v: [f64; N]) -> [f64; N] {
     transpose(m).map(|row| dot(&row, &v))
 }
 
-pub(super) fn product<const N: usize>(a: &Matrix<N>, b: &Matrix<N>) -> Matrix<N> {
+/// Returns the product of matrices.
+#[must_use]
+pub fn product<const N: usize>(a: &Matrix<N>, b: &Matrix<N>) -> Matrix<N> {
     b.map(|column| times(a, column))
 }
 
-pub(super) fn outer<const N: usize>(a: [f64; N], b: [f64; N]) -> Matrix<N> {
+/// Returns the outer product: the columns are `a` times the numbers of `b`.
+#[must_use]
+pub fn outer<const N: usize>(a: [f64; N], b: [f64; N]) -> Matrix<N> {
     b.map(|b| scale(a, b))
 }
 
-/// The largest magnitude in it.
-pub(super) fn largest<const N: usize>(m: &Matrix<N>) -> f64 {
+/// Returns the largest magnitude of its numbers.
+#[must_use]
+pub fn largest<const N: usize>(m: &Matrix<N>) -> f64 {
     m.as_flattened().iter().fold(0.0, |most, x| x.abs().max(most))
 }
 
@@ -82,22 +105,28 @@ fn eliminate<const N: usize>(m: &Matrix<N>) -> (f64, Matrix<N>) {
     (determinant, transpose(&right))
 }
 
-pub(super) fn determinant<const N: usize>(m: &Matrix<N>) -> f64 {
+/// Returns the determinant.
+#[must_use]
+pub fn determinant<const N: usize>(m: &Matrix<N>) -> f64 {
     eliminate(m).0
 }
 
-pub(super) fn inverse<const N: usize>(m: &Matrix<N>) -> Matrix<N> {
+/// Returns the inverse.
+#[must_use]
+pub fn inverse<const N: usize>(m: &Matrix<N>) -> Matrix<N> {
     eliminate(m).1
 }
 
-/// The rotation about a unit vector.
-pub(super) fn turn(axis: [f64; 3], angle: f64) -> Quat {
+/// Returns the rotation about a unit vector.
+#[must_use]
+pub fn turn(axis: [f64; 3], angle: f64) -> Quat {
     let (s, c) = (angle / 2.0).sin_cos();
     [axis[0] * s, axis[1] * s, axis[2] * s, c]
 }
 
-/// Hamilton's product, by the table of i, j and k.
-pub(super) fn mul(a: Quat, b: Quat) -> Quat {
+/// Returns Hamilton's product, by the table of i, j and k.
+#[must_use]
+pub fn mul(a: Quat, b: Quat) -> Quat {
     let [ai, aj, ak, a1] = a;
     let [bi, bj, bk, b1] = b;
     [
@@ -108,14 +137,16 @@ pub(super) fn mul(a: Quat, b: Quat) -> Quat {
     ]
 }
 
-/// q p q*
-pub(super) fn rotate(q: Quat, p: [f64; 3]) -> [f64; 3] {
+/// Rotates a point: q p q*.
+#[must_use]
+pub fn rotate(q: Quat, p: [f64; 3]) -> [f64; 3] {
     let back = [-q[0], -q[1], -q[2], q[3]];
     let [x, y, z, _] = mul(mul(q, [p[0], p[1], p[2], 0.0]), back);
     [x, y, z]
 }
 
-/// The axes' images.
-pub(super) fn to_matrix(q: Quat) -> Matrix<3> {
+/// Returns the matrix whose columns are the images of the axes.
+#[must_use]
+pub fn to_matrix(q: Quat) -> Matrix<3> {
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|axis| rotate(q, axis))
 }

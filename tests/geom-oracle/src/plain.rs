@@ -1,19 +1,25 @@
-//! Meshes in f64: every face is asked.
+//! Queries of meshes in f64 that go through every face, for any coordinates in f64.
 
-use crate::geometry::oracle::{cross, dot, length, sub};
+use crate::linear::{cross, dot, length, sub};
 
 type Point = [f64; 3];
 
 /// Where a mesh is closest to a point.
-#[derive(Clone, Copy)]
-pub(super) struct Closest {
-    pub(super) position: Point,
-    pub(super) distance: f64,
-    pub(super) u: f64,
-    pub(super) v: f64,
+#[derive(Debug, Clone, Copy)]
+pub struct Closest {
+    /// The closest point.
+    pub position: Point,
+    /// Its distance from `q`.
+    pub distance: f64,
+    /// The weight of the second corner of its triangle.
+    pub u: f64,
+    /// The weight of the third corner.
+    pub v: f64,
 }
 
-pub(super) fn point(x: &[f64], i: usize) -> Point {
+/// Returns the i-th point of a list of coordinates.
+#[must_use]
+pub fn point(x: &[f64], i: usize) -> Point {
     std::array::from_fn(|k| x[3 * i + k])
 }
 
@@ -43,16 +49,18 @@ fn of_triangle(t: [Point; 3], q: Point) -> Closest {
     )
 }
 
-/// Of a mesh with at least one face.
-pub(super) fn closest(vertices: &[f64], faces: &[[u32; 3]], q: Point) -> Closest {
+/// Returns where a mesh with at least one face is closest to `q`.
+#[must_use]
+pub fn closest(vertices: &[f64], faces: &[[u32; 3]], q: Point) -> Closest {
     let all = faces.iter().map(|face| of_triangle(face.map(|i| point(vertices, i as usize)), q));
     let none = Closest { position: [f64::NAN; 3], distance: f64::INFINITY, u: 0.0, v: 0.0 };
     all.fold(none, |best, one| if one.distance < best.distance { one } else { best })
 }
 
-/// Whether a point is inside of a closed mesh: by the solid angles of its faces (A. van Oosterom, J. Strackee,
+/// Returns whether a point is inside of a closed mesh, by the solid angles of its faces (A. van Oosterom, J. Strackee,
 /// "The Solid Angle of a Plane Triangle", 1983).
-pub(super) fn is_inside(vertices: &[f64], faces: &[[u32; 3]], q: Point) -> bool {
+#[must_use]
+pub fn is_inside(vertices: &[f64], faces: &[[u32; 3]], q: Point) -> bool {
     let angle = |face: &[u32; 3]| {
         let [a, b, c] = face.map(|i| sub(point(vertices, i as usize), q));
         let (la, lb, lc) = (length(&a), length(&b), length(&c));
