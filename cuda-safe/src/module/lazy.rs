@@ -45,7 +45,7 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
     context.state.usable()?;
     let (text, label) = match image {
         // C programs put a zero byte at the end.
-        ModuleImage::Ptx(text) => (text.trim_end_matches('\0').to_owned(), None),
+        ModuleImage::Ptx(text) => (text.trim_end_matches('\0').to_owned(), None::<&str>),
         #[cfg(feature = "packed-ptx")]
         ModuleImage::PackedPtx(packed) => (packed.unpack()?, Some(packed.name())),
         _ => return whole(image),

@@ -138,7 +138,12 @@ fn lazy_ptx_with_changes(lab: &Lab) -> TestResult {
         let _ = Module::prepare_kernels(names.iter().map(|name| (&module, name.as_str())));
         for name in &names {
             let _ = module.kernel(name).map(|kernel| {
-                (kernel.load().is_ok(), kernel.parameters(), kernel.as_raw(), kernel.attributes().is_ok())
+                (
+                    kernel.load().is_ok(),
+                    kernel.parameters(),
+                    kernel.as_raw(),
+                    kernel.attributes().is_ok(),
+                )
             });
         }
         ensure!(module.compiled_kernels().len() <= names.len());
