@@ -7,6 +7,7 @@ mod data;
 mod deterministic;
 mod device;
 mod faults;
+mod groups;
 mod limits;
 mod progress;
 mod strict;
