@@ -50,6 +50,8 @@ pub struct EntryAttributes {
     pub const_bytes: u32,
     /// An estimate: this device has no registers to run out of.
     pub registers: u32,
+    /// The virtual architecture of the text, from its `.target`: 75 for `sm_75`, 90 for `sm_90a`.
+    pub ptx_version: u32,
 }
 
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl Program {
     pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
         let mut module =
             ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
-        check(&module, device)?;
+        let target = check(&module, device)?;
         check_opcodes(&module)?;
         check_sizes(&module)?;
         if device.contract {
@@ -152,7 +154,7 @@ impl Program {
             program.locs.push(function.locs.clone());
         }
         program.sites = context.sites as usize;
-        program.find_entries(&module, &variables);
+        program.find_entries(&module, target, &variables);
         Ok(program)
     }
 
@@ -206,7 +208,7 @@ impl Program {
     }
 
     /// Finds the kernels, what they reach, and what that needs.
-    fn find_entries(&mut self, module: &Module, variables: &[SharedVariable]) {
+    fn find_entries(&mut self, module: &Module, target: u32, variables: &[SharedVariable]) {
         let const_bytes = module
             .globals
             .iter()
@@ -266,6 +268,7 @@ impl Program {
                 local_bytes: self.codes[number].local_bytes,
                 const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
                 registers: (function.registers.len() as u32 / 4).clamp(8, 32),
+                ptx_version: target,
             };
             self.names.insert(function.name.clone(), EntryId(self.entries.len() as u32));
             self.entries.push(Entry {
