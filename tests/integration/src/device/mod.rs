@@ -11,6 +11,7 @@ mod events;
 mod foreign;
 pub(crate) mod futures;
 mod graphs;
+pub(crate) mod groups;
 mod kernels;
 mod life;
 mod limits;
@@ -61,6 +62,7 @@ pub(crate) fn cases() -> Vec<Case> {
         names::cases(),
         kernels::cases(),
         clusters::cases(),
+        groups::cases(),
         arguments::cases(),
         limits::cases(),
         life::cases(),
