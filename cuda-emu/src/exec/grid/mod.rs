@@ -255,6 +255,8 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut spare: Option<Block> = None;
     let (limit, mut expired) = (job.resident(), 0u32);
+    // Turns in a row in which a block only waited.
+    let mut waited = 0;
     let begin = |spare: &mut Option<Block>| -> Option<Block> {
         let linear = job.take()?;
         let mut block = spare.take().unwrap_or_else(|| Block::new(job));
@@ -280,16 +282,21 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
                     break;
                 }
                 let waits = m.polled || expired % 16 == 0;
+                waited = if m.polled { waited + 1 } else { 0 };
                 resident.push_back(block);
                 // The block may be waiting for a block that has not begun.
+                let mut begun = false;
                 if waits
                     && resident.len() < limit
                     && let Some(block) = begin(&mut spare)
                 {
                     resident.push_front(block);
+                    begun = true;
                 }
-                // It may wait for a block of another worker, which shares its core.
-                if m.polled {
+                // They may wait for a block of another worker, which shares the core. When all blocks have begun, once
+                // for all of them: each time may cost a time slice of the system if other processes want the core.
+                if m.polled && (begun || waited >= resident.len()) {
+                    waited = 0;
                     std::thread::yield_now();
                 }
             }
