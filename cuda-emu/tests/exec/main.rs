@@ -8,6 +8,7 @@ mod deterministic;
 mod device;
 mod faults;
 mod groups;
+mod instructions;
 mod limits;
 mod progress;
 mod strict;
