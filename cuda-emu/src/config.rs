@@ -46,6 +46,7 @@ pub enum Contraction {
 /// A race may be missed, but none is invented, and so with the other two. Not checked are:
 /// - races between launches, and with the host;
 /// - the scopes of fences and atomics: `.cta` orders between blocks, too;
+/// - races in the shared memory that each block has for the system: `cooperative_groups.h` keeps its tiles there;
 /// - local memory, parameters, and arrays that the host has registered, pinned or managed: its own writes
 ///   are not seen, so those count as written;
 /// - of a word that many use without order, more than the last 16 accesses.

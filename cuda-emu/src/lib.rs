@@ -21,7 +21,7 @@
 //!
 //! The name of the device says that it is software. It executes PTX and no machine code, and refuses
 //! a function with missing instructions by name when the function is fetched. `SUPPORT.md` lists the
-//! supported functions of the driver API.
+//! supported functions of the driver API, and `INSTRUCTIONS.md` the instructions that are missing.
 //!
 //! The device is stricter than a GPU. Gaps lie between allocations, and every access is checked for
 //! bounds, alignment, lifetime and space. A fault report names the kernel, block, thread, access,

@@ -95,3 +95,55 @@ fn errors_name_the_place() {
         assert_eq!(error.source_line, line);
     }
 }
+
+/// Modifiers in an order that ptxas 13.0 takes, though it is not the manual's, and in the manual's.
+const ORDERS: &[(&str, &str)] = &[
+    ("vote.ballot.sync.b32 r, p, -1;", "vote.sync.ballot.b32 r, p, -1;"),
+    ("vote.sync.b32.ballot r, p, -1;", "vote.sync.ballot.b32 r, p, -1;"),
+    ("vote.all.sync.pred q, p, -1;", "vote.sync.all.pred q, p, -1;"),
+    ("vote.any.sync.pred q, !p, -1;", "vote.sync.any.pred q, !p, -1;"),
+    ("vote.uni.sync.pred q, p, -1;", "vote.sync.uni.pred q, p, -1;"),
+    ("match.sync.any.b32 r, s, -1;", "match.any.sync.b32 r, s, -1;"),
+    ("match.sync.all.b64 r|p, l, -1;", "match.all.sync.b64 r|p, l, -1;"),
+    ("shfl.up.sync.b32 r|p, s, 1, 0, -1;", "shfl.sync.up.b32 r|p, s, 1, 0, -1;"),
+    ("redux.add.sync.u32 r, s, -1;", "redux.sync.add.u32 r, s, -1;"),
+    ("barrier.red.aligned.popc.u32 r, 0, p;", "barrier.red.popc.aligned.u32 r, 0, p;"),
+    ("setp.u32.lt p, r, s;", "setp.lt.u32 p, r, s;"),
+    ("setp.lt.u32.and p, r, s, q;", "setp.lt.and.u32 p, r, s, q;"),
+    ("set.u32.eq.s32 r, s, t;", "set.eq.u32.s32 r, s, t;"),
+    ("cvt.f32.rn.u32 f, r;", "cvt.rn.f32.u32 f, r;"),
+    ("cvt.f32.u32.rn f, r;", "cvt.rn.f32.u32 f, r;"),
+    ("fma.f32.rn f, g, g, g;", "fma.rn.f32 f, g, g, g;"),
+    ("fma.ftz.rn.f32 f, g, g, g;", "fma.rn.ftz.f32 f, g, g, g;"),
+    ("add.s32.sat r, s, t;", "add.sat.s32 r, s, t;"),
+    ("testp.f32.finite p, f;", "testp.finite.f32 p, f;"),
+    ("bmsk.b32.clamp r, s, t;", "bmsk.clamp.b32 r, s, t;"),
+    ("atom.global.gpu.relaxed.add.u32 r, [l], s;", "atom.relaxed.gpu.global.add.u32 r, [l], s;"),
+    ("fence.gpu.sc;", "fence.sc.gpu;"),
+];
+
+#[test]
+fn modifiers_may_stand_in_any_order() {
+    for (given, manual) in ORDERS {
+        let (mut module, op) = one(given).unwrap_or_else(|error| panic!("{given}: {error}"));
+        assert!(!matches!(op, Op::Other { .. }), "not taken apart: {given}");
+        assert_eq!(op, one(manual).expect("the manual's order").1, "{given}");
+        let mut again = ptx::parse(&module.to_string()).expect("its own text");
+        again.forget_lines();
+        module.forget_lines();
+        assert_eq!(again, module, "{given}");
+    }
+}
+
+#[test]
+fn words_of_one_kind_keep_their_order() {
+    let (_, op) = one("cvt.u16.u32.sat h, r;").expect("from u32 to u16");
+    assert_eq!(op, one("cvt.sat.u16.u32 h, r;").expect("the manual's order").1);
+    assert_ne!(op, one("cvt.sat.u32.u16 r, h;").expect("the other way round").1);
+    // A word that the instruction does not have is not dropped.
+    for unknown in ["vote.ballot.sync.wide.b32 r, p, -1;", "vote.ballot.sync.sync.b32 r, p, -1;"] {
+        let (_, op) = one(unknown).expect("kept as it is");
+        let Op::Other { opcode, .. } = op else { panic!("{unknown}: {op:?}") };
+        assert!(unknown.starts_with(&*opcode), "{opcode}");
+    }
+}

@@ -7,10 +7,10 @@ use cuda_sys::{CUdevice_attribute, CUresult};
 
 use super::bridge::DeviceInfo;
 use super::call::Answer;
+pub(super) use crate::exec::SHARED_RESERVED;
 
-/// The newest attribute that a driver of 13.0 knows, and numbers that mean nothing.
-const LAST: u32 = 145;
-const UNUSED: [u32; 2] = [91, 100];
+/// The newest attribute that a driver of 13.0 knows.
+const LAST: u32 = 147;
 
 /// Returns the value of an attribute.
 pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) -> Answer<c_int> {
@@ -75,7 +75,7 @@ pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) 
         | A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED
         | A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED
         | A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED => 1,
-        A(number) if number == 0 || number > LAST || UNUSED.contains(&number) => {
+        A(number) if number == 0 || number > LAST => {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         _ => 0,
@@ -84,6 +84,3 @@ pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) 
 
 /// Threads that a multiprocessor holds at most.
 pub(super) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-
-/// Shared memory that each block takes for the system, in bytes.
-pub(super) const SHARED_RESERVED: u32 = 1024;

@@ -62,9 +62,8 @@ pub(super) fn attribute(
         A::CU_FUNC_ATTRIBUTE_NUM_REGS => {
             int(attributes.registers.min(if limit == 0 { u32::MAX } else { limit }))
         }
-        A::CU_FUNC_ATTRIBUTE_PTX_VERSION | A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => {
-            int(info.cc.0 * 10 + info.cc.1)
-        }
+        A::CU_FUNC_ATTRIBUTE_PTX_VERSION => int(attributes.ptx_version),
+        A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => int(info.cc.0 * 10 + info.cc.1),
         A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => {
             int(max_dynamic(attributes, settings, info))
         }

@@ -8,6 +8,9 @@ use super::program::EntryId;
 use crate::config::Checks;
 use crate::space::Space;
 
+/// Bytes of shared memory that each block has for the system, before its own.
+pub(crate) const SHARED_RESERVED: u32 = 1024;
+
 /// The properties of the device that programs and launches need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {

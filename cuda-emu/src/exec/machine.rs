@@ -43,8 +43,11 @@ pub(crate) struct Job<'a> {
     pub(crate) around: &'a Around<'a>,
     /// `%gridid`
     pub(crate) number: u64,
-    /// Bytes of shared memory of a block.
+    /// Bytes of shared memory of a block, those for the system included.
     pub(crate) shared_bytes: u32,
+    /// Bytes at its start that are for the system; 0 if no function of the kernel reads where they are.
+    pub(crate) shared_reserved: u32,
+    pub(crate) workspace: Option<super::grid::Workspace<'a>>,
     /// Bytes of local memory of a thread.
     pub(crate) local_bytes: u32,
     /// Threads and warps of a block.

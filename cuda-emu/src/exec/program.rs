@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cuda_sys::CUresult;
 use ptx::ir::{FunctionKind, Init, Loc, LocId, Module, Space as StateSpace, Symbol};
 
-use super::config::DeviceInfo;
+use super::config::{DeviceInfo, SHARED_RESERVED};
 use super::contract::contract;
 use super::control::call::CALL_BYTES;
 use super::decode::{self, Code, Context};
@@ -50,6 +50,8 @@ pub struct EntryAttributes {
     pub const_bytes: u32,
     /// An estimate: this device has no registers to run out of.
     pub registers: u32,
+    /// The virtual architecture of the text, from its `.target`: 75 for `sm_75`, 90 for `sm_90a`.
+    pub ptx_version: u32,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,9 @@ struct Entry {
     /// The offset of each shared variable of the program.
     shared: Vec<u32>,
     dynamic_start: u32,
+    /// Bytes of shared memory for the system that its functions can find.
+    reserved_shared: u32,
+    reads_workspace: bool,
     /// Local memory of all functions that it reaches, and how many those are.
     local_bytes: u32,
     calls: bool,
@@ -109,7 +114,7 @@ impl Program {
     pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
         let mut module =
             ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
-        check(&module, device)?;
+        let target = check(&module, device)?;
         check_opcodes(&module)?;
         check_sizes(&module)?;
         if device.contract {
@@ -149,7 +154,7 @@ impl Program {
             program.locs.push(function.locs.clone());
         }
         program.sites = context.sites as usize;
-        program.find_entries(&module, &variables);
+        program.find_entries(&module, target, &variables);
         Ok(program)
     }
 
@@ -203,7 +208,7 @@ impl Program {
     }
 
     /// Finds the kernels, what they reach, and what that needs.
-    fn find_entries(&mut self, module: &Module, variables: &[SharedVariable]) {
+    fn find_entries(&mut self, module: &Module, target: u32, variables: &[SharedVariable]) {
         let const_bytes = module
             .globals
             .iter()
@@ -233,8 +238,12 @@ impl Program {
                     (None, false) => None,
                 }
             });
-            let (shared, static_shared, dynamic_start) = self.place_shared(&reached, variables);
             let code = |f: &u32| self.codes.get(*f as usize);
+            let reads = |what: fn(&Code) -> bool| reached.iter().filter_map(code).any(what);
+            let reserved_shared = if reads(|c| c.reads_reserved) { SHARED_RESERVED } else { 0 };
+            let reads_workspace = reads(|c| c.reads_workspace);
+            let (shared, static_shared, dynamic_start) =
+                self.place_shared(&reached, variables, reserved_shared);
             let calls = reached.len() > 1;
             let local_bytes = if calls {
                 reached.iter().filter_map(code).fold(0u32, |sum, c| {
@@ -259,6 +268,7 @@ impl Program {
                 local_bytes: self.codes[number].local_bytes,
                 const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
                 registers: (function.registers.len() as u32 / 4).clamp(8, 32),
+                ptx_version: target,
             };
             self.names.insert(function.name.clone(), EntryId(self.entries.len() as u32));
             self.entries.push(Entry {
@@ -269,6 +279,8 @@ impl Program {
                 refused,
                 shared,
                 dynamic_start,
+                reserved_shared,
+                reads_workspace,
                 local_bytes,
                 calls: calls || self.codes[number].uses_stack,
             });
@@ -292,9 +304,14 @@ impl Program {
         reached
     }
 
-    /// Lays out the shared variables that some functions name: the offset of each, the bytes of
-    /// the static ones, and where dynamic shared memory begins.
-    fn place_shared(&self, reached: &[u32], variables: &[SharedVariable]) -> (Vec<u32>, u32, u32) {
+    /// Lays out the shared variables that some functions name, behind the bytes `reserved` for the system: the offset
+    /// of each, the bytes of the static ones, and where dynamic shared memory begins.
+    fn place_shared(
+        &self,
+        reached: &[u32],
+        variables: &[SharedVariable],
+        reserved: u32,
+    ) -> (Vec<u32>, u32, u32) {
         let mut offsets = vec![0; variables.len()];
         let mut used: Vec<u32> = reached
             .iter()
@@ -303,7 +320,7 @@ impl Program {
             .collect();
         used.sort_unstable();
         used.dedup();
-        let mut end = 0u32;
+        let mut end = reserved;
         for &number in &used {
             let Some(variable) = variables.get(number as usize).filter(|v| !v.dynamic) else {
                 continue;
@@ -323,7 +340,7 @@ impl Program {
         for &number in used.iter().filter(dynamic) {
             offsets[number as usize] = start;
         }
-        (offsets, end, start)
+        (offsets, end - reserved, start)
     }
 
     /// Returns the kernel of this name in the image.
@@ -376,6 +393,15 @@ impl Program {
     #[must_use]
     pub fn attributes(&self, entry: EntryId) -> EntryAttributes {
         self.get(entry).attributes
+    }
+
+    pub(crate) fn reserved_shared(&self, entry: EntryId) -> u32 {
+        self.get(entry).reserved_shared
+    }
+
+    /// Returns whether the kernel asks for the workspace of a cooperative launch.
+    pub(crate) fn reads_workspace(&self, entry: EntryId) -> bool {
+        self.get(entry).reads_workspace
     }
 
     pub(crate) fn dynamic_start(&self, entry: EntryId) -> u32 {

@@ -47,13 +47,15 @@ pub enum Kind {
     Constant,
     /// The heap of the kernels' `malloc`.
     Heap,
+    /// The workspace of a cooperative launch.
+    Workspace,
 }
 
 impl Kind {
-    /// Returns whether it takes memory of the device.
+    /// Returns whether it takes memory of the device. The system's own memory is not counted.
     #[must_use]
     pub const fn on_device(self) -> bool {
-        !matches!(self, Self::Pinned | Self::Registered)
+        !matches!(self, Self::Pinned | Self::Registered | Self::Workspace)
     }
 
     /// Returns whether the host may use the memory as its own.
@@ -74,6 +76,7 @@ impl Kind {
             Self::Module => "a module's variable",
             Self::Constant => "a module's constant",
             Self::Heap => "the device's heap",
+            Self::Workspace => "the workspace of a cooperative launch",
         }
     }
 }

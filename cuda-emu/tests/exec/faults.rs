@@ -83,6 +83,40 @@ fn a_trap_names_its_thread() {
     assert_eq!(f.report.thread, [5, 0, 0]);
 }
 
+/// Lanes from 20 on meet a breakpoint, and later all of them another.
+const BREAKPOINTS: &str = "
+    .version 8.0
+    .target sm_75
+    .address_size 64
+    .visible .entry some() {
+        .reg .pred %p;
+        .reg .b32 %r;
+        mov.u32 %r, %tid.x;
+        setp.ge.u32 %p, %r, 20;
+        @%p brkpt;
+        ret;
+    }
+    .visible .entry none() {
+        .reg .pred %p;
+        .reg .b32 %r;
+        mov.u32 %r, %tid.x;
+        setp.ge.u32 %p, %r, 32;
+        @%p brkpt;
+        ret;
+    }";
+
+#[test]
+fn a_breakpoint_without_a_debugger_is_a_trap() {
+    let device = Device::new(1);
+    let program = device.load(BREAKPOINTS).unwrap_or_else(|e| panic!("{e}"));
+    device.launch(&program, "none", shape(2, 32), &[]).unwrap_or_else(|f| panic!("{f}"));
+    let f = device.launch(&program, "some", shape(2, 32), &[]).expect_err("a breakpoint");
+    assert_eq!(f.code, CUresult::CUDA_ERROR_LAUNCH_FAILED, "{f}");
+    assert_eq!(f.report.thread, [20, 0, 0]);
+    assert!(f.report.what.contains("brkpt"), "{f}");
+    assert_ne!(f.report.ptx_line, 0);
+}
+
 #[test]
 fn a_failed_assertion_says_which() {
     let f = fault("asserted", 8, |_| vec![6]);

@@ -7,6 +7,8 @@ mod data;
 mod deterministic;
 mod device;
 mod faults;
+mod groups;
+mod instructions;
 mod limits;
 mod progress;
 mod strict;

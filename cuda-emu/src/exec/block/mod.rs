@@ -71,8 +71,14 @@ impl Block {
             job.shared_bytes,
         );
         if let Some(shared) = &self.shared {
-            // SAFETY: the memory is this block's alone, and no lane runs yet.
-            unsafe { shared.start().write_bytes(UNWRITTEN, shared.bytes()) };
+            // SAFETY: the memory is this block's alone, and no lane runs yet. The system's part is its start.
+            unsafe {
+                shared.start().write_bytes(UNWRITTEN, shared.bytes());
+                shared.start().write_bytes(0, job.shared_reserved as usize);
+            }
+        }
+        if let Some(check) = &self.check {
+            check.wrote_shared(job.shared_reserved);
         }
         for barrier in &mut self.barriers {
             barrier.reset();

@@ -78,6 +78,13 @@ impl BlockCheck {
         }))
     }
 
+    /// The first bytes of shared memory have a value before the block starts.
+    pub(crate) fn wrote_shared(&self, bytes: u32) {
+        if let Some(written) = &self.written {
+            written.mark(0, bytes.into());
+        }
+    }
+
     /// Lanes end.
     pub(crate) fn exit(&mut self, warp: u32, mask: u32) {
         self.clocks.release(&mut self.ended, warp, mask);

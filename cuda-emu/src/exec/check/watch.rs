@@ -193,7 +193,10 @@ impl Machine<'_> {
         let warp = (self.warp.index, lane);
         self.order_before(clocks, published, seen, warp, at);
         let base = self.shared.expose_provenance() as u64;
-        for (number, new) in self.pieces(clocks, seen, lane, at) {
+        // In the system's part `cooperative_groups.h` relies on lanes that execute together, which orders nothing by
+        // the manual. No program can change that, so only what its barriers order counts.
+        let system = at < u64::from(self.job.shared_reserved);
+        for (number, new) in self.pieces(clocks, seen, lane, at).filter(|_| !system) {
             let Some(word) = words.get_mut(number as usize) else { continue };
             let same = |old: &Access| self.same(seen, lane, &new, old, number * 4, Some(base));
             if let Some(old) = word.access(clocks, new, same) {

@@ -152,11 +152,12 @@ impl Lanes for Ret {
     }
 }
 
-/// `trap`
+/// `trap`; with 1 in imm `brkpt`, which is a trap where no debugger waits for it.
 pub(crate) struct Trap;
 impl Lanes for Trap {
-    unsafe fn go(m: &mut Machine<'_>, _i: &Inst, mask: u32) -> Flow {
-        m.fail(Code::LaunchFailed, mask.trailing_zeros() as usize, "trap".to_owned())
+    unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
+        let what = if i.imm == 0 { "trap" } else { "brkpt, and no debugger is attached" };
+        m.fail(Code::LaunchFailed, mask.trailing_zeros() as usize, what.to_owned())
     }
 }
 

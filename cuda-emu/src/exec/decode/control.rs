@@ -4,7 +4,7 @@ use ptx::ir::{Callee, Instr, Op, Operand, Symbol, Type};
 
 use super::{Call, Class, Decoder, Fixup, Place, Refusal, Spot};
 use crate::exec::builtins::{self, Builtin};
-use crate::exec::control::branch::{Bra, BrxIdx, Exit, Meet, Nanosleep, Nop, Ret, Trap};
+use crate::exec::control::branch::{Bra, BrxIdx, Exit, Meet, Nanosleep, Ret, Trap};
 use crate::exec::control::call::{Alloca, CallDirect, CallIndirect, StackRestore, StackSave};
 use crate::exec::control::warp::NONE;
 use crate::exec::inst::Inst;
@@ -45,13 +45,10 @@ impl Decoder<'_, '_> {
                 let inst = self.inst(self.pick::<Exit>());
                 self.emit(inst);
             }
-            Op::Trap => {
+            Op::Trap | Op::Brkpt => {
+                let imm = u64::from(matches!(instr.op, Op::Brkpt));
                 let inst = self.inst(self.pick::<Trap>());
-                self.emit(inst);
-            }
-            Op::Brkpt => {
-                let inst = self.inst(self.pick::<Nop>());
-                self.emit(inst);
+                self.emit(Inst { imm, ..inst });
             }
             Op::Nanosleep { .. } => {
                 let inst = self.inst(self.pick::<Nanosleep>());

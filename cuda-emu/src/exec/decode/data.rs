@@ -98,8 +98,7 @@ impl Decoder<'_, '_> {
     fn mov(&mut self, ty: Type, d: ptx::ir::Dst, a: &Operand) -> Result<(), Refusal> {
         let class = Class::of(ty);
         if let Operand::Special(register) = a {
-            let (number, _) = crate::exec::ops::special::of(*register)
-                .ok_or_else(|| format!("the special register {register}"))?;
+            let number = self.special(*register)?;
             let d = self.dst(d, class)?;
             let e = u32::from(class == Class::Wide);
             let inst = self.inst(self.pick::<crate::exec::ops::special::Read>());

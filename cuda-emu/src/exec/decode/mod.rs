@@ -123,6 +123,10 @@ pub(crate) struct Code {
     pub(crate) indirect: bool,
     /// Shared variables that it names.
     pub(crate) shared: Vec<u32>,
+    /// It reads where the workspace of a cooperative launch is.
+    pub(crate) reads_workspace: bool,
+    /// It reads where the shared memory for the system is.
+    pub(crate) reads_reserved: bool,
 }
 
 impl std::fmt::Debug for Code {

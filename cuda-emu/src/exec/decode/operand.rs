@@ -1,6 +1,6 @@
 //! Operands: the slots of registers, constants, special registers and addresses.
 
-use ptx::ir::{Address, Base, Dst, Operand, RegId, Space, Symbol};
+use ptx::ir::{Address, Base, Dst, Operand, RegId, Space, Special, Symbol};
 
 use super::{Class, Constant, Decoder, Place, Refusal};
 use crate::exec::inst::{Inst, SLOT_NO_PRED, SLOT_NONE, SLOT_TRUE};
@@ -63,6 +63,20 @@ impl Decoder<'_, '_> {
         slot
     }
 
+    /// Returns the number of a special register, and notes what its value needs.
+    pub(super) fn special(&mut self, register: Special) -> Result<u64, Refusal> {
+        match register {
+            Special::Envreg(1 | 2) => self.code.reads_workspace = true,
+            Special::ReservedSmemBegin
+            | Special::ReservedSmemEnd
+            | Special::ReservedSmemCap
+            | Special::ReservedSmem0
+            | Special::ReservedSmem1 => self.code.reads_reserved = true,
+            _ => {}
+        }
+        special::of(register).ok_or_else(|| format!("the special register {register}"))
+    }
+
     fn shared_constant(&mut self, variable: u32, addend: i64, wide: bool, generic: bool) -> u32 {
         if !self.code.shared.contains(&variable) {
             self.code.shared.push(variable);
@@ -100,8 +114,7 @@ impl Decoder<'_, '_> {
             }
             Operand::Imm(bits) => Ok(self.constant(class, bits)),
             Operand::Special(register) => {
-                let (number, _) = special::of(register)
-                    .ok_or_else(|| format!("the special register {register}"))?;
+                let number = self.special(register)?;
                 let d = self.temp(class);
                 let inst = self.inst(self.pick::<special::Read>());
                 let e = u32::from(class == Class::Wide);

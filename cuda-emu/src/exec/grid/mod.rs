@@ -1,5 +1,7 @@
 //! A launch: its blocks on worker threads, in turn, so that blocks may wait for each other.
 
+mod workspace;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +16,7 @@ use super::machine::{Apart, Around, Job, Machine};
 use super::memory::site::Sites;
 use super::program::Program;
 use super::{Env, Launch, Stats};
+pub(crate) use workspace::Workspace;
 
 /// Threads that are resident on a multiprocessor.
 const RESIDENT_THREADS: u64 = 2048;
@@ -103,10 +106,14 @@ impl<'a> Job<'a> {
             let what = format!("{} bytes of parameters of {needed}", launch.params.len());
             return Err(no(R::CUDA_ERROR_INVALID_VALUE, what));
         }
-        let shared_static = attributes.static_shared;
-        let shared_bytes = program.dynamic_start(launch.entry).saturating_add(launch.shared);
-        if shared_bytes.max(shared_static) > env.device.shared_optin {
-            let what = format!("{shared_bytes} bytes of shared memory");
+        let reserved = program.reserved_shared(launch.entry);
+        let shared_bytes = program
+            .dynamic_start(launch.entry)
+            .saturating_add(launch.shared)
+            .max(reserved.saturating_add(attributes.static_shared));
+        let shared_own = shared_bytes - reserved;
+        if shared_own > env.device.shared_optin {
+            let what = format!("{shared_own} bytes of shared memory");
             return Err(no(R::CUDA_ERROR_INVALID_VALUE, what));
         }
         let warps = (threads as u32).div_ceil(LANES as u32);
@@ -130,7 +137,9 @@ impl<'a> Job<'a> {
             launch,
             env,
             around,
-            shared_bytes: shared_bytes.max(shared_static),
+            shared_bytes,
+            shared_reserved: reserved,
+            workspace: Workspace::of(program, launch, env)?,
             number: LAUNCHES.fetch_add(1, Ordering::Relaxed),
             local_bytes: program.local_bytes(launch.entry, env.config.stack_bytes),
             threads: threads as u32,
@@ -246,6 +255,8 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut spare: Option<Block> = None;
     let (limit, mut expired) = (job.resident(), 0u32);
+    // Turns in a row in which a block only waited.
+    let mut waited = 0;
     let begin = |spare: &mut Option<Block>| -> Option<Block> {
         let linear = job.take()?;
         let mut block = spare.take().unwrap_or_else(|| Block::new(job));
@@ -271,16 +282,21 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
                     break;
                 }
                 let waits = m.polled || expired % 16 == 0;
+                waited = if m.polled { waited + 1 } else { 0 };
                 resident.push_back(block);
                 // The block may be waiting for a block that has not begun.
+                let mut begun = false;
                 if waits
                     && resident.len() < limit
                     && let Some(block) = begin(&mut spare)
                 {
                     resident.push_front(block);
+                    begun = true;
                 }
-                // It may wait for a block of another worker, which shares its core.
-                if m.polled {
+                // They may wait for a block of another worker, which shares the core. When all blocks have begun, once
+                // for all of them: each time may cost a time slice of the system if other processes want the core.
+                if m.polled && (begun || waited >= resident.len()) {
+                    waited = 0;
                     std::thread::yield_now();
                 }
             }

@@ -3,6 +3,8 @@
 use ptx::ir::{Dim, Special};
 
 use super::lane::Store;
+use crate::exec::SHARED_RESERVED;
+use crate::exec::grid::Workspace;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes};
 use crate::exec::machine::Machine;
 use crate::exec::memory::load::POLL_COST;
@@ -32,10 +34,19 @@ pub(crate) mod number {
     pub(crate) const ONE: u64 = 32;
     pub(crate) const SMEM: u64 = 33;
     pub(crate) const DYNAMIC_SMEM: u64 = 34;
+    pub(crate) const AGGREGATED_SMEM: u64 = 35;
+    pub(crate) const RESERVED_SMEM: u64 = 36;
+    pub(crate) const SECOND_OFFSET: u64 = 37;
+    pub(crate) const WORKSPACE: u64 = 38;
+    pub(crate) const WORKSPACE_HI: u64 = 39;
 }
 
-/// Returns the number of a special register, and whether its value is 64 bits wide. `None`: not here.
-pub(crate) fn of(special: Special) -> Option<(u64, bool)> {
+/// Where the second of the two parts that the system has of its shared memory begins (`%reserved_smem_offset_1`):
+/// `cooperative_groups.h` keeps 288 bytes there.
+const SECOND_OFFSET: u32 = SHARED_RESERVED / 2;
+
+/// Returns the number of a special register. `None`: not here.
+pub(crate) fn of(special: Special) -> Option<u64> {
     use number as n;
     let dim = |d: Dim| match d {
         Dim::X => 0,
@@ -44,38 +55,44 @@ pub(crate) fn of(special: Special) -> Option<(u64, bool)> {
         Dim::W => 3,
     };
     Some(match special {
-        Special::Tid(d) => (n::TID + dim(d), false),
-        Special::Ntid(d) => (n::NTID + dim(d), false),
-        Special::Ctaid(d) => (n::CTAID + dim(d), false),
-        Special::Nctaid(d) => (n::NCTAID + dim(d), false),
+        Special::Tid(d) => n::TID + dim(d),
+        Special::Ntid(d) => n::NTID + dim(d),
+        Special::Ctaid(d) => n::CTAID + dim(d),
+        Special::Nctaid(d) => n::NCTAID + dim(d),
         // A launch without clusters: each block is a cluster of one.
-        Special::Clusterid(d) => (n::CTAID + dim(d), false),
-        Special::Nclusterid(d) => (n::NCTAID + dim(d), false),
-        Special::ClusterCtaid(_) | Special::ClusterCtarank => (n::ZERO, false),
-        Special::ClusterNctaid(Dim::W) => (n::ZERO, false),
-        Special::ClusterNctaid(_) | Special::ClusterNctarank => (n::ONE, false),
-        Special::Laneid => (n::LANEID, false),
-        Special::Warpid => (n::WARPID, false),
-        Special::Nwarpid => (n::NWARPID, false),
-        Special::Smid => (n::SMID, false),
-        Special::Nsmid => (n::NSMID, false),
-        Special::Gridid => (n::GRIDID, true),
-        Special::LanemaskEq => (n::MASK_EQ, false),
-        Special::LanemaskLe => (n::MASK_LE, false),
-        Special::LanemaskLt => (n::MASK_LT, false),
-        Special::LanemaskGe => (n::MASK_GE, false),
-        Special::LanemaskGt => (n::MASK_GT, false),
-        Special::Clock => (n::CLOCK, false),
-        Special::ClockHi => (n::CLOCK_HI, false),
-        Special::Clock64 => (n::CLOCK, true),
-        Special::Globaltimer => (n::TIMER, true),
-        Special::GlobaltimerLo => (n::TIMER, false),
-        Special::GlobaltimerHi => (n::TIMER_HI, false),
-        Special::TotalSmemSize | Special::AggrSmemSize => (n::SMEM, false),
-        Special::DynamicSmemSize => (n::DYNAMIC_SMEM, false),
-        Special::Envreg(_) | Special::Pm(_) => (n::ZERO, false),
-        Special::Pm64(_) => (n::ZERO, true),
-        Special::CurrentGraphExec => (n::ZERO, true),
+        Special::Clusterid(d) => n::CTAID + dim(d),
+        Special::Nclusterid(d) => n::NCTAID + dim(d),
+        Special::ClusterCtaid(_) | Special::ClusterCtarank => n::ZERO,
+        Special::ClusterNctaid(Dim::W) => n::ZERO,
+        Special::ClusterNctaid(_) | Special::ClusterNctarank => n::ONE,
+        Special::Laneid => n::LANEID,
+        Special::Warpid => n::WARPID,
+        Special::Nwarpid => n::NWARPID,
+        Special::Smid => n::SMID,
+        Special::Nsmid => n::NSMID,
+        Special::Gridid => n::GRIDID,
+        Special::LanemaskEq => n::MASK_EQ,
+        Special::LanemaskLe => n::MASK_LE,
+        Special::LanemaskLt => n::MASK_LT,
+        Special::LanemaskGe => n::MASK_GE,
+        Special::LanemaskGt => n::MASK_GT,
+        Special::Clock => n::CLOCK,
+        Special::ClockHi => n::CLOCK_HI,
+        Special::Clock64 => n::CLOCK,
+        Special::Globaltimer => n::TIMER,
+        Special::GlobaltimerLo => n::TIMER,
+        Special::GlobaltimerHi => n::TIMER_HI,
+        Special::TotalSmemSize => n::SMEM,
+        Special::AggrSmemSize => n::AGGREGATED_SMEM,
+        Special::DynamicSmemSize => n::DYNAMIC_SMEM,
+        // The system's shared memory lies before the block's own.
+        Special::ReservedSmemBegin | Special::ReservedSmem0 => n::ZERO,
+        Special::ReservedSmemEnd | Special::ReservedSmemCap => n::RESERVED_SMEM,
+        Special::ReservedSmem1 => n::SECOND_OFFSET,
+        Special::Envreg(1) => n::WORKSPACE_HI,
+        Special::Envreg(2) => n::WORKSPACE,
+        Special::Envreg(_) | Special::Pm(_) | Special::Pm64(_) => n::ZERO,
+        Special::CurrentGraphExec => n::ZERO,
         _ => return None,
     })
 }
@@ -87,6 +104,7 @@ impl Lanes for Read {
         use number as n;
         let mut narrow = [0u32; LANES];
         let launch = m.job.launch;
+        let workspace = m.job.workspace.as_ref().map_or(0, Workspace::address);
         let each = |f: &dyn Fn(u32) -> u32| {
             let mut out = [0; LANES];
             for (lane, value) in out.iter_mut().enumerate() {
@@ -115,7 +133,14 @@ impl Lanes for Read {
             n::NSMID => m.job.env.device.multiprocessors.into(),
             n::GRIDID => m.job.number,
             n::ONE => 1,
-            n::SMEM => m.job.shared_bytes.into(),
+            n::SMEM => (m.job.shared_bytes - m.job.shared_reserved).into(),
+            n::AGGREGATED_SMEM => {
+                (m.job.shared_bytes - m.job.shared_reserved + SHARED_RESERVED).into()
+            }
+            n::RESERVED_SMEM => SHARED_RESERVED.into(),
+            n::SECOND_OFFSET => SECOND_OFFSET.into(),
+            n::WORKSPACE => workspace & u64::from(u32::MAX),
+            n::WORKSPACE_HI => workspace >> 32,
             n::DYNAMIC_SMEM => launch.shared.into(),
             n::CLOCK | n::TIMER => {
                 m.poll(POLL_COST);

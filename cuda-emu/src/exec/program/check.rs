@@ -6,8 +6,8 @@ use ptx::ir::{Formal, Function, FunctionKind, Module, Space as StateSpace};
 use super::{LoadError, error};
 use crate::exec::config::DeviceInfo;
 
-/// Checks the version and target of a text against the device.
-pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<(), LoadError> {
+/// Checks the version and target of a text against the device, and returns the target's number.
+pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadError> {
     let (major, minor) = module.version;
     if module.version > device.isa {
         let (has_major, has_minor) = device.isa;
@@ -32,7 +32,7 @@ pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<(), LoadErro
     if module.address_size != 64 {
         return Err(error(CUresult::CUDA_ERROR_INVALID_PTX, "addresses are not of 64 bits"));
     }
-    Ok(())
+    Ok(number)
 }
 
 /// Bytes of local memory of a thread at most, its stack included, as GPUs have it. A multiple of 16.

@@ -93,7 +93,7 @@ impl<'a> Body<'_, 'a> {
 
     pub(super) fn mbarrier(&mut self, w: &mut Words<'_, 'a>) -> Family {
         let Some(what) = w.peek() else { return Ok(None) };
-        w.list = &w.list[1..];
+        w.skip();
         match what {
             "init" | "inval" => {
                 let space = w.opt(Space::from_name).unwrap_or(Space::Generic);

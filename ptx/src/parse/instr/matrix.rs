@@ -142,7 +142,7 @@ impl<'a> Body<'_, 'a> {
             Some("x4") => 4,
             _ => return Ok(None),
         };
-        w.list = &w.list[1..];
+        w.skip();
         let trans = w.flag("trans");
         let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
         let ty = need!(w.ty());

@@ -42,7 +42,7 @@ fn modifiers(w: &mut Words<'_, '_>, atomic: bool) -> Option<Found> {
     };
     let mut ty = None;
     while let Some(word) = w.peek() {
-        w.list = &w.list[1..];
+        w.skip();
         if let Some(space) = Space::from_name(word).filter(|_| word != "generic") {
             found.access.space = space;
         } else if let Some(t) = Type::from_name(word).filter(|_| ty.is_none()) {
@@ -153,7 +153,7 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn prefetch(&mut self, name: &str, w: &mut Words<'_, 'a>) -> Family {
         let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
         let mut opcode = String::from(name);
-        for word in w.list {
+        for word in w.list.iter() {
             opcode.push('.');
             opcode.push_str(word);
         }
@@ -177,13 +177,13 @@ impl<'a> Body<'_, 'a> {
             }
             _ => return Ok(None),
         };
-        w.list = &w.list[1..];
+        w.skip();
         finish!(w);
         Ok(Some(Op::Fence { kind: FenceKind::Membar, scope: Some(scope) }))
     }
 
     pub(super) fn fence(&mut self, w: &mut Words<'_, 'a>) -> Family {
-        let words = w.list;
+        let words = w.list.join(".");
         let kind = if w.flag("sc") {
             FenceKind::Sc
         } else if w.flag("acquire") {
@@ -198,11 +198,12 @@ impl<'a> Body<'_, 'a> {
         if w.done() && scope.is_some() {
             return Ok(Some(Op::Fence { kind, scope }));
         }
-        // Between proxies, or for barriers: no operands, but for `fence.proxy.tensormap`.
-        if words.is_empty() || !self.cur.at(b';') {
+        // Between proxies, or for barriers: no operands, but for `fence.proxy.tensormap`. Only the second time, since
+        // the scope may stand first.
+        if !w.any_order || !self.cur.at(b';') {
             return Ok(None);
         }
-        Ok(Some(Op::Fence { kind: FenceKind::Other(words.join(".").into()), scope: None }))
+        Ok(Some(Op::Fence { kind: FenceKind::Other(words.into()), scope: None }))
     }
 
     pub(super) fn stack(&mut self, name: &str, w: &mut Words<'_, 'a>) -> Family {

@@ -1,7 +1,8 @@
 //! Instructions: the opcode chooses a family, the family reads its modifiers and operands.
 //!
 //! A family returns `None`, before it reads any operand, when the modifiers are not ones it takes
-//! apart; the instruction then becomes [`Op::Other`].
+//! apart. ptxas takes modifiers in any order (`vote.ballot.sync.b32`), so the family is then asked again without
+//! regard to the order. An instruction that is refused twice becomes [`Op::Other`].
 
 mod arith;
 mod asynchronous;
@@ -41,12 +42,15 @@ use {finish, need};
 /// An instruction's family at work.
 type Family = Result<Option<Op>>;
 
-/// The modifiers of an instruction, read from left to right.
+/// The modifiers of an instruction that are not read yet.
 struct Words<'w, 'a> {
-    list: &'w [&'a str],
+    list: &'w mut [&'a str],
+    /// Whether a word is found behind others, too. Words of the same kind, such as the two types of `cvt`, are read
+    /// from left to right in any case.
+    any_order: bool,
 }
 
-impl<'a> Words<'_, 'a> {
+impl<'w, 'a> Words<'w, 'a> {
     fn peek(&self) -> Option<&'a str> {
         self.list.first().copied()
     }
@@ -55,30 +59,51 @@ impl<'a> Words<'_, 'a> {
         self.list.is_empty()
     }
 
+    /// Returns the words that may be read next.
+    fn readable(&self) -> &[&'a str] {
+        let count = if self.any_order { self.list.len() } else { self.list.len().min(1) };
+        self.list.get(..count).unwrap_or_default()
+    }
+
+    /// Removes a readable word; the order of the others stays.
+    fn take(&mut self, at: usize) {
+        if let Some(front) = self.list.get_mut(..=at) {
+            front.rotate_right(1);
+        }
+        self.skip();
+    }
+
+    /// Removes the first word.
+    fn skip(&mut self) {
+        let list: &'w mut [&'a str] = std::mem::take(&mut self.list);
+        self.list = list.get_mut(1..).unwrap_or_default();
+    }
+
     fn flag(&mut self, word: &str) -> bool {
-        let met = self.peek() == Some(word);
-        if met {
-            self.list = &self.list[1..];
+        match self.readable().iter().position(|&one| one == word) {
+            Some(at) => {
+                self.take(at);
+                true
+            }
+            None => false,
         }
-        met
     }
 
-    /// All of `words`, in a row.
+    /// All of `words`: in a row, unless the order is free.
     fn flags(&mut self, words: &[&str]) -> bool {
-        let met = self.list.len() >= words.len() && self.list[..words.len()] == *words;
-        if met {
-            self.list = &self.list[words.len()..];
-        }
-        met
+        let met = match self.any_order {
+            true => words.iter().all(|word| self.list.contains(word)),
+            false => self.list.starts_with(words),
+        };
+        met && words.iter().all(|word| self.flag(word))
     }
 
-    /// Returns the next word, if `meaning` knows it.
-    fn opt<T>(&mut self, meaning: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let found = meaning(self.peek()?);
-        if found.is_some() {
-            self.list = &self.list[1..];
-        }
-        found
+    /// Returns the first readable word that `meaning` knows.
+    fn opt<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let found = self.readable().iter().enumerate();
+        let (at, found) = found.filter_map(|(at, word)| Some((at, meaning(word)?))).next()?;
+        self.take(at);
+        Some(found)
     }
 
     fn ty(&mut self) -> Option<Type> {
@@ -120,7 +145,11 @@ impl<'a> Body<'_, 'a> {
             mods.push(word);
             self.cur.advance()?;
         }
-        let found = self.family(name, &mut Words { list: &mods })?;
+        let mut found = self.family(name, &mut Words { list: &mut mods, any_order: false })?;
+        if found.is_none() && mods.len() > 1 {
+            let mut words = mods.clone();
+            found = self.family(name, &mut Words { list: &mut words, any_order: true })?;
+        }
         let op = match found {
             Some(op) => op,
             None => self.other(name, &mods, place)?,

@@ -12,6 +12,7 @@ mod foreign;
 pub(crate) mod futures;
 mod gate;
 mod graphs;
+pub(crate) mod groups;
 mod kernels;
 mod lazy;
 mod life;
@@ -63,6 +64,7 @@ pub(crate) fn cases() -> Vec<Case> {
         names::cases(),
         kernels::cases(),
         clusters::cases(),
+        groups::cases(),
         arguments::cases(),
         limits::cases(),
         lazy::cases(),

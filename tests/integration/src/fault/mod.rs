@@ -20,6 +20,7 @@ use crate::harness::{Case, Failure};
 pub(crate) fn cases() -> Vec<Case> {
     [
         kernels::cases(),
+        crate::device::groups::faults(),
         futures::cases(),
         images::cases(),
         memory::cases(),

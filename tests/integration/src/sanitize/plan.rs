@@ -35,8 +35,9 @@ pub(super) const NOT_JUDGED: [(Tool, &str, &str); 4] = [
 ];
 
 /// Tests in which something is wrong on purpose, so that the tool reports it.
-const ON_PURPOSE: [(Tool, &str, &str); 8] = [
+const ON_PURPOSE: [(Tool, &str, &str); 9] = [
     (Tool::Memory, "fault::kernels::trap", "the kernel traps"),
+    (Tool::Memory, "fault::groups::a_grid_that_cannot_meet", "the kernel traps"),
     (Tool::Memory, "fault::kernels::out_of_bounds", "the kernel writes out of bounds"),
     (Tool::Memory, "fault::kernels::misaligned", "the kernel writes to a misaligned address"),
     (Tool::Memory, "fault::kernels::assertion", "an assertion of the kernel fails"),
