@@ -152,7 +152,8 @@ impl State {
         let id = self.objects.fresh_id();
         let thread = thread::current().id();
         let (origin, made) = (stream, tail.is_none());
-        let capture = Capture { graph, made, id, mode, origin, thread, invalid: false };
+        let (invalid, lost) = (false, Vec::new());
+        let capture = Capture { graph, made, id, mode, origin, thread, invalid, lost };
         let capture = self.objects.captures.insert(capture);
         let tail = tail.unwrap_or_default();
         self.objects.streams.get_mut(stream)?.capture = Some((capture, tail));
@@ -177,9 +178,9 @@ impl State {
     fn finish_capture(&mut self, number: u64, tail: &[u64]) -> Answer<u64> {
         let capture = self.objects.captures.get(number)?;
         let (graph, invalid, made) = (capture.graph, capture.invalid, capture.made);
-        // Streams that were drawn in must have been joined: all their nodes lie before the tail.
+        // Streams that were drawn in must have been joined, destroyed ones too: all their nodes lie before the tail.
         let before = self.ancestors(tail);
-        let mut unjoined = false;
+        let mut unjoined = capture.lost.iter().any(|node| !before.contains(node));
         for other in self.objects.streams.values_mut() {
             if let Some((of, nodes)) = &other.capture
                 && *of == number
@@ -206,14 +207,17 @@ impl State {
         Ok(graph)
     }
 
-    /// Ends the capture of a stream that is destroyed: no later call can.
+    /// Ends the capture of an origin that is destroyed: no later call can. Of another stream the capture keeps the last
+    /// nodes, since the origin must have joined them when the capture ends.
     pub(super) fn abandon_capture(&mut self, stream: u64) {
         let Ok(this) = self.objects.streams.get(stream) else { return };
         let Some((number, tail)) = this.capture.clone() else { return };
-        match self.objects.captures.get_mut(number) {
-            Ok(capture) if capture.origin == stream => capture.invalid = true,
-            _ => return self.invalidate(number),
+        let Ok(capture) = self.objects.captures.get_mut(number) else { return };
+        if capture.origin != stream {
+            capture.lost.extend(tail);
+            return;
         }
+        capture.invalid = true;
         // That it fails is known.
         let _ = self.finish_capture(number, &tail);
     }

@@ -24,6 +24,8 @@ pub(super) struct Capture {
     pub(super) origin: u64,
     pub(super) thread: ThreadId,
     pub(super) invalid: bool,
+    /// The last nodes of streams that were drawn in and destroyed.
+    pub(super) lost: Vec<u64>,
 }
 
 /// A graph.
