@@ -1,8 +1,8 @@
 //! Attacks on modules, their images and their globals.
 
 use cuda_safe::{
-    DeviceBuffer, JitOptions, Kernel, LaunchConfig, LoadedFrom, Module, ModuleImage,
-    OptimizationLevel, arg::ArgType, kernels, nvrtc,
+    Context, DeviceBuffer, JitOptions, Kernel, KernelSource, LaunchConfig, LoadedFrom, Module,
+    ModuleImage, OptimizationLevel, arg::ArgType, kernels, nvrtc,
 };
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
@@ -100,10 +100,21 @@ const SEVERAL: &str = r#"
     }
 "#;
 
+/// The PTX of a program, loaded lazily.
+struct Lazily(&'static str);
+
+impl KernelSource for Lazily {
+    fn load_kernels(self, context: &Context, _: &[&str]) -> cuda_safe::Result<Module> {
+        let (arch, driver) = (context.device().arch()?, context.driver().version()?);
+        let image = nvrtc::Program::new(self.0).compile_for_driver(arch, driver)?;
+        Module::load_lazily(context, ModuleImage::Ptx(image.ptx.as_deref().unwrap_or_default()))
+    }
+}
+
 kernels! {
     struct Several;
     // SAFETY: thread i writes element i if i < n.
-    unsafe in SEVERAL {
+    unsafe in Lazily(SEVERAL) {
         safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
         safe fn add(v: u32, x: &mut [u32], n: u32) where n <= x.len();
     }
@@ -151,9 +162,9 @@ fn lazy_ptx_with_changes(lab: &Lab) -> TestResult {
     }
     println!("{loaded} of 60 were loaded");
 
-    let module = Module::load_lazily(&context, ModuleImage::Ptx(ptx))?;
-    // SAFETY: it was made from this source.
-    let kernels = unsafe { Several::from_module(&module) }?;
+    let kernels = Several::load(&context)?;
+    let module = kernels.module();
+    ensure!(module.compiled_kernels().is_empty());
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
