@@ -284,11 +284,7 @@ impl Kernel {
     /// driver's error.
     pub fn close(mut self) -> Result<(), ConsumeError<Self>> {
         let unloaded = match Arc::get_mut(&mut self.shared) {
-            // What was found holds the module too.
-            Some(shared) => {
-                drop(shared.found.take());
-                ModuleInner::unload(&mut shared.module, 1)
-            }
+            Some(shared) => shared.close(),
             None => {
                 let others = Arc::strong_count(&self.shared).saturating_sub(1);
                 let left = list(&[(others, "other handle")]);
@@ -315,6 +311,22 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// Unloads the module. If that fails, the kernel is as before.
+    fn close(&mut self) -> Result<()> {
+        // What was found holds the module too.
+        let non_portable =
+            self.found.take().is_some_and(|mut it| *it.non_portable_cluster.get_mut());
+        let unloaded = ModuleInner::unload(&mut self.module, 1);
+        // The driver has the kernel's other setting, the most dynamic shared memory.
+        if unloaded.is_err()
+            && non_portable
+            && let Ok(found) = self.find()
+        {
+            found.non_portable_cluster.store(true, Ordering::Relaxed);
+        }
+        unloaded
+    }
+
     /// Looks the kernel up, and compiles it if its module was loaded lazily.
     #[cold]
     fn find(&self) -> Result<&KernelInner> {

@@ -247,6 +247,18 @@ fn closing(device: &TestDevice) -> TestResult {
         "{refused:?}"
     );
     drop(refused);
+    // A kernel that can't be closed is as before.
+    let other = load(device, &text)?.kernel("k2")?;
+    let module = other.module();
+    let (other, error) = match other.close() {
+        Ok(()) => return Err(Failure::new("the module has another handle")),
+        Err(refused) => refused.into_parts(),
+    };
+    ensure!(error.to_string().contains("1 other handle"), "{error}");
+    ensure!(!other.as_raw().is_null());
+    check(device, &module, "k2", 20)?;
+    drop(module);
+    other.close()?;
     // The last handle closes what is compiled, or nothing.
     kernel.close()?;
     load(device, &text)?.close()?;
