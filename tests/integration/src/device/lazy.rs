@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 use std::thread;
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Module, ModuleImage};
+use cuda_safe::sys::CUresult;
+use cuda_safe::{DeviceBuffer, Module, ModuleImage};
 
 use super::checks::is_invalid;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -12,7 +13,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::device("lazy::one_at_a_time", one_at_a_time),
         Case::device("lazy::side_by_side", side_by_side),
-        Case::device("lazy::a_kernel_that_does_not_compile", a_kernel_that_does_not_compile),
+        Case::fault("fault::lazy::a_kernel_that_does_not_compile", a_kernel_that_does_not_compile),
         Case::device("lazy::kernels_that_share_a_variable", kernels_that_share_a_variable),
         Case::device("lazy::variables", variables),
         Case::device("lazy::first_use_in_a_graph", first_use_in_a_graph),
@@ -119,6 +120,18 @@ fn side_by_side(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
+/// The driver's compiler has refused it, and the error has this text.
+fn does_not_compile<T>(result: cuda_safe::Result<T>, part: &str) -> TestResult {
+    match result {
+        Ok(_) => Err(Failure::new("it was compiled")),
+        Err(error) if error.code() == Some(CUresult::CUDA_ERROR_INVALID_PTX) => {
+            ensure!(error.to_string().contains(part), "{error}");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The outline is right, a body is not: only that kernel fails, whenever it is used, and says which it is.
 fn a_kernel_that_does_not_compile(device: &TestDevice) -> TestResult {
     // Nothing reads a variable, so the bodies are not read when the module is loaded.
@@ -126,21 +139,18 @@ fn a_kernel_that_does_not_compile(device: &TestDevice) -> TestResult {
     let text = text.replace("];\n    st.global.u32 [%rd4]", ") / 2;\n    st.global.u32 [%rd4]");
     let wrong = ".visible .entry wrong(.param .u64 p) { no.such.instruction %r1; ret; }\n";
     let text = format!("{text}{wrong}");
-    ensure!(Module::from_ptx(device.context(), &text).is_err(), "a whole module fails");
+    does_not_compile(Module::from_ptx(device.context(), &text), "PTX of")?;
     let module = load(device, &text)?;
     let kernel = module.kernel("wrong")?;
     for _ in 0..2 {
-        let refused = kernel.load();
-        let message = refused.as_ref().map_err(ToString::to_string);
-        ensure!(message.is_err_and(|text| text.contains("kernel `wrong`")), "{refused:?}");
-        ensure!(refused.is_err_and(|error| matches!(error.kind(), ErrorKind::Driver { .. })));
+        does_not_compile(kernel.load(), "kernel `wrong`")?;
     }
     ensure!(kernel.as_raw().is_null() && kernel.parameters().is_none());
     let stream = device.stream()?;
     // SAFETY: there is no such kernel.
-    ensure!(unsafe { kernel.launch(&stream, (1, 32), (0_u64,)) }.is_err());
+    does_not_compile(unsafe { kernel.launch(&stream, (1, 32), (0_u64,)) }, "kernel `wrong`")?;
     let both = Module::prepare_kernels([(&module, "wrong"), (&module, "k2")]);
-    ensure!(both.is_err_and(|error| error.to_string().contains("kernel `wrong`")));
+    does_not_compile(both, "kernel `wrong`")?;
     ensure_eq!(sorted(&module), ["k2"], "the others are compiled");
     check(device, &module, "k1", 10)
 }
@@ -217,9 +227,13 @@ fn first_use_by_many_threads(device: &TestDevice) -> TestResult {
     let results: Vec<TestResult> = thread::scope(|scope| {
         let each = |_| {
             scope.spawn(|| -> TestResult {
-                let stream = device.stream()?;
-                let mut to = DeviceBuffer::<u32>::zeroed(&stream, 32)?;
+                let made = device.stream().map_err(Failure::from).and_then(|stream| {
+                    let to = DeviceBuffer::<u32>::zeroed(&stream, 32)?;
+                    Ok((stream, to))
+                });
+                // The others wait for this one, also if it can't go on.
                 barrier.wait();
+                let (stream, mut to) = made?;
                 // SAFETY: the kernel writes 32 words.
                 unsafe { kernel.launch(&stream, (1, 32), (&mut to,)) }?;
                 first_difference(&to.to_vec(&stream)?, &[40; 32])
