@@ -133,7 +133,7 @@ impl Module {
         lazy::prepare(&wanted)
     }
 
-    /// Returns the names of the kernels that were compiled, if the module was loaded [lazily](Self::load_lazily);
+    /// Returns the names of the kernels that the driver's compiler was given, if the module was loaded [lazily](Self::load_lazily);
     /// otherwise nothing.
     #[must_use]
     pub fn compiled_kernels(&self) -> Vec<String> {

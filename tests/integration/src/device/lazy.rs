@@ -151,7 +151,8 @@ fn a_kernel_that_does_not_compile(device: &TestDevice) -> TestResult {
     does_not_compile(unsafe { kernel.launch(&stream, (1, 32), (0_u64,)) }, "kernel `wrong`")?;
     let both = Module::prepare_kernels([(&module, "wrong"), (&module, "k2")]);
     does_not_compile(both, "kernel `wrong`")?;
-    ensure_eq!(sorted(&module), ["k2"], "the others are compiled");
+    // A driver may take the text and fail when it loads the kernel.
+    ensure!(sorted(&module).contains(&"k2".to_owned()), "the others are compiled");
     check(device, &module, "k1", 10)
 }
 
@@ -269,6 +270,7 @@ fn closing(device: &TestDevice) -> TestResult {
         Err(refused) => refused.into_parts(),
     };
     ensure!(error.to_string().contains("1 other handle"), "{error}");
+    other.load()?;
     ensure!(!other.as_raw().is_null());
     check(device, &module, "k2", 20)?;
     drop(module);
