@@ -1,8 +1,8 @@
 //! Kernels that are compiled side by side when a structure is made.
 //!
 //! A kernel is compiled at its first launch. The driver compiles one in 10 to 300 ms, and several at the same time on
-//! several cores. So an operation that launches many first calls [`GeometryKernels::prepare_kernels`], which also loads them:
-//! the operation may then be recorded. Tests compare the sets here with what is launched.
+//! several cores. So an operation that launches many first calls [`GeometryKernels::prepare_kernels`], which also loads
+//! them: the operation may then be recorded. Tests compare the sets here with what is launched.
 
 use std::sync::atomic::Ordering;
 
@@ -11,269 +11,188 @@ use cuda_safe::{Module, Result};
 use crate::bvh::BuildMode;
 use crate::geometry::{GeometryKernels, Source};
 
-/// Something that launches several kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Operation {
-    /// A hash grid with bounds, of `f32` coordinates.
-    BoundedGridF32,
-    /// The same of `f64`.
-    BoundedGridF64,
-    /// A hash grid without bounds, of `f32` coordinates.
-    UnboundedGridF32,
-    /// The same of `f64`.
-    UnboundedGridF64,
-    /// A hierarchy from keys and bounds of its items, in [`BuildMode::Fast`].
-    FastTree,
-    /// The same in [`BuildMode::Quality`].
-    QualityTree,
-    /// The items of a hierarchy of boxes.
-    Boxes,
-    /// The items of a hierarchy of faces.
-    Faces,
-    /// The check of a mesh's indices.
-    CheckedMesh,
-    /// Neighbours and vertex normals of a mesh.
-    MeshTopology,
-    /// The report on a mesh.
-    MeshReport,
-    /// Nodes of a volume.
-    VolumeNodes,
-    /// Entries of a volume from voxels or leaves.
-    IndexKeys,
-    /// The same from points in the world.
-    WorldKeys,
-    /// Entries of a volume from an array.
-    DenseKeys,
-    /// Leaves of a volume with voxels.
-    IndexLeaves,
-    /// Leaves with voxels at points in the world.
-    WorldLeaves,
-    /// Leaves with all voxels active.
-    TileLeaves,
-    /// Leaves from an array.
-    DenseLeaves,
-    /// A field of blocks from a volume of `f32`.
-    FieldF32,
-    /// The same of `f64`.
-    FieldF64,
-    /// A surface in an array.
-    DenseSurface,
-    /// The same with normals.
-    DenseSurfaceWithNormals,
-    /// A surface in a field of blocks.
-    BlockSurface,
-    /// The same with normals.
-    BlockSurfaceWithNormals,
+/// Something that launches several kernels. Each is a constant of its own, so that a program embeds only the modules of
+/// the operations that it refers to.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    bit: u32,
+    kernels: &'static [Set],
 }
 
 /// Kernels of one source.
 type Set = (Source, &'static [&'static str]);
 
-const PAIRS_U32: Set = (Source::SORT_PAIRS_U32, &["sort_pairs_u32"]);
-const PAIRS_U64: Set = (Source::SORT_PAIRS_U64, &["sort_pairs_u64"]);
-const PLAN: Set = (Source::SORT_PAIRS_U64, &["sort_plan"]);
+/// Declares the constants of [`Operation`]: sources and the names of kernels in them.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident = [$(($source:ident, [$($kernel:literal),+ $(,)?])),+ $(,)?];)+) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "named after the constants")]
+        enum Index {
+            $($name,)+
+        }
+
+        impl Operation {
+            $(
+                $(#[$doc])*
+                pub const $name: Self = Self {
+                    bit: 1 << Index::$name as u32,
+                    kernels: &[$((Source::$source, &[$($kernel),+])),+],
+                };
+            )+
+
+            /// All of them: for tests only, since a program that uses this embeds all these modules.
+            #[cfg(feature = "internals")]
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+operations! {
+    /// A hash grid with bounds, of `f32` coordinates.
+    BOUNDED_GRID_F32 = [
+        (HASH_GRID_BUILD_F32, ["hash_grid_bounded_keys_f32", "hash_grid_bounded_finish_f32"]),
+        (SORT_PAIRS_U32, ["sort_pairs_u32"]),
+    ];
+    /// The same of `f64`.
+    BOUNDED_GRID_F64 = [
+        (HASH_GRID_BUILD_F64, ["hash_grid_bounded_keys_f64", "hash_grid_bounded_finish_f64"]),
+        (SORT_PAIRS_U32, ["sort_pairs_u32"]),
+    ];
+    /// A hash grid without bounds, of `f32` coordinates.
+    UNBOUNDED_GRID_F32 = [
+        (HASH_GRID_UNBOUNDED_F32, [
+            "hash_grid_clear_f32", "hash_grid_bounds_f32", "hash_grid_frame_f32", "hash_grid_long_keys_f32",
+            "hash_grid_finish_f32",
+        ]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// The same of `f64`.
+    UNBOUNDED_GRID_F64 = [
+        (HASH_GRID_UNBOUNDED_F64, [
+            "hash_grid_clear_f64", "hash_grid_bounds_f64", "hash_grid_frame_f64", "hash_grid_long_keys_f64",
+            "hash_grid_finish_f64",
+        ]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// A hierarchy from keys and bounds of its items, in [`BuildMode::Fast`].
+    FAST_TREE = [
+        (BVH_BUILD, ["bvh_keys", "bvh_radix", "bvh_collapse"]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// The same in [`BuildMode::Quality`].
+    QUALITY_TREE = [
+        (BVH_BUILD, ["bvh_keys", "bvh_collapse"]),
+        (BVH_CLUSTER, ["bvh_cluster"]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// The items of a hierarchy of boxes.
+    BOXES = [
+        (BVH_BOXES, ["bvh_bound_boxes", "bvh_keep_boxes"]),
+    ];
+    /// The items of a hierarchy of faces.
+    FACES = [
+        (MESH_BUILD, ["mesh_bound", "mesh_triangles"]),
+    ];
+    /// The check of a mesh's indices.
+    CHECKED_MESH = [
+        (MESH_REPORT, ["mesh_validate"]),
+    ];
+    /// Neighbours and vertex normals of a mesh.
+    MESH_TOPOLOGY = [
+        (MESH_TOPOLOGY, [
+            "mesh_vertex_normals", "mesh_edge_keys", "mesh_corner_keys", "mesh_neighbors", "mesh_closed",
+        ]),
+        (SORT_COUNT, ["sort_count_u64", "sort_count_u32"]),
+        (SORT_PAIRS_U32, ["sort_pairs_u32"]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// The report on a mesh.
+    MESH_REPORT = [
+        (MESH_REPORT, ["mesh_measure_faces", "mesh_bound_points", "mesh_count_points", "mesh_count_edges"]),
+        (MESH_TOPOLOGY, ["mesh_edge_keys"]),
+        (SORT_COUNT, ["sort_count_u64"]),
+        (REDUCE, ["reduce_add_f64"]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// Nodes of a volume.
+    VOLUME_NODES = [
+        (VOLUME_BUILD, ["volume_order", "volume_uppers", "volume_lowers", "volume_root"]),
+        (SORT_COUNT, ["sort_count_u64"]),
+        (VOLUME_DIRECTORY, ["volume_directory"]),
+        (SORT_PAIRS_U64, ["sort_pairs_u64", "sort_plan"]),
+    ];
+    /// Entries of a volume from voxels or leaves.
+    INDEX_KEYS = [
+        (VOLUME_BUILD, ["volume_index_keys"]),
+    ];
+    /// The same from points in the world.
+    WORLD_KEYS = [
+        (VOLUME_BUILD, ["volume_world_keys"]),
+    ];
+    /// Entries of a volume from an array.
+    DENSE_KEYS = [
+        (VOLUME_DENSE, ["volume_judge"]),
+    ];
+    /// Leaves of a volume with voxels.
+    INDEX_LEAVES = [
+        (VOLUME_BUILD, ["volume_index_leaves"]),
+    ];
+    /// Leaves with voxels at points in the world.
+    WORLD_LEAVES = [
+        (VOLUME_BUILD, ["volume_world_leaves"]),
+    ];
+    /// Leaves with all voxels active.
+    TILE_LEAVES = [
+        (VOLUME_BUILD, ["volume_tile_leaves"]),
+    ];
+    /// Leaves from an array.
+    DENSE_LEAVES = [
+        (VOLUME_DENSE, ["volume_dense_leaves"]),
+    ];
+    /// A field of blocks from a volume of `f32`.
+    FIELD_F32 = [
+        (ISOSURFACE_VOLUME, [
+            "isosurface_tile_borders_f32", "isosurface_list_root_f32", "isosurface_fill_blocks_f32",
+            "isosurface_beside_leaves", "isosurface_link_blocks",
+        ]),
+        (VOLUME_LISTS, ["volume_list_leaves"]),
+    ];
+    /// The same of `f64`.
+    FIELD_F64 = [
+        (ISOSURFACE_VOLUME, [
+            "isosurface_tile_borders_f64", "isosurface_list_root_f64", "isosurface_fill_blocks_f64",
+            "isosurface_beside_leaves", "isosurface_link_blocks",
+        ]),
+        (VOLUME_LISTS, ["volume_list_leaves"]),
+    ];
+    /// A surface in an array.
+    DENSE_SURFACE = [
+        (ISOSURFACE_DENSE, ["isosurface_emit_dense", "isosurface_count_dense", "isosurface_signs_dense"]),
+    ];
+    /// The same with normals.
+    DENSE_SURFACE_WITH_NORMALS = [
+        (ISOSURFACE_DENSE, [
+            "isosurface_emit_normals_dense", "isosurface_count_dense", "isosurface_signs_dense",
+        ]),
+    ];
+    /// A surface in a field of blocks.
+    BLOCK_SURFACE = [
+        (ISOSURFACE_BLOCKS, ["isosurface_emit_blocks", "isosurface_count_blocks", "isosurface_signs_blocks"]),
+    ];
+    /// The same with normals.
+    BLOCK_SURFACE_WITH_NORMALS = [
+        (ISOSURFACE_BLOCKS, [
+            "isosurface_emit_normals_blocks", "isosurface_count_blocks", "isosurface_signs_blocks",
+        ]),
+    ];
+}
 
 impl Operation {
-    /// All of them.
-    #[cfg(feature = "internals")]
-    pub const ALL: [Self; 25] = [
-        Self::BoundedGridF32,
-        Self::BoundedGridF64,
-        Self::UnboundedGridF32,
-        Self::UnboundedGridF64,
-        Self::FastTree,
-        Self::QualityTree,
-        Self::Boxes,
-        Self::Faces,
-        Self::CheckedMesh,
-        Self::MeshTopology,
-        Self::MeshReport,
-        Self::VolumeNodes,
-        Self::IndexKeys,
-        Self::WorldKeys,
-        Self::DenseKeys,
-        Self::IndexLeaves,
-        Self::WorldLeaves,
-        Self::TileLeaves,
-        Self::DenseLeaves,
-        Self::FieldF32,
-        Self::FieldF64,
-        Self::DenseSurface,
-        Self::DenseSurfaceWithNormals,
-        Self::BlockSurface,
-        Self::BlockSurfaceWithNormals,
-    ];
-
     /// Returns the operation that makes a hierarchy.
     pub(crate) fn tree(builder: BuildMode) -> Self {
         match builder {
-            BuildMode::Fast => Self::FastTree,
-            BuildMode::Quality => Self::QualityTree,
+            BuildMode::Fast => Self::FAST_TREE,
+            BuildMode::Quality => Self::QUALITY_TREE,
         }
-    }
-
-    /// Returns the kernels that it launches.
-    fn kernels(self) -> &'static [Set] {
-        match self {
-            Self::BoundedGridF32 => &[
-                (
-                    Source::HASH_GRID_BUILD_F32,
-                    &["hash_grid_bounded_keys_f32", "hash_grid_bounded_finish_f32"],
-                ),
-                PAIRS_U32,
-            ],
-            Self::BoundedGridF64 => &[
-                (
-                    Source::HASH_GRID_BUILD_F64,
-                    &["hash_grid_bounded_keys_f64", "hash_grid_bounded_finish_f64"],
-                ),
-                PAIRS_U32,
-            ],
-            Self::UnboundedGridF32 => &[
-                (
-                    Source::HASH_GRID_UNBOUNDED_F32,
-                    &[
-                        "hash_grid_clear_f32",
-                        "hash_grid_bounds_f32",
-                        "hash_grid_frame_f32",
-                        "hash_grid_long_keys_f32",
-                        "hash_grid_finish_f32",
-                    ],
-                ),
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::UnboundedGridF64 => &[
-                (
-                    Source::HASH_GRID_UNBOUNDED_F64,
-                    &[
-                        "hash_grid_clear_f64",
-                        "hash_grid_bounds_f64",
-                        "hash_grid_frame_f64",
-                        "hash_grid_long_keys_f64",
-                        "hash_grid_finish_f64",
-                    ],
-                ),
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::FastTree => {
-                &[(Source::BVH_BUILD, &["bvh_keys", "bvh_radix", "bvh_collapse"]), PAIRS_U64, PLAN]
-            }
-            Self::QualityTree => &[
-                (Source::BVH_BUILD, &["bvh_keys", "bvh_collapse"]),
-                (Source::BVH_CLUSTER, &["bvh_cluster"]),
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::Boxes => &[(Source::BVH_BOXES, &["bvh_bound_boxes", "bvh_keep_boxes"])],
-            Self::Faces => &[(Source::MESH_BUILD, &["mesh_bound", "mesh_triangles"])],
-            Self::CheckedMesh => &[(Source::MESH_REPORT, &["mesh_validate"])],
-            Self::MeshTopology => &[
-                (
-                    Source::MESH_TOPOLOGY,
-                    &[
-                        "mesh_vertex_normals",
-                        "mesh_edge_keys",
-                        "mesh_corner_keys",
-                        "mesh_neighbors",
-                        "mesh_closed",
-                    ],
-                ),
-                (Source::SORT_COUNT, &["sort_count_u64", "sort_count_u32"]),
-                PAIRS_U32,
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::MeshReport => &[
-                (
-                    Source::MESH_REPORT,
-                    &[
-                        "mesh_measure_faces",
-                        "mesh_bound_points",
-                        "mesh_count_points",
-                        "mesh_count_edges",
-                    ],
-                ),
-                (Source::MESH_TOPOLOGY, &["mesh_edge_keys"]),
-                (Source::SORT_COUNT, &["sort_count_u64"]),
-                (Source::REDUCE, &["reduce_add_f64"]),
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::VolumeNodes => &[
-                (
-                    Source::VOLUME_BUILD,
-                    &["volume_order", "volume_uppers", "volume_lowers", "volume_root"],
-                ),
-                (Source::SORT_COUNT, &["sort_count_u64"]),
-                (Source::VOLUME_DIRECTORY, &["volume_directory"]),
-                PAIRS_U64,
-                PLAN,
-            ],
-            Self::IndexKeys => &[(Source::VOLUME_BUILD, &["volume_index_keys"])],
-            Self::WorldKeys => &[(Source::VOLUME_BUILD, &["volume_world_keys"])],
-            Self::DenseKeys => &[(Source::VOLUME_DENSE, &["volume_judge"])],
-            Self::IndexLeaves => &[(Source::VOLUME_BUILD, &["volume_index_leaves"])],
-            Self::WorldLeaves => &[(Source::VOLUME_BUILD, &["volume_world_leaves"])],
-            Self::TileLeaves => &[(Source::VOLUME_BUILD, &["volume_tile_leaves"])],
-            Self::DenseLeaves => &[(Source::VOLUME_DENSE, &["volume_dense_leaves"])],
-            Self::FieldF32 => &[
-                (
-                    Source::ISOSURFACE_VOLUME,
-                    &[
-                        "isosurface_tile_borders_f32",
-                        "isosurface_list_root_f32",
-                        "isosurface_fill_blocks_f32",
-                        "isosurface_beside_leaves",
-                        "isosurface_link_blocks",
-                    ],
-                ),
-                (Source::VOLUME_LISTS, &["volume_list_leaves"]),
-            ],
-            Self::FieldF64 => &[
-                (
-                    Source::ISOSURFACE_VOLUME,
-                    &[
-                        "isosurface_tile_borders_f64",
-                        "isosurface_list_root_f64",
-                        "isosurface_fill_blocks_f64",
-                        "isosurface_beside_leaves",
-                        "isosurface_link_blocks",
-                    ],
-                ),
-                (Source::VOLUME_LISTS, &["volume_list_leaves"]),
-            ],
-            Self::DenseSurface => &[(
-                Source::ISOSURFACE_DENSE,
-                &["isosurface_emit_dense", "isosurface_count_dense", "isosurface_signs_dense"],
-            )],
-            Self::DenseSurfaceWithNormals => &[(
-                Source::ISOSURFACE_DENSE,
-                &[
-                    "isosurface_emit_normals_dense",
-                    "isosurface_count_dense",
-                    "isosurface_signs_dense",
-                ],
-            )],
-            Self::BlockSurface => &[(
-                Source::ISOSURFACE_BLOCKS,
-                &["isosurface_emit_blocks", "isosurface_count_blocks", "isosurface_signs_blocks"],
-            )],
-            Self::BlockSurfaceWithNormals => &[(
-                Source::ISOSURFACE_BLOCKS,
-                &[
-                    "isosurface_emit_normals_blocks",
-                    "isosurface_count_blocks",
-                    "isosurface_signs_blocks",
-                ],
-            )],
-        }
-    }
-
-    fn bit(self) -> u32 {
-        1 << self as u8
     }
 }
 
@@ -284,14 +203,14 @@ impl GeometryKernels {
     /// As [`Module::prepare_kernels`].
     pub(crate) fn prepare_kernels(&self, operations: &[Operation]) -> Result<()> {
         let prepared = self.prepared();
-        let wanted = operations.iter().fold(0, |bits, operation| bits | operation.bit());
+        let wanted = operations.iter().fold(0, |bits, operation| bits | operation.bit);
         let done = prepared.load(Ordering::Acquire);
         if wanted & !done == 0 {
             return Ok(());
         }
         let mut modules = Vec::new();
-        for operation in operations.iter().filter(|operation| operation.bit() & !done != 0) {
-            for (source, names) in operation.kernels() {
+        for operation in operations.iter().filter(|operation| operation.bit & !done != 0) {
+            for (source, names) in operation.kernels {
                 modules.push((self.module(*source)?, *names));
             }
         }
@@ -316,7 +235,7 @@ impl GeometryKernels {
     /// Returns the names of the operation's kernels. For this project's tests.
     #[cfg(feature = "internals")]
     pub fn kernels_of(operation: Operation) -> impl Iterator<Item = &'static str> {
-        operation.kernels().iter().flat_map(|(_, names)| names.iter().copied())
+        operation.kernels.iter().flat_map(|(_, names)| names.iter().copied())
     }
 
     /// Returns the kernels that are compiled, as far as modules load them lazily. For this project's tests.

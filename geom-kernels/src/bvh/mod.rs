@@ -160,7 +160,7 @@ impl Bvh {
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
         // Loaded now: builds and refits may be recorded.
-        geometry.prepare_kernels(&[Operation::tree(builder), Operation::Boxes])?;
+        geometry.prepare_kernels(&[Operation::tree(builder), Operation::BOXES])?;
         Ok(Self { tree })
     }
 

@@ -207,10 +207,10 @@ impl<T: Real> HashGrid<T> {
         let capacity = Capacity::new(&options, points);
         // Load the kernels of builds now: builds may be recorded. Queries load theirs later.
         geometry.prepare_kernels(&[match (capacity.bounded, size_of::<T>()) {
-            (true, 4) => Operation::BoundedGridF32,
-            (true, _) => Operation::BoundedGridF64,
-            (false, 4) => Operation::UnboundedGridF32,
-            (false, _) => Operation::UnboundedGridF64,
+            (true, 4) => Operation::BOUNDED_GRID_F32,
+            (true, _) => Operation::BOUNDED_GRID_F64,
+            (false, 4) => Operation::UNBOUNDED_GRID_F32,
+            (false, _) => Operation::UNBOUNDED_GRID_F64,
         }])?;
         let (geometry, memory) = (geometry.clone(), Memory::new::<T>(stream, capacity)?);
         Ok(Self { geometry, options, memory, length: 0 })

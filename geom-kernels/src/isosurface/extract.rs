@@ -128,10 +128,10 @@ impl MarchingCubes {
     /// Compiles the kernels at the same time.
     fn prepare<F: Field>(&self, with_normals: bool) -> Result<()> {
         self.geometry.prepare_kernels(&[match (F::Kind::DENSE, with_normals) {
-            (true, false) => Operation::DenseSurface,
-            (true, true) => Operation::DenseSurfaceWithNormals,
-            (false, false) => Operation::BlockSurface,
-            (false, true) => Operation::BlockSurfaceWithNormals,
+            (true, false) => Operation::DENSE_SURFACE,
+            (true, true) => Operation::DENSE_SURFACE_WITH_NORMALS,
+            (false, false) => Operation::BLOCK_SURFACE,
+            (false, true) => Operation::BLOCK_SURFACE_WITH_NORMALS,
         }])
     }
 

@@ -112,12 +112,12 @@ impl VolumeField {
     /// allocating or of the driver.
     pub fn build(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
-        let field = if wide { Operation::FieldF64 } else { Operation::FieldF32 };
+        let field = if wide { Operation::FIELD_F64 } else { Operation::FIELD_F32 };
         geometry.prepare_kernels(&[
             field,
-            Operation::VolumeNodes,
-            Operation::IndexKeys,
-            Operation::TileLeaves,
+            Operation::VOLUME_NODES,
+            Operation::INDEX_KEYS,
+            Operation::TILE_LEAVES,
         ])?;
         let map = IndexToWorld::affine(volume.index_to_world_rows())?;
         let topology = if wide { topology::<f64> } else { topology::<f32> };

@@ -136,9 +136,9 @@ impl<'a> Mesh<'a> {
         // All at once, for the sake of the time that compiling takes.
         let operations = [
             Some(Operation::tree(options.builder)),
-            Some(Operation::Faces),
-            options.check.then_some(Operation::CheckedMesh),
-            options.topology.then_some(Operation::MeshTopology),
+            Some(Operation::FACES),
+            options.check.then_some(Operation::CHECKED_MESH),
+            options.topology.then_some(Operation::MESH_TOPOLOGY),
         ];
         geometry.prepare_kernels(&operations.into_iter().flatten().collect::<Vec<_>>())?;
         if options.check {

@@ -68,7 +68,7 @@ impl FaceTree {
         builder: BuildMode,
     ) -> Result<Self> {
         let size = capacity.saturating_mul(size_of::<MeshTriangle>());
-        geometry.prepare_kernels(&[Operation::tree(builder), Operation::Faces])?;
+        geometry.prepare_kernels(&[Operation::tree(builder), Operation::FACES])?;
         let tree = Tree::new(stream, geometry, capacity, size, builder, false)?;
         let start = tree.memory.extra.start;
         Ok(Self { geometry: geometry.clone(), triangles: start..start + size, tree })

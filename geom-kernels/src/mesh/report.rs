@@ -144,7 +144,7 @@ impl Topology {
     pub fn report(&self, stream: &Stream, surface: Surface<'_>) -> Result<MeshReport> {
         let mut counts = Counts::start(stream)?;
         if surface.face_count() > 0 {
-            self.geometry().prepare_kernels(&[Operation::MeshReport])?;
+            self.geometry().prepare_kernels(&[Operation::MESH_REPORT])?;
             // All kernels see the same mesh, also if a graph writes to it.
             let (points, faces) = (surface.points(), surface.faces());
             enqueues(stream, [faces.allocation(), points.allocation()]).run(|| {

@@ -258,7 +258,7 @@ impl Volume {
         let voxels = checked_box(dims, dense.len(), &options)?;
         let arg = DenseArg::new(dense.cast()?, voxels, options.keep);
         let n = arg.lattice_len();
-        let operations = [Operation::VolumeNodes, Operation::DenseKeys, Operation::DenseLeaves];
+        let operations = [Operation::VOLUME_NODES, Operation::DENSE_KEYS, Operation::DENSE_LEAVES];
         geometry.prepare_kernels(&operations)?;
         let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
         work.clear(stream)?;

@@ -65,7 +65,7 @@ impl Volume {
 
         let entries = DeviceBuffer::from_slice(stream, &entries)?;
         let values = DeviceBuffer::from_slice(stream, &leaves.values)?;
-        let operations = [Operation::VolumeNodes, Operation::IndexKeys, Operation::DenseLeaves];
+        let operations = [Operation::VOLUME_NODES, Operation::INDEX_KEYS, Operation::DENSE_LEAVES];
         geometry.prepare_kernels(&operations)?;
         let mut work = Work::new(stream, geometry, &options.volume, n, true)?;
         work.clear(stream)?;

@@ -145,15 +145,15 @@ pub(super) fn checked_values<'a, T: VolumeValue>(
 /// Returns the operations of a build from a list.
 fn operations(list: VoxelList<'_>, fill: Fill<'_>) -> [Operation; 3] {
     let (keys, leaves) = match list {
-        VoxelList::Indices(_) => (Operation::IndexKeys, Operation::IndexLeaves),
-        VoxelList::Points(_) => (Operation::WorldKeys, Operation::WorldLeaves),
+        VoxelList::Indices(_) => (Operation::INDEX_KEYS, Operation::INDEX_LEAVES),
+        VoxelList::Points(_) => (Operation::WORLD_KEYS, Operation::WORLD_LEAVES),
     };
     let leaves = match fill {
-        Fill::Tiles => Operation::TileLeaves,
+        Fill::Tiles => Operation::TILE_LEAVES,
         Fill::Voxels(_) => leaves,
-        Fill::Dense(_) => Operation::DenseLeaves,
+        Fill::Dense(_) => Operation::DENSE_LEAVES,
     };
-    [Operation::VolumeNodes, keys, leaves]
+    [Operation::VOLUME_NODES, keys, leaves]
 }
 
 fn from_list<T: VolumeValue>(

@@ -61,11 +61,11 @@ fn points(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<[f32; 3]>> {
 }
 
 fn grids(device: &TestDevice) -> TestResult {
-    check(device, &[Operation::BoundedGridF32], |stream, geometry| {
+    check(device, &[Operation::BOUNDED_GRID_F32], |stream, geometry| {
         let options = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
         HashGrid::build(stream, geometry, &points(stream)?, 0.1, options).map(drop)
     })?;
-    check(device, &[Operation::UnboundedGridF32], |stream, geometry| {
+    check(device, &[Operation::UNBOUNDED_GRID_F32], |stream, geometry| {
         HashGrid::build(stream, geometry, &points(stream)?, 0.1, GridOptions::default()).map(drop)
     })?;
     let wide = |stream: &Stream| {
@@ -73,20 +73,20 @@ fn grids(device: &TestDevice) -> TestResult {
         let points: Vec<[f64; 3]> = points.into_iter().map(|point| point.map(f64::from)).collect();
         DeviceBuffer::from_slice(stream, &points)
     };
-    check(device, &[Operation::BoundedGridF64], |stream, geometry| {
+    check(device, &[Operation::BOUNDED_GRID_F64], |stream, geometry| {
         let options = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
         HashGrid::build(stream, geometry, &wide(stream)?, 0.1, options).map(drop)
     })?;
-    check(device, &[Operation::UnboundedGridF64], |stream, geometry| {
+    check(device, &[Operation::UNBOUNDED_GRID_F64], |stream, geometry| {
         HashGrid::build(stream, geometry, &wide(stream)?, 0.1, GridOptions::default()).map(drop)
     })
 }
 
 fn trees(device: &TestDevice) -> TestResult {
     for (builder, tree) in
-        [(BuildMode::Fast, Operation::FastTree), (BuildMode::Quality, Operation::QualityTree)]
+        [(BuildMode::Fast, Operation::FAST_TREE), (BuildMode::Quality, Operation::QUALITY_TREE)]
     {
-        check(device, &[tree, Operation::Boxes], |stream, geometry| {
+        check(device, &[tree, Operation::BOXES], |stream, geometry| {
             let points = points(stream)?.to_vec(stream)?;
             let boxes: Vec<Aabb<f32>> = points
                 .iter()
@@ -100,21 +100,38 @@ fn trees(device: &TestDevice) -> TestResult {
 }
 
 fn meshes(device: &TestDevice) -> TestResult {
-    use Operation::{CheckedMesh, Faces, FastTree, MeshReport, MeshTopology, QualityTree};
     let ball = shapes::icosphere(3, 1.0)?;
     let checked = MeshOptions::default();
     for (options, operations) in [
-        (checked, vec![QualityTree, Faces, CheckedMesh]),
-        (checked.builder(BuildMode::Fast), vec![FastTree, Faces, CheckedMesh]),
-        (checked.topology(), vec![QualityTree, Faces, CheckedMesh, MeshTopology]),
+        (checked, vec![Operation::QUALITY_TREE, Operation::FACES, Operation::CHECKED_MESH]),
+        (
+            checked.builder(BuildMode::Fast),
+            vec![Operation::FAST_TREE, Operation::FACES, Operation::CHECKED_MESH],
+        ),
+        (
+            checked.topology(),
+            vec![
+                Operation::QUALITY_TREE,
+                Operation::FACES,
+                Operation::CHECKED_MESH,
+                Operation::MESH_TOPOLOGY,
+            ],
+        ),
     ] {
         check(device, &operations, |stream, geometry| {
             Mesh::upload(stream, geometry, &ball, options).map(drop)
         })?;
     }
-    check(device, &[QualityTree, Faces, CheckedMesh, MeshReport], |stream, geometry| {
-        Mesh::upload(stream, geometry, &ball, checked)?.report(stream).map(drop)
-    })
+    check(
+        device,
+        &[
+            Operation::QUALITY_TREE,
+            Operation::FACES,
+            Operation::CHECKED_MESH,
+            Operation::MESH_REPORT,
+        ],
+        |stream, geometry| Mesh::upload(stream, geometry, &ball, checked)?.report(stream).map(drop),
+    )
 }
 
 /// The voxels within 9 of the middle of a box of 24 voxels have the distance from there.
@@ -133,44 +150,56 @@ fn dense(stream: &Stream, geometry: &GeometryKernels) -> cuda_safe::Result<Volum
 }
 
 fn volumes(device: &TestDevice) -> TestResult {
-    use Operation::{
-        DenseKeys, DenseLeaves, IndexKeys, IndexLeaves, TileLeaves, VolumeNodes, WorldKeys,
-        WorldLeaves,
-    };
-    check(device, &[VolumeNodes, DenseKeys, DenseLeaves], |stream, geometry| {
-        dense(stream, geometry).map(drop)
-    })?;
-    check(device, &[VolumeNodes, IndexKeys, DenseLeaves], |stream, geometry| {
-        let values = ball(|x| x as f32);
-        let options = DenseOptions::new(VolumeOptions::new(3.0)).keep(Keep::NarrowBand(2.0));
-        let value = |[x, y, z]: [i32; 3]| {
-            values.get((x * 576 + y * 24 + z) as usize).copied().unwrap_or(3.0)
-        };
-        Volume::from_fn(stream, geometry, [24; 3], options, value).map(drop)
-    })?;
+    check(
+        device,
+        &[Operation::VOLUME_NODES, Operation::DENSE_KEYS, Operation::DENSE_LEAVES],
+        |stream, geometry| dense(stream, geometry).map(drop),
+    )?;
+    check(
+        device,
+        &[Operation::VOLUME_NODES, Operation::INDEX_KEYS, Operation::DENSE_LEAVES],
+        |stream, geometry| {
+            let values = ball(|x| x as f32);
+            let options = DenseOptions::new(VolumeOptions::new(3.0)).keep(Keep::NarrowBand(2.0));
+            let value = |[x, y, z]: [i32; 3]| {
+                values.get((x * 576 + y * 24 + z) as usize).copied().unwrap_or(3.0)
+            };
+            Volume::from_fn(stream, geometry, [24; 3], options, value).map(drop)
+        },
+    )?;
     let voxels =
         |stream: &Stream| DeviceBuffer::from_slice(stream, &[[1, 2, 3], [40, 5, 6], [-7, 8, 900]]);
-    check(device, &[VolumeNodes, IndexKeys, IndexLeaves], |stream, geometry| {
-        let options = VolumeOptions::new(0.0_f32);
-        Volume::from_voxels(stream, geometry, &voxels(stream)?, options).map(drop)
-    })?;
-    check(device, &[VolumeNodes, IndexKeys, TileLeaves], |stream, geometry| {
-        let options = VolumeOptions::new(0.0_f32);
-        Volume::from_leaves(stream, geometry, &voxels(stream)?, options).map(drop)
-    })?;
-    check(device, &[VolumeNodes, WorldKeys, WorldLeaves], |stream, geometry| {
-        let options = VolumeOptions::new(0.0_f32);
-        Volume::from_voxels(stream, geometry, &points(stream)?, options).map(drop)
-    })
+    check(
+        device,
+        &[Operation::VOLUME_NODES, Operation::INDEX_KEYS, Operation::INDEX_LEAVES],
+        |stream, geometry| {
+            let options = VolumeOptions::new(0.0_f32);
+            Volume::from_voxels(stream, geometry, &voxels(stream)?, options).map(drop)
+        },
+    )?;
+    check(
+        device,
+        &[Operation::VOLUME_NODES, Operation::INDEX_KEYS, Operation::TILE_LEAVES],
+        |stream, geometry| {
+            let options = VolumeOptions::new(0.0_f32);
+            Volume::from_leaves(stream, geometry, &voxels(stream)?, options).map(drop)
+        },
+    )?;
+    check(
+        device,
+        &[Operation::VOLUME_NODES, Operation::WORLD_KEYS, Operation::WORLD_LEAVES],
+        |stream, geometry| {
+            let options = VolumeOptions::new(0.0_f32);
+            Volume::from_voxels(stream, geometry, &points(stream)?, options).map(drop)
+        },
+    )
 }
 
 fn surfaces(device: &TestDevice) -> TestResult {
-    use Operation::{
-        BlockSurface, BlockSurfaceWithNormals, DenseKeys, DenseLeaves, DenseSurface,
-        DenseSurfaceWithNormals, FieldF32, FieldF64, IndexKeys, TileLeaves, VolumeNodes,
-    };
     let field = |stream: &Stream| DeviceBuffer::from_slice(stream, &ball(|x| x as f32));
-    for (normals, operation) in [(false, DenseSurface), (true, DenseSurfaceWithNormals)] {
+    for (normals, operation) in
+        [(false, Operation::DENSE_SURFACE), (true, Operation::DENSE_SURFACE_WITH_NORMALS)]
+    {
         check(device, &[operation], |stream, geometry| {
             let (values, cubes) = (field(stream)?, MarchingCubes::new(geometry));
             let field = DenseField::new(&values, [24; 3], IndexToWorld::new([0.0; 3], [1.0; 3])?)?;
@@ -181,9 +210,18 @@ fn surfaces(device: &TestDevice) -> TestResult {
             }
         })?;
     }
-    for (normals, operation) in [(false, BlockSurface), (true, BlockSurfaceWithNormals)] {
-        let operations =
-            [VolumeNodes, DenseKeys, DenseLeaves, FieldF32, IndexKeys, TileLeaves, operation];
+    for (normals, operation) in
+        [(false, Operation::BLOCK_SURFACE), (true, Operation::BLOCK_SURFACE_WITH_NORMALS)]
+    {
+        let operations = [
+            Operation::VOLUME_NODES,
+            Operation::DENSE_KEYS,
+            Operation::DENSE_LEAVES,
+            Operation::FIELD_F32,
+            Operation::INDEX_KEYS,
+            Operation::TILE_LEAVES,
+            operation,
+        ];
         check(device, &operations, |stream, geometry| {
             let volume = dense(stream, geometry)?;
             let field = VolumeField::build(stream, geometry, &volume)?;
@@ -195,7 +233,14 @@ fn surfaces(device: &TestDevice) -> TestResult {
             }
         })?;
     }
-    let operations = [VolumeNodes, DenseKeys, DenseLeaves, FieldF64, IndexKeys, TileLeaves];
+    let operations = [
+        Operation::VOLUME_NODES,
+        Operation::DENSE_KEYS,
+        Operation::DENSE_LEAVES,
+        Operation::FIELD_F64,
+        Operation::INDEX_KEYS,
+        Operation::TILE_LEAVES,
+    ];
     check(device, &operations, |stream, geometry| {
         let values = DeviceBuffer::from_slice(stream, &ball(|x| x))?;
         let options = DenseOptions::new(VolumeOptions::new(3.0));
@@ -212,7 +257,7 @@ fn every_operation(_: &TestDevice) -> TestResult {
         let found = ptx::entries(text).map_err(|error| Failure::new(error.to_string()))?;
         kernels.extend(found.into_iter().map(|signature| signature.name));
     }
-    for operation in Operation::ALL {
+    for operation in Operation::ALL.iter().copied() {
         for name in GeometryKernels::kernels_of(operation) {
             ensure!(kernels.contains(name), "{operation:?}: {name}");
         }
