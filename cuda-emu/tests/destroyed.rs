@@ -16,7 +16,9 @@ struct Fork {
 
 fn fork(works: bool) -> Fork {
     let (origin, fork, there, target) = (stream(1), stream(1), event(), allocate(64));
+    // It does not wait by itself, and the streams of these tests do not wait for it.
     ok!(cuMemsetD32_v2(target, 0, 4));
+    ok!(cuCtxSynchronize());
     begin(origin);
     ok!(cuMemsetD32Async(target, 5, 1, origin));
     ok!(cuEventRecord(there, origin));

@@ -1,7 +1,7 @@
 use std::ffi::{CStr, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cuda_safe::sys::{CUjit_option, CUmodule, CUresult};
+use cuda_safe::sys::{CUjit_option, CUlibrary, CUlibraryOption, CUresult};
 use cuda_safe::{Context, DeviceBuffer, Driver, Result};
 
 use super::{Embedded, GeometryKernels, Source};
@@ -18,44 +18,61 @@ fn every_pack_is_a_text_of_its_module() -> Result<()> {
     Ok(())
 }
 
-/// The type of `cuModuleLoadDataEx`.
+/// The type of `cuLibraryLoadData`.
 type Load = unsafe extern "C" fn(
-    *mut CUmodule,
+    *mut CUlibrary,
     *const c_void,
-    c_uint,
     *mut CUjit_option,
     *mut *mut c_void,
+    c_uint,
+    *mut CUlibraryOption,
+    *mut *mut c_void,
+    c_uint,
 ) -> CUresult;
 
-/// Whether [`load`] refuses the module with this kernel.
+/// Whether [`load`] refuses this kernel.
 static REFUSES: AtomicBool = AtomicBool::new(true);
 const REFUSED: &str = ".entry mesh_signed_by_normal";
 
-/// `cuModuleLoadDataEx` of the software device, except that it refuses one module's PTX.
+/// `cuLibraryLoadData` of the software device, except that it refuses one kernel's PTX.
 unsafe extern "C" fn load(
-    module: *mut CUmodule,
+    library: *mut CUlibrary,
     image: *const c_void,
-    count: c_uint,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
+    count: c_uint,
+    library_options: *mut CUlibraryOption,
+    library_values: *mut *mut c_void,
+    library_count: c_uint,
 ) -> CUresult {
     // SAFETY: `cuda-safe` passes PTX here as a C string.
     let ptx = unsafe { CStr::from_ptr(image.cast()) };
     if REFUSES.load(Ordering::Relaxed) && ptx.to_string_lossy().contains(REFUSED) {
         return CUresult::CUDA_ERROR_INVALID_PTX;
     }
-    let function = cuda_emu::resolver()(c"cuModuleLoadDataEx");
+    let function = cuda_emu::resolver()(c"cuLibraryLoadData");
     // SAFETY: the software device's function of this name has this type.
     let function = unsafe { std::mem::transmute::<*const c_void, Load>(function) };
     // SAFETY: the arguments are the caller's.
-    unsafe { function(module, image, count, options, values) }
+    unsafe {
+        function(
+            library,
+            image,
+            options,
+            values,
+            count,
+            library_options,
+            library_values,
+            library_count,
+        )
+    }
 }
 
 /// On the software device, with [`load`].
 fn context() -> Result<Context> {
     let emulated = cuda_emu::resolver();
     let resolve = |name: &CStr| -> *const c_void {
-        if name == c"cuModuleLoadDataEx" { load as Load as *const c_void } else { emulated(name) }
+        if name == c"cuLibraryLoadData" { load as Load as *const c_void } else { emulated(name) }
     };
     // SAFETY: the functions are those of the software device, and one of the type that its name has. They last as long
     // as the program.
