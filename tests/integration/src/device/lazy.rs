@@ -84,6 +84,7 @@ fn one_at_a_time(device: &TestDevice) -> TestResult {
     ensure_eq!(sorted(&module), ["k1"]);
     ensure_eq!(k3.attributes()?.max_threads_per_block > 0, true);
     ensure_eq!(sorted(&module), ["k1", "k3"]);
+    k1.load()?;
     ensure_eq!(k1.as_raw(), k1.clone().as_raw());
     ensure!(!k3.as_raw().is_null());
     ensure_eq!(k3.parameters().map(|all| all.len()), Some(1));

@@ -231,6 +231,10 @@ fn while_recording(device: &TestDevice) -> TestResult {
             Ok(())
         });
         let made = captured.map(drop);
+        if let (None, Err(error)) = (&result, &made) {
+            // The capture did not begin.
+            return Err(error.clone().into());
+        }
         method.check(method.works != Works::Never, result)?;
         ensure!(made.is_ok(), "{}: spoils the capture: {made:?}", method.name);
     }
