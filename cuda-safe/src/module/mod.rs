@@ -133,8 +133,8 @@ impl Module {
         lazy::prepare(&wanted)
     }
 
-    /// Returns the names of the kernels that the driver's compiler was given, if the module was loaded [lazily](Self::load_lazily);
-    /// otherwise nothing.
+    /// Returns the names of the kernels that were passed to the driver's compiler, if the module was loaded
+    /// [lazily](Self::load_lazily); otherwise nothing.
     #[must_use]
     pub fn compiled_kernels(&self) -> Vec<String> {
         self.inner.lazy.as_ref().map_or_else(Vec::new, |lazy| lazy.compiled())

@@ -159,7 +159,7 @@ impl Bvh {
         builder: BuildMode,
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
-        // Loaded now: builds and refits may be recorded.
+        // Loaded now: builds may be recorded.
         geometry.prepare_kernels(&[Operation::tree(builder), Operation::BOXES])?;
         Ok(Self { tree })
     }

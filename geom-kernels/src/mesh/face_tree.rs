@@ -56,8 +56,8 @@ pub struct FaceTree {
 }
 
 impl FaceTree {
-    /// Creates a tree without faces, with room for `capacity` of them. Loads the kernels of builds and refits, which
-    /// may be recorded.
+    /// Creates a tree without faces, with room for `capacity` of them. Loads the kernels of builds, which may be
+    /// recorded.
     ///
     /// # Errors
     /// As [`Bvh::new`](crate::bvh::Bvh::new).
