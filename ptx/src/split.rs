@@ -1,6 +1,6 @@
 //! Splits a PTX text into one text for each kernel.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use crate::Error;
@@ -62,14 +62,8 @@ impl Parts {
     pub fn new(text: String) -> Result<Self, Error> {
         let mut outline = Outline::default();
         outline.read(&text)?;
-        let Outline { head, items, named, kernels, known: _ } = outline;
+        let Outline { head, items, named, kernels } = outline;
         Ok(Self { head: head.unwrap_or(text.len()), items, named, kernels, text })
-    }
-
-    /// Returns the whole text.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
     }
 
     /// Returns the names of the kernels, in the order of the text.
@@ -127,8 +121,6 @@ struct Outline {
     items: Vec<Item>,
     named: HashMap<Box<str>, Vec<usize>>,
     kernels: Vec<Box<str>>,
-    /// The same, to find one.
-    known: HashSet<Box<str>>,
 }
 
 impl Outline {
@@ -209,10 +201,12 @@ impl Outline {
     }
 
     fn name(&mut self, name: &str, index: usize, kernel: bool) {
-        if kernel && self.known.insert(name.into()) {
+        let items = self.named.entry(name.into()).or_default();
+        // A kernel may be declared before it is defined.
+        if kernel && items.is_empty() {
             self.kernels.push(name.into());
         }
-        self.named.entry(name.into()).or_default().push(index);
+        items.push(index);
     }
 }
 
