@@ -8,6 +8,8 @@
 //! This is a check of extent, not of meaning: an image of the right shape with nonsense inside is
 //! left to the driver, and what a kernel does when it runs is nobody's to check.
 
+use ptx::fatbin::Fatbin;
+
 /// The contents of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageKind {
@@ -35,9 +37,6 @@ const SHT_STRTAB: u32 = 3;
 /// Section types that only reserve device memory and hold no bytes in the file: the usual one, and
 /// CUDA's own for global, shared and reserved shared memory.
 const WITHOUT_BYTES: [u32; 4] = [8, 0x7000_0007, 0x7000_000a, 0x7000_0015];
-
-/// The fatbin's own header, and the part that we read of each entry's.
-const FATBIN_HEADER: u16 = 16;
 
 /// Says what an image is, or what is wrong with it, in words for the user.
 ///
@@ -94,6 +93,20 @@ struct Section {
 }
 
 fn check_cubin(bytes: &[u8]) -> Result<(), String> {
+    let half = |at| field(bytes, at).map(u16::from_le_bytes);
+    if (half(16), half(18)) == (Ok(ET_REL), Ok(EM_CUDA)) {
+        return Err("this cubin is relocatable device code, in which the driver finds no kernel: link it first \
+                    (`Linker`), or compile without -rdc"
+            .to_owned());
+    }
+    check_relocatable(bytes)
+}
+
+/// Checks a cubin that may be relocatable: an input of a linker.
+pub(crate) fn check_relocatable(bytes: &[u8]) -> Result<(), String> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err("not a cubin, which is an ELF file".to_owned());
+    }
     let cubin = Cubin::open(bytes)?;
     let names = cubin.strings(cubin.names, "the section names")?;
     for index in 0..cubin.len() {
@@ -157,13 +170,6 @@ impl<'a> Cubin<'a> {
             return Err(format!(
                 "an ELF file, but no cubin: it is for machine {machine}, and CUDA's is {EM_CUDA}"
             ));
-        }
-        if half(16)? == ET_REL {
-            return Err(
-                "this cubin is relocatable device code, in which the driver finds no kernel: link \
-                 it first, or compile without -rdc"
-                    .to_owned(),
-            );
         }
         let (programs_at, sections_at) = (wide(32)?, wide(40)?);
         let (header_size, program_size, program_count) = (half(52)?, half(54)?, half(56)?);
@@ -254,12 +260,11 @@ impl Section {
     }
 }
 
-/// Returns whether machine code, which [`check`] has taken, may have variables in global or constant memory.
+/// Returns whether a cubin may have variables in global or constant memory.
 /// `true` in case of doubt.
 pub(crate) fn may_have_variables(bytes: &[u8]) -> bool {
     match bytes {
         [0x7f, b'E', b'L', b'F', ..] => cubin_variables(bytes).unwrap_or(true),
-        [0x50, 0xed, 0x55, 0xba, ..] => fatbin_variables(bytes).unwrap_or(true),
         _ => true,
     }
 }
@@ -279,63 +284,15 @@ fn cubin_variables(bytes: &[u8]) -> Result<bool, String> {
     Ok(false)
 }
 
-fn fatbin_variables(bytes: &[u8]) -> Result<bool, String> {
-    let mut found = false;
-    for_each_entry(bytes, |_, entry| {
-        // PTX and what is compressed are not read here.
-        found |= !entry.starts_with(b"\x7fELF") || cubin_variables(entry)?;
-        Ok(())
-    })?;
-    Ok(found)
-}
-
 fn check_fatbin(bytes: &[u8]) -> Result<(), String> {
-    for_each_entry(bytes, |index, entry| {
-        // Compressed data does not begin like this, and this crate does not unpack it.
-        if entry.starts_with(b"\x7fELF") {
-            check_cubin(entry).map_err(|why| format!("entry {index} of the fatbin: {why}"))?;
+    let fatbin = Fatbin::parse(bytes).map_err(|error| error.to_string())?;
+    for entry in fatbin.entries() {
+        // The driver unpacks what is compressed, and knows how many bytes that gave.
+        if entry.stored.starts_with(b"\x7fELF") {
+            let index = entry.index;
+            check_cubin(entry.stored)
+                .map_err(|why| format!("entry {index} of the fatbin: {why}"))?;
         }
-        Ok(())
-    })
-}
-
-/// Calls `each` with the number and the contents of each entry of a fatbin.
-fn for_each_entry(
-    bytes: &[u8],
-    mut each: impl FnMut(usize, &[u8]) -> Result<(), String>,
-) -> Result<(), String> {
-    let smallest = u64::from(FATBIN_HEADER);
-    let header = range(bytes, "fatbin", || "the header".to_owned(), 0, smallest)?;
-    let version = u16::from_le_bytes(field(header, 4)?);
-    let header_size = u16::from_le_bytes(field(header, 6)?);
-    let size = u64::from_le_bytes(field(header, 8)?);
-    if version != 1 || header_size < FATBIN_HEADER {
-        return Err(format!(
-            "a fatbin of version {version} with a header of {header_size} bytes: known is version \
-             1, whose header has {FATBIN_HEADER}"
-        ));
-    }
-    let (mut at, what) = (u64::from(header_size), || "its contents".to_owned());
-    let contents = range(bytes, "fatbin", what, at, size)?;
-    let end = at + contents.len() as u64;
-    let bytes = range(bytes, "fatbin", what, 0, end)?;
-
-    let mut index = 0_usize;
-    while at < end {
-        let what = || format!("the header of entry {index}");
-        let header = range(bytes, "fatbin", what, at, smallest)?;
-        let header_size = u64::from(u32::from_le_bytes(field(header, 4)?));
-        let size = u64::from_le_bytes(field(header, 8)?);
-        if header_size < smallest {
-            return Err(format!(
-                "corrupt fatbin: entry {index} has a header of {header_size} bytes"
-            ));
-        }
-        at += header_size;
-        let entry = range(bytes, "fatbin", || format!("entry {index}"), at, size)?;
-        each(index, entry)?;
-        at += entry.len() as u64;
-        index += 1;
     }
     Ok(())
 }

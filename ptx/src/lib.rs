@@ -6,6 +6,7 @@
 //!   takes, where it lies and whether it is an integer, a float or a structure.
 //! - [`Parts`] splits a text into one for each kernel.
 //! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
+//! - [`fatbin`] reads fat binaries and decompresses the PTX in them.
 //! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: the types that its pointers point to, and
 //!   which are `const`.
 //!
@@ -39,6 +40,7 @@
 pub mod cfg;
 mod entry;
 mod error;
+pub mod fatbin;
 pub mod ir;
 mod lex;
 pub mod mangled;

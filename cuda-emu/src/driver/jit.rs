@@ -4,38 +4,108 @@ use core::ffi::{CStr, c_char, c_uint, c_void};
 use std::sync::Arc;
 
 use cuda_sys::{CUjit_option, CUresult};
+use ptx::fatbin::{self, Fatbin};
 
 use super::call::Answer;
 
-/// The kind of an image.
-pub(super) enum Image {
-    Ptx(Arc<str>),
-    /// Machine code, or a container of it.
-    Binary,
+/// The reason why an image is not loaded: the driver's code, and the text for the error log.
+pub(super) type Refusal = (CUresult, String);
+
+/// Where an image is.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// In the program's memory. Text ends with a NUL; the sizes of others are in their headers.
+    Memory(*const c_void),
+    /// Bytes whose number is known.
+    Bytes(&'a [u8]),
 }
 
-/// Detects the kind of an image. Text ends with a NUL.
-///
-/// # Safety
-/// `image` is null, or a C string, or begins with the header of a cubin or a fat binary.
-pub(super) unsafe fn read(image: *const c_void) -> Answer<Image> {
-    if image.is_null() {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
-    let bytes = image.cast::<u8>();
-    for magic in [*b"\x7fELF", 0xba55_ed50_u32.to_le_bytes(), 0x4662_43b1_u32.to_le_bytes()] {
-        // SAFETY: no magic number has a NUL, so a shorter string differs before its end.
-        if (0..4).all(|at| unsafe { bytes.add(at).read() } == magic[at]) {
-            return Ok(Image::Binary);
+/// Bytes of PTX at most that an entry of a fat binary has after decompression.
+const MOST_PTX: usize = 1 << 30;
+
+impl Source<'_> {
+    /// Returns the PTX of an image for a device of compute capability `device` (90 for 9.0).
+    ///
+    /// # Safety
+    /// An image in memory is null, or a C string, or a fat binary with the size that its header states, or a structure
+    /// that points to one, or begins with the header of a cubin.
+    pub(super) unsafe fn ptx(self, device: u32) -> Result<Arc<str>, Refusal> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Memory(image) => unsafe { in_memory(image, device) },
+            Self::Bytes(bytes) if bytes.starts_with(ELF) => Err(machine_code()),
+            Self::Bytes(bytes) if bytes.starts_with(&fatbin::MAGIC) => in_fatbin(bytes, device),
+            Self::Bytes(bytes) => {
+                let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+                as_text(bytes.get(..end).unwrap_or_default())
+            }
         }
     }
-    // SAFETY: it is none of the binary kinds, so it is a C string.
-    let text = unsafe { CStr::from_ptr(image.cast()) };
-    let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
-    if !text.contains(".version") {
-        return Err(CUresult::CUDA_ERROR_INVALID_IMAGE);
+}
+
+const ELF: &[u8] = b"\x7fELF";
+
+/// # Safety
+/// As [`Source::ptx`].
+unsafe fn in_memory(image: *const c_void, device: u32) -> Result<Arc<str>, Refusal> {
+    if image.is_null() {
+        return Err((CUresult::CUDA_ERROR_INVALID_VALUE, String::new()));
     }
-    Ok(Image::Ptx(text.into()))
+    let bytes = image.cast::<u8>();
+    // SAFETY: no magic number has a NUL, so a shorter string differs before its end.
+    let begins =
+        |magic: &[u8]| (0..magic.len()).all(|at| unsafe { bytes.add(at).read() } == magic[at]);
+    if begins(ELF) {
+        return Err(machine_code());
+    }
+    if begins(&fatbin::WRAPPER_MAGIC) {
+        // SAFETY: the structure has the magic number and a version, of four bytes each, and then the pointer.
+        let data = unsafe { bytes.add(8).cast::<*const c_void>().read_unaligned() };
+        // A wrapper does not point to a wrapper.
+        // SAFETY: the caller's promise.
+        let inner = !data.is_null() && unsafe { data.cast::<[u8; 4]>().read() } == fatbin::MAGIC;
+        if !inner {
+            return Err(no_image("the structure points to no fat binary"));
+        }
+        // SAFETY: as above.
+        return unsafe { in_memory(data, device) };
+    }
+    if begins(&fatbin::MAGIC) {
+        // SAFETY: the caller's promise: a fat binary has its header of 16 bytes.
+        let header = unsafe { bytes.cast::<[u8; 16]>().read() };
+        let size = Fatbin::size(&header).and_then(|size| isize::try_from(size).ok());
+        let Some(size) = size else { return Err(no_image("an unknown version of fat binaries")) };
+        // SAFETY: the caller's promise: the fat binary has the size that its header states.
+        let bytes = unsafe { core::slice::from_raw_parts(bytes, size.unsigned_abs()) };
+        return in_fatbin(bytes, device);
+    }
+    // SAFETY: it is none of the binary kinds, so it is a C string.
+    as_text(unsafe { CStr::from_ptr(image.cast()) }.to_bytes())
+}
+
+fn in_fatbin(bytes: &[u8], device: u32) -> Result<Arc<str>, Refusal> {
+    let fatbin = Fatbin::parse(bytes).map_err(|error| no_image(&error.to_string()))?;
+    let entry = fatbin.ptx_for(device);
+    let entry =
+        entry.map_err(|error| (CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, format!("{error}\n")))?;
+    let text = entry.ptx(MOST_PTX).map_err(|error| no_image(&error.to_string()))?;
+    as_text(text.as_bytes())
+}
+
+fn as_text(bytes: &[u8]) -> Result<Arc<str>, Refusal> {
+    match core::str::from_utf8(bytes) {
+        Ok(text) if text.contains(".version") => Ok(text.into()),
+        _ => Err(no_image("the image is no PTX")),
+    }
+}
+
+fn no_image(why: &str) -> Refusal {
+    (CUresult::CUDA_ERROR_INVALID_IMAGE, format!("{why}\n"))
+}
+
+fn machine_code() -> Refusal {
+    let why = "the image is machine code; the software device runs PTX\n";
+    (CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, why.to_owned())
 }
 
 /// A buffer of the caller's for a log, and where its size is written.
@@ -45,6 +115,10 @@ struct Log {
     size: usize,
     told: *mut *mut c_void,
 }
+
+// SAFETY: the buffer and the place are the program's, which may be written from any thread: the program promises that
+// they are valid for as long as the options are in use, and calls that use one link at a time.
+unsafe impl Send for Log {}
 
 impl Log {
     const NONE: Self = Self { buffer: core::ptr::null_mut(), size: 0, told: core::ptr::null_mut() };

@@ -13,7 +13,7 @@ use cuda_sys::{
 use super::bridge::load;
 use super::call::{Answer, functions, process, put, put_if_wanted, text};
 use super::function::{attribute, parameter};
-use super::jit::Options;
+use super::jit::{Options, Source};
 use super::module::{file, kernel_names, load_image};
 use super::objects::{Kernel, Library, Settings, handle, number};
 use super::process::{Process, State};
@@ -85,7 +85,7 @@ impl State {
 /// `library` is null or valid for the write; the rest as [`load_image`].
 unsafe fn load_library(
     library: *mut CUlibrary,
-    image: *const c_void,
+    image: Source<'_>,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
     count: c_uint,
@@ -124,14 +124,14 @@ functions! {
         library: *mut CUlibrary, code: *const c_void, options: *mut CUjit_option,
         values: *mut *mut c_void, count: c_uint, _library_options: *mut CUlibraryOption,
         _library_values: *mut *mut c_void, _library_count: c_uint
-    ) { load_library(library, code, options, values, count) }
+    ) { load_library(library, Source::Memory(code), options, values, count) }
     Device fn cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option,
         values: *mut *mut c_void, count: c_uint, _library_options: *mut CUlibraryOption,
         _library_values: *mut *mut c_void, _library_count: c_uint
     ) {
         let image = file(text(path)?)?;
-        load_library(library, image.as_ptr().cast(), options, values, count)
+        load_library(library, Source::Bytes(&image), options, values, count)
     }
     Device fn cuLibraryUnload(library: CUlibrary) {
         let process = process()?;

@@ -1,4 +1,4 @@
-//! Modules: PTX in a context.
+//! Modules: PTX, also from a fat binary, in a context.
 
 use core::ffi::{c_char, c_uint, c_void};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use cuda_sys::{CUdeviceptr, CUfunction, CUjit_option, CUmodule, CUmoduleLoadingM
 
 use super::bridge::{Program, load};
 use super::call::{Answer, functions, process, put, put_if_wanted, text};
-use super::jit::{Image, Options, read};
+use super::jit::{Options, Source};
 use super::memory::wait_for_device;
 use super::objects::{Function, Module, Settings, handle, number};
 use super::process::{Process, State};
@@ -17,23 +17,17 @@ use super::process::{Process, State};
 /// Loads a program for a device, and fills the logs.
 ///
 /// # Safety
-/// As [`read`] and [`Options::tell`].
+/// As [`Source::ptx`] and [`Options::tell`].
 pub(super) unsafe fn load_image(
     process: &Process,
-    image: *const c_void,
+    image: Source<'_>,
     options: &Options,
     device: u32,
 ) -> Answer<(Arc<str>, Program)> {
+    let known = process.devices.get(device as usize).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
     // SAFETY: the caller's promise.
-    let image = unsafe { read(image) };
-    let loaded = match image {
-        Ok(Image::Ptx(text)) => load(process, &text, device).map(|program| (text, program)),
-        Ok(Image::Binary) => Err((
-            CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
-            "the image is machine code; the software device runs PTX\n".to_owned(),
-        )),
-        Err(code) => Err((code, "the image is no PTX\n".to_owned())),
-    };
+    let text = unsafe { image.ptx(known.cc.0 * 10 + known.cc.1) };
+    let loaded = text.and_then(|text| load(process, &text, device).map(|program| (text, program)));
     let outcome = match &loaded {
         Ok((_, program)) => Ok(program.entries().count()),
         Err((_, log)) => Err(log.as_str()),
@@ -85,7 +79,7 @@ impl State {
 /// `module` is null or valid for the write; the rest as [`load_image`].
 unsafe fn load_module(
     module: *mut CUmodule,
-    image: *const c_void,
+    image: Source<'_>,
     count: c_uint,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
@@ -108,14 +102,12 @@ unsafe fn load_module(
     unsafe { put(module, handle(new)) }
 }
 
-/// Returns the text of a file, with a NUL.
+/// Returns the contents of a file.
 pub(super) fn file(path: &str) -> Answer<Vec<u8>> {
-    let mut bytes = std::fs::read(path).map_err(|error| match error.kind() {
+    std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => CUresult::CUDA_ERROR_FILE_NOT_FOUND,
         _ => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
-    })?;
-    bytes.extend([0; 8]);
-    Ok(bytes)
+    })
 }
 
 /// Names of a program's kernels, in order, without those that are refused.
@@ -126,19 +118,19 @@ pub(super) fn kernel_names(program: &Program) -> Vec<String> {
 
 functions! {
     Device fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) {
-        load_module(module, image, 0, core::ptr::null_mut(), core::ptr::null_mut())
+        load_module(module, Source::Memory(image), 0, core::ptr::null_mut(), core::ptr::null_mut())
     }
     Device fn cuModuleLoadDataEx(
         module: *mut CUmodule, image: *const c_void, count: c_uint, options: *mut CUjit_option,
         values: *mut *mut c_void
-    ) { load_module(module, image, count, options, values) }
+    ) { load_module(module, Source::Memory(image), count, options, values) }
     Device fn cuModuleLoadFatBinary(module: *mut CUmodule, image: *const c_void) {
-        load_module(module, image, 0, core::ptr::null_mut(), core::ptr::null_mut())
+        load_module(module, Source::Memory(image), 0, core::ptr::null_mut(), core::ptr::null_mut())
     }
     Device fn cuModuleLoad(module: *mut CUmodule, path: *const c_char) {
         let image = file(text(path)?)?;
         let none = core::ptr::null_mut();
-        load_module(module, image.as_ptr().cast(), 0, none, core::ptr::null_mut())
+        load_module(module, Source::Bytes(&image), 0, none, core::ptr::null_mut())
     }
     Device fn cuModuleUnload(module: CUmodule) {
         let process = process()?;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use cuda_sys::{CUmodule, CUresult};
 
 use super::ModuleInner;
+use super::fatbin::Facts;
 use super::jit::{Arguments, JitOptions};
 use super::variables::{Reach, Variables};
 use crate::context::{ContextInner, Counted};
@@ -82,8 +83,8 @@ pub(super) fn load(
         }
         ModuleImage::Fatbin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
-            let reach = Reach::of_machine_code(image::may_have_variables(bytes));
-            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Fatbin, reach))
+            let Facts { signatures, reach } = Facts::of(bytes);
+            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Fatbin, reach))
         }
     }
 }
@@ -125,7 +126,7 @@ fn load_image(
 
 /// Returns whether another form of the same program may load where this one did not: no code for the
 /// device, a newer format than the driver knows, or a device that takes no machine code.
-fn wants_ptx(error: &Error) -> bool {
+pub(super) fn wants_ptx(error: &Error) -> bool {
     matches!(
         error.code(),
         Some(
@@ -244,6 +245,12 @@ pub(super) fn explain(
             driver % 1000 / 10,
         ));
     }
+    if kind == ImageKind::Fatbin && !log.contains("-gencode") {
+        return match missing_image(context, &error, bytes) {
+            Some(missing) => error.with_hint(missing.to_string()),
+            None => error,
+        };
+    }
     // Nothing is asked of the driver for machine code: there is no hint, and PTX may be tried next.
     let target = if kind == ImageKind::Ptx { image::ptx_target(bytes) } else { None };
     let Some(target) = target else { return error };
@@ -253,4 +260,18 @@ pub(super) fn explain(
         )),
         Err(_) => error,
     }
+}
+
+/// Returns what a fat binary lacks, where that is why the driver refused it.
+#[cold]
+fn missing_image(
+    context: &ContextInner,
+    error: &Error,
+    bytes: &[u8],
+) -> Option<ptx::fatbin::NoImage> {
+    if error.code() != Some(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU) {
+        return None;
+    }
+    let (major, minor) = context.device.compute_capability().ok()?;
+    ptx::fatbin::Fatbin::parse(bytes).ok()?.ptx_for(major * 10 + minor).err()
 }

@@ -1,6 +1,7 @@
 //! Modules: compiled code, loaded on a device.
 
 mod declared;
+mod fatbin;
 mod global;
 mod jit;
 mod lazy;

@@ -7,6 +7,7 @@
 //! read, written and read again is the same.
 
 mod cache;
+mod fatbin;
 mod log;
 mod mesh;
 mod nvdb;
@@ -20,6 +21,7 @@ use test_support::nvdb::{follow, layouts, samples};
 static METER: meter::Meter = meter::Meter;
 
 pub use cache::cache_entry;
+pub use fatbin::fatbin;
 pub use log::nvrtc_log;
 pub use mesh::{obj, ply, stl};
 pub use nvdb::{nvdb_file, nvdb_grid};
@@ -43,7 +45,7 @@ macro_rules! targets {
     };
 }
 
-targets!(cache_entry kernel nvdb_file nvdb_grid nvrtc_log obj ply ptx stl);
+targets!(cache_entry fatbin kernel nvdb_file nvdb_grid nvrtc_log obj ply ptx stl);
 
 /// Runs `body`, in which nothing may ask for a block of more than `most` bytes.
 fn within<T>(most: usize, body: impl FnOnce() -> T) -> T {

@@ -11,6 +11,7 @@
 
 pub mod cost;
 pub mod failure;
+pub mod fatbin;
 pub mod meter;
 #[cfg(feature = "nvdb")]
 pub mod nvdb;

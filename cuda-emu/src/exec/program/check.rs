@@ -1,6 +1,7 @@
 //! Whether a text is for this device.
 
 use cuda_sys::CUresult;
+use ptx::fatbin::{Arch, Specific};
 use ptx::ir::{Formal, Function, FunctionKind, Module, Space as StateSpace};
 
 use super::{LoadError, error};
@@ -22,8 +23,13 @@ pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadErr
     })?;
     let digits = target.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u32 = digits.parse().unwrap_or(0);
-    let (has, exact) = (device.cc.0 * 10 + device.cc.1, digits != target);
-    if number > has || (exact && number != has) {
+    let has = device.cc.0 * 10 + device.cc.1;
+    let specific = match target.strip_prefix(digits) {
+        Some("") => Specific::No,
+        Some("f") => Specific::Family,
+        _ => Specific::Architecture,
+    };
+    if !(Arch { number, specific }).runs_on(has) {
         return Err(error(
             CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
             format!("the target sm_{target} is not for compute capability {has}"),
