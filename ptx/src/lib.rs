@@ -7,6 +7,7 @@
 //! - [`Parts`] splits a text into one for each kernel.
 //! - [`variables`] finds the variables of the module that each kernel can reach, and which it may write.
 //! - [`fatbin`] reads fat binaries and decompresses the PTX in them.
+//! - [`link`] makes one text of several that were compiled apart.
 //! - [`mangled`] reads from a C++ kernel's name the types that PTX lacks: the types that its pointers point to, and
 //!   which are `const`.
 //!
@@ -43,6 +44,7 @@ mod error;
 pub mod fatbin;
 pub mod ir;
 mod lex;
+pub mod link;
 pub mod mangled;
 mod parse;
 mod print;

@@ -64,6 +64,7 @@ impl Objects {
             left.push((format!("{} bytes that a graph has allocated", memory.bytes()), None));
         }
         of(&mut left, "a library", &self.libraries, |_, _| true);
+        of(&mut left, "a link", &self.links, |_, _| true);
         of(&mut left, "a memory pool", &self.pools, |_, pool| !pool.default);
         of(&mut left, "a graph", &self.graphs, |_, graph| !graph.owned);
         of(&mut left, "an executable graph", &self.execs, |_, _| true);

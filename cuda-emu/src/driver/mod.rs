@@ -28,6 +28,7 @@ mod launch;
 mod leaks;
 mod ledger;
 mod library;
+mod link;
 mod memory;
 mod module;
 mod names;

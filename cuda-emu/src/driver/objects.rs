@@ -12,6 +12,7 @@ use super::bridge::{EntryId, Heap, Program};
 use super::call::{self, Answer, Made};
 use super::graph::{Capture, Graph, GraphExec, Node};
 use super::graph_memory::GraphMemory;
+use super::link::Link;
 use crate::space::Kind;
 
 /// Objects of one kind by handle: a number that is used once, and never an address of anything.
@@ -245,6 +246,7 @@ pub(super) struct Objects {
     pub(super) modules: Handles<Module>,
     pub(super) functions: Handles<Function>,
     pub(super) libraries: Handles<Library>,
+    pub(super) links: Handles<Link>,
     pub(super) kernels: Handles<Kernel>,
     pub(super) pools: Handles<Pool>,
     pub(super) graphs: Handles<Graph>,
@@ -286,6 +288,7 @@ impl Objects {
             execs: Handles::new(11, CUresult::CUDA_ERROR_INVALID_VALUE),
             captures: Handles::new(12, bad),
             users: Handles::new(13, CUresult::CUDA_ERROR_INVALID_VALUE),
+            links: Handles::new(14, bad),
             allocations: HashMap::new(),
             graph_memory: HashMap::new(),
             outstanding: HashMap::new(),

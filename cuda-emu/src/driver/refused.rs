@@ -17,8 +17,8 @@ use cuda_sys::{
     CUdevResource, CUdevResourceDesc, CUdevResourceType, CUdevice, CUdeviceptr, CUevent,
     CUexecAffinityParam, CUexecAffinityType, CUexternalMemory, CUexternalSemaphore, CUfunction,
     CUgraph, CUgraphExec, CUgraphNode, CUgraphicsResource, CUgreenCtx, CUipcEventHandle,
-    CUipcMemHandle, CUjit_option, CUjitInputType, CUlibrary, CUlinkState, CUlogicalEndpointId,
-    CUmemGenericAllocationHandle, CUmipmappedArray, CUprocessState, CUstream, CUuuid, cuuint64_t,
+    CUipcMemHandle, CUlibrary, CUlogicalEndpointId, CUmemGenericAllocationHandle, CUmipmappedArray,
+    CUprocessState, CUstream, CUuuid, cuuint64_t,
 };
 
 use super::call::refused;
@@ -116,14 +116,6 @@ refused! {
     fn cuLaunchGridAsync(CUfunction, c_int, c_int, CUstream);
     fn cuLibraryGetManaged(*mut CUdeviceptr, *mut usize, CUlibrary, *const c_char);
     fn cuLibraryGetUnifiedFunction(*mut *mut c_void, CUlibrary, *const c_char);
-    fn cuLinkAddData(CUlinkState, CUjitInputType, *mut c_void, usize, *const c_char, c_uint, *mut CUjit_option, *mut *mut c_void);
-    fn cuLinkAddData_v2(CUlinkState, CUjitInputType, *mut c_void, usize, *const c_char, c_uint, *mut CUjit_option, *mut *mut c_void);
-    fn cuLinkAddFile(CUlinkState, CUjitInputType, *const c_char, c_uint, *mut CUjit_option, *mut *mut c_void);
-    fn cuLinkAddFile_v2(CUlinkState, CUjitInputType, *const c_char, c_uint, *mut CUjit_option, *mut *mut c_void);
-    fn cuLinkComplete(CUlinkState, *mut *mut c_void, *mut usize);
-    fn cuLinkCreate(c_uint, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-    fn cuLinkCreate_v2(c_uint, *mut CUjit_option, *mut *mut c_void, *mut CUlinkState);
-    fn cuLinkDestroy(CUlinkState);
     fn cuLogicalEndpointAddDevice(CUlogicalEndpointId, CUdevice);
     fn cuLogicalEndpointBindAddr(CUlogicalEndpointId, CUdevice, cuuint64_t, *mut c_void, cuuint64_t, c_ulonglong);
     fn cuLogicalEndpointBindMem(CUlogicalEndpointId, CUdevice, cuuint64_t, CUmemGenericAllocationHandle, cuuint64_t, cuuint64_t, c_ulonglong);

@@ -16,6 +16,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Contexts", super::context::TABLE),
     ("Modules", super::module::TABLE),
     ("Libraries", super::library::TABLE),
+    ("Linking", super::link::TABLE),
     ("Functions and occupancy", super::function::TABLE),
     ("Launches", super::launch::TABLE),
     ("Memory", super::memory::TABLE),

@@ -22,6 +22,7 @@ mod ops;
 mod program;
 
 pub use builtins::heap::Heap;
+pub(crate) use builtins::is_system_function;
 pub(crate) use config::SHARED_RESERVED;
 pub use config::{DeviceInfo, Env, ExecConfig, Launch, Stats};
 pub use fault::{Fault, Report};

@@ -27,6 +27,19 @@ impl fmt::Display for Module {
 }
 
 impl Module {
+    /// Returns the text of one item of a module that was parsed: its numbers are in range, so nothing fails.
+    pub(crate) fn item_text(&self, item: &Item) -> String {
+        struct One<'m>(&'m Module, &'m Item);
+        impl fmt::Display for One<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.item(f, self.1)
+            }
+        }
+        let mut text = String::new();
+        let _ = write!(text, "{}", One(self, item));
+        text
+    }
+
     fn item(&self, f: &mut fmt::Formatter<'_>, item: &Item) -> fmt::Result {
         match item {
             Item::Global(id) => match self.globals.get(id.index()) {

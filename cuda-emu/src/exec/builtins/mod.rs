@@ -58,6 +58,11 @@ pub(crate) fn by_name(name: &str) -> Option<Builtin> {
     ALL.into_iter().find(|builtin| builtin.name() == name)
 }
 
+/// Returns whether the device has a function of this name.
+pub(crate) fn is_system_function(name: &str) -> bool {
+    by_name(name).is_some()
+}
+
 /// Strings of the device are read up to this many bytes.
 const LONGEST: usize = 1 << 20;
 

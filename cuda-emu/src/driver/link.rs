@@ -1,0 +1,207 @@
+//! The linker: one image from several PTX texts.
+
+use core::ffi::{c_char, c_uint, c_void};
+use std::sync::Arc;
+
+use cuda_sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
+use ptx::link::{Input, link};
+
+use super::bridge::load;
+use super::call::{Answer, functions, process, put, put_if_wanted, text};
+use super::jit::{Options, Refusal, Source};
+use super::module::file;
+use super::objects::{handle, number};
+use crate::exec::is_system_function;
+
+/// A link that is under way, or done.
+pub(super) struct Link {
+    device: u32,
+    options: Options,
+    inputs: Vec<(String, Arc<str>)>,
+    /// The linked text and its NUL; the program has its address.
+    image: Option<Box<[u8]>>,
+}
+
+/// # Safety
+/// `state` is null or valid for the write; the lists as [`Options::read`] takes them, and the log buffers in them stay
+/// valid until the link is destroyed.
+unsafe fn create(
+    count: c_uint,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+    state: *mut CUlinkState,
+) -> Answer {
+    let process = process()?;
+    let mut locked = process.lock();
+    let (_, device) = locked.current_device()?;
+    if state.is_null() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    let options = unsafe { Options::read(count, options, values) }?;
+    let link = Link { device, options, inputs: Vec::new(), image: None };
+    let new = locked.objects.links.insert(link);
+    // SAFETY: not null, and the caller's promise.
+    unsafe { put(state, handle(new)) }
+}
+
+/// Adds a text. It is read at once, as the driver compiles it at once.
+///
+/// # Safety
+/// The log buffers of the link are valid.
+unsafe fn add(
+    state: CUlinkState,
+    kind: CUjitInputType,
+    bytes: &[u8],
+    name: Option<&str>,
+) -> Answer {
+    let process = process()?;
+    let mut locked = process.lock();
+    let link = locked.objects.links.get_mut(number(state))?;
+    if link.image.is_some() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let named = name.filter(|name| !name.is_empty()).map(str::to_owned);
+    let name = named.unwrap_or_else(|| format!("<input {}>", link.inputs.len() + 1));
+    let info = process.devices.get(link.device as usize);
+    let (major, minor) = info.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?.cc;
+    let read = match kind {
+        CUjitInputType::CU_JIT_INPUT_PTX | CUjitInputType::CU_JIT_INPUT_FATBINARY => {
+            // SAFETY: the image is not in unknown memory: its length is known.
+            unsafe { Source::Bytes(bytes).ptx(major * 10 + minor) }
+        }
+        CUjitInputType::CU_JIT_INPUT_CUBIN
+        | CUjitInputType::CU_JIT_INPUT_OBJECT
+        | CUjitInputType::CU_JIT_INPUT_LIBRARY
+        | CUjitInputType::CU_JIT_INPUT_NVVM => {
+            let why = "the software device links PTX and fat binaries with PTX\n";
+            Err((CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, why.to_owned()))
+        }
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    };
+    let parsed = read.and_then(|text| match ptx::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err((CUresult::CUDA_ERROR_INVALID_PTX, format!("{error}\n"))),
+    });
+    match parsed {
+        Ok(text) => {
+            link.inputs.push((name, text));
+            Ok(())
+        }
+        Err((code, log)) => {
+            // SAFETY: the caller's promise.
+            unsafe { link.options.tell(Err(&format!("{name}: {log}"))) };
+            Err(code)
+        }
+    }
+}
+
+/// # Safety
+/// `data` is null or has `size` bytes, `name` is null or a string; the rest as [`Options::read`].
+#[allow(clippy::too_many_arguments, reason = "the driver's")]
+unsafe fn add_data(
+    state: CUlinkState,
+    kind: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    count: c_uint,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> Answer {
+    if data.is_null() || size == 0 || isize::try_from(size).is_err() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise. Nothing here reads an input's own options.
+    unsafe { Options::read(count, options, values) }?;
+    // SAFETY: the caller's promise.
+    let name = if name.is_null() { None } else { Some(unsafe { text(name) }?) };
+    // SAFETY: the caller's promise: not null, `size` bytes.
+    let bytes = unsafe { core::slice::from_raw_parts(data.cast::<u8>().cast_const(), size) };
+    // SAFETY: the caller's promise at the link's creation.
+    unsafe { add(state, kind, bytes, name) }
+}
+
+/// # Safety
+/// `path` is null or a string; the rest as [`Options::read`].
+unsafe fn add_file(
+    state: CUlinkState,
+    kind: CUjitInputType,
+    path: *const c_char,
+    count: c_uint,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> Answer {
+    // SAFETY: the caller's promise.
+    unsafe { Options::read(count, options, values) }?;
+    // SAFETY: as above.
+    let path = unsafe { text(path) }?;
+    // SAFETY: the caller's promise at the link's creation.
+    unsafe { add(state, kind, &file(path)?, Some(path)) }
+}
+
+/// Links the inputs, and tries whether the device can load the result.
+fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, usize), Refusal> {
+    let inputs: Vec<_> = inputs.iter().map(|(name, text)| Input { name, text }).collect();
+    let linked = link(&inputs, is_system_function);
+    let linked = linked.map_err(|error| {
+        let lines = error.to_string().replace('\n', "\nerror   : ");
+        // The code that a GPU's driver returns when symbols are missing.
+        (CUresult::CUDA_ERROR_UNKNOWN, format!("error   : {lines}\n"))
+    })?;
+    let process = process().map_err(|code| (code, String::new()))?;
+    let kernels = load(process, &linked, device)?.entries().count();
+    let mut image = linked.into_bytes();
+    image.push(0);
+    Ok((image.into(), kernels))
+}
+
+functions! {
+    Device fn cuLinkCreate(
+        count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void,
+        state: *mut CUlinkState
+    ) { create(count, options, values, state) }
+    Device fn cuLinkCreate_v2(
+        count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void,
+        state: *mut CUlinkState
+    ) { create(count, options, values, state) }
+    Device fn cuLinkAddData(
+        state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize,
+        name: *const c_char, count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void
+    ) { add_data(state, kind, data, size, name, count, options, values) }
+    Device fn cuLinkAddData_v2(
+        state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize,
+        name: *const c_char, count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void
+    ) { add_data(state, kind, data, size, name, count, options, values) }
+    Device fn cuLinkAddFile(
+        state: CUlinkState, kind: CUjitInputType, path: *const c_char, count: c_uint,
+        options: *mut CUjit_option, values: *mut *mut c_void
+    ) { add_file(state, kind, path, count, options, values) }
+    Device fn cuLinkAddFile_v2(
+        state: CUlinkState, kind: CUjitInputType, path: *const c_char, count: c_uint,
+        options: *mut CUjit_option, values: *mut *mut c_void
+    ) { add_file(state, kind, path, count, options, values) }
+    Device fn cuLinkComplete(state: CUlinkState, image: *mut *mut c_void, size: *mut usize) {
+        let process = process()?;
+        let (inputs, device) = {
+            let mut locked = process.lock();
+            let link = locked.objects.links.get_mut(number(state))?;
+            if image.is_null() {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+            (link.inputs.clone(), link.device)
+        };
+        let linked = complete(&inputs, device);
+        let mut locked = process.lock();
+        let link = locked.objects.links.get_mut(number(state))?;
+        let outcome = linked.as_ref().map(|&(_, kernels)| kernels);
+        link.options.tell(outcome.map_err(|(_, log)| log.as_str()));
+        let (bytes, _) = linked.map_err(|(code, _)| code)?;
+        let bytes = link.image.insert(bytes);
+        put_if_wanted(size, bytes.len());
+        put(image, bytes.as_mut_ptr().cast())
+    }
+    Device fn cuLinkDestroy(state: CUlinkState) {
+        process()?.lock().objects.links.remove(number(state)).map(drop)
+    }
+}

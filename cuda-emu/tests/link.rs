@@ -1,0 +1,199 @@
+//! The linker of the driver: results, logs and return codes.
+
+use core::ffi::{CStr, c_void};
+use std::ffi::CString;
+use std::ptr;
+
+use cuda_sys::*;
+use test_support::fatbin::{Entry, Packing, write};
+
+mod common;
+use common::*;
+
+const HEAD: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
+
+/// `k(address)` writes `f(counter)`.
+const CALLER: &str = ".extern .func (.param .b32 r) f (.param .b32 a);
+.extern .global .align 4 .b32 counter;
+.visible .entry k(.param .u64 p) {
+.reg .b32 %r<3>; .reg .b64 %rd<2>;
+ld.param.u64 %rd1, [p];
+ld.global.u32 %r1, [counter];
+{ .param .b32 a; st.param.b32 [a], %r1; .param .b32 r;
+call.uni (r), f, (a); ld.param.b32 %r2, [r]; }
+st.global.u32 [%rd1], %r2; ret; }";
+
+/// `f(a)` is `a + own`, where `own` is this text's.
+fn callee(counter: u32, own: u32) -> String {
+    format!(
+        ".visible .global .align 4 .b32 counter = {counter};\n.global .align 4 .b32 own = {own};\n\
+         .visible .func (.param .b32 r) f (.param .b32 a) {{ .reg .b32 %r<3>; ld.param.b32 %r1, [a]; \
+         ld.global.u32 %r2, [own]; add.s32 %r1, %r1, %r2; st.param.b32 [r], %r1; ret; }}"
+    )
+}
+
+const PTX_INPUT: CUjitInputType = CUjitInputType::CU_JIT_INPUT_PTX;
+
+/// A link with an error log.
+struct Link {
+    state: CUlinkState,
+    log: Box<[u8]>,
+    // The driver keeps the addresses of the options.
+    _keys: Box<[CUjit_option]>,
+    _values: Box<[*mut c_void]>,
+}
+
+impl Link {
+    fn new() -> Self {
+        let mut log = vec![0_u8; 600].into_boxed_slice();
+        let mut keys = Box::new([
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ]);
+        let size = ptr::without_provenance_mut(log.len());
+        let mut values: Box<[*mut c_void; 2]> = Box::new([log.as_mut_ptr().cast(), size]);
+        let mut state = ptr::null_mut();
+        ok!(cuLinkCreate_v2(2, keys.as_mut_ptr(), values.as_mut_ptr(), &raw mut state));
+        Self { state, log, _keys: keys, _values: values }
+    }
+
+    fn add(&self, kind: CUjitInputType, bytes: &[u8], name: &CStr) -> CUresult {
+        let (data, none, nothing) =
+            (bytes.as_ptr().cast_mut().cast(), ptr::null_mut(), ptr::null_mut());
+        let (state, name) = (self.state, name.as_ptr());
+        call!(cuLinkAddData_v2(state, kind, data, bytes.len(), name, 0, none, nothing))
+    }
+
+    fn ptx(&self, text: &str, name: &CStr) -> CUresult {
+        self.add(PTX_INPUT, format!("{HEAD}{text}").as_bytes(), name)
+    }
+
+    fn complete(&self) -> (CUresult, Vec<u8>) {
+        let (mut image, mut size) = (ptr::null_mut(), 0);
+        let code = call!(cuLinkComplete(self.state, &raw mut image, &raw mut size));
+        if code != SUCCESS {
+            return (code, Vec::new());
+        }
+        // SAFETY: the image has `size` bytes until the link is destroyed.
+        (code, unsafe { core::slice::from_raw_parts(image.cast::<u8>(), size) }.to_vec())
+    }
+
+    fn log(&self) -> String {
+        CStr::from_bytes_until_nul(&self.log).expect("a NUL").to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        ok!(cuLinkDestroy(self.state));
+    }
+}
+
+/// The number that `k` of an image writes.
+fn result(image: &[u8]) -> u32 {
+    let mut module = ptr::null_mut();
+    ok!(cuModuleLoadData(&raw mut module, image.as_ptr().cast()));
+    let (function, target) = (function(module, "k"), allocate(4));
+    let mut parameter = target;
+    let mut parameters = [(&raw mut parameter).cast::<c_void>()];
+    let (stream, none) = (ptr::null_mut(), ptr::null_mut());
+    ok!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters.as_mut_ptr(), none));
+    ok!(cuCtxSynchronize());
+    ok!(cuModuleUnload(module));
+    words(target, 1)[0]
+}
+
+#[test]
+fn texts_and_fat_binaries_link_to_an_image_that_runs() {
+    context();
+    let link = Link::new();
+    assert_eq!(link.ptx(CALLER, c"caller.ptx"), SUCCESS, "{}", link.log());
+    let text = format!("{HEAD}{}", callee(40, 2));
+    let fatbin = write(&[Entry::ptx(75, &text, Packing::Zstd)]);
+    assert_eq!(link.add(CUjitInputType::CU_JIT_INPUT_FATBINARY, &fatbin, c"callee"), SUCCESS);
+    // Another text with a name of its own that the callee has, too.
+    let other = ".global .align 4 .b32 own = 1000;\n.visible .entry other() { ret; }";
+    assert_eq!(link.ptx(other, c"other.ptx"), SUCCESS);
+    let (code, image) = link.complete();
+    assert_eq!((code, link.log()), (SUCCESS, String::new()));
+    assert_eq!(image.last(), Some(&0));
+    assert_eq!(result(&image), 42);
+    assert_eq!(link.ptx(other, c"late.ptx"), CUresult::CUDA_ERROR_INVALID_VALUE);
+}
+
+#[test]
+fn files_are_inputs() {
+    context();
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = Link::new();
+    for (name, text) in [("a.ptx", CALLER.to_owned()), ("b.ptx", callee(5, 6))] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("{HEAD}{text}")).expect("written");
+        let path = CString::new(path.to_str().expect("UTF-8")).expect("no NUL");
+        let (none, nothing) = (ptr::null_mut(), ptr::null_mut());
+        ok!(cuLinkAddFile_v2(link.state, PTX_INPUT, path.as_ptr(), 0, none, nothing));
+    }
+    assert_eq!(result(&link.complete().1), 11);
+    let (none, nothing) = (ptr::null_mut(), ptr::null_mut());
+    let missing = c"/no/such/file.ptx".as_ptr();
+    fails!(
+        CUDA_ERROR_FILE_NOT_FOUND,
+        cuLinkAddFile_v2(link.state, PTX_INPUT, missing, 0, none, nothing)
+    );
+}
+
+#[test]
+fn the_log_says_what_is_wrong() {
+    context();
+    let failure = |texts: &[&str]| {
+        let link = Link::new();
+        for (text, name) in texts.iter().zip([c"a.ptx", c"b.ptx", c""]) {
+            assert_eq!(link.ptx(text, name), SUCCESS);
+        }
+        let (code, _) = link.complete();
+        assert_eq!(code, CUresult::CUDA_ERROR_UNKNOWN);
+        link.log()
+    };
+    let defines = callee(1, 2);
+    assert_eq!(failure(&[]), "error   : there is no input to link\n");
+    assert_eq!(
+        failure(&[CALLER]),
+        "error   : `counter` is used in a.ptx and defined in no input\n\
+         error   : `f` is used in a.ptx and defined in no input\n"
+    );
+    assert_eq!(
+        failure(&[&defines, CALLER, &defines]),
+        "error   : `f` is defined in a.ptx and in <input 3>\n\
+         error   : `counter` is defined in a.ptx and in <input 3>\n"
+    );
+    let other = defines.replace(".b32 counter", ".b16 counter");
+    assert!(failure(&[CALLER, &other]).contains("a variable of 2 bytes in .global in b.ptx, but"));
+
+    let link = Link::new();
+    assert_eq!(link.ptx("nonsense", c"bad.ptx"), CUresult::CUDA_ERROR_INVALID_PTX);
+    assert!(link.log().starts_with("bad.ptx: PTX line 4"), "{}", link.log());
+    let cubin = CUjitInputType::CU_JIT_INPUT_CUBIN;
+    let no_binary = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_eq!(link.add(cubin, b"\x7fELF\x02\x01\x01\0", c"a.cubin"), no_binary);
+    assert!(link.log().contains("a.cubin: the software device links PTX"), "{}", link.log());
+    assert_eq!(link.add(CUjitInputType(77), b"x", c"x"), CUresult::CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(link.add(PTX_INPUT, b"", c"x"), CUresult::CUDA_ERROR_INVALID_VALUE);
+    // What was refused is no input, and the link goes on.
+    assert_eq!(link.ptx(CALLER, c"a"), SUCCESS);
+    assert_eq!(link.ptx(&defines, c"b"), SUCCESS);
+    assert_eq!(result(&link.complete().1), 3);
+}
+
+#[test]
+fn handles_are_checked() {
+    context();
+    let (none, nothing, state) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    fails!(CUDA_ERROR_INVALID_VALUE, cuLinkCreate_v2(0, none, nothing, state));
+    fails!(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(ptr::dangling_mut()));
+    let (mut image, mut size) = (ptr::null_mut(), 0);
+    let wrong = ptr::dangling_mut();
+    fails!(CUDA_ERROR_INVALID_HANDLE, cuLinkComplete(wrong, &raw mut image, &raw mut size));
+    let link = Link::new();
+    let (no_image, no_size) = (ptr::null_mut(), ptr::null_mut());
+    fails!(CUDA_ERROR_INVALID_VALUE, cuLinkComplete(link.state, no_image, no_size));
+}
