@@ -16,7 +16,13 @@ pub struct MissingSymbol {
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let library = if self.name.starts_with("nvrtc") { "NVRTC" } else { "CUDA driver" };
+        let library = if self.name.starts_with("nvrtc") {
+            "NVRTC"
+        } else if self.name.starts_with("nvJitLink") {
+            "nvJitLink"
+        } else {
+            "CUDA driver"
+        };
         write!(f, "this {library}")?;
         if let Some(driver) = self.driver {
             write!(f, " ({})", Release(driver))?;

@@ -10,6 +10,7 @@ mod error;
 mod library;
 #[cfg(feature = "noop")]
 pub mod noop;
+mod nvjitlink;
 mod nvrtc;
 mod table;
 
@@ -18,6 +19,7 @@ pub use bindings::nvrtc::*;
 pub use driver::Driver;
 pub use environment::environment;
 pub use error::{Attempt, MissingLibrary, MissingSymbol};
+pub use nvjitlink::{NvJitLink, nvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 pub use nvrtc::Nvrtc;
 pub use table::Symbol;
 

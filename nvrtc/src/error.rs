@@ -74,9 +74,82 @@ pub enum Error {
         /// The compiler's log, often empty.
         log: String,
     },
+    /// Code that was compiled apart does not link.
+    #[error(transparent)]
+    Link(Box<LinkError>),
     /// The compiler's own PTX could not be scanned for kernels.
     #[error("the compiler's PTX: {0}")]
     Ptx(#[from] ptx::Error),
+}
+
+/// Why a [`Linker`](crate::Linker) makes no image.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// There is no input.
+    #[error("there is no input to link: add PTX, a cubin, a fat binary, LTO-IR or an image")]
+    NoInput,
+    /// An input that the linker cannot take.
+    #[error("input `{name}`: {why}")]
+    Input {
+        /// The input's name.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// No nvJitLink was found.
+    #[error(
+        "no nvJitLink was found; install it (`pip install nvidia-nvjitlink`, or the CUDA toolkit), or name it in \
+         CUDA_NVJITLINK. Searched:{}",
+        places(.tried)
+    )]
+    NotFound {
+        /// Every place that was searched.
+        tried: Vec<Attempt>,
+    },
+    /// The library is there but cannot be loaded.
+    #[error("nvJitLink cannot be loaded: {0}")]
+    Load(cuda_sys::MissingLibrary),
+    /// This nvJitLink lacks a function.
+    #[error("this nvJitLink ({library}) lacks {symbol}")]
+    MissingSymbol {
+        /// The function.
+        symbol: &'static str,
+        /// Where the library came from.
+        library: String,
+    },
+    /// Two inputs define a symbol, neither as weak.
+    #[error("`{name}` is defined in {first} and in {second}")]
+    DefinedTwice {
+        /// The symbol.
+        name: String,
+        /// The first input.
+        first: String,
+        /// The other input.
+        second: String,
+    },
+    /// nvJitLink refuses an input, or the inputs do not fit together.
+    #[error("{what}: {call}: {code}{}", log_suffix(.log))]
+    Failed {
+        /// The function.
+        call: &'static str,
+        /// The input that it was about.
+        what: String,
+        /// The name of the code that it returned.
+        code: String,
+        /// The linker's log.
+        log: String,
+    },
+    /// PTX does not link.
+    #[error(transparent)]
+    Ptx(ptx::link::LinkError),
+}
+
+fn places(tried: &[Attempt]) -> String {
+    let line = |attempt: &Attempt| {
+        format!("\n  {} ({}): {}", attempt.path.display(), attempt.origin, attempt.reason)
+    };
+    tried.iter().map(line).collect()
 }
 
 fn log_suffix(log: &str) -> String {

@@ -3,7 +3,7 @@
 use ptx::Signature;
 
 use crate::codec::{Reader, Writer};
-use crate::{Arch, CacheStatus, Diagnostic, Error, NvrtcVersion};
+use crate::{Arch, CacheStatus, Diagnostic, Error, NvrtcVersion, Uncached};
 
 /// A compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,22 @@ pub struct Image {
 }
 
 impl Image {
+    /// Returns an image without contents, for code of other tools, such as a linker: set the fields that it has.
+    #[must_use]
+    pub fn new(arch: Arch) -> Self {
+        Self {
+            cubin: None,
+            ptx: None,
+            lto_ir: None,
+            kernels: Vec::new(),
+            lowered: Vec::new(),
+            log: String::new(),
+            arch,
+            version: NvrtcVersion { major: 0, minor: 0 },
+            cache: CacheStatus::Uncached(Uncached::Off),
+        }
+    }
+
     /// Returns the name in the image of a name expression: `_Z4axpyIfEvPT_` for `axpy<float>`.
     #[must_use]
     pub fn lowered(&self, expression: &str) -> Option<&str> {

@@ -55,6 +55,25 @@ impl Folder {
         Self { path: path.into(), named: false }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns another folder that was named or searched as this one.
+    pub(crate) fn with_path(&self, path: PathBuf) -> Self {
+        Self { path, named: self.named }
+    }
+
+    /// Returns the path of a regular file in the folder; of a searched folder only a file that others cannot replace.
+    pub(crate) fn file(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.checked()?.join(name);
+        let real = match self.named {
+            true => path,
+            false => Rule::SEARCHED.resolve(&path).map_err(|refusal| refusal.to_string())?,
+        };
+        if real.is_file() { Ok(real) } else { Err("not a regular file".to_owned()) }
+    }
+
     /// Returns the folder by its real path, or why it is not used.
     fn checked(&self) -> Result<PathBuf, String> {
         // Also a relative path that was named: a list of folders that is exported once must not mean another place
@@ -91,10 +110,7 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
             NotFound { max_major: bound.driver.map(|v| v.major), tried }
         });
     }
-    // The closures run in order, and only as far as needed: the last starts a Python.
-    let places: [fn() -> Place; 6] =
-        [loader, cuda_path, usr_local, python_environment, setup, python::packages];
-    for place in places {
+    for place in places() {
         let Place { origin, folders, refused } = place();
         let refused = refused.into_iter();
         tried.extend(refused.map(|(path, reason)| Attempt { origin: origin.into(), path, reason }));
@@ -103,6 +119,11 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
         }
     }
     Err(NotFound { max_major: bound.driver.map(|v| v.major), tried })
+}
+
+/// Returns the places to search. The functions are called in order, and only as far as needed: the last starts a Python.
+pub(crate) fn places() -> [fn() -> Place; 6] {
+    [loader, cuda_path, usr_local, python_environment, setup, python::packages]
 }
 
 /// Returns the library at `path`, which the user has named: a file, or the best one in a folder.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use xtask::wheels::{
-    CCCL_13, CRT_13, CUDA_PATHFINDER, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0, RUNTIME_13_5, Wheel,
-    cuda_bindings, fetch, python,
+    CCCL_13, CRT_13, CUDA_PATHFINDER, NVJITLINK_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0,
+    RUNTIME_13_5, Wheel, cuda_bindings, fetch, python,
 };
 use xtask::{Error, root};
 
@@ -86,7 +86,7 @@ pub(crate) fn name_nvrtc(command: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fetches CUDA's headers and every NVRTC that the tests exercise, and names these to `command`.
+/// Fetches CUDA's headers, nvJitLink and every NVRTC that the tests exercise, and names the compilers to `command`.
 ///
 /// # Errors
 /// One could not be downloaded.
@@ -106,6 +106,7 @@ pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
             Err(reason) => eprintln!("xtask: {} is not tested: {reason}", wheel.title),
         }
     }
+    fetch(&NVJITLINK_13_0)?;
     command.env(TESTED_VARIABLE, env::join_paths(libraries)?);
     Ok(())
 }

@@ -102,6 +102,27 @@ pub const NVRTC_12_9: Wheel = Wheel {
     ],
 };
 
+/// nvJitLink 13.0: the linker, for its tests.
+pub const NVJITLINK_13_0: Wheel = Wheel {
+    name: "nvidia-nvjitlink",
+    version: "13.0.88",
+    title: "nvJitLink 13.0",
+    python: "",
+    content: "nvidia/cu13/lib/libnvJitLink.so.13",
+    files: &[
+        WheelFile {
+            arch: "x86_64",
+            name: "nvidia_nvjitlink-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
+            sha256: "13a74f429e23b921c1109976abefacc69835f2f433ebd323d3946e11d804e47b",
+        },
+        WheelFile {
+            arch: "aarch64",
+            name: "nvidia_nvjitlink-13.0.88-py3-none-manylinux2014_aarch64.manylinux_2_17_aarch64.whl",
+            sha256: "e931536ccc7d467a98ba1d8b89ff7fa7f1fa3b13f2b0069118cd7f47bff07d0c",
+        },
+    ],
+};
+
 /// NVRTC 13.5: the bindings' `nvrtc.h`.
 pub const NVRTC_13_5: Wheel = Wheel {
     name: "nvidia-cuda-nvrtc",

@@ -1,0 +1,446 @@
+//! Links code that was compiled apart, without a device: nvJitLink, or, for PTX, this project's own linker.
+#![allow(unsafe_code, reason = "calls nvJitLink")]
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_void};
+use std::path::{Path, PathBuf};
+
+use cuda_sys::{NvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
+use ptx::Signature;
+use ptx::fatbin::{self, Fatbin};
+
+use crate::error::LinkError;
+use crate::linker_search::find;
+use crate::linker_symbols::{of_cubin, of_ptx};
+use crate::{Arch, Error, Image, NvrtcVersion};
+
+/// Links PTX, cubins, fat binaries and LTO-IR that were compiled apart, without a device.
+///
+/// - For a real architecture (`sm_90`) it calls nvJitLink, and the image has a cubin.
+/// - For a virtual one (`compute_75`) the image has PTX, which every newer device loads, and the software device too.
+///   LTO-IR is linked by nvJitLink; PTX and PTX in fat binaries by [`ptx::link`], which needs no library.
+///
+/// nvJitLink is part of CUDA 12.0 and later (the PyPI package `nvidia-nvjitlink`). It is searched where
+/// [`Nvrtc::find`](crate::Nvrtc::find) searches NVRTC, with the variable `CUDA_NVJITLINK` in place of `CUDA_NVRTC`, and
+/// should be as new as the compiler. `cuda_safe::Linker` links with the driver instead: it needs a device and no
+/// library, and takes no LTO-IR.
+///
+/// ```no_run
+/// use cuda_safe_nvrtc::{Arch, Linker, Options, Program};
+///
+/// let compile = |text: &str| Program::new(text).options(Options::new().lto(true)).compile(Arch::sm(9, 0));
+/// let weight = compile("__device__ float weight(float x) { return x * x; }")?;
+/// let kernel = compile(
+///     "__device__ float weight(float x);
+///      extern \"C\" __global__ void apply(float* x) { x[threadIdx.x] = weight(x[threadIdx.x]); }",
+/// )?;
+/// let image = Linker::new(Arch::sm(9, 0)).image("weight.cu", &weight).image("kernel.cu", &kernel).link()?;
+/// assert!(image.cubin.is_some());
+/// # Ok::<(), cuda_safe_nvrtc::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "`link` links the inputs"]
+pub struct Linker {
+    arch: Arch,
+    inputs: Vec<Input>,
+    options: Vec<String>,
+    library: Option<PathBuf>,
+}
+
+#[derive(Clone)]
+struct Input {
+    name: String,
+    kind: Kind,
+    bytes: Vec<u8>,
+    /// The kernels, where they are known.
+    kernels: Option<Vec<Signature>>,
+    lowered: Vec<(String, String)>,
+    version: Option<NvrtcVersion>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ptx,
+    Cubin,
+    Fatbin,
+    LtoIr,
+    /// An image without contents.
+    Nothing,
+}
+
+impl std::fmt::Debug for Linker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inputs: Vec<_> = self.inputs.iter().map(|input| (&input.name, input.kind)).collect();
+        f.debug_struct("Linker")
+            .field("arch", &self.arch)
+            .field("inputs", &inputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Linker {
+    /// Returns a linker without inputs for an architecture.
+    pub fn new(arch: Arch) -> Self {
+        Self { arch, inputs: Vec::new(), options: Vec::new(), library: None }
+    }
+
+    fn add(mut self, name: impl Into<String>, kind: Kind, bytes: Vec<u8>) -> Self {
+        let text = if kind == Kind::Ptx { std::str::from_utf8(&bytes).ok() } else { None };
+        let kernels = text.and_then(|text| ptx::entries(text).ok());
+        let (name, lowered, version) = (name.into(), Vec::new(), None);
+        self.inputs.push(Input { name, kind, bytes, kernels, lowered, version });
+        self
+    }
+
+    /// Adds PTX. `name` is its name in messages, such as the file's.
+    pub fn ptx(self, name: impl Into<String>, ptx: impl Into<String>) -> Self {
+        self.add(name, Kind::Ptx, ptx.into().into_bytes())
+    }
+
+    /// Adds relocatable machine code: a cubin of `nvcc -rdc=true -cubin`.
+    pub fn cubin(self, name: impl Into<String>, cubin: impl Into<Vec<u8>>) -> Self {
+        self.add(name, Kind::Cubin, cubin.into())
+    }
+
+    /// Adds a fat binary.
+    pub fn fatbin(self, name: impl Into<String>, fatbin: impl Into<Vec<u8>>) -> Self {
+        self.add(name, Kind::Fatbin, fatbin.into())
+    }
+
+    /// Adds LTO-IR. If there is any, the link optimises across all LTO-IR.
+    pub fn lto_ir(self, name: impl Into<String>, lto_ir: impl Into<Vec<u8>>) -> Self {
+        self.add(name, Kind::LtoIr, lto_ir.into())
+    }
+
+    /// Adds the output of a compile with [`Options::relocatable`](crate::Options::relocatable) or
+    /// [`Options::lto`](crate::Options::lto): its LTO-IR, or, for a real architecture, its cubin, or its PTX.
+    pub fn image(mut self, name: impl Into<String>, image: &Image) -> Self {
+        let real = self.arch.is_real();
+        let (kind, bytes) = match (&image.lto_ir, &image.cubin, &image.ptx) {
+            (Some(bytes), _, _) => (Kind::LtoIr, bytes.clone()),
+            (None, Some(bytes), _) if real => (Kind::Cubin, bytes.clone()),
+            (None, _, Some(text)) => (Kind::Ptx, text.clone().into_bytes()),
+            (None, Some(bytes), None) => (Kind::Cubin, bytes.clone()),
+            (None, None, None) => (Kind::Nothing, Vec::new()),
+        };
+        let kernels = image.ptx.is_some().then(|| image.kernels.clone());
+        let (name, lowered, version) = (name.into(), image.lowered.clone(), Some(image.version));
+        self.inputs.push(Input { name, kind, bytes, kernels, lowered, version });
+        self
+    }
+
+    /// Adds an option of nvJitLink, such as `-maxrregcount=32`.
+    pub fn option(mut self, option: impl Into<String>) -> Self {
+        self.options.push(option.into());
+        self
+    }
+
+    /// Names the nvJitLink to use: the library, or a folder that holds it. Setting the variable `CUDA_NVJITLINK` needs no
+    /// `unsafe`.
+    ///
+    /// # Safety
+    /// As for [`Nvrtc::at`](crate::Nvrtc::at), with `nvJitLink.h`.
+    pub unsafe fn library(mut self, path: impl AsRef<Path>) -> Self {
+        self.library = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Links the inputs.
+    ///
+    /// The image has the signatures of the kernels if every input has PTX or the image is PTX, and the name expressions
+    /// of all images.
+    ///
+    /// # Errors
+    /// [`Error::Link`]: there is no input, or an empty one; nvJitLink is not there; an input is not of its kind; a symbol
+    /// that two inputs define, that no input defines, or that inputs declare differently. The linker's log names it.
+    pub fn link(&self) -> Result<Image, Error> {
+        self.linked().map_err(|error| Error::Link(Box::new(error)))
+    }
+
+    fn linked(&self) -> Result<Image, LinkError> {
+        if self.inputs.is_empty() {
+            return Err(LinkError::NoInput);
+        }
+        for input in &self.inputs {
+            let end = input.bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            let text = input.bytes.get(..end).unwrap_or_default();
+            let why = if text.is_empty() {
+                "it is empty"
+            } else if input.kind == Kind::Ptx && text.contains(&0) {
+                "it has a NUL"
+            } else {
+                continue;
+            };
+            return Err(LinkError::Input { name: input.name.clone(), why: why.to_owned() });
+        }
+        let lto = self.inputs.iter().any(|input| input.kind == Kind::LtoIr);
+        let mut image = Image::new(self.arch);
+        if self.arch.is_real() || lto {
+            let (bytes, log) = self.by_library(lto)?;
+            if self.arch.is_real() {
+                image.cubin = Some(bytes);
+            } else {
+                let text = String::from_utf8_lossy(&bytes);
+                image.ptx = Some(text.trim_end_matches('\0').to_owned());
+            }
+            image.log = log;
+        } else {
+            image.ptx = Some(self.as_ptx()?);
+        }
+        image.kernels = match &image.ptx {
+            Some(text) => ptx::entries(text).unwrap_or_default(),
+            None => self.signatures().unwrap_or_default(),
+        };
+        for input in &self.inputs {
+            let fresh = input.lowered.iter().filter(|pair| !image.lowered.contains(pair));
+            let fresh: Vec<_> = fresh.cloned().collect();
+            image.lowered.extend(fresh);
+            image.version = image.version.max(input.version.unwrap_or(image.version));
+        }
+        Ok(image)
+    }
+
+    /// Returns the kernels of all inputs; `None` if those of one are not known, or if two inputs differ.
+    fn signatures(&self) -> Option<Vec<Signature>> {
+        let mut all: Vec<Signature> = Vec::new();
+        for input in &self.inputs {
+            for signature in input.kernels.as_ref()? {
+                match all.iter().find(|known| known.name == signature.name) {
+                    None => all.push(signature.clone()),
+                    Some(known) if known == signature => {}
+                    Some(_) => return None,
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Returns the image of an input: what it is, or what a fat binary has for the architecture.
+    ///
+    /// nvJitLink 13.0 reads fat binaries itself, but without checks: some make it crash.
+    fn image_of<'i>(&self, input: &'i Input) -> Result<(Kind, Cow<'i, [u8]>), LinkError> {
+        if input.kind != Kind::Fatbin {
+            return Ok((input.kind, Cow::Borrowed(&input.bytes)));
+        }
+        let failed = |why: String| LinkError::Input { name: input.name.clone(), why };
+        let fatbin = Fatbin::parse(&input.bytes).map_err(|error| failed(error.to_string()))?;
+        let (major, minor) = self.arch.capability();
+        let number = major * 10 + minor;
+        let mut cubins = fatbin.entries().iter().filter(|entry| {
+            self.arch.is_real()
+                && entry.kind == fatbin::Kind::Cubin
+                && entry.arch.number == number
+                && entry.arch.runs_on(number)
+        });
+        if let Some(entry) = cubins.next() {
+            let code = entry.contents(MOST).map_err(|error| failed(error.to_string()))?;
+            return Ok((Kind::Cubin, code));
+        }
+        let entry = fatbin.ptx_for(number).map_err(|error| failed(error.to_string()))?;
+        let text = entry.ptx(MOST).map_err(|error| failed(error.to_string()))?;
+        Ok((Kind::Ptx, Cow::Owned(text.into_bytes())))
+    }
+
+    /// Links PTX.
+    fn as_ptx(&self) -> Result<String, LinkError> {
+        let mut texts = Vec::new();
+        for input in &self.inputs {
+            let failed = |why: String| LinkError::Input { name: input.name.clone(), why };
+            let (Kind::Ptx, bytes) = self.image_of(input)? else {
+                let why = format!("machine code, which does not link to PTX for {}", self.arch);
+                return Err(failed(why));
+            };
+            let text = String::from_utf8(bytes.into_owned());
+            let text = text.map_err(|_| failed("PTX that is not UTF-8".to_owned()))?;
+            texts.push((input.name.as_str(), text));
+        }
+        let inputs: Vec<_> =
+            texts.iter().map(|(name, text)| ptx::link::Input { name, text }).collect();
+        ptx::link::link(&inputs, |name| SYSTEM.contains(&name)).map_err(LinkError::Ptx)
+    }
+
+    /// Links with nvJitLink: the output and the log.
+    fn by_library(&self, lto: bool) -> Result<(Vec<u8>, String), LinkError> {
+        let version = self.inputs.iter().filter_map(|input| input.version).max();
+        let path = find(self.library.as_deref(), version)?;
+        // SAFETY: the user has named the library (`CUDA_NVJITLINK` and other variables), or the caller of `library` has
+        // promised that it is one, or it was found under nvJitLink's name in a place to which only the user and root can
+        // write.
+        let raw = unsafe { NvJitLink::load_from(&path) }.map_err(LinkError::Load)?;
+        let mut options = vec![format!("-arch={}", self.arch)];
+        if lto {
+            options.push("-lto".to_owned());
+            if !self.arch.is_real() {
+                options.push("-ptx".to_owned());
+            }
+        }
+        options.extend(self.options.iter().cloned());
+        let mut images = Vec::new();
+        let mut defined: HashMap<String, &str> = HashMap::new();
+        for input in &self.inputs {
+            let (kind, bytes) = self.image_of(input)?;
+            let names = match kind {
+                Kind::Ptx => of_ptx(&bytes),
+                Kind::Cubin => of_cubin(&bytes),
+                _ => Vec::new(),
+            };
+            for name in names {
+                if let Some(first) = defined.insert(name.clone(), &input.name) {
+                    let (first, second) = (first.to_owned(), input.name.clone());
+                    return Err(LinkError::DefinedTwice { name, first, second });
+                }
+            }
+            images.push((input.name.as_str(), kind, bytes));
+        }
+        let mut link = Link::new(raw, &options)?;
+        for (name, kind, bytes) in images {
+            link.add(name, kind, bytes.into_owned())?;
+        }
+        let code = |call| link.check(call, "the link");
+        // SAFETY: the handle is alive.
+        code(("nvJitLinkComplete", unsafe { raw.nvJitLinkComplete(link.handle) }))?;
+        let ptx = !self.arch.is_real();
+        let size_of = if ptx { "nvJitLinkGetLinkedPtxSize" } else { "nvJitLinkGetLinkedCubinSize" };
+        let mut size = 0;
+        // SAFETY: the handle is alive, and the place is valid for the write.
+        let answer = unsafe {
+            if ptx {
+                raw.nvJitLinkGetLinkedPtxSize(link.handle, &raw mut size)
+            } else {
+                raw.nvJitLinkGetLinkedCubinSize(link.handle, &raw mut size)
+            }
+        };
+        code((size_of, answer))?;
+        let mut bytes = vec![0_u8; size];
+        // SAFETY: the handle is alive, and the buffer has as many bytes as the library has just said.
+        let answer = unsafe {
+            if ptx {
+                raw.nvJitLinkGetLinkedPtx(link.handle, bytes.as_mut_ptr().cast())
+            } else {
+                raw.nvJitLinkGetLinkedCubin(link.handle, bytes.as_mut_ptr().cast())
+            }
+        };
+        code((if ptx { "nvJitLinkGetLinkedPtx" } else { "nvJitLinkGetLinkedCubin" }, answer))?;
+        Ok((bytes, link.log(false)))
+    }
+}
+
+/// Bytes at most of an image in a fat binary.
+const MOST: usize = 1 << 30;
+
+/// The functions that a device has without a definition.
+const SYSTEM: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional"];
+
+/// A call and what it returned.
+type Called = (&'static str, Result<nvJitLinkResult, cuda_sys::MissingSymbol>);
+
+/// A link that is under way.
+struct Link {
+    raw: &'static NvJitLink,
+    handle: nvJitLinkHandle,
+    /// The inputs and their names. nvJitLink 13.0 reads them until the link is complete.
+    kept: Vec<(CString, Vec<u8>)>,
+}
+
+impl Link {
+    fn new(raw: &'static NvJitLink, options: &[String]) -> Result<Self, LinkError> {
+        let nul = |option: &String| LinkError::Input {
+            name: format!("option {option:?}"),
+            why: "it has a NUL".to_owned(),
+        };
+        let strings = options.iter().map(|o| CString::new(o.as_str()).map_err(|_| nul(o)));
+        let strings: Vec<CString> = strings.collect::<Result<_, _>>()?;
+        let pointers: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
+        let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the place is valid for the write; the options are `count` strings.
+        let code = unsafe { raw.nvJitLinkCreate(&raw mut handle, count, pointers.as_ptr()) };
+        let link = Self { raw, handle, kept: Vec::new() };
+        link.check(("nvJitLinkCreate", code), &format!("the options {}", options.join(" ")))?;
+        Ok(link)
+    }
+
+    fn add(&mut self, name: &str, kind: Kind, mut bytes: Vec<u8>) -> Result<(), LinkError> {
+        if kind == Kind::Ptx && bytes.last() != Some(&0) {
+            bytes.push(0);
+        }
+        let kind = match kind {
+            Kind::Ptx => nvJitLinkInputType::NVJITLINK_INPUT_PTX,
+            Kind::Cubin => nvJitLinkInputType::NVJITLINK_INPUT_CUBIN,
+            Kind::Fatbin => nvJitLinkInputType::NVJITLINK_INPUT_FATBIN,
+            Kind::LtoIr | Kind::Nothing => nvJitLinkInputType::NVJITLINK_INPUT_LTOIR,
+        };
+        let c_name = CString::new(name.replace('\0', " ")).unwrap_or_default();
+        let (data, size, title) = (bytes.as_ptr().cast::<c_void>(), bytes.len(), c_name.as_ptr());
+        // Moving the vector and the string does not move their contents.
+        self.kept.push((c_name, bytes));
+        // SAFETY: the handle is alive; the data has this size, and PTX ends with a NUL; the name is a string; both stay
+        // until the handle is destroyed.
+        let code = unsafe { self.raw.nvJitLinkAddData(self.handle, kind, data, size, title) };
+        self.check(("nvJitLinkAddData", code), &format!("input `{name}`"))
+    }
+
+    /// Turns the code that a call returned into a result, with the log.
+    fn check(&self, (call, code): Called, what: &str) -> Result<(), LinkError> {
+        match code {
+            Ok(nvJitLinkResult::NVJITLINK_SUCCESS) => Ok(()),
+            Ok(code) => Err(LinkError::Failed {
+                call,
+                what: what.to_owned(),
+                code: code.name().map_or_else(|| code.0.to_string(), str::to_owned),
+                log: self.log(true),
+            }),
+            Err(missing) => Err(LinkError::MissingSymbol {
+                symbol: missing.name,
+                library: self.raw.source().to_owned(),
+            }),
+        }
+    }
+
+    /// Returns the error log or the other one; nothing if there is none.
+    fn log(&self, errors: bool) -> String {
+        if self.handle.is_null() {
+            return String::new();
+        }
+        let (raw, mut size) = (self.raw, 0);
+        // SAFETY: the handle is alive, and the place is valid for the write.
+        let code = unsafe {
+            if errors {
+                raw.nvJitLinkGetErrorLogSize(self.handle, &raw mut size)
+            } else {
+                raw.nvJitLinkGetInfoLogSize(self.handle, &raw mut size)
+            }
+        };
+        if code != Ok(nvJitLinkResult::NVJITLINK_SUCCESS) || size == 0 {
+            return String::new();
+        }
+        let mut log = vec![0_u8; size.saturating_add(1)];
+        // SAFETY: the handle is alive, and the buffer has more bytes than the library has just said.
+        let code = unsafe {
+            if errors {
+                raw.nvJitLinkGetErrorLog(self.handle, log.as_mut_ptr().cast())
+            } else {
+                raw.nvJitLinkGetInfoLog(self.handle, log.as_mut_ptr().cast())
+            }
+        };
+        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+        match code {
+            Ok(nvJitLinkResult::NVJITLINK_SUCCESS) => {
+                let text = String::from_utf8_lossy(log.get(..end).unwrap_or_default());
+                // A mark of the library's own.
+                text.replace("@E@", "").trim().to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: the handle is alive, and this is its last use.
+            let _ = unsafe { self.raw.nvJitLinkDestroy(&raw mut self.handle) };
+        }
+    }
+}
