@@ -116,7 +116,7 @@ pub use memory::{
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;
 pub use module::{
-    DeclaredKernels, Global, JitOptions, KernelSource, LoadedFrom, Module, ModuleImage,
+    DeclaredKernels, Global, JitOptions, KernelSource, Linker, LoadedFrom, Module, ModuleImage,
     OptimizationLevel,
 };
 pub use stream::{GraphLock, Mark, Stream};

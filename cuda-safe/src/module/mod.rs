@@ -5,6 +5,7 @@ mod fatbin;
 mod global;
 mod jit;
 mod lazy;
+mod linker;
 mod load;
 #[cfg(feature = "packed-ptx")]
 mod packed;
@@ -24,6 +25,7 @@ pub use declared::{
 pub use global::Global;
 pub use jit::{JitOptions, OptimizationLevel};
 use lazy::Lazy;
+pub use linker::Linker;
 pub use load::{LoadedFrom, ModuleImage};
 #[cfg(feature = "packed-ptx")]
 pub use packed::PackedPtx;

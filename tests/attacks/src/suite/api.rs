@@ -25,6 +25,10 @@ const NOT_HANDLES: &[(&str, &str)] = &[
     ("ErrorKind", "part of an error"),
     ("LaunchRecord", "part of an error"),
     ("PackedPtx", "names bytes, and gives no access to the device"),
+    (
+        "Linker",
+        "keeps a context and its inputs; the link ends in the call, and its result is bytes",
+    ),
     ("Domain", "names ranges for profilers, which know nothing of the device's objects"),
     ("RangeGuard", "ends a range for profilers, which know nothing of the device's objects"),
 ];

@@ -17,6 +17,7 @@ mod kernels;
 mod lazy;
 mod life;
 mod limits;
+mod linking;
 mod marks;
 mod memory;
 mod modules;
@@ -60,6 +61,7 @@ pub(crate) fn cases() -> Vec<Case> {
         variables::cases(),
         contexts::cases(),
         foreign::cases(),
+        linking::cases(),
         modules::cases(),
         names::cases(),
         kernels::cases(),
