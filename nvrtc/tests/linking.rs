@@ -18,7 +18,10 @@ struct Installed {
     nvjitlink: PathBuf,
 }
 
-const TESTS: [(&str, fn(&Installed) -> Outcome); 6] = [
+/// A test and its name.
+type Test = (&'static str, fn(&Installed) -> Outcome);
+
+const TESTS: [Test; 6] = [
     ("two_files_link_to_a_cubin", two_files_link_to_a_cubin),
     ("lto_ir_links_to_a_cubin_and_to_ptx", lto_ir_links_to_a_cubin_and_to_ptx),
     ("kinds_of_inputs_can_be_mixed", kinds_of_inputs_can_be_mixed),

@@ -114,8 +114,12 @@ unsafe fn add_data(
     }
     // SAFETY: the caller's promise. Nothing here reads an input's own options.
     unsafe { Options::read(count, options, values) }?;
-    // SAFETY: the caller's promise.
-    let name = if name.is_null() { None } else { Some(unsafe { text(name) }?) };
+    let name = if name.is_null() {
+        None
+    } else {
+        // SAFETY: the caller's promise.
+        Some(unsafe { text(name) }?)
+    };
     // SAFETY: the caller's promise: not null, `size` bytes.
     let bytes = unsafe { core::slice::from_raw_parts(data.cast::<u8>().cast_const(), size) };
     // SAFETY: the caller's promise at the link's creation.

@@ -114,8 +114,8 @@ mod tests {
     fn of_an_image_that_cannot_be_read_nothing_is_known() {
         let mut bytes = write(&[Entry::ptx(75, &text(""), Packing::Zstd)]);
         let last = bytes.len() - 20;
-        for at in 96..last {
-            bytes[at] ^= 0x55;
+        for byte in &mut bytes[96..last] {
+            *byte ^= 0x55;
         }
         assert_eq!(kind_of(&Facts::of(&bytes)), ("everything", 0));
         for kind in [2, 8, 99] {
