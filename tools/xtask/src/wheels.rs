@@ -435,7 +435,7 @@ mod tests {
 
     fn all() -> Vec<Wheel> {
         let mut all = vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13];
-        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER]);
+        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0]);
         all.extend(CUDA_BINDINGS);
         all
     }
