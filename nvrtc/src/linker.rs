@@ -312,7 +312,12 @@ impl Linker {
             }
         };
         code((size_of, answer))?;
-        let mut bytes = vec![0_u8; size];
+        let mut bytes = zeros(size).ok_or_else(|| LinkError::Failed {
+            call: size_of,
+            what: "the output".to_owned(),
+            code: format!("a size of {size} bytes, more than there is memory"),
+            log: String::new(),
+        })?;
         // SAFETY: the handle is alive, and the buffer has as many bytes as the library has just said.
         let answer = unsafe {
             if ptx {
@@ -415,7 +420,7 @@ impl Link {
         if code != Ok(nvJitLinkResult::NVJITLINK_SUCCESS) || size == 0 {
             return String::new();
         }
-        let mut log = vec![0_u8; size.saturating_add(1)];
+        let Some(mut log) = zeros(size.saturating_add(1)) else { return String::new() };
         // SAFETY: the handle is alive, and the buffer has more bytes than the library has just said.
         let code = unsafe {
             if errors {
@@ -434,6 +439,14 @@ impl Link {
             _ => String::new(),
         }
     }
+}
+
+/// Returns as many zeros, unless there is no memory for them.
+fn zeros(size: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).ok()?;
+    bytes.resize(size, 0);
+    Some(bytes)
 }
 
 impl Drop for Link {
