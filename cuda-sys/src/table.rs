@@ -120,6 +120,15 @@ macro_rules! codes {
                 }
             }
         }
+
+        impl core::fmt::Debug for $code {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => write!(f, "{name} ({})", self.0),
+                    None => write!(f, "{}({})", stringify!($code), self.0),
+                }
+            }
+        }
     };
 }
 

@@ -98,5 +98,11 @@ fn unknown_codes_are_values() {
     assert_eq!(nvrtcResult(77).to_string(), "NVRTC error 77");
     let known = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
     assert_eq!(known.to_string(), "CUDA_ERROR_OUT_OF_MEMORY (2): not enough memory");
-    assert_eq!(format!("{known:?}"), "CUresult(2)");
+    assert_eq!(format!("{known:?}"), "CUDA_ERROR_OUT_OF_MEMORY (2)");
+    assert_eq!(format!("{code:?}"), "CUresult(123456)");
+    let failed = nvrtcResult::NVRTC_ERROR_COMPILATION;
+    assert_eq!(
+        format!("{failed:?} {:?}", nvrtcResult(77)),
+        "NVRTC_ERROR_COMPILATION (6) nvrtcResult(77)"
+    );
 }

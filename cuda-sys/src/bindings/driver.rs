@@ -2311,7 +2311,7 @@ impl CUresult {
     pub const CUDA_ERROR_UNKNOWN: Self = Self(999);
 }
 #[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CUresult(pub c_uint);
 pub type cudaError_enum = CUresult;
 impl CUdevice_P2PAttribute {

@@ -30,7 +30,7 @@ impl nvrtcResult {
     pub const NVRTC_ERROR_BUSY: Self = Self(18);
 }
 #[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq)]
 pub struct nvrtcResult(pub c_uint);
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

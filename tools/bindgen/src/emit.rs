@@ -6,6 +6,7 @@ use std::path::Path;
 
 use proc_macro2::Ident;
 use quote::ToTokens;
+use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, Item, Stmt, Type};
 
@@ -70,6 +71,7 @@ pub(crate) fn nvrtc(parsed: &Parsed, headers: &Headers) -> Result<String, Failur
 fn file(header: &Path, mut items: Vec<Item>, codes: &str) -> Result<String, Failure> {
     let header_name = header.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     prefer_typedef_names(&mut items);
+    named_in_debug(&mut items, codes)?;
     for item in &mut items {
         compact_asserts(item)?;
         use_self(item);
@@ -111,7 +113,24 @@ pub(crate) fn renamed(item: &syn::ItemUse) -> Option<(Ident, Ident)> {
     Some((rename.ident.clone(), rename.rename.clone()))
 }
 
-/// Enums get the name of their typedef, so that Debug prints `CUresult(2)`; the tag is an alias.
+/// The macro `codes!` implements `Debug` of the codes, with their names.
+fn named_in_debug(items: &mut [Item], codes: &str) -> Result<(), Failure> {
+    for item in items {
+        let Item::Struct(item) = item else { continue };
+        if item.ident != codes {
+            continue;
+        }
+        for attribute in item.attrs.iter_mut().filter(|it| it.path().is_ident("derive")) {
+            let paths: Punctuated<syn::Path, syn::Token![,]> =
+                attribute.parse_args_with(Punctuated::parse_terminated)?;
+            let kept = paths.iter().filter(|path| !path.is_ident("Debug"));
+            *attribute = syn::parse_quote!(#[derive(#(#kept),*)]);
+        }
+    }
+    Ok(())
+}
+
+/// Enums get the name of their typedef, so that Debug prints `CUdevice_P2PAttribute(1)`; the tag is an alias.
 fn prefer_typedef_names(items: &mut [Item]) {
     struct Rename(BTreeMap<Ident, Ident>);
     impl VisitMut for Rename {
