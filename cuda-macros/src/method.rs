@@ -75,6 +75,8 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         }
         Some(over) => (Vec::new(), Vec::new(), over::launch(over, function, krate)),
     };
+    let text_of = |text: &str| Token::string(text.trim_start_matches("r#"), Span::Macro);
+    let names_of = |param: &Param| quote("$text,", &[("text", &[text_of(&param.text)])]);
     let kernel_holes: &[(&str, &[Token])] = &[
         ("cuda", krate),
         ("name", std::slice::from_ref(&function.name)),
@@ -112,6 +114,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
                     $kernel, stream, launch, $arguments
                 )
             }
+            .map_err(|error| $cuda::__private::named(error, $text, &[$names]))
         }",
         &[
             ("attributes", &others.concat()),
@@ -132,6 +135,8 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
             ("instance", &instance),
             ("kernel", &kernel),
+            ("text", &[text_of(&function.text)]),
+            ("names", &function.params.iter().flat_map(names_of).collect::<Vec<_>>()),
             ("arguments", &[Token::Group(Delimiter::Parenthesis, arguments, here)]),
         ],
     )

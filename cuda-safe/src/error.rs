@@ -52,8 +52,11 @@ pub enum ErrorKind {
     Argument {
         /// The kernel's name.
         kernel: String,
-        /// The argument's position, from 0; `None` when the number of arguments is wrong.
+        /// The argument's index, from 0; `None` when the number of arguments is wrong. The text of the error counts
+        /// from 1.
         index: Option<usize>,
+        /// The name of the parameter in the declaration of [`kernels!`](crate::kernels), if the launch is a method's.
+        parameter: Option<&'static str>,
         /// The mismatch.
         message: String,
     },
@@ -296,7 +299,8 @@ pub(crate) fn is_context_code(code: CUresult) -> bool {
 fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
     let hint = match code {
         CUresult::CUDA_ERROR_NO_DEVICE => {
-            "no GPU is visible: check the driver with nvidia-smi, and CUDA_VISIBLE_DEVICES"
+            "no GPU is visible: check the driver with nvidia-smi, and CUDA_VISIBLE_DEVICES; the crate \
+             cuda-emu is a device in software"
         }
         CUresult::CUDA_ERROR_STUB_LIBRARY => {
             "the toolkit's stub was loaded instead of the driver: remove its folder from \
@@ -306,7 +310,8 @@ fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
             "the kernel module and libcuda have different versions: reboot after a driver update"
         }
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS => {
-            "run under compute-sanitizer to see which thread accessed which address"
+            "run under compute-sanitizer, or on the software device of the crate cuda-emu, to see \
+             which thread accessed which address"
         }
         CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => {
             "the image has no code for this device: compile for its architecture, or keep PTX"
@@ -337,10 +342,14 @@ impl fmt::Display for Error {
             ErrorKind::MissingLibrary(error) => write!(f, "{error}")?,
             ErrorKind::MissingSymbol(error) => write!(f, "{error}")?,
             ErrorKind::Compile(error) => write!(f, "{error}")?,
-            ErrorKind::Argument { kernel, index: Some(index), message } => {
-                write!(f, "kernel `{kernel}`, argument {index}: {message}")?;
+            ErrorKind::Argument { kernel, parameter: Some(parameter), message, .. } => {
+                write!(f, "argument `{parameter}` of kernel `{kernel}`: {message}")?;
             }
-            ErrorKind::Argument { kernel, index: None, message } => {
+            ErrorKind::Argument { kernel, index: Some(index), message, .. } => {
+                let number = index.saturating_add(1);
+                write!(f, "argument {number} of kernel `{kernel}`: {message}")?;
+            }
+            ErrorKind::Argument { kernel, index: None, message, .. } => {
                 write!(f, "kernel `{kernel}`: {message}")?;
             }
             ErrorKind::Limit { what, value, limit } => {
@@ -401,7 +410,7 @@ impl From<MissingLibrary> for Error {
     fn from(error: MissingLibrary) -> Self {
         Self::new(ErrorKind::MissingLibrary(error)).with_hint(
             "install NVIDIA's driver (a container has to be given the GPU, as with --gpus all), or \
-             set CUDA_DRIVER to the library",
+             set CUDA_DRIVER to the library; the crate cuda-emu is a device in software, which needs no GPU",
         )
     }
 }

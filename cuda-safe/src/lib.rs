@@ -131,7 +131,7 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
-    pub use crate::launch::{fill, in_x_alone, over};
+    pub use crate::launch::{fill, in_x_alone, named, over};
     pub use crate::module::{Declared, DeclaredIn, DeclaredInstances, Instance, instance, symbol};
 
     /// Returns the error of a `where` clause that does not hold.

@@ -5,6 +5,7 @@ mod derived;
 mod issue;
 mod limits;
 mod macros;
+mod named;
 pub(crate) mod names;
 mod signature;
 mod unborrowed;
@@ -18,6 +19,7 @@ pub use args::{
 pub use derived::{fill, over};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
+pub use named::named;
 pub(crate) use signature::{Parameter, check};
 pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
 

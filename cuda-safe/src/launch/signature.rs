@@ -24,7 +24,8 @@ pub(crate) struct Parameter {
 #[cold]
 pub(crate) fn check(kernel: &str, parameters: &[Parameter], args: &[ArgType]) -> Result<()> {
     let error = |index, message| {
-        Error::new(ErrorKind::Argument { kernel: kernel.to_owned(), index, message })
+        let kernel = kernel.to_owned();
+        Error::new(ErrorKind::Argument { kernel, index, parameter: None, message })
     };
     if parameters.len() != args.len() {
         let (takes, given) = (parameters.len(), args.len());
@@ -167,14 +168,35 @@ mod tests {
         let parameters = axpy();
         for (message, part) in [
             (message::<(f32, In<f32>, Out<f32>)>(&parameters), "takes 4 arguments, 3 given"),
-            (message::<(f64, In<f32>, Out<f32>, u32)>(&parameters), "argument 0: `f64` has 8"),
-            (message::<(u32, In<f32>, Out<f32>, u32)>(&parameters), "argument 0: `u32` is an int"),
-            (message::<(f32, In<f64>, Out<f32>, u32)>(&parameters), "argument 1: the elements"),
-            (message::<(f32, In<u32>, Out<f32>, u32)>(&parameters), "argument 1: the elements"),
-            (message::<(f32, In<f32>, In<f32>, u32)>(&parameters), "argument 2: "),
-            (message::<(f32, In<f32>, Out<f32>, u64)>(&parameters), "argument 3: `u64` has 8"),
-            (message::<(f32, In<f32>, Out<f32>, f32)>(&parameters), "argument 3: `f32` is a fl"),
-            (message::<(f32, f64, Out<f32>, u32)>(&parameters), "argument 1: `f64` is a float"),
+            (
+                message::<(f64, In<f32>, Out<f32>, u32)>(&parameters),
+                "argument 1 of kernel `axpy`: `f64` has 8",
+            ),
+            (
+                message::<(u32, In<f32>, Out<f32>, u32)>(&parameters),
+                "argument 1 of kernel `axpy`: `u32` is an int",
+            ),
+            (
+                message::<(f32, In<f64>, Out<f32>, u32)>(&parameters),
+                "argument 2 of kernel `axpy`: the elements",
+            ),
+            (
+                message::<(f32, In<u32>, Out<f32>, u32)>(&parameters),
+                "argument 2 of kernel `axpy`: the elements",
+            ),
+            (message::<(f32, In<f32>, In<f32>, u32)>(&parameters), "argument 3 of kernel `axpy`: "),
+            (
+                message::<(f32, In<f32>, Out<f32>, u64)>(&parameters),
+                "argument 4 of kernel `axpy`: `u64` has 8",
+            ),
+            (
+                message::<(f32, In<f32>, Out<f32>, f32)>(&parameters),
+                "argument 4 of kernel `axpy`: `f32` is a fl",
+            ),
+            (
+                message::<(f32, f64, Out<f32>, u32)>(&parameters),
+                "argument 2 of kernel `axpy`: `f64` is a float",
+            ),
         ] {
             assert!(message.contains(part), "{message:?} lacks {part:?}");
         }

@@ -70,7 +70,8 @@ pub(super) fn check<A: EachArg>(args: &A) -> Result<()> {
         if let Some(other) = all.found.iter().find(shares) {
             return Err(Error::invalid(format!(
                 "argument {} writes memory that argument {} reads, which nobody has borrowed",
-                other.argument, read.argument
+                other.argument + 1,
+                read.argument + 1
             ))
             .with_hint("copy what is read to memory of your own first"));
         }

@@ -18,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("declarations::instances_of_a_struct", instances_of_a_struct),
         Case::device("declarations::instances_of_a_kernel", instances_of_a_kernel),
         Case::device("declarations::types_without_an_instance", types_without_an_instance),
+        Case::device("declarations::names_of_arguments", names_of_arguments),
     ]
 }
 
@@ -371,5 +372,62 @@ fn types_without_an_instance(device: &TestDevice) -> TestResult {
         return Err(Failure::new("there is no scale_i32"));
     };
     ensure_eq!(message(&error), "`Scale` has instances for f32 and f64, not for i32");
+    Ok(())
+}
+
+kernels! {
+    struct Wrong;
+    // SAFETY: no `safe fn` is declared.
+    unsafe in r#"
+        __global__ void axpy(float a, const float* x, float* y, unsigned n) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] += a * x[i];
+        }
+    "# {
+        #[name = "axpy"]
+        unsafe fn wide(a: f64, x: &[f32], y: &mut [f32], n: u32 = x.len()) over n;
+        #[name = "axpy"]
+        unsafe fn elements(a: f32, x: &[f32], r#in: &mut [f64], n: u32 = x.len()) over n;
+        #[name = "axpy"]
+        unsafe fn filled(a: f32, x: &[f32], y: &mut [f32], n: u64 = x.len()) over n;
+        #[name = "axpy"]
+        unsafe fn few(a: f32, x: &[f32], y: &mut [f32]) over x.len();
+    }
+}
+
+/// Errors name the parameter and the kernel as they are declared.
+fn names_of_arguments(device: &TestDevice) -> TestResult {
+    let (stream, kernels) = (device.stream()?, Wrong::load(device.context())?);
+    let x = DeviceBuffer::<f32>::zeroed(&stream, 3)?;
+    let mut y = DeviceBuffer::<f32>::zeroed(&stream, 3)?;
+    let mut z = DeviceBuffer::<f64>::zeroed(&stream, 3)?;
+    // SAFETY: arguments that don't fit are refused.
+    let (wide, elements, filled, few) = unsafe {
+        (
+            kernels.wide(&stream, 2.0, &x, &mut y),
+            kernels.elements(&stream, 2.0, &x, &mut z),
+            kernels.filled(&stream, 2.0, &x, &mut y),
+            kernels.few(&stream, 2.0, &x, &mut y),
+        )
+    };
+    for (launched, place, text) in [
+        (wide, Some((0, "a")), "argument `a` of kernel `wide`: `f64` has 8 bytes, the parameter 4"),
+        (elements, Some((2, "in")), "argument `in` of kernel `elements`: the elements of `"),
+        (filled, Some((3, "n")), "argument `n` of kernel `filled`: `u64` has 8 bytes, "),
+        (
+            few,
+            None,
+            "kernel `few`: takes 4 arguments, 3 given; hint: the declaration of `few` has a, x, y",
+        ),
+    ] {
+        let Err(error) = launched else {
+            return Err(Failure::new(format!("it was launched, instead of: {text}")));
+        };
+        let ErrorKind::Argument { index, parameter, .. } = error.kind() else {
+            return Err(error.into());
+        };
+        ensure_eq!(index.zip(*parameter), place, "{error}");
+        ensure!(error.to_string().starts_with(text), "{error} does not begin with {text}");
+    }
     Ok(())
 }

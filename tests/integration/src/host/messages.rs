@@ -177,8 +177,8 @@ fn asynchronous_errors() -> TestResult {
     lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
     let text = "earlier work on the device failed: a kernel used an address that it may not use \
                 (CUDA_ERROR_ILLEGAL_ADDRESS); met by cuStreamSynchronize; last launches, newest \
-                first: nothing (#3) one (#2); hint: run under compute-sanitizer to see which \
-                thread accessed which address";
+                first: nothing (#3) one (#2); hint: run under compute-sanitizer, or on the \
+                software device of the crate cuda-emu, to see which thread accessed which address";
     let error = says(stream.synchronize(), text)?;
     ensure!(error.is_fatal() && error.is_asynchronous());
     says(lab.context.synchronize(), text)?;

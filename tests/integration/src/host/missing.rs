@@ -153,9 +153,13 @@ fn parameter_info() -> TestResult {
     let other = unsafe { saxpy.launch(&stream, launch, (2u32, &x, &x, &x, 10u64)) };
     for (result, index, text) in [
         (few, None, "kernel `saxpy`: takes 5 arguments, 4 given"),
-        (wide, Some(0), "kernel `saxpy`, argument 0: `f64` has 8 bytes, the parameter 4"),
-        (narrow, Some(4), "kernel `saxpy`, argument 4: `u32` has 4 bytes, the parameter 8"),
-        (other, Some(0), "kernel `saxpy`, argument 0: `u32` is an integer, the parameter a float"),
+        (wide, Some(0), "argument 1 of kernel `saxpy`: `f64` has 8 bytes, the parameter 4"),
+        (narrow, Some(4), "argument 5 of kernel `saxpy`: `u32` has 4 bytes, the parameter 8"),
+        (
+            other,
+            Some(0),
+            "argument 1 of kernel `saxpy`: `u32` is an integer, the parameter a float",
+        ),
     ] {
         let Err(error) = result else {
             return Err(Failure::new(format!("Ok instead of: {text}")));

@@ -98,7 +98,10 @@ fn classes<T: Number>(device: &TestDevice) -> TestResult {
             }
             t.launch(&scale, threads(N), (2u32, &x, &mut y, N as u32))
         });
-        refused(integer, "argument 0: `u32` is an integer, the parameter a float")?;
+        refused(
+            integer,
+            "argument 1 of kernel `scale_f32`: `u32` is an integer, the parameter a float",
+        )?;
         ensure!(y.to_vec(&stream)? == [T::of(0.0); N], "it was launched");
     }
     Tape::record(&stream, |t| {

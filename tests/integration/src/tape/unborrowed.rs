@@ -89,7 +89,7 @@ fn alias(device: &TestDevice) -> TestResult {
         })?;
         drop(from);
         let wanted =
-            if copies { "the memory that it lies in" } else { "argument 2 writes memory that" };
+            if copies { "the memory that it lies in" } else { "argument 3 writes memory that" };
         refused(tape.backward_with(&stream, &Seeds::new().with(&y, &seed)?), wanted)?;
     }
     ensure!(locked(&x).to_vec(&stream)?.iter().all(|x| *x == 1.0), "something was written");
