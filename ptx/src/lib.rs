@@ -42,6 +42,7 @@ pub mod cfg;
 mod entry;
 mod error;
 pub mod fatbin;
+mod globals;
 pub mod ir;
 mod lex;
 pub mod link;
@@ -53,6 +54,7 @@ pub mod variables;
 
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;
+pub use globals::{GlobalKind, GlobalVariable, globals};
 pub use parse::parse;
 pub use split::Parts;
 

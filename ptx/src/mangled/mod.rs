@@ -129,6 +129,45 @@ pub fn parameters(name: &str) -> Vec<Type> {
     parser::parameters(name)
 }
 
+/// Returns the name in C++ of a variable with this mangled name: `ns::factor` for `_ZN2ns6factorE`. Unnamed namespaces
+/// and those that NVRTC adds for internal linkage are left out. `None` for a name that is not mangled, and for
+/// instances of templates and variables of functions.
+///
+/// ```
+/// use ptx::mangled::variable;
+/// assert_eq!(variable("_ZN2ns6factorE").as_deref(), Some("ns::factor"));
+/// assert_eq!(variable("factor"), None);
+/// ```
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("_Z")?;
+    let (mut rest, nested) = match rest.strip_prefix('N') {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let mut parts = Vec::new();
+    loop {
+        if nested && rest == "E" {
+            break;
+        }
+        // Internal linkage.
+        rest = rest.strip_prefix('L').unwrap_or(rest);
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length: usize = rest.get(..digits)?.parse().ok()?;
+        let end = digits.checked_add(length)?;
+        let part = rest.get(digits..end).filter(|part| !part.is_empty())?;
+        if !part.starts_with("_INTERNAL_") && !part.starts_with("_GLOBAL__N_") {
+            parts.push(part);
+        }
+        rest = rest.get(end..)?;
+        if !nested {
+            break;
+        }
+    }
+    let whole = if nested { rest == "E" } else { rest.is_empty() };
+    (whole && !parts.is_empty()).then(|| parts.join("::"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -149,6 +188,36 @@ mod tests {
     }
     fn unknown_pointer(constant: bool) -> Type {
         pointer(Pointee::Unknown, constant)
+    }
+
+    #[test]
+    fn variables_that_the_compiler_writes() {
+        for (mangled, name) in [
+            ("_ZN2ns6factorE", Some("ns::factor")),
+            ("_ZN2ns2v13inlE", Some("ns::v1::inl")),
+            ("_ZL6factor", Some("factor")),
+            ("_Z6factor", Some("factor")),
+            ("_ZN2nsL6factorE", Some("ns::factor")),
+            (
+                "_ZN33_INTERNAL_00000000_4_a_cu_counter2ns35_GLOBAL__N__00000000_4_a_cu_counter4anonE",
+                Some("ns::anon"),
+            ),
+            // Templates, variables of functions, functions, and what is cut.
+            ("_ZN2ns5valueIfEE", None),
+            ("_ZZ1kPfE6inside", None),
+            ("_Z4axpyfPKfPfm", None),
+            ("_ZN2ns6factor", None),
+            ("_ZN2ns9factorE", None),
+            ("_ZN99999999999999999999999E", None),
+            ("_ZNE", None),
+            ("_ZN0E", None),
+            ("_Z", None),
+            ("_Z2é", Some("é")),
+            ("_Z1é", None),
+            ("factor", None),
+        ] {
+            assert_eq!(variable(mangled).as_deref(), name, "{mangled}");
+        }
     }
 
     #[test]

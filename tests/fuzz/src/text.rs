@@ -1,6 +1,6 @@
 //! Texts of PTX.
 
-use ptx::ir::{FunctionKind, Module};
+use ptx::ir::{FunctionKind, Linkage, Module, Space};
 use ptx::{Error, Signature};
 
 use crate::within;
@@ -23,6 +23,12 @@ fn check(text: &str) {
         assert!(types.len() <= signature.name.len());
         assert!(signature.params.iter().all(|param| param.align.is_power_of_two()));
     }
+    for variable in ptx::globals(text) {
+        assert!(variable.align.is_power_of_two());
+        if let Some(name) = ptx::mangled::variable(&variable.name) {
+            assert!(!name.is_empty() && name.len() < 2 * variable.name.len());
+        }
+    }
     let mut module = match ptx::parse(text) {
         Ok(module) => module,
         Err(error) => {
@@ -39,6 +45,7 @@ fn check(text: &str) {
     let printed = module.to_string();
     compare(&module, scanned);
     compare(&module, ptx::entries(&printed));
+    compare_globals(&module, &printed);
     let mut again = match ptx::parse(&printed) {
         Ok(again) => again,
         Err(error) => panic!("{error}\nread from\n{text}\nprinted as\n{printed}"),
@@ -58,5 +65,24 @@ fn compare(module: &Module, scanned: Result<Vec<Signature>, Error>) {
         let offsets = signature.params.iter().map(|param| param.offset as u64).collect();
         let layout = (offsets, signature.param_bytes() as u64);
         assert_eq!(layout, kernel.param_layout(), "parameters of {}", kernel.name);
+    }
+}
+
+/// The scanner finds every variable of a text that the printer wrote, as it was parsed.
+fn compare_globals(module: &Module, printed: &str) {
+    let scanned = ptx::globals(printed);
+    let declared = module.globals.iter().filter(|variable| {
+        matches!(variable.space, Space::Global | Space::Const)
+            && variable.linkage != Linkage::Extern
+            // Its initialiser may name what is declared elsewhere.
+            && !variable.unsized_array
+    });
+    for variable in declared {
+        let Some(found) = scanned.iter().find(|found| found.name == variable.name) else {
+            panic!("{} is not found in\n{printed}", variable.name);
+        };
+        assert_eq!((found.size, found.align), (variable.size(), variable.align), "{}", found.name);
+        assert_eq!(found.kind == ptx::GlobalKind::Constant, variable.space == Space::Const);
+        assert_eq!(found.kind == ptx::GlobalKind::Managed, variable.managed);
     }
 }
