@@ -193,7 +193,8 @@ impl Staging {
         }
         context.deferred.put(Deferred::PinnedInFlight { start: block.start, bytes: BLOCK_BYTES });
         // SAFETY: the block owned the event; destroying a pending one is allowed.
-        let _ = unsafe { context.state.sys.cuEventDestroy_v2(block.event) };
+        let destroyed = unsafe { call!(context, cuEventDestroy_v2(block.event)) };
+        context.keep_drop_result(destroyed);
     }
 
     pub(crate) fn held_bytes(&self) -> u64 {
