@@ -11,8 +11,9 @@ use proc_macro::Delimiter;
 
 /// Returns the generated items.
 pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
-    let Declaration { krate, attributes, visibility, name, shared, promise, source, functions } =
+    let Declaration { krate, attributes, visibility, name, shared, promise, source, .. } =
         declaration;
+    let Declaration { functions, globals, .. } = declaration;
     let text = display_name(name);
     let params = shared.generics.as_slice();
     let generics = angled(&declared(params, krate));
@@ -61,6 +62,14 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         clones.extend(quote("$cfg $name: ::core::clone::Clone::clone(&self.$name),", holes));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
+    }
+    for (index, global) in globals.iter().enumerate() {
+        let parts = global.parts(index, params, krate);
+        fields.extend(parts.field);
+        found.extend(parts.found);
+        clones.extend(parts.clone);
+        symbols.extend(parts.symbol);
+        methods.extend(parts.method);
     }
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
@@ -145,13 +154,34 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ///
             /// # Errors
             /// The source does not compile, its image does not load, or a kernel is not in it.
-            #[allow(dead_code, reason = "one of the two constructors is enough")]
+            #[allow(dead_code, reason = "one of the constructors is enough")]
             pub fn load(context: &$cuda::Context) -> $cuda::Result<Self> {
                 $instances
                 let module =
                     <_ as $cuda::KernelSource>::load_kernels($source, context, &[$symbols])?;
                 // SAFETY: `module` was made from the source that `unsafe in` names, two lines above.
                 $promise
+            }
+
+            /// Compiles and loads `source`, and takes the kernels from it: the declared source with options, headers or
+            /// macros that the program chooses at run time, or another text.
+            ///
+            /// # Safety
+            /// The kernels of `source` keep the promises of this declaration's `unsafe in`: the safe methods launch
+            /// them without further checks. Other options or macros may break a promise that was made for the declared
+            /// source.
+            ///
+            /// # Errors
+            /// As `load`.
+            #[allow(dead_code, reason = "one of the constructors is enough")]
+            pub unsafe fn load_from(
+                context: &$cuda::Context,
+                source: impl $cuda::KernelSource,
+            ) -> $cuda::Result<Self> {
+                $instances
+                let module = <_ as $cuda::KernelSource>::load_kernels(source, context, &[$symbols])?;
+                // SAFETY: our caller promises that the kernels keep what the declaration promises.
+                unsafe { Self::from_module(&module) }
             }
 
             /// Takes the kernels from a module that is loaded already.
@@ -162,7 +192,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ///
             /// # Errors
             /// A kernel is not in `module`.
-            #[allow(dead_code, reason = "one of the two constructors is enough")]
+            #[allow(dead_code, reason = "one of the constructors is enough")]
             pub unsafe fn from_module(module: &$cuda::Module) -> $cuda::Result<Self> {
                 $instances
                 // SAFETY: our caller promises that `module` has the kernels that are declared here.
@@ -172,7 +202,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 })
             }
 
-            /// Returns the module that the kernels are in, for its globals.
+            /// Returns the module that the kernels are in, for globals that are not declared.
             #[allow(dead_code, reason = "few sources have globals")]
             #[must_use]
             pub fn module(&self) -> $cuda::Module {

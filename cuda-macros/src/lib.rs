@@ -10,6 +10,7 @@ mod cursor;
 mod emit;
 mod function;
 mod generics;
+mod global;
 mod lex;
 mod method;
 mod over;
@@ -81,11 +82,15 @@ use proc_macro::TokenStream;
 /// A struct (without `struct Name;`: a private `Kernels`) that holds one `cuda_safe::Kernel` for each
 /// function, with
 /// - `load(&Context) -> Result<Self>`, which compiles and loads the source;
+/// - `unsafe load_from(&Context, source) -> Result<Self>`, which does so with another `KernelSource`: the same text with
+///   options, headers and macros that are known at run time only (those that are fixed belong into `SOURCE`, as an
+///   expression of type `nvrtc::Program`, and need no `unsafe`);
 /// - `unsafe from_module(&Module) -> Result<Self>`, for a module that is loaded already;
 /// - for each function a method `name(&self, &Stream, impl IntoLaunchConfig, arguments…) -> Result<()>`
 ///   (without the launch if the function has an `over`), and `name_kernel(&self) -> &Kernel` for attributes
 ///   and occupancy;
-/// - `module(&self) -> Module`, for the source's globals;
+/// - for each global a method `name(&self, &Stream) -> Result<Global<T>>`;
+/// - `module(&self) -> Module`, for what is not declared;
 /// - `Clone` and `Debug`, unless they are derived;
 /// - `cuda_safe::DeclaredKernels`, for generic code that loads any such struct.
 ///
@@ -210,6 +215,43 @@ use proc_macro::TokenStream;
 ///
 /// A bound is optional: `T: Real in […]`. Without one it is `cuda_safe::DeviceRepr`, so that `T` can be an
 /// element and a value. `'static` is always added.
+///
+/// # Globals
+/// `global` declares a `__constant__`, `__device__` or `__managed__` variable of the source. The struct has a method of its
+/// name, which returns a `cuda_safe::Global` to read and write:
+///
+/// ```ignore
+/// kernels! {
+///     pub struct Filter;
+///     // SAFETY: thread i writes out[i] alone, and only if i < n.
+///     unsafe in r#"
+///         namespace filter { __constant__ float offset; }
+///         __constant__ float weights[4];
+///         __global__ void apply(const float* x, float* out, size_t n) {
+///             size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
+///             if (i < n) out[i] = weights[i % 4] * x[i] + filter::offset;
+///         }
+///     "# {
+///         safe fn apply(x: &[f32], out: &mut [f32], n: usize = x.len()) over n where out.len() == n;
+///         global weights: [f32; 4];
+///         #[name = "filter::offset"]
+///         global offset: f32;
+///     }
+/// }
+///
+/// kernels.weights(&stream)?.write(&stream, &[0.25, 0.5, 0.5, 0.25])?;
+/// kernels.offset(&stream)?.write(&stream, &[1.0])?;
+/// kernels.apply(&stream, &x, &mut out)?;
+/// ```
+///
+/// A global `[T; N]` is a `Global<T>` of `N` elements, any other type `T` a `Global<T>` of one. The declaration adds a name
+/// and a type; the promise says nothing of it, because the order of uses is derived from the source's PTX. `load` and
+/// `from_module` fail if there is no such variable, if its size differs from the declared type's, or if one is a float and
+/// the other an integer.
+///
+/// The variable has the global's name. `#[name = "…"]` gives another one: a name in C++ such as `filter::offset`, an
+/// instance of a template such as `value<float>`, or a symbol of the image. In a generic struct, `{T}` in it is the
+/// instance's name: `#[name = "{}<{T}>"] global value: T;`.
 ///
 /// # Other names for `cuda_safe`
 /// A first line `#![crate = path::to::cuda_safe]` says where the generated code finds the crate: for

@@ -3,6 +3,7 @@
 use crate::cursor::Cursor;
 use crate::function::{Function, Shared, function};
 use crate::generics::generics;
+use crate::global::{Global, global, is_global};
 use crate::symbol::take_name;
 use crate::token::{Error, Span, Token};
 use proc_macro::Delimiter;
@@ -21,6 +22,7 @@ pub(crate) struct Declaration {
     /// The expression after `unsafe in`.
     pub(crate) source: Vec<Token>,
     pub(crate) functions: Vec<Function>,
+    pub(crate) globals: Vec<Global>,
 }
 
 /// `#[…]`, and the name it begins with.
@@ -37,8 +39,14 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
     let mut cursor = Cursor { tokens: body, end };
     let mut errors = Vec::new();
     while cursor.peek().is_some() {
-        match function(&mut cursor, &declaration.shared, &mut errors) {
-            Ok(function) => declaration.functions.push(function),
+        let read = match is_global(&cursor) {
+            true => global(&mut cursor, &declaration.shared)
+                .map(|global| declaration.globals.push(global)),
+            false => function(&mut cursor, &declaration.shared, &mut errors)
+                .map(|function| declaration.functions.push(function)),
+        };
+        match read {
+            Ok(()) => {}
             Err(error) => {
                 errors.push(error);
                 // Go on behind this declaration, so that one run reports all mistakes.
@@ -46,7 +54,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
             }
         }
     }
-    names_are_free(&declaration.functions, &mut errors);
+    names_are_free(&declaration.functions, &declaration.globals, &mut errors);
     if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
@@ -100,12 +108,19 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
             "one `unsafe in SOURCE { … }` makes one struct: put others in a `kernels!` of their own",
         ));
     }
-    let (source, functions) = (source.to_vec(), Vec::new());
-    Ok((
-        Declaration { krate, attributes, visibility, name, shared, promise, source, functions },
-        body,
-        *span,
-    ))
+    let (source, functions, globals) = (source.to_vec(), Vec::new(), Vec::new());
+    let declaration = Declaration {
+        krate,
+        attributes,
+        visibility,
+        name,
+        shared,
+        promise,
+        source,
+        functions,
+        globals,
+    };
+    Ok((declaration, body, *span))
 }
 
 /// `#![crate = path]`, for crates that re-export `cuda_safe`.
@@ -128,27 +143,56 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
     }
 }
 
+/// The functions that each generated struct has.
+const GENERATED: [&str; 4] = ["load", "load_from", "from_module", "module"];
+
 /// No two items of the generated `impl` may have one name.
-fn names_are_free(functions: &[Function], errors: &mut Vec<Error>) {
+fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<Error>) {
+    let is_accessed = |text: &str| {
+        functions
+            .iter()
+            .find(|other| *text == format!("{}_kernel", other.text))
+            .map(|other| format!("`{text}` is the generated access to the kernel `{}`", other.text))
+    };
+    let is_generated = |text: &str| {
+        GENERATED
+            .contains(&text)
+            .then(|| format!("`{text}` is a function of the generated struct"))
+            .or_else(|| is_accessed(text))
+    };
+    // Two items of one name may be alternatives: then rustc sees which of them are left.
+    let is_alternative =
+        |attributes: &[Attribute]| attributes.iter().any(|attribute| attribute.name == "cfg");
     for (i, function) in functions.iter().enumerate() {
         let text = &function.text;
-        let clash = if ["load", "from_module", "module"].contains(&text.as_str()) {
-            Some(format!("`{text}` is a function of the generated struct"))
-        } else if let Some(other) =
-            functions.iter().find(|other| *text == format!("{}_kernel", other.text))
-        {
-            Some(format!("`{text}` is the generated access to the kernel `{}`", other.text))
-        } else {
-            // Two kernels of one name may be alternatives: then rustc sees which of them are left.
-            let is_alternative =
-                |f: &Function| f.attributes.iter().any(|attribute| attribute.name == "cfg");
+        let clash = is_generated(text).or_else(|| {
             let twin = functions[..i].iter().find(|other| other.text == *text);
-            twin.filter(|twin| !is_alternative(function) && !is_alternative(twin))
-                .map(|_| format!("there are two kernels `{text}`"))
-        };
+            twin.filter(|twin| {
+                !is_alternative(&function.attributes) && !is_alternative(&twin.attributes)
+            })
+            .map(|_| format!("there are two kernels `{text}`"))
+        });
         if let Some(clash) = clash {
             let hint = "name the method otherwise and give the symbol by `#[name = \"…\"]`";
             errors.push(Error::new(function.name.span(), format!("{clash}: {hint}")));
+        }
+    }
+    for (i, global) in globals.iter().enumerate() {
+        let text = &global.text;
+        let twins = functions.iter().map(|it| (&it.text, &it.attributes));
+        let mut twins = twins.chain(globals[..i].iter().map(|it| (&it.text, &it.attributes)));
+        let clash = is_generated(text).or_else(|| {
+            twins
+                .find(|(other, attributes)| {
+                    *other == text
+                        && !is_alternative(attributes)
+                        && !is_alternative(&global.attributes)
+                })
+                .map(|_| format!("there are two items `{text}`"))
+        });
+        if let Some(clash) = clash {
+            let hint = "name the method otherwise and give the variable by `#[name = \"…\"]`";
+            errors.push(Error::new(global.name.span(), format!("{clash}: {hint}")));
         }
     }
 }

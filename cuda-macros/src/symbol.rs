@@ -116,7 +116,7 @@ impl Symbol {
     }
 
     /// Joins adjacent texts to one piece and drops empty ones.
-    fn merged(self) -> Self {
+    pub(crate) fn merged(self) -> Self {
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in self.pieces {
             match (pieces.last_mut(), piece) {

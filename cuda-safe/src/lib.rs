@@ -116,8 +116,8 @@ pub use memory::{
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;
 pub use module::{
-    DeclaredKernels, Global, JitOptions, KernelSource, Linker, LoadedFrom, Module, ModuleImage,
-    OptimizationLevel,
+    DeclaredKernels, Global, GlobalInfo, GlobalKind, JitOptions, KernelSource, Linker, LoadedFrom,
+    Module, ModuleImage, OptimizationLevel,
 };
 pub use stream::{GraphLock, Mark, Stream};
 
@@ -132,7 +132,9 @@ pub use nvrtc;
 pub mod __private {
     use crate::error::{Error, ErrorKind};
     pub use crate::launch::{fill, in_x_alone, named, over};
-    pub use crate::module::{Declared, DeclaredIn, DeclaredInstances, Instance, instance, symbol};
+    pub use crate::module::{
+        Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, Instance, instance, symbol,
+    };
 
     /// Returns the error of a `where` clause that does not hold.
     #[cold]

@@ -112,8 +112,8 @@ fn an_included_source_is_named_after_its_file() {
 #[test]
 fn cfg_reaches_every_trace_of_a_kernel() {
     let code = emitted("#[cfg(a)] #[inline] safe fn k();");
-    // Field, name for the compiler, initializer, clone, method, access.
-    assert_eq!(code.matches("#[cfg(a)]").count(), 6, "{code}");
+    // Field, names for the compiler in two constructors, initializer, clone, method, access.
+    assert_eq!(code.matches("#[cfg(a)]").count(), 7, "{code}");
     assert_eq!(code.matches("#[inline]").count(), 1);
     let whole =
         squeeze(&to_text(&emit(&declaration("#[cfg(b)] struct K; unsafe in S { safe fn k(); }"))));
@@ -131,7 +131,11 @@ fn documentation_is_completed_not_repeated() {
     );
     let own = emitted("/// Mine.\n/// # Safety\n/// Mine.\nunsafe fn k();");
     assert!(!own.contains("Enqueues"));
-    assert_eq!(own.matches("#Safety").count(), 2, "the method's own, and that of from_module");
+    assert_eq!(
+        own.matches("#Safety").count(),
+        3,
+        "the method's own, and those of two constructors"
+    );
 }
 
 #[test]

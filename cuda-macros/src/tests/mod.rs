@@ -3,6 +3,7 @@
 mod clauses;
 mod derived;
 mod emission;
+mod globals;
 mod instances;
 
 use crate::function::Function;

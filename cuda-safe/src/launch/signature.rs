@@ -105,7 +105,7 @@ fn element_mismatch(name: &str, scalar: Scalar, element: TypeId, size: usize) ->
 
 /// Returns whether the type, or what it is not-yet-written memory of, is a float; `None` for other types
 /// than scalars.
-fn scalar_element(element: TypeId) -> Option<bool> {
+pub(crate) fn scalar_element(element: TypeId) -> Option<bool> {
     fn is<T: 'static>(element: TypeId) -> bool {
         element == TypeId::of::<T>() || element == TypeId::of::<MaybeUninit<T>>()
     }

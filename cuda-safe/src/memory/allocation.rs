@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
+use super::host::variable::VariableBorrows;
 use super::host::visible::Visible;
 use super::order::ranges::Ranges;
 use super::order::shared::Shared;
@@ -57,7 +58,7 @@ pub(super) enum Kind {
     /// The host sees it too: to the deferred-free list. See `host/visible.rs`.
     Visible(Visible),
     /// The variables of a module, which covers all addresses: goes with the module.
-    Module,
+    Module(VariableBorrows),
     /// Given away by `into_raw`.
     Released,
 }
@@ -95,14 +96,14 @@ impl Allocation {
     /// Returns all addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded, with
     /// the context's graph lock held.
     pub(crate) fn of_module(home: &Stream, end: usize) -> Arc<Self> {
-        let this = Self::with_kind(0, end, home, Kind::Module);
+        let this = Self::with_kind(0, end, home, Kind::Module(VariableBorrows::default()));
         this.note_captured();
         this
     }
 
     /// Returns whether nothing has to be waited for before its first use.
     pub(super) fn is_of_module(&self) -> bool {
-        matches!(self.kind, Kind::Module)
+        matches!(self.kind, Kind::Module(_))
     }
 
     /// Returns memory that `cuMemFreeAsync` on the home stream will free.
@@ -234,7 +235,7 @@ impl Allocation {
 
     /// Returns whether the memory belongs to other code, or is part of another object such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
-        matches!(self.kind, Kind::Borrowed { .. } | Kind::Module)
+        matches!(self.kind, Kind::Borrowed { .. } | Kind::Module(_))
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -260,7 +261,7 @@ impl Allocation {
             Kind::Borrowed { .. } => Some("it is foreign memory, which a token keeps alive"),
             Kind::Graph => Some("it belongs to a graph"),
             Kind::Visible(_) => Some("the host sees it too"),
-            Kind::Module => Some("it is a variable of a module"),
+            Kind::Module(_) => Some("it is a variable of a module"),
             Kind::Released => Some("it was given away"),
         };
         if let Some(whose) = whose {
@@ -324,7 +325,7 @@ impl Allocation {
             Kind::Visible(visible) => self.discard_visible(visible),
             // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
             Kind::Borrowed { .. } => {}
-            Kind::Pooled | Kind::Empty | Kind::Graph | Kind::Module | Kind::Released => {}
+            Kind::Pooled | Kind::Empty | Kind::Graph | Kind::Module(_) | Kind::Released => {}
         }
         Ok(())
     }
@@ -333,7 +334,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         self.home.inner().memory_dropped();
-        if matches!(self.kind, Kind::Empty | Kind::Module | Kind::Released) {
+        if matches!(self.kind, Kind::Empty | Kind::Module(_) | Kind::Released) {
             return;
         }
         let home = self.home.inner();

@@ -16,7 +16,7 @@ use ptx::variables::Reached;
 use super::ModuleInner;
 use super::jit::{Arguments, JitOptions};
 use super::load::{self, Loaded, LoadedFrom, ModuleImage, explain};
-use super::variables::Reach;
+use super::variables::Variables;
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
@@ -60,8 +60,9 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
     let slots = parts.kernels().map(|name| (name.into(), Mutex::default())).collect();
     let lazy = Lazy { parts, label: label.map(Into::into), slots };
     let loaded = Loaded { raw: std::ptr::null_mut(), log: String::new() };
-    let reach = Reach::Nothing;
-    let mut module = load::module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, reach);
+    let variables = Variables::default();
+    let mut module =
+        load::module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, variables);
     module.lazy = Some(Box::new(lazy));
     Ok(module)
 }

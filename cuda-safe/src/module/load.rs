@@ -9,7 +9,7 @@ use cuda_sys::{CUmodule, CUresult};
 use super::ModuleInner;
 use super::fatbin::Facts;
 use super::jit::{Arguments, JitOptions};
-use super::variables::{Reach, Variables};
+use super::variables::Variables;
 use crate::context::{ContextInner, Counted};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
@@ -68,8 +68,8 @@ pub(super) fn load(
         ModuleImage::Ptx(ptx) => {
             let signatures = ptx::entries(ptx).unwrap_or_default();
             let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
-            let reach = Reach::of_ptx(ptx);
-            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, reach))
+            let variables = Variables::of_ptx(ptx);
+            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, variables))
         }
         #[cfg(feature = "packed-ptx")]
         ModuleImage::PackedPtx(packed) => {
@@ -78,13 +78,14 @@ pub(super) fn load(
         }
         ModuleImage::Cubin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Cubin, options)?;
-            let reach = Reach::of_machine_code(image::may_have_variables(bytes));
-            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin, reach))
+            let variables = Variables::of_machine_code(bytes);
+            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin, variables))
         }
         ModuleImage::Fatbin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
             let Facts { signatures, reach } = Facts::of(bytes);
-            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Fatbin, reach))
+            let variables = Variables::new(reach);
+            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Fatbin, variables))
         }
     }
 }
@@ -116,12 +117,12 @@ fn load_image(
             None => return Err(Error::invalid("the image has neither a cubin nor PTX")),
         },
     };
-    let reach = match (&image.ptx, &image.cubin) {
-        (Some(ptx), _) => Reach::of_ptx(ptx),
-        (None, Some(cubin)) => Reach::of_machine_code(image::may_have_variables(cubin)),
-        (None, None) => Reach::default(),
+    let variables = match (&image.ptx, &image.cubin) {
+        (Some(ptx), _) => Variables::of_ptx(ptx),
+        (None, Some(cubin)) => Variables::of_machine_code(cubin),
+        (None, None) => Variables::default(),
     };
-    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from, reach))
+    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from, variables))
 }
 
 /// Returns whether another form of the same program may load where this one did not: no code for the
@@ -149,7 +150,7 @@ pub(super) fn module(
     signatures: Vec<ptx::Signature>,
     lowered: Vec<(String, String)>,
     loaded_from: LoadedFrom,
-    reach: Reach,
+    variables: Variables,
 ) -> ModuleInner {
     context.census.add(Counted::Module);
     ModuleInner {
@@ -160,7 +161,7 @@ pub(super) fn module(
         lowered,
         loaded_from,
         log: loaded.log,
-        variables: Variables::new(reach),
+        variables,
         kernels: AtomicUsize::new(0),
         globals: AtomicUsize::new(0),
     }

@@ -1,8 +1,10 @@
 //! Modules: compiled code, loaded on a device.
 
 mod declared;
+mod declared_global;
 mod fatbin;
 mod global;
+mod globals;
 mod jit;
 mod lazy;
 mod linker;
@@ -22,7 +24,9 @@ use cuda_sys::{CUfunction, CUmodule, CUresult};
 pub use declared::{
     Declared, DeclaredIn, DeclaredInstances, DeclaredKernels, Instance, instance, symbol,
 };
+pub use declared_global::DeclaredGlobal;
 pub use global::Global;
+pub use globals::{GlobalInfo, GlobalKind};
 pub use jit::{JitOptions, OptimizationLevel};
 use lazy::Lazy;
 pub use linker::Linker;

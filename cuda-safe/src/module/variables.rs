@@ -19,6 +19,7 @@ use super::ModuleInner;
 use super::global::find;
 use crate::context::Context;
 use crate::error::Result;
+use crate::image;
 use crate::memory::{Access, Allocation, Enqueue};
 
 /// Where the memory of a module ends: beyond all addresses.
@@ -73,6 +74,8 @@ impl Reach {
 #[derive(Default)]
 pub(super) struct Variables {
     reach: Reach,
+    /// The variables that the PTX declares; `None` without PTX.
+    declared: Option<Vec<ptx::GlobalVariable>>,
     memory: OnceLock<Arc<Allocation>>,
     quiet: Arc<Quiet>,
 }
@@ -89,6 +92,8 @@ pub(crate) struct Quiet {
     launching: AtomicUsize,
     /// Whether there was one.
     launched: AtomicBool,
+    /// Whether all of them were waited for.
+    waited: AtomicBool,
     /// Held by a thread that waits for such launches.
     waiting: Mutex<()>,
 }
@@ -116,6 +121,9 @@ impl Quiet {
 
     /// Lets all later launches record their uses, and waits for those that have not, by `wait`.
     fn watch(&self, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.waited.load(Ordering::Acquire) {
+            return Ok(());
+        }
         // A second caller returns when the first one has waited.
         let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if self.watched.swap(true, Ordering::SeqCst) {
@@ -124,11 +132,12 @@ impl Quiet {
         while self.launching.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
-        if !self.launched.load(Ordering::SeqCst) {
-            return Ok(());
+        if self.launched.load(Ordering::SeqCst) {
+            // If the wait fails, the next caller tries again.
+            wait().inspect_err(|_| self.watched.store(false, Ordering::SeqCst))?;
         }
-        // If the wait fails, the next caller tries again.
-        wait().inspect_err(|_| self.watched.store(false, Ordering::SeqCst))
+        self.waited.store(true, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -188,6 +197,21 @@ impl KernelVariables {
 impl Variables {
     pub(super) fn new(reach: Reach) -> Self {
         Self { reach, ..Self::default() }
+    }
+
+    /// Returns the state for an image without PTX.
+    pub(super) fn of_machine_code(bytes: &[u8]) -> Self {
+        Self::new(Reach::of_machine_code(image::may_have_variables(bytes)))
+    }
+
+    /// Returns the state for a module whose PTX is `text`.
+    pub(super) fn of_ptx(text: &str) -> Self {
+        Self { declared: Some(ptx::globals(text)), ..Self::new(Reach::of_ptx(text)) }
+    }
+
+    /// Returns the variables that the module's PTX declares, in its order; `None` without PTX.
+    pub(super) fn declared(&self) -> Option<&[ptx::GlobalVariable]> {
+        self.declared.as_deref()
     }
 }
 

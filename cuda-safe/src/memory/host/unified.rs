@@ -10,6 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemLocation, CUmemLocationType};
 
 use super::host_borrow::HostBorrow;
+use super::variable::VariableBorrow;
 use super::visible::HostVec;
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
@@ -52,7 +53,7 @@ pub struct UnifiedBuffer<T> {
     marker: PhantomData<T>,
 }
 
-/// The elements of a [`UnifiedBuffer`], for the host to read.
+/// The elements of a [`UnifiedBuffer`], or of a managed [`Global`](crate::Global), for the host to read.
 ///
 /// While it lives the device may read them, too, but not write. If it is leaked, as by
 /// [`std::mem::forget`], the device never writes them again: such uses are errors.
@@ -61,11 +62,11 @@ pub struct HostRef<'a, T> {
     // No reference: it would have to be valid until the end of a function that takes the guard,
     // but the device may write when the guard is dropped in there.
     elements: NonNull<[T]>,
-    _look: HostBorrow<'a>,
+    _look: Look<'a>,
     marker: PhantomData<&'a [T]>,
 }
 
-/// The elements of a [`UnifiedBuffer`], for the host to write.
+/// The elements of a [`UnifiedBuffer`], or of a managed [`Global`](crate::Global), for the host to write.
 ///
 /// While it lives the device uses them for nothing. If it is leaked, as by [`std::mem::forget`],
 /// the buffer is of no more use: every later use is an error.
@@ -73,8 +74,58 @@ pub struct HostRef<'a, T> {
 pub struct HostMut<'a, T> {
     // No reference, as in `HostRef`.
     elements: NonNull<[T]>,
-    _look: HostBorrow<'a>,
+    _look: Look<'a>,
     marker: PhantomData<&'a mut [T]>,
+}
+
+/// What a guard borrows.
+#[expect(dead_code, reason = "held until the guard is dropped")]
+enum Look<'a> {
+    Buffer(HostBorrow<'a>),
+    Variable(VariableBorrow<'a>),
+}
+
+impl Allocation {
+    /// Returns the `len` elements at `start` of a module's managed variables, for the host to read.
+    ///
+    /// # Safety
+    /// The bytes are a managed variable, which lives as long as the result, and the host may access it while kernels
+    /// run that do not use it.
+    pub(crate) unsafe fn host_variable<T: AnyBitPattern>(
+        &self,
+        start: usize,
+        len: usize,
+    ) -> Result<HostRef<'_, T>> {
+        let (elements, _look) = self.look_at_variable(start, len, Access::Read)?;
+        Ok(HostRef { elements, _look, marker: PhantomData })
+    }
+
+    /// As [`host_variable`](Self::host_variable), for the host to write.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn host_variable_mut<T: AnyBitPattern + NoUninit>(
+        &self,
+        start: usize,
+        len: usize,
+    ) -> Result<HostMut<'_, T>> {
+        let (elements, _look) = self.look_at_variable(start, len, Access::Write)?;
+        Ok(HostMut { elements, _look, marker: PhantomData })
+    }
+
+    fn look_at_variable<T>(
+        &self,
+        start: usize,
+        len: usize,
+        access: Access,
+    ) -> Result<(NonNull<[T]>, Look<'_>)> {
+        let bytes = len.checked_mul(size_of::<T>());
+        let Some(end) = bytes.and_then(|bytes| start.checked_add(bytes)) else {
+            return Err(Error::invalid("the variable is larger than memory"));
+        };
+        let (start, borrow) = self.wait_for_variable(start..end, access)?;
+        Ok((NonNull::slice_from_raw_parts(start.cast(), len), Look::Variable(borrow)))
+    }
 }
 
 // SAFETY: as a `&[T]`.
@@ -183,7 +234,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     where
         T: AnyBitPattern,
     {
-        let (elements, _look) = self.borrow(Access::Read)?;
+        let (elements, look) = self.borrow(Access::Read)?;
+        let _look = Look::Buffer(look);
         Ok(HostRef { elements, _look, marker: PhantomData })
     }
 
@@ -197,7 +249,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     where
         T: AnyBitPattern + NoUninit,
     {
-        let (elements, _look) = self.borrow(Access::Write)?;
+        let (elements, look) = self.borrow(Access::Write)?;
+        let _look = Look::Buffer(look);
         Ok(HostMut { elements, _look, marker: PhantomData })
     }
 

@@ -9,6 +9,7 @@
 //! reads the mark and then enqueues. Accesses that borrows don't separate must hold one lock over these two steps, so
 //! that neither comes between those of the other.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -267,7 +268,16 @@ impl Allocation {
     /// Makes the host wait for the uses that a use of this kind conflicts with. Returns at once if
     /// it has seen them done.
     fn finish_uses(&self, access: Access) -> Result<()> {
-        for (stream, sequence) in self.newest_uses(access) {
+        self.finish_uses_of(0..self.size_bytes(), access)
+    }
+
+    /// As [`finish_uses`](Self::finish_uses), for the uses of a range.
+    pub(in crate::memory) fn finish_uses_of(
+        &self,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        for (stream, sequence) in self.newest_uses_of(range, access) {
             stream.inner().finish(sequence)?;
         }
         Ok(())

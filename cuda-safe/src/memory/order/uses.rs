@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::ranges::Ranges;
 use crate::error::Result;
 use crate::memory::Allocation;
+use crate::memory::allocation::Kind;
 use crate::stream::Stream;
 
 /// The way in which a kernel or a copy uses a range of an allocation.
@@ -129,6 +130,8 @@ impl Allocation {
         }
         if let Some(visible) = self.host_side() {
             visible.allows(access)?;
+        } else if let Kind::Module(borrows) = self.kind() {
+            borrows.allows(&range, access)?;
         }
         self.shared_uses().for_each(range, |uses| {
             if let Some(write) = &uses.write {
@@ -229,9 +232,18 @@ impl Allocation {
     /// Returns the newest number of each stream that something has to wait for which uses all of the
     /// memory in this way. The handles keep the streams until then.
     pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
+        self.newest_uses_of(0..self.size_bytes(), access)
+    }
+
+    /// As [`newest_uses`](Self::newest_uses), of a range.
+    pub(in crate::memory) fn newest_uses_of(
+        &self,
+        range: Range<usize>,
+        access: Access,
+    ) -> Vec<(Stream, u64)> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();
         let Some(uses) = self.shared.known() else { return newest };
-        let _ = uses.for_each(0..self.size_bytes(), |uses| {
+        let _ = uses.for_each(range, |uses| {
             let reads = if access == Access::Write { &uses.reads[..] } else { &[] };
             for mark in uses.write.iter().chain(reads) {
                 match newest.iter_mut().find(|(stream, _)| *stream == mark.stream) {

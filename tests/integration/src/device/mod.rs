@@ -11,6 +11,7 @@ mod events;
 mod foreign;
 pub(crate) mod futures;
 mod gate;
+mod globals;
 mod graphs;
 pub(crate) mod groups;
 mod kernels;
@@ -42,6 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         saxpy::cases(),
         declarations::cases(),
+        globals::cases(),
         buffers::cases(),
         copies::cases(),
         shaped::cases(),

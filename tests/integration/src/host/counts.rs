@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, Event, LaunchConfig, PinnedBuffer, PitchedLayout};
+use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Module, PinnedBuffer, PitchedLayout, kernels};
 use test_support::meter::allocations;
 
 use super::lab::Lab;
@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("counts::events", events),
         Case::host("counts::small_uploads", small_uploads),
         Case::host("counts::copies_under_another_context", copies_under_another_context),
+        Case::host("counts::globals", globals),
         Case::host("counts::large_upload", large_upload),
         Case::host("counts::downloads", downloads),
         Case::host("counts::pinned_transfers", pinned_transfers),
@@ -155,6 +156,56 @@ fn small_uploads() -> TestResult {
     ensure!(others * 50 < UPLOADS, "{others} other calls in {UPLOADS} uploads");
     ensure!(calls.contains(&"cuEventRecord"), "a block in use must be marked");
     drop((buffer, stream));
+    lab.close()
+}
+
+/// The driver of these tests gives each variable 256 bytes.
+const TABLE: usize = 64;
+
+kernels! {
+    struct Globals;
+    // SAFETY: nothing runs on this driver.
+    unsafe in "" {
+        safe fn reads();
+        safe fn nothing();
+        #[name = "ns::table"]
+        global table: [f32; TABLE];
+    }
+}
+
+/// A write of a global is the copy alone: the variable was found when the module was loaded. Launches of kernels that reach
+/// no variable cost no more than in a module without any.
+fn globals() -> TestResult {
+    const PTX: &str = "
+        .version 8.0
+        .target sm_75
+        .address_size 64
+        .const .align 4 .b8 _ZN2ns5tableE[256];
+        .visible .entry reads() { .reg .f32 %f; ld.const.f32 %f, [_ZN2ns5tableE]; ret; }
+        .visible .entry nothing() { ret; }
+    ";
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let module = Module::from_ptx(&lab.context, PTX)?;
+    // SAFETY: nothing runs on this driver.
+    let kernels = unsafe { Globals::from_module(&module) }?;
+    let values = [1.0; TABLE];
+    kernels.table(&stream)?.write(&stream, &values)?;
+    kernels.nothing(&stream, (1, 1))?;
+    kernels.reads(&stream, (1, 1))?;
+
+    let (calls, ()) = lab.calls(|| kernels.table(&stream)?.write(&stream, &values))?;
+    ensure_eq!(calls, [ASKED, "cuMemcpyHtoDAsync_v2"]);
+    let (calls, ()) = lab.calls(|| kernels.reads(&stream, (1, 1)))?;
+    ensure_eq!(calls, ["cuLaunchKernel"]);
+    lab.recorder.take();
+    let before = allocations();
+    for _ in 0..10 {
+        kernels.nothing(&stream, (1, 1))?;
+    }
+    ensure_eq!(allocations() - before, 0, "heap allocations of 10 launches");
+    ensure_eq!(lab.recorder.names(), ["cuLaunchKernel"; 10]);
+    drop((kernels, module, stream));
     lab.close()
 }
 
