@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, HostMut, HostRef, fit};
 use crate::stream::Stream;
 
-/// A `__device__` or `__constant__` variable of a module, as `len` elements of `T`.
+/// A `__device__`, `__constant__` or `__managed__` variable of a module, as `len` elements of `T`.
+///
+/// [`kernels!`](crate::kernels) declares variables with `global`; [`Module::global`] finds others by name.
 ///
 /// Reads and writes by this handle, by other handles to the variable and by kernels of the module that
 /// reach it by name are ordered like uses of a buffer, on whatever streams they run. Which kernels reach
@@ -68,7 +70,7 @@ impl Place {
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("name", &self.name).field("len", &self.len).finish()
+        f.debug_struct("DeclaredGlobal").field("name", &self.name).field("len", &self.len).finish()
     }
 }
 
@@ -93,10 +95,12 @@ fn usable_with(module: &ModuleInner, stream: &Stream) -> Result<()> {
 }
 
 impl Module {
-    /// Returns whether there is a variable `name`, which [`global`](Self::global) takes. A module that was loaded [lazily](Module::load_lazily) has none.
+    /// Returns whether there is a variable `name`, as [`global`](Self::global) takes it. A module that was loaded
+    /// [lazily](Module::load_lazily) has none.
     ///
     /// # Errors
-    /// The error that the driver returns, other than that there is none.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if several variables have the name; otherwise the error that
+    /// the driver returns, other than that there is none.
     #[doc(alias = "cuModuleGetGlobal")]
     pub fn has_global(&self, name: &str) -> Result<bool> {
         if self.inner.is_lazy() {
@@ -109,19 +113,19 @@ impl Module {
         }
     }
 
-    /// Returns the variable `name` as elements of `T`: its name in the image, its name in C++ (`ns::factor`), or a name
-    /// expression that the program was compiled with (`ns::value<float>`, for `Program::name_expression("&ns::value<float>")`).
-    /// [`globals`](Self::globals) lists the variables. `stream` is any stream of the module's context that
-    /// does not record.
+    /// Returns the variable `name` as elements of `T`. The name is that in the image, that in C++ (`ns::factor`), or a
+    /// name expression that the program was compiled with: `ns::value<float>` after
+    /// `Program::name_expression("&ns::value<float>")`. [`globals`](Self::globals) lists the variables. `stream` is any
+    /// stream of the module's context that does not record.
     ///
     /// The first call for a module **waits for the device** if kernels were launched that read variables
     /// which no kernel of the module writes: such launches record nothing before that.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if its size is not a multiple of `T`'s or
-    /// its address not aligned for one, if several variables have the
-    /// name, or if the call would have to wait while a graph is recorded in
-    /// the context; otherwise the error that the driver returns, such as `CUDA_ERROR_NOT_FOUND`.
+    /// its address not aligned for one, if several variables have the name, or if the call would have to
+    /// wait while a graph is recorded in the context; otherwise the error that the driver returns, such as
+    /// `CUDA_ERROR_NOT_FOUND`.
     #[doc(alias = "cuModuleGetGlobal")]
     #[doc(alias = "cudaMemcpyToSymbol")]
     pub fn global<T: Copy + 'static>(&self, stream: &Stream, name: &str) -> Result<Global<T>> {

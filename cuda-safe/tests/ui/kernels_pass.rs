@@ -209,6 +209,42 @@ macro_rules! filled {
 }
 filled!(Filled, u32, &mut [f32], 1 + 1, SOURCE, pub(crate));
 
+const LENGTH: usize = 16;
+
+kernels! {
+    pub struct Globals<T in [f32, f64]>;
+    // SAFETY: never loaded, so no kernel ever runs.
+    unsafe in SOURCE {
+        /// Documented.
+        #[name = "ns::factor"]
+        pub(crate) global factor: f32;
+        safe fn any(x: T);
+        global table: [[f32; 4]; LENGTH * 2];
+        global r#type: Pair<u8>;
+        #[cfg(any())]
+        global absent: Gone;
+        #[name = "{}<{T}>"]
+        global value: [T; 3];
+        global words: u32
+        ;
+    }
+}
+
+fn globals(kernels: &Globals<f64>, context: &Context, stream: &Stream) -> Result<()> {
+    let mut table = kernels.table(stream)?;
+    table.write(stream, &[[0.5; 4]; LENGTH])?;
+    table.host_mut()?[3][1] = table_value(kernels, stream)?;
+    kernels.value(stream)?.write(stream, &[1.0, 2.0, 3.0])?;
+    let _ = (kernels.r#type(stream)?.len(), kernels.clone().words(stream)?);
+    let program = cuda_safe::nvrtc::Program::new(SOURCE);
+    // SAFETY: never loaded.
+    unsafe { Globals::<f32>::load_from(context, program) }.map(drop)
+}
+
+fn table_value(kernels: &Globals<f64>, stream: &Stream) -> Result<f32> {
+    Ok(kernels.factor(stream)?.host()?[0])
+}
+
 /// Buffers and views, by reference and by value.
 fn every_kind_of_slice(
     kernels: &Everything,
@@ -232,6 +268,7 @@ fn every_kind_of_slice(
 fn main() {
     let _ = (every_kind_of_slice, generic::<f32>, derived);
     let _ = (generic_loading::<Query<f64>>, generic_loading::<Closest>, Closest::any_kernel);
+    let _ = (globals, Globals::<f32>::load);
     let _ = (Everything::load, Everything::raw_one_kernel);
     let _ = (Included::load, Included::nothing_kernel);
     let _ = (Kernels::load, Kernels::scale_kernel, Filled::load);
