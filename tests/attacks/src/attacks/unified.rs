@@ -2,6 +2,7 @@
 
 mod guards;
 mod registered;
+mod variables;
 
 use cuda_safe::{DeviceBuffer, UnifiedBuffer};
 
@@ -13,6 +14,10 @@ use guards::{
 };
 use registered::{
     a_vector_taken_back_in_use, registered_vectors_dropped_in_flight, vectors_that_share_pages,
+};
+use variables::{
+    declared_globals_that_do_not_fit, managed_variables_of_two_threads,
+    managed_variables_under_guards,
 };
 
 /// Leaks a guard for writing, then lets the device use the buffer.
@@ -92,4 +97,7 @@ list![
     vectors_that_share_pages,
     a_panic_under_a_guard,
     every_use_under_a_leaked_guard,
+    managed_variables_under_guards,
+    managed_variables_of_two_threads,
+    declared_globals_that_do_not_fit,
 ];

@@ -43,6 +43,10 @@ const NOT_TARGETS: &[(&str, &str)] = &[
         "DeclaredInstances::kernel",
         "only for what `kernels!` writes: methods of the struct return the kernel",
     ),
+    (
+        "DeclaredGlobal::get",
+        "only for what `kernels!` writes: the method of the global's name returns it",
+    ),
     ("DeclaredIn::module", "only for what `kernels!` writes: `module` of the struct returns it"),
     (
         "Nvrtc::from_functions",
