@@ -48,7 +48,9 @@ impl<S, const I: usize, T: Copy + 'static> DeclaredGlobal<S, I, T> {
         let place = Place::at::<T>(inner, name, address, bytes)?;
         Ok(Self { place, of: PhantomData })
     }
+}
 
+impl<S, const I: usize, T> DeclaredGlobal<S, I, T> {
     /// Returns the variable; see [`Module::global`].
     ///
     /// # Errors
