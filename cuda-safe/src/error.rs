@@ -235,7 +235,15 @@ impl Error {
     /// Returns a hint at what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
-        self.0.hint.as_deref()
+        // The error of the compiler displays its hint itself.
+        let of_the_compiler = || match &self.0.kind {
+            ErrorKind::Compile(error) => match &**error {
+                nvrtc::Error::Compile(error) => error.hint.as_deref(),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.0.hint.as_deref().or_else(of_the_compiler)
     }
 
     /// Returns whether earlier, asynchronous work failed and [`Error::call`] only met it.
@@ -423,16 +431,6 @@ impl From<MissingSymbol> for Error {
 
 impl From<nvrtc::Error> for Error {
     fn from(error: nvrtc::Error) -> Self {
-        let text = error.to_string();
-        let this = Self::new(ErrorKind::Compile(Arc::new(error)));
-        if text.contains("could not open source file") || text.contains("cannot open source file") {
-            return this.with_hint(
-                "NVRTC has no headers of its own: install CUDA's beside it (`python3 -m pip install \
-                 nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`, or a toolkit), or give \
-                 their folders to nvrtc::Program; host headers such as <stdint.h> are \
-                 <cuda/std/cstdint>",
-            );
-        }
-        this
+        Self::new(ErrorKind::Compile(Arc::new(error)))
     }
 }

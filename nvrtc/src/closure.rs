@@ -3,7 +3,7 @@
 //! Every file that a name could mean is taken, whatever the order in which the compiler searches, so a
 //! file that appears, changes or goes away changes the closure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::Uncached;
 use crate::codec::{Hash, sha256};
-use crate::scan::{Obstacle, Scan, scan};
+use crate::scan::{Name, Obstacle, Scan, scan};
 use crate::trust;
 
 /// Beyond this no program is compiled at run time; the bound keeps a strange one from taking forever.
@@ -31,62 +31,94 @@ pub(crate) struct Roots<'a> {
     /// The main source's name and text.
     pub(crate) source: (&'a str, &'a str),
     /// Headers in memory: names and texts.
-    pub(crate) headers: &'a [(String, String)],
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
     /// The folders that are searched.
     pub(crate) include_paths: &'a [PathBuf],
     /// The current folder of the process: quoted names are searched there too.
     pub(crate) folder: &'a Path,
 }
 
-/// Returns the closure: absolute paths and hashes, in order.
-pub(crate) fn closure(roots: &Roots<'_>) -> Result<BTreeMap<PathBuf, Hash>, Uncached> {
-    let mut files = BTreeMap::new();
+/// The files that a program may read.
+#[derive(Debug, Default)]
+pub(crate) struct Closure {
+    /// Absolute paths and hashes, in order.
+    pub(crate) files: BTreeMap<PathBuf, Hash>,
+    /// The names in quoted includes that mean a file in the folder of the including file, or in the current folder.
+    pub(crate) beside: BTreeSet<String>,
+    /// Those of `beside` where the including file is not in or below a folder that is searched.
+    pub(crate) own: BTreeSet<String>,
+    /// The names in includes that mean a file in a folder that is searched.
+    pub(crate) in_folders: BTreeSet<String>,
+    /// The first reason why there may be more files.
+    pub(crate) obstacle: Option<Uncached>,
+}
+
+/// Returns the files that the program may read, as far as they are known.
+pub(crate) fn closure(roots: &Roots<'_>) -> Closure {
+    let mut found = Closure::default();
+    if let Err(obstacle) = walk(roots, &mut found) {
+        found.obstacle.get_or_insert(obstacle);
+    }
+    found
+}
+
+/// Adds all files to `found`. An error ends the walk; an obstacle does not.
+fn walk(roots: &Roots<'_>, found: &mut Closure) -> Result<(), Uncached> {
     let mut pending: Vec<(PathBuf, Arc<Scan>)> = Vec::new();
-    let texts =
-        std::iter::once(roots.source).chain(roots.headers.iter().map(|(n, t)| (&**n, &**t)));
+    let texts = std::iter::once(roots.source).chain(roots.headers.iter().copied());
     for (name, text) in texts {
         let scan = scan(text.as_bytes());
-        unobstructed(&scan, || name.to_owned())?;
+        note_obstacle(&scan, found, || name.to_owned());
         let folder = roots.folder.join(name);
         pending.push((folder.parent().unwrap_or(roots.folder).to_owned(), Arc::new(scan)));
     }
     let search: Vec<PathBuf> = roots.include_paths.iter().map(|p| roots.folder.join(p)).collect();
     while let Some((folder, scan)) = pending.pop() {
         for name in &scan.names {
-            let folders = [folder.as_path(), roots.folder]
-                .into_iter()
-                .chain(search.iter().map(PathBuf::as_path));
-            for mut path in folders.map(|f| f.join(name)) {
+            let Name { text: name, quoted } = name;
+            let searched = search.iter().any(|searched| folder.starts_with(searched));
+            let near = [folder.as_path(), roots.folder].into_iter().map(|f| (f, true));
+            let folders = near.chain(search.iter().map(|f| (f.as_path(), false)));
+            for (mut path, is_near) in folders.map(|(f, is_near)| (f.join(name), is_near)) {
                 // Otherwise "../x/self.h" would name one file in ever longer ways.
                 if name.contains("..") {
                     path = path.canonicalize().unwrap_or(path);
                 }
-                if files.contains_key(&path) {
-                    continue;
+                let known = found.files.contains_key(&path);
+                let content = if known { None } else { content(&path)? };
+                if known || content.is_some() {
+                    match is_near {
+                        true if *quoted => {
+                            found.beside.insert(name.clone());
+                            if !searched {
+                                found.own.insert(name.clone());
+                            }
+                        }
+                        true => {}
+                        false => _ = found.in_folders.insert(name.clone()),
+                    }
                 }
-                let Some(content) = content(&path)? else {
-                    continue;
-                };
-                unobstructed(&content.scan, || path.display().to_string())?;
+                let Some(content) = content else { continue };
+                note_obstacle(&content.scan, found, || path.display().to_string());
                 pending.push((path.parent().unwrap_or(roots.folder).to_owned(), content.scan));
-                files.insert(path, content.hash);
-                if files.len() > MAX_FILES {
+                found.files.insert(path, content.hash);
+                if found.files.len() > MAX_FILES {
                     return Err(Uncached::TooManyFiles);
                 }
             }
         }
     }
-    Ok(files)
+    Ok(())
 }
 
-fn unobstructed(scan: &Scan, file: impl FnOnce() -> String) -> Result<(), Uncached> {
-    match &scan.obstacle {
-        None => Ok(()),
-        Some(Obstacle::Computed(directive)) => {
-            Err(Uncached::ComputedInclude { file: file(), directive: directive.clone() })
+fn note_obstacle(scan: &Scan, found: &mut Closure, file: impl FnOnce() -> String) {
+    let Some(obstacle) = &scan.obstacle else { return };
+    found.obstacle.get_or_insert_with(|| match obstacle {
+        Obstacle::Computed(directive) => {
+            Uncached::ComputedInclude { file: file(), directive: directive.clone() }
         }
-        Some(Obstacle::Time(name)) => Err(Uncached::TimeMacro { file: file(), name }),
-    }
+        Obstacle::Time(name) => Uncached::TimeMacro { file: file(), name },
+    });
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,25 +201,57 @@ mod tests {
             std::fs::write(path, text)?;
         }
         let include_paths = ["inc".into(), root.join("other")];
-        let headers = [("mem.h".to_owned(), "#include <a/a.h>".to_owned())];
         let roots = Roots {
             source: ("main.cu", "#include \"mem.h\"\n#include \"here.h\""),
-            headers: &headers,
+            headers: vec![("mem.h", "#include <a/a.h>")],
             include_paths: &include_paths,
             folder: root,
         };
-        let found = closure(&roots)?;
+        let found = closure(&roots).files;
         let names: Vec<_> = found.keys().filter_map(|p| p.strip_prefix(root).ok()).collect();
         let want =
             ["here.h", "inc/a/a.h", "inc/a/sibling.h", "inc/sibling.h", "inc/up.h", "other/deep.h"];
         assert_eq!(names, want.map(Path::new));
 
         std::fs::write(root.join("other/missing.h"), "")?;
-        assert_eq!(closure(&roots)?.len(), found.len() + 1);
+        assert_eq!(closure(&roots).files.len(), found.len() + 1);
         std::fs::write(root.join("inc/up.h"), "int x;")?;
-        assert_ne!(closure(&roots)?.get(&root.join("inc/up.h")), found.get(&root.join("inc/up.h")));
+        let changed = closure(&roots).files;
+        assert_ne!(changed.get(&root.join("inc/up.h")), found.get(&root.join("inc/up.h")));
         std::fs::write(root.join("inc/up.h"), "#include NAME")?;
-        assert!(matches!(closure(&roots), Err(Uncached::ComputedInclude { .. })));
+        let obstacle = closure(&roots).obstacle;
+        assert!(matches!(obstacle, Some(Uncached::ComputedInclude { .. })), "{obstacle:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn names_say_where_their_files_are() -> TestResult {
+        let dir = tempfile::tempdir()?;
+        let root = &dir.path().canonicalize()?;
+        for (file, text) in [
+            ("src/near.h", "#include \"math.h\"\n#include <time.h>"),
+            ("src/math.h", ""),
+            ("src/time.h", ""),
+            ("inc/both.h", "#include MACRO\n#include <both.h>"),
+            ("inc/late.h", ""),
+        ] {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().ok_or("no parent")?)?;
+            std::fs::write(path, text)?;
+        }
+        let include_paths = ["inc".into()];
+        let roots = Roots {
+            source: ("src/main.cu", "#include \"near.h\"\n#include <both.h>\n#include \"late.h\""),
+            headers: Vec::new(),
+            include_paths: &include_paths,
+            folder: root,
+        };
+        let found = closure(&roots);
+        assert_eq!(Vec::from_iter(&found.beside), ["math.h", "near.h"]);
+        assert_eq!((&found.own, found.beside.len()), (&found.beside, 2));
+        assert_eq!(Vec::from_iter(&found.in_folders), ["both.h", "late.h"]);
+        // An include that only the preprocessor can name hides none of the others.
+        assert!(found.obstacle.is_some() && found.files.contains_key(&root.join("inc/late.h")));
         Ok(())
     }
 
@@ -197,7 +261,7 @@ mod tests {
         let header = dir.path().join("h");
         let roots = Roots {
             source: ("main.cu", "#include \"h\""),
-            headers: &[],
+            headers: Vec::new(),
             include_paths: &[],
             folder: dir.path(),
         };
@@ -207,7 +271,7 @@ mod tests {
             let text = format!("{i:03}");
             std::fs::write(&header, &text)?;
             std::fs::File::options().write(true).open(&header)?.set_modified(now)?;
-            assert_eq!(closure(&roots)?.get(&header), Some(&sha256(text.as_bytes())), "{i}");
+            assert_eq!(closure(&roots).files.get(&header), Some(&sha256(text.as_bytes())), "{i}");
         }
         Ok(())
     }

@@ -72,7 +72,8 @@ pub(crate) fn compile(
     let log = program.bytes(Artifact::Log).map(text);
     match code {
         Ok(nvrtcResult::NVRTC_ERROR_COMPILATION) => {
-            return Err(Error::Compile(CompileError::new(log?)));
+            let [name, source] = [&input.name, &input.source].map(|text| text.to_string_lossy());
+            return Err(Error::Compile(CompileError::new(log?, &name, &source)));
         }
         Ok(nvrtcResult::NVRTC_ERROR_INVALID_OPTION) => {
             return Err(Error::InvalidOption { log: log? });

@@ -171,7 +171,7 @@ fn code_name(code: nvrtcResult) -> String {
     }
 }
 
-/// A source that does not compile. Displays as the compiler's log.
+/// A source that does not compile. Displays as the compiler's log, and the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompileError {
@@ -179,11 +179,16 @@ pub struct CompileError {
     pub log: String,
     /// The log's messages, as far as they were recognised: warnings too.
     pub diagnostics: Vec<Diagnostic>,
+    /// What to do about it, if the log shows host code or a missing header: it names the line.
+    pub hint: Option<String>,
 }
 
 impl CompileError {
-    pub(crate) fn new(log: String) -> Self {
-        Self { diagnostics: crate::diagnostic::parse(&log), log }
+    /// `name` and `source` are those of the program.
+    pub(crate) fn new(log: String, name: &str, source: &str) -> Self {
+        let diagnostics = crate::diagnostic::parse(&log);
+        let hint = crate::hint::hint(&diagnostics, name, source);
+        Self { log, diagnostics, hint }
     }
 }
 
@@ -194,7 +199,11 @@ impl fmt::Display for CompileError {
             "the source does not compile; NVRTC gives no reason"
         } else {
             log
-        })
+        })?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
     }
 }
 

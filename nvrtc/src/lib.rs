@@ -37,6 +37,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod headers;
+mod hint;
 mod image;
 mod library;
 mod linker;
@@ -47,6 +48,7 @@ mod program;
 mod python;
 mod scan;
 mod search;
+mod stubs;
 mod trust;
 
 pub use arch::{Arch, ParseArchError};

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::cache::{Cache, CacheStatus, Kind};
-use crate::closure::{Roots, closure};
+use crate::closure::{Closure, Roots, closure};
 use crate::codec::{Hash, KeyWriter};
 use crate::compile::{Input, c_string, compile};
 use crate::image::signatures;
 use crate::library::Facts;
-use crate::{Arch, Error, Image, Nvrtc, Options, Uncached};
+use crate::{Arch, Error, Image, Nvrtc, Options, Uncached, stubs};
 
 /// Variables by which NVRTC takes options that its caller does not see.
 const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
@@ -34,8 +34,18 @@ pub struct Program {
     expressions: Vec<String>,
     options: Options,
     cuda_headers: bool,
+    host_headers: bool,
     library: Option<Nvrtc>,
     cache: Cache,
+}
+
+/// What a program depends on beside its own texts.
+struct Outside {
+    /// The current folder of the process.
+    folder: PathBuf,
+    files: Closure,
+    /// Names and texts of the headers that stand in for the host's.
+    stubs: Vec<(String, String)>,
 }
 
 impl Program {
@@ -48,6 +58,7 @@ impl Program {
             expressions: Vec::new(),
             options: Options::new(),
             cuda_headers: true,
+            host_headers: true,
             library: None,
             cache: Cache::user(),
         }
@@ -80,10 +91,28 @@ impl Program {
 
     /// Sets whether CUDA's own headers, where they are installed around the compiler
     /// ([`Nvrtc::include_paths`]), are searched after all other folders: `#include <cuda_fp16.h>`
-    /// then works as with nvcc. On by default. Host headers such as `<stdint.h>` there are none:
-    /// `<cuda/std/cstdint>` has the same names in `cuda::std`.
+    /// then works as with nvcc. On by default.
     pub fn cuda_headers(mut self, on: bool) -> Self {
         self.cuda_headers = on;
+        self
+    }
+
+    /// Sets whether the program may include the host's headers, which NVRTC does not have. On by default, so that a
+    /// `.cu` file compiles as nvcc compiles its device code:
+    ///
+    /// - `<assert.h>`, `<float.h>`, `<limits.h>`, `<math.h>`, `<stdarg.h>`, `<stdbool.h>`, `<stddef.h>`, `<stdint.h>`,
+    ///   `<stdio.h>`, `<stdlib.h>`, `<string.h>`, `<time.h>`, and `<cmath>` and the like, have the types, macros and
+    ///   functions that device code can use. `int64_t` is `long long`, as libcu++ has it under NVRTC.
+    /// - `<cuda_runtime.h>`, `<device_launch_parameters.h>`, `<vector_types.h>` and others of CUDA's runtime are empty,
+    ///   because NVRTC has their contents built in. `<cuda.h>` has the names of the driver's handles.
+    /// - `uint`, `ushort`, `ulong`, `M_PI` and its like need no `#include`.
+    ///
+    /// A file of the program's wins over a header of this list: a [`header`](Self::header) of that name, a file beside
+    /// the one that includes it in quotes, or a file in a folder that is searched, of CUDA's headers too. Exceptions are
+    /// `<cuda.h>`, `<device_functions.h>`, `<host_defines.h>` and `<math_functions.h>`, which NVRTC cannot compile or
+    /// warns about: of these, only a `header` and a file beside the including file win.
+    pub fn host_headers(mut self, on: bool) -> Self {
+        self.host_headers = on;
         self
     }
 
@@ -185,11 +214,12 @@ impl Program {
     }
 
     fn through_cache(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {
+        let outside = self.outside();
         let without = |reason| {
-            let image = self.run(library, facts, arch)?;
+            let image = self.run(&outside, library, facts, arch)?;
             Ok(Image { cache: CacheStatus::Uncached(reason), ..image })
         };
-        let key = match self.key(facts, arch) {
+        let key = match self.key(&outside, facts, arch) {
             Ok(key) => key,
             Err(reason) => return without(reason),
         };
@@ -207,8 +237,8 @@ impl Program {
         if let Ok(Some(image)) = read() {
             return Ok(image);
         }
-        let image = self.run(library, facts, arch)?;
-        if self.key(facts, arch).as_ref() != Ok(&key) {
+        let image = self.run(&outside, library, facts, arch)?;
+        if self.key(&self.outside(), facts, arch).as_ref() != Ok(&key) {
             let cache = CacheStatus::Uncached(Uncached::Changed);
             return Ok(Image { cache, ..image });
         }
@@ -223,7 +253,7 @@ impl Program {
     }
 
     /// Returns all that the image depends on, or why that is not known.
-    fn key(&self, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
+    fn key(&self, outside: &Outside, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
         if self.cache.folder().is_none() {
             return Err(Uncached::Off);
         }
@@ -234,58 +264,91 @@ impl Program {
             return Err(Uncached::Environment(variable));
         }
         let build = facts.build.ok_or(Uncached::Compiler)?;
-        let folder = std::env::current_dir()
-            .map_err(|e| Uncached::Unreadable { file: ".".into(), reason: e.to_string() })?;
-        let files = closure(&Roots {
-            source: (&self.name, &self.source),
-            headers: &self.headers,
-            include_paths: &self.options.include_paths,
-            folder: &folder,
-        })?;
+        if let Some(obstacle) = &outside.files.obstacle {
+            return Err(obstacle.clone());
+        }
         let mut key = KeyWriter::default();
         key.field(env!("CARGO_PKG_VERSION").as_bytes());
         key.field(facts.version.to_string().as_bytes());
         key.field(&build);
         key.field(arch.to_string().as_bytes());
         if self.options.embeds_folder() {
-            key.field(folder.as_os_str().as_encoded_bytes());
+            key.field(outside.folder.as_os_str().as_encoded_bytes());
         }
         key.field(self.name.as_bytes());
         key.field(self.source.as_bytes());
-        key.count(self.headers.len());
-        for (name, text) in &self.headers {
-            key.field(name.as_bytes());
-            key.field(text.as_bytes());
+        for headers in [&self.headers, &outside.stubs] {
+            key.count(headers.len());
+            for (name, text) in headers {
+                key.field(name.as_bytes());
+                key.field(text.as_bytes());
+            }
         }
         for list in [&self.expressions, &self.options.flags()] {
             key.count(list.len());
             list.iter().for_each(|text| key.field(text.as_bytes()));
         }
-        key.count(files.len());
-        for (path, hash) in &files {
+        key.count(outside.files.files.len());
+        for (path, hash) in &outside.files.files {
             key.field(path.as_os_str().as_encoded_bytes());
             key.field(hash);
         }
         Ok(key.finish())
     }
 
+    /// Returns the files that the program may read, and the headers that it gets.
+    fn outside(&self) -> Outside {
+        let (folder, mut error) = match std::env::current_dir() {
+            Ok(folder) => (folder, None),
+            Err(e) => {
+                let reason = e.to_string();
+                (PathBuf::new(), Some(Uncached::Unreadable { file: ".".into(), reason }))
+            }
+        };
+        let includes = self.includes();
+        let all: Vec<_> =
+            if self.host_headers && includes { stubs::all().collect() } else { Vec::new() };
+        // Without a cache, only the headers depend on the files.
+        let mut files = Closure::default();
+        if self.cache.folder().is_some() || !all.is_empty() {
+            let headers = self.headers.iter().chain(&all);
+            files = closure(&Roots {
+                source: (&self.name, &self.source),
+                headers: headers.map(|(name, text)| (&**name, &**text)).collect(),
+                include_paths: &self.options.include_paths,
+                folder: &folder,
+            });
+        }
+        files.obstacle = error.take().or(files.obstacle);
+        let stubs = match self.host_headers {
+            true => stubs::wanted(&self.headers, all, &files),
+            false => Vec::new(),
+        };
+        Outside { folder, files, stubs }
+    }
+
     /// Compiles.
-    fn run(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {
+    fn run(
+        &self,
+        outside: &Outside,
+        library: &Nvrtc,
+        facts: &Facts,
+        arch: Arch,
+    ) -> Result<Image, Error> {
         let strings = |what: &str, texts: &mut dyn Iterator<Item = &String>| {
             texts.map(|t| c_string(|| format!("{what} {t:?}"), t)).collect::<Result<Vec<_>, _>>()
         };
         let architecture = format!("--gpu-architecture={arch}");
-        let flags = self.options.flags();
+        let mut flags = self.options.flags();
+        if self.host_headers {
+            flags.push(format!("--pre-include={}", stubs::PRELUDE_NAME));
+        }
+        let headers = || self.headers.iter().chain(&outside.stubs);
         let input = Input {
             source: c_string(|| format!("the source {}", self.name), &self.source)?,
             name: c_string(|| format!("the name {:?}", self.name), &self.name)?,
-            header_names: strings(
-                "the header's name",
-                &mut self.headers.iter().map(|(name, _)| name),
-            )?,
-            header_texts: self
-                .headers
-                .iter()
+            header_names: strings("the header's name", &mut headers().map(|(name, _)| name))?,
+            header_texts: headers()
                 .map(|(name, text)| c_string(|| format!("the header {name}"), text))
                 .collect::<Result<_, _>>()?,
             expressions: strings("the name expression", &mut self.expressions.iter())?,

@@ -8,10 +8,18 @@ use std::borrow::Cow;
 /// The outside references of one text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// The names in `#include` and `__has_include`, without their quotes.
-    pub(crate) names: Vec<String>,
+    /// The operands of `#include` and `__has_include`.
+    pub(crate) names: Vec<Name>,
     /// The first thing that makes the list incomplete.
     pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// The operand of an `#include`, without its quotes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    /// Whether the quotes are `"`, so that the folder of the including file is searched first.
+    pub(crate) quoted: bool,
 }
 
 /// Why a text's meaning cannot be known from the files that it names.
@@ -134,7 +142,10 @@ fn obstruct(found: &mut Scan, obstacle: impl FnOnce() -> Obstacle) {
 
 fn name(text: &[u8], at: usize, found: &mut Scan) {
     match operand(text, at).map(std::str::from_utf8) {
-        Some(Ok(name)) => found.names.push(name.to_owned()),
+        Some(Ok(name)) => {
+            let quoted = text.get(at) == Some(&b'"');
+            found.names.push(Name { text: name.to_owned(), quoted });
+        }
         _ => {
             obstruct(found, || {
                 Obstacle::Computed(line(text, at.min(text.len())).trim().to_owned())
@@ -191,7 +202,10 @@ mod tests {
             #/**/include/*x*/\"f\"\n/* c */ #include <g>\n/*\n*/#include <h>\n#include_next <i>\r\n#if 0\n#include <j>\n\
             #endif\n#if __has_include(<k>) && __has_include ( \"l\" )\n#inc??/\nlude <m>\n#\\  \n  include <n>";
         let scan = scan(text);
-        assert_eq!(scan.names.join(""), "ab.hcdefghijklmn");
+        let texts: Vec<_> = scan.names.iter().map(|name| &*name.text).collect();
+        assert_eq!(texts.concat(), "ab.hcdefghijklmn");
+        let quoted: Vec<_> = scan.names.iter().filter(|n| n.quoted).map(|n| &*n.text).collect();
+        assert_eq!(quoted.concat(), "b.hefl");
         assert_eq!(scan.obstacle, None);
     }
 

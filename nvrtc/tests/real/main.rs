@@ -7,6 +7,7 @@ mod caching;
 mod child;
 mod compiling;
 mod faults;
+mod hosted;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
-    let tests = [compiling::TESTS, caching::TESTS, faults::TESTS].concat();
+    let tests = [compiling::TESTS, caching::TESTS, faults::TESTS, hosted::TESTS].concat();
     let mut trials = Vec::new();
     for (version, folder) in INSTALLED {
         let library = installed(folder);
