@@ -11,6 +11,7 @@ mod emit;
 mod function;
 mod generics;
 mod global;
+mod include;
 mod lex;
 mod method;
 mod over;
@@ -23,6 +24,8 @@ mod symbol;
 #[cfg(test)]
 mod tests;
 mod token;
+
+use std::path::{Path, PathBuf};
 
 use proc_macro::TokenStream;
 
@@ -75,8 +78,9 @@ use proc_macro::TokenStream;
 ///
 /// An `unsafe fn` promises nothing: its method is an `unsafe fn` too, and takes every launch that its
 /// `where` allows. `SOURCE` is any expression whose type is a `cuda_safe::KernelSource`; struct
-/// literals in it need parentheses. For `include_str!("dir/file.cu")`, messages of the CUDA compiler name
-/// the file `file.cu`.
+/// literals in it need parentheses. [`include_cuda!`] embeds a file with its includes. For
+/// `include_str!("dir/file.cu")`, messages of the CUDA compiler name the file `file.cu`, and line information
+/// (`Options::lineinfo`) its absolute path, as for `include_cuda!`.
 ///
 /// # What is generated
 /// A struct (without `struct Name;`: a private `Kernels`) that holds one `cuda_safe::Kernel` for each
@@ -262,6 +266,71 @@ pub fn kernels(input: TokenStream) -> TokenStream {
         Ok(declaration) => emit::emit(&declaration),
         Err(errors) => errors.iter().flat_map(token::Error::to_tokens).collect(),
     };
+    stream(tokens)
+}
+
+/// Embeds a file of CUDA C++ and all files that it includes in quotes, as a `cuda_safe::nvrtc::Program`.
+///
+/// ```ignore
+/// kernels! {
+///     struct Kernels;
+///     // SAFETY: …
+///     unsafe in include_cuda!("kernels/saxpy.cu") {
+///         safe fn saxpy(a: f32, x: &[f32], y: &mut [f32], n: usize = x.len()) over n where y.len() == n;
+///     }
+/// }
+///
+/// let image = include_cuda!("kernels/saxpy.cu").options(Options::new().fast_math(true)).compile(arch)?;
+/// ```
+///
+/// The path is relative to the folder of the source file that has the call, as for `include_str!`, and a quoted include
+/// is relative to the folder of the file that has it. Each file becomes a header in memory, once, however many includes
+/// mean it: a `#pragma once` or a guard works as with files. The program needs none of the files when it runs. Cargo
+/// builds the crate again when one of them changes.
+///
+/// Not embedded, but left to the program when it is compiled, are:
+/// - includes in angle brackets, for which `Program::include_path` and `Program::header` are;
+/// - quoted includes of CUDA's and the C library's headers, such as `"cuda_runtime.h"`, if no file of the name is there;
+/// - everything that `#ifndef __CUDACC_RTC__`, `#if 0` and the like take away from the device's compiler;
+/// - files that are not there, where another macro decides whether they are included;
+/// - includes whose names a macro supplies.
+///
+/// # Errors
+/// It is an error of the build, which names the file and the line, if a file that is certainly included is not there, is
+/// not UTF-8, or lies outside the package's folder (the one with `Cargo.toml`), where `cargo package` would not find it.
+/// Files that include each other without guards are an error of NVRTC.
+///
+/// # Line information
+/// With `Options::lineinfo` or `Options::debug`, the image names the embedded files by their absolute paths if they are
+/// still there when the program is compiled, so that profilers and debuggers open them. For this the executable contains
+/// their paths. If the variable `SOURCE_DATE_EPOCH` is set during the build, as
+/// [reproducible builds](https://reproducible-builds.org/docs/source-date-epoch/) have it, it does not.
+///
+/// # Other names for `cuda_safe`
+/// `include_cuda!(crate = path::to::cuda_safe, "a.cu")` says where the generated code finds the crate. Inside `kernels!`
+/// the path after `#![crate = …]` holds.
+#[proc_macro]
+pub fn include_cuda(input: TokenStream) -> TokenStream {
+    let package = variable("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let name = variable("CARGO_PKG_NAME");
+    let caller = |span: token::Span| {
+        let file = span.file().ok_or("the compiler does not say which file has this call")?;
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        let (package, name) = package.zip(name).ok_or("cargo must run the compiler")?;
+        Ok(include::Caller { folder, package, name, paths: source::may_hold_paths() })
+    };
+    let tokens = include::include(&token::from_stream(input), caller)
+        .unwrap_or_else(|error| error.to_tokens());
+    stream(tokens)
+}
+
+/// Returns a variable that cargo sets for the compiler.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Hands tokens back to the compiler.
+fn stream(tokens: Vec<token::Token>) -> TokenStream {
     // The conversion fails for a literal that the lexer does not know; it never fails for the error's tokens.
     token::to_stream(tokens)
         .or_else(|error| token::to_stream(error.to_tokens()))

@@ -1,19 +1,53 @@
 //! The expression after `unsafe in`.
 
 use crate::lex::quote;
-use crate::token::{Span, Token};
+use crate::symbol::unquoted;
+use crate::token::{Span, Token, bare};
 use proc_macro::Delimiter;
 
 /// Returns the source as the generated code uses it: `include_str!("dir/file.cu")` becomes a program of the
-/// name `file.cu`, so that the compiler's messages name the file. Everything else stays as it is.
+/// name `file.cu`, so that the compiler's messages name the file, and `include_cuda!` is told where the crate is.
+/// Everything else stays as it is.
 pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
-    match included_file(source) {
-        Some(name) => quote(
-            "$cuda::nvrtc::Program::name($cuda::nvrtc::Program::new($source), $name)",
-            &[("cuda", krate), ("source", source), ("name", &[Token::string(&name, Span::Macro)])],
-        ),
-        None => source.to_vec(),
+    if let [include, bang, Token::Group(delimiter, arguments, span)] = bare(source)
+        && include.is_ident("include_cuda")
+        && bang.is_punct('!')
+        && !arguments.first().is_some_and(|first| first.is_ident("crate"))
+    {
+        let holes: &[(&str, &[Token])] = &[("cuda", krate), ("arguments", arguments)];
+        let arguments = quote("crate = $cuda, $arguments", holes);
+        return vec![include.clone(), bang.clone(), Token::Group(*delimiter, arguments, *span)];
     }
+    let Some(name) = included_file(source) else { return source.to_vec() };
+    let name = [Token::string(&name, Span::Macro)];
+    let program = quote(
+        "$cuda::nvrtc::Program::name($cuda::nvrtc::Program::new($source), $name)",
+        &[("cuda", krate), ("source", source), ("name", &name)],
+    );
+    let Some(path) = path_on_disk(source) else { return program };
+    quote(
+        "$cuda::nvrtc::Program::origin($program, $name, $path)",
+        &[
+            ("cuda", krate),
+            ("program", &program),
+            ("name", &name),
+            ("path", &[Token::string(&path, Span::Macro)]),
+        ],
+    )
+}
+
+/// Returns whether the program may hold paths of this machine; `SOURCE_DATE_EPOCH` is what reproducible builds set.
+pub(crate) fn may_hold_paths() -> bool {
+    std::env::var_os("SOURCE_DATE_EPOCH").is_none()
+}
+
+/// Returns the absolute path of the file that `include_str!` names, for line information.
+fn path_on_disk(source: &[Token]) -> Option<String> {
+    let [_, _, Token::Group(_, arguments, _)] = bare(source) else { return None };
+    let literal = arguments.first()?;
+    let file = literal.span().file().filter(|_| may_hold_paths())?;
+    let path = file.parent()?.join(unquoted(literal)?).canonicalize().ok()?;
+    path.to_str().map(str::to_owned)
 }
 
 /// Returns the last component of the path: with folders in the name, quoted includes would be searched for

@@ -27,6 +27,15 @@ impl Span {
         }
     }
 
+    /// Returns the file that has it, where the compiler knows one.
+    pub(crate) fn file(self) -> Option<std::path::PathBuf> {
+        match self {
+            Span::Macro | Span::Call | Span::User(_) => self.resolve().local_file(),
+            #[cfg(test)]
+            Span::At(_) => None,
+        }
+    }
+
     fn resolve(self) -> proc_macro::Span {
         match self {
             Span::Macro => proc_macro::Span::mixed_site(),

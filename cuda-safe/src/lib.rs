@@ -121,7 +121,7 @@ pub use module::{
 };
 pub use stream::{GraphLock, Mark, Stream};
 
-pub use cuda_macros::kernels;
+pub use cuda_macros::{include_cuda, kernels};
 /// The raw bindings, for driver functions that this crate does not wrap.
 pub use cuda_sys as sys;
 /// The compiler, for options, headers and templates.

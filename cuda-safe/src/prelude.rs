@@ -4,5 +4,5 @@
 
 pub use crate::{
     Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, GraphExec, LaunchConfig, Module,
-    PinnedBuffer, Stream, UnifiedBuffer, kernels, launch,
+    PinnedBuffer, Stream, UnifiedBuffer, include_cuda, kernels, launch,
 };

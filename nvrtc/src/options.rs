@@ -93,7 +93,7 @@ impl Options {
         self
     }
 
-    /// Adds line numbers to optimised code.
+    /// Adds line numbers to optimised code. [`Program::origin`](crate::Program::origin) says which files they are in.
     #[must_use]
     pub fn lineinfo(mut self, on: bool) -> Self {
         self.lineinfo = on;
@@ -248,9 +248,14 @@ impl Options {
             .map(|e| Uncached::Option(e.clone()))
     }
 
+    /// Returns whether the image names the files of its texts.
+    pub(crate) fn names_files(&self) -> bool {
+        self.debug || self.lineinfo
+    }
+
     /// Returns whether the image may hold the folder that the process is in.
     pub(crate) fn embeds_folder(&self) -> bool {
-        self.debug || self.lineinfo || !self.extra.is_empty()
+        self.names_files() || !self.extra.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The program to compile, and the way from it to its image: through the cache or the compiler.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, CacheStatus, Kind};
 use crate::closure::{Closure, Roots, closure};
@@ -35,6 +35,7 @@ pub struct Program {
     options: Options,
     cuda_headers: bool,
     host_headers: bool,
+    origins: Vec<(String, PathBuf)>,
     library: Option<Nvrtc>,
     cache: Cache,
 }
@@ -59,6 +60,7 @@ impl Program {
             options: Options::new(),
             cuda_headers: true,
             host_headers: true,
+            origins: Vec::new(),
             library: None,
             cache: Cache::user(),
         }
@@ -80,6 +82,19 @@ impl Program {
         if !self.headers.contains(&header) {
             self.headers.push(header);
         }
+        self
+    }
+
+    /// Says which file has the text of the source or of the header called `name`. With [`Options::lineinfo`] or
+    /// [`Options::debug`], line information names this file, by its absolute path, if it is there when the program is
+    /// compiled: profilers and debuggers open it. So do messages of such a compile. Otherwise, line information has the
+    /// names of source and headers, as paths in the current folder.
+    ///
+    /// Paths are part of the cache's key only with these options: without them, an image depends on texts and names
+    /// alone, wherever the files are. `include_cuda!` of `cuda_safe` calls it for each file.
+    #[doc(alias = "#line")]
+    pub fn origin(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.origins.push((name.into(), path.into()));
         self
     }
 
@@ -196,6 +211,9 @@ impl Program {
             program.options.include_paths.extend(library.include_paths());
             return program.compile_by(library, arch);
         }
+        if !self.origins.is_empty() {
+            return self.located().compile_by(library, arch);
+        }
         let facts = library.facts(&self.cache)?;
         let arch = arch.clamped(&facts.archs).ok_or_else(|| Error::UnsupportedArch {
             asked: arch,
@@ -205,6 +223,25 @@ impl Program {
         let image = self.through_cache(library, facts, arch)?;
         self.cache.count(&image.cache);
         Ok(image)
+    }
+
+    /// Returns the program whose texts say in which files they are, if line information is asked for.
+    fn located(&self) -> Self {
+        let mut program = self.clone();
+        let origins = std::mem::take(&mut program.origins);
+        if !self.options.names_files() {
+            return program;
+        }
+        for (name, path) in origins {
+            let Some(line) = line_directive(&path) else { continue };
+            if let Some((_, text)) = program.headers.iter_mut().find(|(header, _)| *header == name)
+            {
+                text.insert_str(0, &line);
+            } else if program.name == name {
+                program.source.insert_str(0, &line);
+            }
+        }
+        program
     }
 
     /// Returns whether there may be an `#include` anywhere: without one no folder is ever read.
@@ -370,6 +407,13 @@ impl Program {
             cache: CacheStatus::Stored,
         })
     }
+}
+
+/// Returns the directive that makes the next line the first of the file; `None` if it is not there.
+fn line_directive(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok().filter(|path| path.is_file())?;
+    let path = path.to_str().filter(|path| !path.contains(['"', '\n', '\0']))?;
+    Some(format!("#line 1 \"{}\"\n", path.replace('\\', "\\\\")))
 }
 
 #[cfg(test)]
