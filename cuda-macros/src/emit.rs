@@ -4,9 +4,9 @@ use crate::generics::{angled, declared, names};
 use crate::lex::quote;
 use crate::method::{access, method};
 use crate::parse::{Attribute, Declaration};
-use crate::source;
 use crate::symbol::local;
 use crate::token::{Span, Token, to_text};
+use crate::{compare, source};
 use proc_macro::Delimiter;
 
 /// Returns the generated items.
@@ -23,6 +23,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let mut found = Vec::new();
     let mut clones = Vec::new();
     let mut methods = Vec::new();
+    let mut comparisons = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         let cfg = cfg(&function.attributes);
         let each = function.symbols();
@@ -60,6 +61,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         fields.extend(quote(field, holes));
         found.extend(quote(find, holes));
         clones.extend(quote("$cfg $name: ::core::clone::Clone::clone(&self.$name),", holes));
+        comparisons.extend(compare::comparisons(function, params, krate));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
     }
@@ -202,6 +204,21 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 })
             }
 
+            /// Compiles the source for `arch`, or reads its PTX, and compares the declared kernels with those of the
+            /// image, as their first launches do. Needs no device and no driver.
+            ///
+            /// # Errors
+            /// The source does not compile, a kernel is not in its image, or its parameters are others.
+            #[allow(dead_code, reason = "for tests")]
+            pub fn check(arch: $cuda::nvrtc::Arch) -> $cuda::Result<()> {
+                $instances
+                let kernels = <_ as $cuda::KernelSource>::signatures($source, arch, &[$symbols])?;
+                $comparisons
+                // Perhaps every kernel is behind a `#[cfg]` that does not hold.
+                let _ = &kernels;
+                ::core::result::Result::Ok(())
+            }
+
             /// Returns the module that the kernels are in, for globals that are not declared.
             #[allow(dead_code, reason = "few sources have globals")]
             #[must_use]
@@ -236,6 +253,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("of", &of),
             ("used", &used),
             ("instances", &instances),
+            ("comparisons", &comparisons),
         ],
     )
 }

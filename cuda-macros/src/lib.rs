@@ -6,6 +6,7 @@
 mod check;
 mod clause;
 mod clause_parser;
+mod compare;
 mod cursor;
 mod emit;
 mod function;
@@ -90,6 +91,7 @@ use proc_macro::TokenStream;
 ///   options, headers and macros that are known at run time only (those that are fixed belong into `SOURCE`, as an
 ///   expression of type `nvrtc::Program`, and need no `unsafe`);
 /// - `unsafe from_module(&Module) -> Result<Self>`, for a module that is loaded already;
+/// - `check(Arch) -> Result<()>`, for a `#[test]` (below);
 /// - for each function a method `name(&self, &Stream, impl IntoLaunchConfig, arguments…) -> Result<()>`
 ///   (without the launch if the function has an `over`), and `name_kernel(&self) -> &Kernel` for attributes
 ///   and occupancy;
@@ -256,6 +258,22 @@ use proc_macro::TokenStream;
 /// The variable has the global's name. `#[name = "…"]` gives another one: a name in C++ such as `filter::offset`, an
 /// instance of a template such as `value<float>`, or a symbol of the image. In a generic struct, `{T}` in it is the
 /// instance's name: `#[name = "{}<{T}>"] global value: T;`.
+///
+/// # Checking without a device
+/// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and
+/// compares all declared kernels and their instances with it: that the symbols exist, and the number, size and class of
+/// the parameters, and what the mangled names say of pointers and `const`. Each is compared as its first launch compares
+/// it. No device and no driver is needed, so a test finds what would else be found at the first launch:
+///
+/// ```ignore
+/// #[test]
+/// fn the_declaration_fits() -> cuda_safe::Result<()> {
+///     Saxpy::check(Arch::sm(8, 0))
+/// }
+/// ```
+///
+/// The first difference is the error. A parameter of the type `impl KernelArg` is not compared. The NVRTC is the newest
+/// that is found; an `nvrtc::Program` as the source can name another.
 ///
 /// # Other names for `cuda_safe`
 /// A first line `#![crate = path::to::cuda_safe]` says where the generated code finds the crate: for

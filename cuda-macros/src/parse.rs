@@ -144,7 +144,7 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
 }
 
 /// The functions that each generated struct has.
-const GENERATED: [&str; 4] = ["load", "load_from", "from_module", "module"];
+const GENERATED: [&str; 5] = ["load", "load_from", "from_module", "module", "check"];
 
 /// No two items of the generated `impl` may have one name.
 fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<Error>) {

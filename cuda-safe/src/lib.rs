@@ -116,8 +116,8 @@ pub use memory::{
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;
 pub use module::{
-    DeclaredKernels, Global, GlobalInfo, GlobalKind, JitOptions, KernelSource, Linker, LoadedFrom,
-    Module, ModuleImage, OptimizationLevel,
+    DeclaredKernels, Global, GlobalInfo, GlobalKind, JitOptions, KernelSignatures, KernelSource,
+    Linker, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
 pub use stream::{GraphLock, Mark, Stream};
 
@@ -131,10 +131,17 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
+    use crate::launch::{ArgType, KernelArg};
     pub use crate::launch::{fill, in_x_alone, named, over};
     pub use crate::module::{
         Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, Instance, instance, symbol,
     };
+
+    /// Returns what is known of an argument of type `A`, as a launch compares it.
+    #[must_use]
+    pub fn arg<A: KernelArg>() -> Option<ArgType> {
+        Some(ArgType { name: std::any::type_name::<A>, ..A::TYPE })
+    }
 
     /// Returns the error of a `where` clause that does not hold.
     #[cold]

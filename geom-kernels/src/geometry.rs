@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cuda_safe::nvrtc::Options;
-use cuda_safe::{Context, DeclaredKernels, KernelSource, Module, PackedPtx, Result};
+use cuda_safe::nvrtc::{Arch, Options};
+use cuda_safe::{
+    Context, DeclaredKernels, KernelSignatures, KernelSource, Module, PackedPtx, Result,
+};
 
 use crate::headers::program;
 
@@ -315,6 +317,10 @@ pub(crate) use of_source;
 impl KernelSource for Source {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         unpack(context, self.0)
+    }
+
+    fn signatures(self, arch: Arch, names: &[&str]) -> Result<KernelSignatures> {
+        self.0.ptx.signatures(arch, names)
     }
 }
 

@@ -67,7 +67,7 @@ fn symbols_of_a_generic_struct_are_put_together_when_it_is_loaded() {
     let lookup = "let(_,instance_0)=::cuda_safe::__private::instance::<T>(\"`K`\",&[
         ::cuda_safe::__private::Instance::of::<::core::primitive::f32>(\"f\"),
         ::cuda_safe::__private::Instance::of::<::core::primitive::f64>(\"d\"),])?;";
-    assert_eq!(code.matches(&squeeze(lookup)).count(), 3, "three constructors: {code}");
+    assert_eq!(code.matches(&squeeze(lookup)).count(), 4, "three constructors and check: {code}");
 
     // All parameters, in order.
     let template = "struct K<V in [u8], A: Real<X> + Send in [f32, f64]>; unsafe in S { safe fn f(x: &[V], a: A) where x.len() > 0; }";

@@ -1,5 +1,6 @@
 //! Unit tests on text (see `lex.rs`): declarations here, clauses and emission beside.
 
+mod checking;
 mod clauses;
 mod derived;
 mod emission;
@@ -185,6 +186,7 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
 fn no_two_methods_share_a_name() {
     fn_refused("safe fn »load();", "function of the generated struct");
     fn_refused("safe fn »from_module();", "function of the generated struct");
+    fn_refused("safe fn »check();", "function of the generated struct");
     fn_refused("safe fn »module();", "function of the generated struct");
     fn_refused("safe fn a(); safe fn »a();", "two kernels `a`");
     fn_refused("safe fn a(); safe fn »a_kernel();", "access to the kernel `a`");

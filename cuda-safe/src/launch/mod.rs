@@ -20,7 +20,7 @@ pub use derived::{fill, over};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub use named::named;
-pub(crate) use signature::{Parameter, check, scalar_element};
+pub(crate) use signature::{Parameter, check, compare, scalar_element};
 pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
 
 /// The extent of a grid or a block in x, y and z.

@@ -23,6 +23,16 @@ pub(crate) struct Parameter {
 /// Compares all arguments with all parameters; the error names the first that does not fit.
 #[cold]
 pub(crate) fn check(kernel: &str, parameters: &[Parameter], args: &[ArgType]) -> Result<()> {
+    compare(kernel, parameters, args.iter().map(Some))
+}
+
+/// As `check`; a `None` fits each parameter.
+#[cold]
+pub(crate) fn compare<'a>(
+    kernel: &str,
+    parameters: &[Parameter],
+    args: impl ExactSizeIterator<Item = Option<&'a ArgType>>,
+) -> Result<()> {
     let error = |index, message| {
         let kernel = kernel.to_owned();
         Error::new(ErrorKind::Argument { kernel, index, parameter: None, message })
@@ -32,7 +42,7 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], args: &[ArgType]) ->
         return Err(error(None, format!("takes {takes} arguments, {given} given")));
     }
     for (index, (parameter, arg)) in parameters.iter().zip(args).enumerate() {
-        if let Some(message) = mismatch(parameter, arg) {
+        if let Some(message) = arg.and_then(|arg| mismatch(parameter, arg)) {
             return Err(error(Some(index), message));
         }
     }

@@ -54,7 +54,8 @@ impl ModuleInner {
     fn describe(&self, variable: &GlobalVariable) -> GlobalInfo {
         let symbol = variable.name.clone();
         let name = ptx::mangled::variable(&symbol).or_else(|| {
-            let (expression, _) = self.lowered.iter().find(|(_, lowered)| *lowered == symbol)?;
+            let (expression, _) =
+                self.signatures.lowered.iter().find(|(_, lowered)| *lowered == symbol)?;
             Some(expression.trim_start_matches('&').to_owned())
         });
         GlobalInfo {
@@ -86,7 +87,8 @@ impl ModuleInner {
         }
         let is_expression =
             |expression: &str| expression.strip_prefix('&').unwrap_or(expression) == name;
-        if let Some((_, lowered)) = self.lowered.iter().find(|(it, _)| is_expression(it)) {
+        if let Some((_, lowered)) = self.signatures.lowered.iter().find(|(it, _)| is_expression(it))
+        {
             return Ok(lowered);
         }
         let declared = self.variables.declared().unwrap_or_default().iter();

@@ -13,10 +13,10 @@ use std::thread;
 use cuda_sys::{CUlibrary, CUmodule};
 use ptx::variables::Reached;
 
-use super::ModuleInner;
 use super::jit::{Arguments, JitOptions};
 use super::load::{self, Loaded, LoadedFrom, ModuleImage, explain};
 use super::variables::Variables;
+use super::{KernelSignatures, ModuleInner};
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
@@ -54,15 +54,15 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
         && image::check(text.as_bytes()).is_ok_and(|kind| kind == ImageKind::Ptx)
         && shares_nothing(&text);
     let signatures = if possible { ptx::entries(&text).ok() } else { None };
-    let Some((signatures, parts)) = signatures.zip(ptx::Parts::new(text).ok()) else {
+    let Some((kernels, parts)) = signatures.zip(ptx::Parts::new(text).ok()) else {
         return whole(image);
     };
     let slots = parts.kernels().map(|name| (name.into(), Mutex::default())).collect();
     let lazy = Lazy { parts, label: label.map(Into::into), slots };
     let loaded = Loaded { raw: std::ptr::null_mut(), log: String::new() };
     let variables = Variables::default();
-    let mut module =
-        load::module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, variables);
+    let signatures = KernelSignatures { kernels, ..Default::default() };
+    let mut module = load::module(context, loaded, signatures, LoadedFrom::Ptx, variables);
     module.lazy = Some(Box::new(lazy));
     Ok(module)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use cuda_sys::{CUmodule, CUresult};
 
+use super::KernelSignatures;
 use super::ModuleInner;
 use super::fatbin::Facts;
 use super::jit::{Arguments, JitOptions};
@@ -66,10 +67,11 @@ pub(super) fn load(
     match image {
         ModuleImage::Image(image) => load_image(context, image, options),
         ModuleImage::Ptx(ptx) => {
-            let signatures = ptx::entries(ptx).unwrap_or_default();
+            let kernels = ptx::entries(ptx).unwrap_or_default();
+            let signatures = KernelSignatures { kernels, ..Default::default() };
             let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
             let variables = Variables::of_ptx(ptx);
-            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Ptx, variables))
+            Ok(module(context, loaded, signatures, LoadedFrom::Ptx, variables))
         }
         #[cfg(feature = "packed-ptx")]
         ModuleImage::PackedPtx(packed) => {
@@ -79,13 +81,13 @@ pub(super) fn load(
         ModuleImage::Cubin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Cubin, options)?;
             let variables = Variables::of_machine_code(bytes);
-            Ok(module(context, loaded, Vec::new(), Vec::new(), LoadedFrom::Cubin, variables))
+            Ok(module(context, loaded, KernelSignatures::default(), LoadedFrom::Cubin, variables))
         }
         ModuleImage::Fatbin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
-            let Facts { signatures, reach } = Facts::of(bytes);
-            let variables = Variables::new(reach);
-            Ok(module(context, loaded, signatures, Vec::new(), LoadedFrom::Fatbin, variables))
+            let Facts { signatures: kernels, reach } = Facts::of(bytes);
+            let signatures = KernelSignatures { kernels, ..Default::default() };
+            Ok(module(context, loaded, signatures, LoadedFrom::Fatbin, Variables::new(reach)))
         }
     }
 }
@@ -122,7 +124,9 @@ fn load_image(
         (None, Some(cubin)) => Variables::of_machine_code(cubin),
         (None, None) => Variables::default(),
     };
-    Ok(module(context, loaded, image.kernels.clone(), image.lowered.clone(), from, variables))
+    let mut module = module(context, loaded, image.into(), from, variables);
+    module.compile_log.clone_from(&image.log);
+    Ok(module)
 }
 
 /// Returns whether another form of the same program may load where this one did not: no code for the
@@ -147,8 +151,7 @@ pub(super) struct Loaded {
 pub(super) fn module(
     context: &Arc<ContextInner>,
     loaded: Loaded,
-    signatures: Vec<ptx::Signature>,
-    lowered: Vec<(String, String)>,
+    signatures: KernelSignatures,
     loaded_from: LoadedFrom,
     variables: Variables,
 ) -> ModuleInner {
@@ -158,9 +161,9 @@ pub(super) fn module(
         raw: loaded.raw,
         lazy: None,
         signatures,
-        lowered,
         loaded_from,
         log: loaded.log,
+        compile_log: String::new(),
         variables,
         kernels: AtomicUsize::new(0),
         globals: AtomicUsize::new(0),

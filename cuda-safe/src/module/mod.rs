@@ -11,6 +11,7 @@ mod linker;
 mod load;
 #[cfg(feature = "packed-ptx")]
 mod packed;
+mod signatures;
 mod source;
 mod variables;
 
@@ -33,6 +34,7 @@ pub use linker::Linker;
 pub use load::{LoadedFrom, ModuleImage};
 #[cfg(feature = "packed-ptx")]
 pub use packed::PackedPtx;
+pub use signatures::KernelSignatures;
 pub use source::KernelSource;
 pub(crate) use variables::KernelVariables;
 use variables::Variables;
@@ -57,12 +59,12 @@ pub(crate) struct ModuleInner {
     raw: CUmodule,
     /// The parts of a module that was loaded lazily.
     lazy: Option<Box<Lazy>>,
-    /// The kernels that the image's PTX declares, in its order; empty if there is no PTX.
-    signatures: Vec<ptx::Signature>,
-    /// Name expressions given to NVRTC and the names that they have in the image.
-    lowered: Vec<(String, String)>,
+    /// The kernels that the image's PTX declares; empty if there is no PTX.
+    signatures: KernelSignatures,
     loaded_from: LoadedFrom,
     log: String,
+    /// NVRTC's log.
+    compile_log: String,
     /// Orders the uses of its variables.
     variables: Variables,
     /// Kernels that are alive, for the errors of `close`.
@@ -220,6 +222,14 @@ impl Module {
         &self.inner.log
     }
 
+    /// Returns NVRTC's log from compiling the module: its warnings, also if the image came from the cache. Empty if there
+    /// are none, and of modules that were not loaded from an [`nvrtc::Image`] or compiled by this program.
+    #[doc(alias = "nvrtcGetProgramLog")]
+    #[must_use]
+    pub fn compile_log(&self) -> &str {
+        &self.inner.compile_log
+    }
+
     /// Returns the part of the image that the driver loaded.
     #[must_use]
     pub fn loaded_from(&self) -> LoadedFrom {
@@ -259,7 +269,7 @@ impl Module {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kernels = self.inner.signatures.iter().map(|signature| &signature.name);
+        let kernels = self.inner.signatures.kernels.iter().map(|signature| &signature.name);
         f.debug_struct("Module")
             .field("raw", &self.inner.raw)
             .field("loaded_from", &self.inner.loaded_from)
@@ -298,54 +308,22 @@ impl ModuleInner {
             return Err(self.no_such_kernel(name));
         }
         self.context.answer("cuModuleGetFunction", result)?;
-        Ok((raw, self.signatures.iter().find(|signature| signature.name == name)))
+        Ok((raw, self.signatures.kernels.iter().find(|signature| signature.name == name)))
     }
 
     /// Returns the name in the image for `name`, and the signature if the image has PTX.
     fn find<'a>(&'a self, name: &'a str) -> Result<(&'a str, Option<&'a ptx::Signature>)> {
-        let signature =
-            |name: &str| self.signatures.iter().find(|signature| signature.name == name);
-        if let Some(found) = signature(name) {
-            return Ok((name, Some(found)));
-        }
-        if let Some((_, lowered)) = self.lowered.iter().find(|(expression, _)| expression == name) {
-            return Ok((lowered, signature(lowered)));
-        }
-        let mut plain =
-            self.signatures.iter().filter(|signature| plain_name(&signature.name) == Some(name));
-        match (plain.next(), plain.next()) {
-            (Some(only), None) => return Ok((&only.name, Some(only))),
-            (Some(_), Some(_)) => {
-                return Err(Error::invalid(format!("several kernels are called `{name}`"))
-                    .with_hint(self.list_kernels()));
-            }
-            _ => {}
-        }
-        if self.signatures.is_empty() {
-            // The image has no information: query the driver.
-            return Ok((name, None));
-        }
-        Err(self.no_such_kernel(name))
+        self.signatures.find(name, || self.kernel_names())
     }
 
     #[cold]
     fn no_such_kernel(&self, name: &str) -> Error {
-        Error::invalid(format!("the module has no kernel `{name}`")).with_hint(self.list_kernels())
-    }
-
-    fn list_kernels(&self) -> String {
-        let names = self.kernel_names();
-        if names.is_empty() {
-            return "the module has no kernels: a kernel needs `__global__`, and a template a name \
-                    expression"
-                .to_owned();
-        }
-        format!("it has {}", names.join(", "))
+        signatures::no_such_kernel(name, &self.kernel_names())
     }
 
     fn kernel_names(&self) -> Vec<String> {
-        if !self.signatures.is_empty() {
-            return self.signatures.iter().map(|signature| signature.name.clone()).collect();
+        if !self.signatures.kernels.is_empty() {
+            return self.signatures.names();
         }
         self.enumerate().unwrap_or_default()
     }
@@ -428,14 +406,6 @@ impl ModuleInner {
     }
 }
 
-/// Returns the function's plain name in a mangled one: `axpy` in `_Z4axpyfPKfPfm`.
-fn plain_name(mangled: &str) -> Option<&str> {
-    let rest = mangled.strip_prefix("_Z")?;
-    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let length: usize = rest.get(..digits)?.parse().ok()?;
-    rest.get(digits..)?.get(..length)
-}
-
 impl Drop for ModuleInner {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Module);
@@ -446,22 +416,6 @@ impl Drop for ModuleInner {
         }
         if !self.raw.is_null() && self.context.state.is_usable() {
             self.context.deferred.put(Deferred::Module(self.raw));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain_name;
-
-    #[test]
-    fn plain_names_of_mangled_ones() {
-        assert_eq!(plain_name("_Z4axpyfPKfPfm"), Some("axpy"));
-        assert_eq!(plain_name("_Z3foov"), Some("foo"));
-        // A template's name is a name expression's business.
-        assert_eq!(plain_name("_Z4axpyIfEvT_PKS0_"), Some("axpy"));
-        for odd in ["axpy", "_Z", "_Z99x", "_ZN2ns3fooEv", "_Z99999999999999999999999x", "_Z2é"] {
-            assert_eq!(plain_name(odd).filter(|name| name.is_empty()), None, "{odd}");
         }
     }
 }

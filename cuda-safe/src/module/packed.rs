@@ -8,7 +8,7 @@ use flate2::bufread::GzDecoder;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::module::{KernelSource, Module};
+use crate::module::{KernelSignatures, KernelSource, Module};
 
 /// PTX text compressed with gzip, which is unpacked in memory when a module is loaded from it.
 ///
@@ -116,6 +116,10 @@ impl fmt::Debug for PackedPtx<'_> {
 impl KernelSource for PackedPtx<'_> {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         Module::from_packed_ptx(context, self)
+    }
+
+    fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
+        KernelSignatures::from_ptx(&self.unpack()?, arch)
     }
 }
 

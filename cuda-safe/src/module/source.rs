@@ -1,8 +1,8 @@
 //! Where kernels come from: anything that can be made a module.
 
 use crate::context::Context;
-use crate::error::Result;
-use crate::module::Module;
+use crate::error::{Error, Result};
+use crate::module::{KernelSignatures, Module};
 use crate::trace::timed;
 
 /// Something that [`kernels!`](crate::kernels) and [`Module::compile`] make a module of.
@@ -16,11 +16,34 @@ pub trait KernelSource {
     /// # Errors
     /// The error that compiling or loading returns.
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module>;
+
+    /// Returns the kernels that a module for `arch` has, without a device or a driver: text is compiled, by the NVRTC
+    /// that [`nvrtc::Nvrtc::find`] finds unless the program has one. `check` of the structs of
+    /// [`kernels!`](crate::kernels) compares them with the declarations.
+    ///
+    /// # Errors
+    /// The error that compiling returns; [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if an image is not for
+    /// `arch`, or if the source does not implement this function.
+    fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures>
+    where
+        Self: Sized,
+    {
+        let _ = names;
+        let source = std::any::type_name::<Self>();
+        Err(Error::invalid(format!(
+            "kernels of a {source} can't be checked for {arch} without a device"
+        ))
+        .with_hint("implement `KernelSource::signatures` for the type"))
+    }
 }
 
 impl KernelSource for &str {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         nvrtc::Program::new(self).load_kernels(context, names)
+    }
+
+    fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
+        nvrtc::Program::new(self).signatures(arch, names)
     }
 }
 
@@ -28,14 +51,19 @@ impl KernelSource for &String {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         self.as_str().load_kernels(context, names)
     }
+
+    fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
+        self.as_str().signatures(arch, names)
+    }
 }
 
 impl KernelSource for nvrtc::Program {
-    fn load_kernels(mut self, context: &Context, names: &[&str]) -> Result<Module> {
-        for name in names.iter().filter(|name| is_expression(name)) {
-            self = self.name_expression(*name);
-        }
-        (&self).load_kernels(context, &[])
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        (&with_expressions(self, names)).load_kernels(context, &[])
+    }
+
+    fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
+        (&with_expressions(self, names)).signatures(arch, &[])
     }
 }
 
@@ -47,12 +75,33 @@ impl KernelSource for &nvrtc::Program {
         let image = timed!(INFO, [%arch, "compile"], self.compile_for_driver(arch, driver))?;
         Module::load(context, &image)
     }
+
+    fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
+        let image = timed!(INFO, [%arch, "compile"], self.compile(arch))?;
+        Ok((&image).into())
+    }
 }
 
 impl KernelSource for &nvrtc::Image {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         Module::load(context, self)
     }
+
+    fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
+        match &self.ptx {
+            Some(ptx) => Ok(KernelSignatures {
+                lowered: self.lowered.clone(),
+                ..KernelSignatures::from_ptx(ptx, arch)?
+            }),
+            None => Ok(self.into()),
+        }
+    }
+}
+
+/// Adds those names that are expressions.
+fn with_expressions(program: nvrtc::Program, names: &[&str]) -> nvrtc::Program {
+    let expressions = names.iter().filter(|name| is_expression(name));
+    expressions.fold(program, |program, name| program.name_expression(*name))
 }
 
 /// Returns whether a kernel's name is an expression for the compiler rather than a plain or mangled name.

@@ -25,6 +25,7 @@ mod modules;
 mod names;
 mod order;
 mod pinned;
+mod ported;
 mod recorders;
 mod saxpy;
 mod sequences;
@@ -72,6 +73,7 @@ pub(crate) fn cases() -> Vec<Case> {
         arguments::cases(),
         limits::cases(),
         lazy::cases(),
+        ported::cases(),
         life::cases(),
     ]
     .concat()

@@ -1,0 +1,88 @@
+//! The body of `check`: each declared kernel and instance is compared with the image's.
+
+use crate::emit::cfg;
+use crate::function::Function;
+use crate::generics::{Instance, TypeParam, declared, names};
+use crate::lex::quote;
+use crate::param::{Kind, Param};
+use crate::primitive::primitives;
+use crate::token::{Token, bare};
+
+/// Returns a block that compares each instance of the kernel. `shared` are the struct's type parameters.
+pub(crate) fn comparisons(
+    function: &Function,
+    shared: &[TypeParam],
+    krate: &[Token],
+) -> Vec<Token> {
+    let cfg = cfg(&function.attributes);
+    let args: Vec<Token> = function.params.iter().flat_map(|param| arg(param, krate)).collect();
+    let mut statements = Vec::new();
+    if function.generics.is_empty() {
+        let holes: &[(&str, &[Token])] = &[
+            ("cfg", &cfg),
+            ("cuda", krate),
+            ("symbol", &function.symbol.expression(shared, krate)),
+            ("args", &args),
+        ];
+        let check = "$cfg { $cuda::KernelSignatures::check(&kernels, $symbol, &[$args])?; }";
+        return quote(check, holes);
+    }
+    for (symbol, types) in function.symbols().iter().zip(instances(&function.generics)) {
+        let one = |instance: &&Instance| quote("$ty,", &[("ty", &primitives(&instance.ty))]);
+        let types: Vec<Token> = types.iter().flat_map(one).collect();
+        let holes: &[(&str, &[Token])] = &[
+            ("symbol", &symbol.expression(shared, krate)),
+            ("shared", &names(shared)),
+            ("types", &types),
+        ];
+        statements.extend(quote("compare::<$shared $types>(&kernels, $symbol)?;", holes));
+    }
+    // A function of its own, where the parameters mean the instance's types.
+    let generics = [declared(shared, krate), declared(&function.generics, krate)].concat();
+    quote(
+        "$cfg {
+            fn compare<$generics>(
+                kernels: &$cuda::KernelSignatures,
+                symbol: &::core::primitive::str,
+            ) -> $cuda::Result<()> {
+                $cuda::KernelSignatures::check(kernels, symbol, &[$args])
+            }
+            $statements
+        }",
+        &[
+            ("cfg", &cfg),
+            ("generics", &generics),
+            ("cuda", krate),
+            ("args", &args),
+            ("statements", &statements),
+        ],
+    )
+}
+
+/// Returns the lists of instances in the order of [`Function::symbols`]: the last parameter's vary fastest.
+fn instances(params: &[TypeParam]) -> Vec<Vec<&Instance>> {
+    params.iter().fold(vec![Vec::new()], |lists, param| {
+        let longer = |list: &Vec<_>| {
+            let each = param.instances.iter();
+            each.map(|instance| [&list[..], &[instance]].concat()).collect::<Vec<_>>()
+        };
+        lists.iter().flat_map(longer).collect()
+    })
+}
+
+/// Returns what is known of the argument that a launch passes.
+fn arg(param: &Param, krate: &[Token]) -> Vec<Token> {
+    let ty = match &param.kind {
+        Kind::Slice { element, mutable, .. } => {
+            let view = if *mutable { "DeviceSliceMut" } else { "DeviceSlice" };
+            let holes: &[(&str, &[Token])] = &[("cuda", krate), ("T", &primitives(element))];
+            quote(&format!("$cuda::{view}<'static, $T>"), holes)
+        }
+        // Each call may pass another type.
+        Kind::Value { ty, .. } if bare(ty).first().is_some_and(|first| first.is_ident("impl")) => {
+            return quote("::core::option::Option::None,", &[]);
+        }
+        Kind::Value { ty, .. } => primitives(ty),
+    };
+    quote("$cuda::__private::arg::<$ty>(),", &[("cuda", krate), ("ty", &ty)])
+}

@@ -1,0 +1,70 @@
+//! `check`, and sources of `include_cuda!`.
+
+use super::{declaration, squeeze};
+use crate::emit::emit;
+use crate::token::to_text;
+
+fn code(source: &str) -> String {
+    squeeze(&to_text(&emit(&declaration(source))))
+}
+
+/// Returns the body of `check`.
+fn checks(source: &str) -> String {
+    let code = code(source);
+    let body =
+        code.split("pubfncheck(").nth(1).and_then(|rest| rest.split("Result::Ok(())").next());
+    body.unwrap_or_else(|| panic!("{code}")).to_owned()
+}
+
+#[test]
+fn each_argument_is_compared_as_a_launch_passes_it() {
+    let body = checks(
+        "unsafe in S { safe fn k(a: f32, x: &[u8], y: &mut [Pair<f32>], n: u32 = x.len())
+             where y.len() == 1;
+         unsafe fn raw(p: &Prepared<'_>, any: impl KernelArg, c: bool); }",
+    );
+    for part in [
+        "::cuda_safe::KernelSource>::signatures(S,arch,&[\"k\",\"raw\",])?",
+        "::cuda_safe::KernelSignatures::check(&kernels,\"k\",&[",
+        "arg::<::core::primitive::f32>(),",
+        "arg::<::cuda_safe::DeviceSlice<'static,::core::primitive::u8>>(),",
+        "arg::<::cuda_safe::DeviceSliceMut<'static,Pair<::core::primitive::f32>>>(),",
+        "arg::<::core::primitive::u32>(),])?;",
+        "\"raw\",&[::cuda_safe::__private::arg::<&Prepared<'_>>(),::core::option::Option::None,",
+        "arg::<::core::primitive::bool>(),])?;",
+    ] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+}
+
+#[test]
+fn each_instance_is_compared_under_its_symbol() {
+    let body = checks(
+        "struct Q<T: Real in [f32, f64]>;
+         unsafe in S { #[cfg(a)] safe fn k<U in [i32, Mine = \"mine\"], V in [u8, u16]>(t: T, u: U, v: V); }",
+    );
+    assert_eq!(body.matches("KernelSignatures::check(").count(), 1, "{body}");
+    assert_eq!(body.matches("#[cfg(a)]{").count(), 1, "{body}");
+    // The struct's parameter is the outer one's, and those of the kernel vary, the last one fastest.
+    let generics = "fncompare<T:Real+'static,U:::cuda_safe::DeviceRepr+'static,V:::cuda_safe::DeviceRepr+'static,>(";
+    assert!(body.contains(generics), "{body}");
+    let order: Vec<_> = ["::core::primitive::i32", "Mine"]
+        .into_iter()
+        .flat_map(|u| {
+            ["u8", "u16"].map(|v| format!("compare::<T,{u},::core::primitive::{v},>(&kernels,"))
+        })
+        .map(|call| body.find(&call).unwrap_or_else(|| panic!("{call}: {body}")))
+        .collect();
+    assert!(order.is_sorted(), "{order:?}");
+    let symbols = body.find("int,unsignedchar").zip(body.rfind("mine,unsignedshort"));
+    assert!(symbols.is_some_and(|(first, last)| first < last), "{body}");
+    assert!(body.contains("arg::<T>(),::cuda_safe::__private::arg::<U>(),"), "{body}");
+}
+
+#[test]
+fn an_embedded_file_gets_the_path_of_the_crate() {
+    let code = code("#![crate = a::b] unsafe in include_cuda!(\"x.cu\") { unsafe fn k(); }");
+    assert_eq!(code.matches("include_cuda!(crate=a::b,\"x.cu\")").count(), 2, "{code}");
+    let given = self::code("unsafe in include_cuda!(crate = c, \"x.cu\") { unsafe fn k(); }");
+    assert_eq!(given.matches("include_cuda!(crate=c,\"x.cu\")").count(), 2, "{given}");
+}

@@ -1,0 +1,2 @@
+#include "endless.h"
+__global__ void nothing() {}

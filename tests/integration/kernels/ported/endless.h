@@ -1,0 +1,2 @@
+// In a circle with itself, without a guard.
+#include "endless.h"
