@@ -24,7 +24,11 @@ pub(crate) fn comparisons(
             ("symbol", &function.symbol.expression(shared, krate)),
             ("args", &args),
         ];
-        let check = "$cfg { $cuda::KernelSignatures::check(&kernels, $symbol, &[$args])?; }";
+        let check = "$cfg {
+            #[allow(unused_imports, reason = \"a kernel may have no parameters\")]
+            use $cuda::__private::{Fallback as _, Known as _};
+            $cuda::KernelSignatures::check(&kernels, $symbol, &[$args])?;
+        }";
         return quote(check, holes);
     }
     for (symbol, types) in function.symbols().iter().zip(instances(&function.generics)) {
@@ -45,6 +49,8 @@ pub(crate) fn comparisons(
                 kernels: &$cuda::KernelSignatures,
                 symbol: &::core::primitive::str,
             ) -> $cuda::Result<()> {
+                #[allow(unused_imports, reason = \"a kernel may have no parameters\")]
+                use $cuda::__private::{Fallback as _, Known as _};
                 $cuda::KernelSignatures::check(kernels, symbol, &[$args])
             }
             $statements
@@ -84,5 +90,5 @@ fn arg(param: &Param, krate: &[Token]) -> Vec<Token> {
         }
         Kind::Value { ty, .. } => primitives(ty),
     };
-    quote("$cuda::__private::arg::<$ty>(),", &[("cuda", krate), ("ty", &ty)])
+    quote("(&$cuda::__private::Probe::<$ty>::new()).arg(),", &[("cuda", krate), ("ty", &ty)])
 }

@@ -131,17 +131,10 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
-    use crate::launch::{ArgType, KernelArg};
-    pub use crate::launch::{fill, in_x_alone, named, over};
+    pub use crate::launch::{Fallback, Known, Probe, fill, in_x_alone, named, over};
     pub use crate::module::{
         Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, Instance, instance, symbol,
     };
-
-    /// Returns what is known of an argument of type `A`, as a launch compares it.
-    #[must_use]
-    pub fn arg<A: KernelArg>() -> Option<ArgType> {
-        Some(ArgType { name: std::any::type_name::<A>, ..A::TYPE })
-    }
 
     /// Returns the error of a `where` clause that does not hold.
     #[cold]

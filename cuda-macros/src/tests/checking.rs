@@ -26,12 +26,12 @@ fn each_argument_is_compared_as_a_launch_passes_it() {
     for part in [
         "::cuda_safe::KernelSource>::signatures(S,arch,&[\"k\",\"raw\",])?",
         "::cuda_safe::KernelSignatures::check(&kernels,\"k\",&[",
-        "arg::<::core::primitive::f32>(),",
-        "arg::<::cuda_safe::DeviceSlice<'static,::core::primitive::u8>>(),",
-        "arg::<::cuda_safe::DeviceSliceMut<'static,Pair<::core::primitive::f32>>>(),",
-        "arg::<::core::primitive::u32>(),])?;",
-        "\"raw\",&[::cuda_safe::__private::arg::<&Prepared<'_>>(),::core::option::Option::None,",
-        "arg::<::core::primitive::bool>(),])?;",
+        "Probe::<::core::primitive::f32>::new()).arg(),",
+        "Probe::<::cuda_safe::DeviceSlice<'static,::core::primitive::u8>>::new()).arg(),",
+        "Probe::<::cuda_safe::DeviceSliceMut<'static,Pair<::core::primitive::f32>>>::new()).arg(),",
+        "Probe::<::core::primitive::u32>::new()).arg(),])?;",
+        "\"raw\",&[(&::cuda_safe::__private::Probe::<&Prepared<'_>>::new()).arg(),::core::option::Option::None,",
+        "Probe::<::core::primitive::bool>::new()).arg(),])?;",
     ] {
         assert!(body.contains(part), "{part}: {body}");
     }
@@ -58,7 +58,12 @@ fn each_instance_is_compared_under_its_symbol() {
     assert!(order.is_sorted(), "{order:?}");
     let symbols = body.find("int,unsignedchar").zip(body.rfind("mine,unsignedshort"));
     assert!(symbols.is_some_and(|(first, last)| first < last), "{body}");
-    assert!(body.contains("arg::<T>(),::cuda_safe::__private::arg::<U>(),"), "{body}");
+    assert!(
+        body.contains(
+            "Probe::<T>::new()).arg(),(&::cuda_safe::__private::Probe::<U>::new()).arg(),"
+        ),
+        "{body}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod limits;
 mod macros;
 mod named;
 pub(crate) mod names;
+mod probe;
 mod signature;
 mod unborrowed;
 mod views;
@@ -20,6 +21,7 @@ pub use derived::{fill, over};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub use named::named;
+pub use probe::{Fallback, Known, Probe};
 pub(crate) use signature::{Parameter, check, compare, scalar_element};
 pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
 
