@@ -3,7 +3,10 @@
 //! [`kernels!`](crate::kernels) and [`Kernel::launch`](crate::Kernel::launch) use these. A program needs them to pass
 //! its own types to kernels: see [`KernelArg`](crate::KernelArg).
 
-pub use crate::launch::{ArgClass, ArgKind, ArgType, ArgVisitor, EachArg, KernelArgs, UseVisitor};
+pub use crate::launch::{
+    ArgClass, ArgKind, ArgType, ArgVisitor, EachArg, Integer, KernelArgs, NullableReadView,
+    NullableWriteView, OnlyRead, RawAddress, RawPointer, UseVisitor,
+};
 
 /// The device header `geom/layout.cuh`: the name under which it is included, and its text.
 ///

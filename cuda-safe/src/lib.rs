@@ -131,7 +131,9 @@ pub use nvrtc;
 #[doc(hidden)]
 pub mod __private {
     use crate::error::{Error, ErrorKind};
-    pub use crate::launch::{Fallback, Known, Probe, fill, in_x_alone, named, over};
+    pub use crate::launch::{
+        Fallback, Known, Number, Probe, extent, fill, in_x_alone, integer, named, number, over,
+    };
     pub use crate::module::{
         Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, Instance, instance, symbol,
     };

@@ -77,6 +77,9 @@ pub enum ArgKind {
         element_size: usize,
         /// Whether the kernel may write through it.
         writable: bool,
+        /// Whether the kernel's pointer is not const, and whoever declared or launched the kernel promises that it
+        /// only reads through it: [`OnlyRead`].
+        only_read: bool,
     },
 }
 
@@ -103,9 +106,26 @@ impl ArgType {
                 element: TypeId::of::<T>,
                 element_size: size_of::<T>(),
                 writable,
+                only_read: false,
             },
             id: TypeId::of::<T>,
             name: type_name::<A>,
+        }
+    }
+
+    /// Describes the address of elements of type `T` that the kernel only reads through a pointer that is not const;
+    /// `A` is the argument's type.
+    #[must_use]
+    pub const fn only_read<A, T: 'static>() -> Self {
+        let pointer = Self::pointer::<A, T>(false);
+        Self {
+            kind: ArgKind::Pointer {
+                element: TypeId::of::<T>,
+                element_size: size_of::<T>(),
+                writable: false,
+                only_read: true,
+            },
+            ..pointer
         }
     }
 }
@@ -232,6 +252,45 @@ pointers! {
     ['b,] &'b mut DeviceBuffer<T>, true, Write;
     ['b,] &'b UnifiedBuffer<T>, false, Read;
     ['b,] &'b mut UnifiedBuffer<T>, true, Write;
+}
+
+/// Device memory that a kernel only reads, although the kernel's pointer is not const.
+///
+/// Many CUDA C++ kernels leave out the `const` of pointers that they only read. [`Kernel::launch`](crate::Kernel::launch)
+/// refuses a view for reading there, because the kernel could write through the pointer. This argument is ordered as a
+/// read, so that several streams can read the memory at once; a view for writing would order them one after the other.
+/// [`kernels!`](crate::kernels) makes it of a parameter `#[only_read] x: &[T]`.
+///
+/// The `unsafe` of the launch or of the declaration promises that the kernel writes only to arguments for writing,
+/// which this one is not.
+///
+/// A pointer that is const is an error, because the marker says nothing there.
+///
+/// ```no_run
+/// # use cuda_safe::{arg::OnlyRead, DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
+/// # fn run(stream: &Stream, sum: &Kernel, x: &DeviceBuffer<f32>, out: &mut DeviceBuffer<f32>) -> Result<()> {
+/// // SAFETY: `sum` takes (float* x, float* out), reads one element of x, and writes one of out.
+/// unsafe { sum.launch(stream, (1, 1), (OnlyRead(x.as_slice()), out)) }
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct OnlyRead<'a, T: Copy + 'static>(pub DeviceSlice<'a, T>);
+
+// SAFETY: the kernel reaches exactly the view's bytes; that it only reads them is promised by whoever launches it, as
+// of every argument that is not for writing.
+unsafe impl<T: Copy + 'static> KernelArg for OnlyRead<'_, T> {
+    type Abi = CUdeviceptr;
+    const TYPE: ArgType = ArgType::only_read::<Self, T>();
+
+    #[inline]
+    fn abi(&self) -> CUdeviceptr {
+        self.0.abi()
+    }
+
+    #[inline]
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        self.0.uses(visitor)
+    }
 }
 
 /// All arguments of a launch: a tuple of up to 24 [`KernelArg`]s.

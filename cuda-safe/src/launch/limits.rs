@@ -96,8 +96,18 @@ pub(crate) fn explain(
     kernel: &KernelLimits,
     max_shared: u32,
 ) -> Option<Error> {
-    let limit = |what, value: u64, limit: u64| Error::new(ErrorKind::Limit { what, value, limit });
     let (grid, block) = (launch.grid, launch.block);
+    let all = [grid.x, grid.y, grid.z, block.x, block.y, block.z];
+    let limit = |what, value: u64, limit: u64| {
+        let error = Error::new(ErrorKind::Limit { what, value, limit });
+        if all.contains(&u32::MAX) {
+            error.with_hint(
+                "an extent that is negative or needs more than 32 bits counts as 4294967295",
+            )
+        } else {
+            error
+        }
+    };
     if block.count() == 0 {
         return Some(Error::invalid(format!("a block of {block} has no threads")));
     }
@@ -203,5 +213,6 @@ pub(crate) fn special(
 pub(crate) fn not_resident(blocks: u64, most: u64) -> Error {
     let what = "blocks resident together";
     Error::new(ErrorKind::Limit { what, value: blocks, limit: most })
-        .with_hint("a cooperative grid must fit the device at once: use fewer or smaller blocks")
+        .with_hint("a cooperative grid must fit the device at once: use fewer or smaller blocks, and let each thread \
+                    do several elements")
 }

@@ -2,11 +2,13 @@
 
 mod args;
 mod derived;
+mod integer;
 mod issue;
 mod limits;
 mod macros;
 mod named;
 pub(crate) mod names;
+mod pointers;
 mod probe;
 mod signature;
 mod unborrowed;
@@ -15,12 +17,15 @@ mod views;
 use std::fmt;
 
 pub use args::{
-    ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, UseVisitor,
+    ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, OnlyRead,
+    UseVisitor,
 };
 pub use derived::{fill, over};
+pub use integer::{Integer, Number, integer, number};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
 pub use named::named;
+pub use pointers::{NullableReadView, NullableWriteView, RawAddress, RawPointer};
 pub use probe::{Fallback, Known, Probe};
 pub(crate) use signature::{Parameter, check, compare, scalar_element};
 pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
@@ -57,33 +62,52 @@ impl fmt::Display for Dim3 {
     }
 }
 
-impl From<u32> for Dim3 {
-    fn from(x: u32) -> Self {
-        Self::new(x, 1, 1)
+/// Returns an extent as grids and blocks have it. One that 32 bits cannot hold becomes `u32::MAX`, which is beyond the
+/// limits of every device: the launch is refused.
+#[inline]
+#[must_use]
+pub fn extent(value: impl Integer<u32>) -> u32 {
+    value.convert().unwrap_or(u32::MAX)
+}
+
+/// Any integer is an extent in x. The extent of a negative one, and of one beyond 2³² - 1, is `u32::MAX`, which no
+/// launch may have: it is refused with an error.
+impl<X: Integer<u32>> From<X> for Dim3 {
+    #[inline]
+    fn from(x: X) -> Self {
+        Self::new(extent(x), 1, 1)
     }
 }
 
-impl From<(u32, u32)> for Dim3 {
-    fn from((x, y): (u32, u32)) -> Self {
-        Self::new(x, y, 1)
+/// Two integers are extents in x and y, as one is in x.
+impl<X: Integer<u32>, Y: Integer<u32>> From<(X, Y)> for Dim3 {
+    #[inline]
+    fn from((x, y): (X, Y)) -> Self {
+        Self::new(extent(x), extent(y), 1)
     }
 }
 
-impl From<(u32, u32, u32)> for Dim3 {
-    fn from((x, y, z): (u32, u32, u32)) -> Self {
-        Self::new(x, y, z)
+/// Three integers are extents in x, y and z, as one is in x.
+impl<X: Integer<u32>, Y: Integer<u32>, Z: Integer<u32>> From<(X, Y, Z)> for Dim3 {
+    #[inline]
+    fn from((x, y, z): (X, Y, Z)) -> Self {
+        Self::new(extent(x), extent(y), extent(z))
     }
 }
 
-impl From<[u32; 2]> for Dim3 {
-    fn from([x, y]: [u32; 2]) -> Self {
-        Self::new(x, y, 1)
+/// Two integers are extents in x and y, as one is in x.
+impl<X: Integer<u32>> From<[X; 2]> for Dim3 {
+    #[inline]
+    fn from([x, y]: [X; 2]) -> Self {
+        Self::new(extent(x), extent(y), 1)
     }
 }
 
-impl From<[u32; 3]> for Dim3 {
-    fn from([x, y, z]: [u32; 3]) -> Self {
-        Self::new(x, y, z)
+/// Three integers are extents in x, y and z, as one is in x.
+impl<X: Integer<u32>> From<[X; 3]> for Dim3 {
+    #[inline]
+    fn from([x, y, z]: [X; 3]) -> Self {
+        Self::new(extent(x), extent(y), extent(z))
     }
 }
 
@@ -95,6 +119,15 @@ impl From<[u32; 3]> for Dim3 {
 /// let launch = LaunchConfig::new(1024, (16, 16)).dynamic_shared_bytes(4096);
 /// assert_eq!(launch.threads(), 1024 * 256);
 /// assert_eq!(LaunchConfig::cover(1000, 256).grid.x, 4);
+/// ```
+///
+/// Extents are integers of any type. One that 32 bits cannot hold gives a launch that is refused:
+///
+/// ```
+/// use cuda_safe::{Dim3, LaunchConfig};
+/// let (width, height): (usize, usize) = (1920, 1080);
+/// let launch = LaunchConfig::new((width.div_ceil(32), height), 32);
+/// assert_eq!(launch.grid, Dim3::new(60, 1080, 1));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -133,12 +166,13 @@ impl LaunchConfig {
     /// Launches one thread for each of `n` elements, in blocks of `block` threads in x. The last block
     /// may have threads past the end: the kernel has to check.
     ///
-    /// For more elements than the largest grid covers (2³¹ - 1 blocks) the launch is refused; a
-    /// block of 0 threads too.
+    /// For more elements than the largest grid covers (2³¹ - 1 blocks) and for a negative number the launch is refused;
+    /// a block of 0 threads too.
     #[inline]
     #[must_use]
-    pub fn cover(n: usize, block: u32) -> Self {
-        Self::cover_3d([n, 1, 1], [block, 1, 1])
+    pub fn cover(n: impl Integer<usize>, block: impl Integer<u32>) -> Self {
+        let n = n.convert().unwrap_or(usize::MAX);
+        Self::cover_3d([n, 1, 1], [extent(block), 1, 1])
     }
 
     /// Launches one thread for each of `width × height` elements, in blocks of `block` threads in x and
@@ -155,7 +189,9 @@ impl LaunchConfig {
     /// ```
     #[inline]
     #[must_use]
-    pub fn cover_2d([width, height]: [usize; 2], [x, y]: [u32; 2]) -> Self {
+    pub fn cover_2d(extents: [impl Integer<usize>; 2], block: [impl Integer<u32>; 2]) -> Self {
+        let [width, height] = extents.map(|extent| extent.convert().unwrap_or(usize::MAX));
+        let [x, y] = block.map(extent);
         Self::cover_3d([width, height, 1], [x, y, 1])
     }
 
@@ -170,7 +206,10 @@ impl LaunchConfig {
     /// ```
     #[inline]
     #[must_use]
-    pub fn cover_3d(extents: [usize; 3], block: [u32; 3]) -> Self {
+    pub fn cover_3d(extents: [impl Integer<usize>; 3], block: [impl Integer<u32>; 3]) -> Self {
+        // So many elements are more than any grid covers, with any block.
+        let extents = extents.map(|extent| extent.convert().unwrap_or(usize::MAX));
+        let block = block.map(extent);
         let blocks = |axis: usize| {
             let blocks = extents[axis].div_ceil(block[axis].max(1) as usize);
             u32::try_from(blocks).unwrap_or(u32::MAX)
@@ -178,10 +217,11 @@ impl LaunchConfig {
         Self::new([blocks(0), blocks(1), blocks(2)], block)
     }
 
-    /// Sets the dynamic shared memory of each block, in bytes.
+    /// Sets the dynamic shared memory of each block, in bytes. A number that 32 bits cannot hold is refused at the
+    /// launch.
     #[must_use]
-    pub fn dynamic_shared_bytes(mut self, bytes: u32) -> Self {
-        self.dynamic_shared_bytes = bytes;
+    pub fn dynamic_shared_bytes(mut self, bytes: impl Integer<u32>) -> Self {
+        self.dynamic_shared_bytes = extent(bytes);
         self
     }
 
@@ -304,5 +344,44 @@ impl fmt::Display for LaunchConfig {
             write!(f, ", priority {priority}")?;
         }
         if self.programmatic { f.write_str(", programmatic") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_are_integers_of_any_type() {
+        let three = Dim3::new(7, 8, 9);
+        assert_eq!(Dim3::from((7usize, 8i32, 9u8)), three);
+        assert_eq!(Dim3::from([7i64, 8, 9]), three);
+        assert_eq!(Dim3::from((7u128, 8)), Dim3::new(7, 8, 1));
+        assert_eq!(Dim3::from([7, 8]), Dim3::new(7, 8, 1));
+        assert_eq!(Dim3::from(u32::MAX - 1), Dim3::new(u32::MAX - 1, 1, 1));
+        let (width, height) = (1920usize, 1080i32);
+        let launch: LaunchConfig = ((width / 32, height), [32, 1]).into();
+        assert_eq!((launch.grid, launch.block), (Dim3::new(60, 1080, 1), Dim3::new(32, 1, 1)));
+        assert_eq!(LaunchConfig::cover(1000i64, 256usize), LaunchConfig::cover(1000usize, 256u32));
+        assert_eq!(
+            LaunchConfig::new(1, 1).dynamic_shared_bytes(4 * width).dynamic_shared_bytes,
+            7680
+        );
+    }
+
+    #[test]
+    fn what_32_bits_cannot_hold_is_larger_than_any_grid_or_block() {
+        const MOST: u32 = u32::MAX;
+        assert_eq!(Dim3::from((-1, 1usize << 32, i128::MIN)), Dim3::new(MOST, MOST, MOST));
+        assert_eq!(Dim3::from([usize::MAX, 1]), Dim3::new(MOST, 1, 1));
+        for (n, block) in
+            [(i128::MAX, 1u64), (-1, 1024), (i128::from(u64::MAX), 1 << 40), (1 << 41, 1)]
+        {
+            assert_eq!(LaunchConfig::cover(n, block).grid.x, MOST, "{n}");
+        }
+        assert_eq!(LaunchConfig::cover_2d([5, -5], [16, 16]).grid, Dim3::new(1, MOST, 1));
+        assert_eq!(LaunchConfig::cover_3d([5, 5, -5], [8, 8, 8]).grid, Dim3::new(1, 1, MOST));
+        assert_eq!(LaunchConfig::cover(5, -1).block.x, MOST);
+        assert_eq!(LaunchConfig::new(1, 1).dynamic_shared_bytes(-4).dynamic_shared_bytes, MOST);
     }
 }

@@ -66,15 +66,22 @@ fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
         ArgKind::Pointer { .. } if is_float(parameter) => {
             Some(format!("`{name}` is device memory, the parameter a float"))
         }
-        ArgKind::Pointer { element, element_size, writable } => match &parameter.cpp {
+        ArgKind::Pointer { element, element_size, writable, only_read } => match &parameter.cpp {
             Type::Scalar(scalar) => {
                 Some(format!("`{name}` is device memory, the parameter a {scalar:?}"))
             }
             Type::Pointer { pointee, constant } => {
-                if !*constant && !writable {
+                if !*constant && !writable && !only_read {
                     return Some(format!(
-                        "`{name}` may only be read, but the kernel's pointer is not const: pass \
-                         it as `&mut`, or make the parameter a pointer to const"
+                        "`{name}` may only be read, but the kernel's pointer is not const: if the kernel only reads \
+                         through it, say so by `#[only_read] x: &[T]` in `kernels!` or by `arg::OnlyRead`, or make the \
+                         pointer const; if it writes, pass `&mut`, which orders all streams that use the memory one \
+                         after the other"
+                    ));
+                }
+                if *constant && only_read {
+                    return Some(format!(
+                        "`{name}` is marked as only read, but the kernel's pointer is const: remove the marker"
                     ));
                 }
                 match pointee {
@@ -138,10 +145,11 @@ pub(crate) fn scalar_element(element: TypeId) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::KernelArgs;
+    use crate::launch::{KernelArgs, OnlyRead};
     use crate::memory::{DeviceSlice, DeviceSliceMut};
 
     type In<T> = DeviceSlice<'static, T>;
+    type Marked<T> = OnlyRead<'static, T>;
     type Out<T> = DeviceSliceMut<'static, T>;
 
     /// Returns the parameters of `axpy(float a, const float* x, float* y, unsigned n)`.
@@ -210,6 +218,23 @@ mod tests {
         ] {
             assert!(message.contains(part), "{message:?} lacks {part:?}");
         }
+    }
+
+    #[test]
+    fn a_pointer_that_is_not_const_is_read_by_a_marker() {
+        let parameters = axpy();
+        assert_eq!(message::<(f32, In<f32>, Marked<f32>, u32)>(&parameters), "ok");
+        let unmarked = message::<(f32, In<f32>, In<f32>, u32)>(&parameters);
+        let (marker, write) = (unmarked.find("#[only_read]"), unmarked.find("`&mut`"));
+        assert!(marker.is_some() && marker < write, "the marker comes first: {unmarked}");
+        assert!(unmarked.contains("one after the other"), "the price is told: {unmarked}");
+        // On a const pointer it says nothing, and types are compared as without it.
+        let constant = message::<(f32, Marked<f32>, Out<f32>, u32)>(&parameters);
+        assert!(constant.contains("argument 1: ") && constant.contains("remove the marker"));
+        assert!(message::<(f32, In<f32>, Marked<f64>, u32)>(&parameters).contains("the elements"));
+        // Without types in the symbol nothing is known of const.
+        let plain = self::parameters(".entry k(.param .u64 x) { ret; }");
+        assert_eq!(message::<(Marked<f32>,)>(&plain), "ok");
     }
 
     #[test]

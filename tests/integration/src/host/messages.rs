@@ -74,8 +74,33 @@ fn limits() -> TestResult {
         (LaunchConfig::new(1, (1, 1, 65)), "block z: 65 asked, at most 64 allowed"),
         (LaunchConfig::new((1, 65_536), 1), "grid y: 65536 asked, at most 65535 allowed"),
         (LaunchConfig::new((1, 1, 65_536), 1), "grid z: 65536 asked, at most 65535 allowed"),
-        (LaunchConfig::new(1 << 31, 1), "grid x: 2147483648 asked, at most 2147483647 allowed"),
+        (LaunchConfig::new(1_u32 << 31, 1), "grid x: 2147483648 asked, at most 2147483647 allowed"),
         (LaunchConfig::new(1, 0), "a block of (0, 1, 1) has no threads"),
+        (
+            LaunchConfig::new((8, -1), 32),
+            "grid y: 4294967295 asked, at most 65535 allowed; hint: an extent that is negative or \
+             needs more than 32 bits counts as 4294967295",
+        ),
+        (
+            LaunchConfig::new(1_u64 << 32, 32),
+            "grid x: 4294967295 asked, at most 2147483647 allowed; hint: an extent that is negative \
+             or needs more than 32 bits counts as 4294967295",
+        ),
+        (
+            LaunchConfig::cover(-1, 32),
+            "grid x: 4294967295 asked, at most 2147483647 allowed; hint: an extent that is negative \
+             or needs more than 32 bits counts as 4294967295",
+        ),
+        (
+            LaunchConfig::cover_2d([8, 1_usize << 50], [16, 16]),
+            "grid y: 4294967295 asked, at most 65535 allowed; hint: an extent that is negative or \
+             needs more than 32 bits counts as 4294967295",
+        ),
+        (
+            LaunchConfig::new(1, 1_u64 << 32),
+            "threads per block: 4294967295 asked, at most 1024 allowed; hint: an extent that is \
+             negative or needs more than 32 bits counts as 4294967295",
+        ),
         (LaunchConfig::cover(0, 0), "a block of (0, 1, 1) has no threads"),
         (
             LaunchConfig::new(1, 32).dynamic_shared_bytes(49_153),
@@ -100,7 +125,8 @@ fn limits() -> TestResult {
     says(
         refused,
         "blocks resident together: 265 asked, at most 264 allowed; hint: a cooperative grid must \
-         fit the device at once: use fewer or smaller blocks",
+         fit the device at once: use fewer or smaller blocks, and let each thread do several \
+         elements",
     )?;
     drop((nothing, stream));
     lab.close()
