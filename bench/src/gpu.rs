@@ -31,7 +31,7 @@ kernels! {
         safe fn empty();
         safe fn add(a: &[f32], b: &[f32], c: &mut [f32], n: u32)
             where n <= a.len(), n <= b.len(), n <= c.len();
-        safe fn delay(nanoseconds: u64);
+        safe fn delay(#[any] nanoseconds: u64);
     }
 }
 

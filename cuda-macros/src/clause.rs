@@ -1,11 +1,12 @@
-//! One clause of a `where`: comparisons of integer expressions over parameters, slice lengths and
-//! the shape of the launch.
+//! One clause of a `where`: conditions on integer expressions over parameters, their fields, slice lengths, constants
+//! and the shape of the launch.
 //!
 //! Every value is an `i128`, so nothing of 64 bits wraps or changes its sign; larger results are
 //! caught by checked arithmetic.
 
 use crate::param::Param;
 use crate::shape::Shape;
+use crate::token::Token;
 use std::fmt;
 
 /// An integer expression. Parameters are indices into the function's list.
@@ -15,9 +16,26 @@ pub(crate) enum Expr {
     Param(usize),
     Len(usize),
     Launch(Shape),
+    /// A constant of Rust's.
+    Const(Path),
+    /// A field of a parameter that is a structure: `params.n`, `params.size.x`.
+    Field(usize, Path),
     Neg(Box<Expr>),
     Paren(Box<Expr>),
     Binary(Box<Expr>, Arithmetic, Box<Expr>),
+}
+
+/// The path of a constant or of a field, which is as its text says.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    pub(crate) text: String,
+    pub(crate) tokens: Vec<Token>,
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,27 +99,57 @@ impl Comparison {
     }
 }
 
-/// `first op expr op expr …`
+/// `condition || condition …`: at least one, and one that holds is enough.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Clause {
-    pub(crate) first: Expr,
-    pub(crate) rest: Vec<(Comparison, Expr)>,
+    pub(crate) alternatives: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Condition {
+    /// `first op expr op expr …`
+    Chain { first: Expr, rest: Vec<(Comparison, Expr)> },
+    /// `expr.is_power_of_two()`
+    PowerOfTwo(Expr),
 }
 
 impl Clause {
-    /// Returns the parameters, lengths and numbers of the launch that the clause reads, each once, in order of appearance.
+    /// Returns what the clause reads, each once, in order of appearance: parameters, fields, lengths, constants and
+    /// numbers of the launch.
     pub(crate) fn leaves(&self) -> Vec<&Expr> {
         let mut out = Vec::new();
-        self.first.collect_leaves(&mut out);
-        self.rest.iter().for_each(|(_, expr)| expr.collect_leaves(&mut out));
+        for condition in &self.alternatives {
+            match condition {
+                Condition::Chain { first, rest } => {
+                    first.collect_leaves(&mut out);
+                    rest.iter().for_each(|(_, expr)| expr.collect_leaves(&mut out));
+                }
+                Condition::PowerOfTwo(expr) => expr.collect_leaves(&mut out),
+            }
+        }
         out
     }
 
-    /// Returns whether `slice.len()` stands on the greater side of a comparison, or of an equality:
-    /// `x.len() <= n` alone says nothing about how far the kernel may go into `x`.
+    /// Returns whether `slice.len()` stands on the greater side of a comparison, or of an equality, in each
+    /// alternative: `x.len() <= n` alone says nothing about how far the kernel may go into `x`, and of several
+    /// alternatives any may be the one that holds.
     pub(crate) fn bounds_from_below(&self, slice: usize) -> bool {
-        let mut left = &self.first;
-        self.rest.iter().any(|(comparison, right)| {
+        self.alternatives.iter().all(|condition| condition.bounds_from_below(slice))
+    }
+
+    /// Returns the clause as text, with the usual spaces.
+    pub(crate) fn display(&self, params: &[Param]) -> String {
+        let each: Vec<String> =
+            self.alternatives.iter().map(|condition| condition.display(params)).collect();
+        each.join(" || ")
+    }
+}
+
+impl Condition {
+    fn bounds_from_below(&self, slice: usize) -> bool {
+        let Condition::Chain { first, rest } = self else { return false };
+        let mut left = first;
+        rest.iter().any(|(comparison, right)| {
             let in_left = !comparison.upward() && left.mentions_length(slice);
             let in_right = !comparison.downward() && right.mentions_length(slice);
             left = right;
@@ -109,12 +157,16 @@ impl Clause {
         })
     }
 
-    /// Returns the clause as text, with the usual spaces.
-    pub(crate) fn display(&self, params: &[Param]) -> String {
+    fn display(&self, params: &[Param]) -> String {
         let show = |expr| Show { expr, params }.to_string();
-        self.rest.iter().fold(show(&self.first), |text, (comparison, expr)| {
-            format!("{text} {} {}", comparison.symbol(), show(expr))
-        })
+        match self {
+            Condition::Chain { first, rest } => {
+                rest.iter().fold(show(first), |text, (comparison, expr)| {
+                    format!("{text} {} {}", comparison.symbol(), show(expr))
+                })
+            }
+            Condition::PowerOfTwo(expr) => format!("{}.is_power_of_two()", show(expr)),
+        }
     }
 }
 
@@ -127,11 +179,11 @@ impl Expr {
         }
     }
 
-    /// The parameters, lengths and numbers of the launch that it reads, each once.
+    /// Adds what it reads, each once; see [`Clause::leaves`].
     pub(crate) fn collect_leaves<'e>(&'e self, out: &mut Vec<&'e Expr>) {
         match self {
             Expr::Int(_) => {}
-            Expr::Param(_) | Expr::Len(_) | Expr::Launch(_) => {
+            Expr::Param(_) | Expr::Len(_) | Expr::Launch(_) | Expr::Const(_) | Expr::Field(..) => {
                 if !out.contains(&self) {
                     out.push(self);
                 }
@@ -171,6 +223,8 @@ impl fmt::Display for Show<'_> {
             Expr::Param(i) => f.write_str(&params[*i].text),
             Expr::Len(i) => write!(f, "{}.len()", params[*i].text),
             Expr::Launch(shape) => write!(f, "{shape}"),
+            Expr::Const(path) => f.write_str(&path.text),
+            Expr::Field(i, path) => write!(f, "{}.{}", params[*i].text, path.text),
             Expr::Neg(inner) => write!(f, "-{}", show(inner)),
             Expr::Paren(inner) => write!(f, "({})", show(inner)),
             Expr::Binary(left, op, right) => {

@@ -1,18 +1,22 @@
 //! The parser of clauses, and of the expressions that fill in a parameter or give a launch's extents.
 //!
 //! ```text
-//! clause     = expression (comparison expression)+
+//! clause     = condition ("||" condition)*
+//! condition  = expression (comparison expression)+ | operand "." "is_power_of_two" "(" ")"
 //! comparison = "<" | "<=" | ">" | ">=" | "=="           a chain goes one way: a <= b < c
 //! expression = product (("+" | "-") product)*
 //! product    = operand (("*" | "/" | "%") operand)*
 //! operand    = "-" operand | "(" expression ")" | integer | parameter | slice "." "len" "(" ")"
+//!            | parameter ("." field)+ | constant
 //!            | ("block" | "grid") "." ("x" | "y" | "z") | "shared"
+//! constant   = "::"? (name "::")* NAME                  in capitals, so that a mistyped parameter is none
 //! ```
 
-use crate::clause::{Arithmetic, Clause, Comparison, Expr};
+use crate::clause::{Arithmetic, Clause, Comparison, Condition, Expr, Path};
 use crate::param::{Kind, Param};
+use crate::primitive::PRIMITIVES;
 use crate::shape::{Axis, Shape};
-use crate::token::{Error, Span, Token, to_text};
+use crate::token::{Error, Span, Token, bare, to_text};
 use proc_macro::{Delimiter, Spacing};
 
 impl Clause {
@@ -20,30 +24,17 @@ impl Clause {
     /// too early.
     pub(crate) fn parse(tokens: &[Token], params: &[Param], end: Span) -> Result<Self, Error> {
         let mut parser = Parser { tokens, params, end, place: Place::Clause };
-        let first = parser.expression()?;
-        let mut rest: Vec<(Comparison, Expr)> = Vec::new();
-        while let Some(token) = parser.tokens.first() {
-            let comparison = parser.comparison(token)?;
-            let one_way = rest.iter().all(|(earlier, _)| {
-                !(earlier.upward() && comparison.downward()
-                    || earlier.downward() && comparison.upward())
-            });
-            if !one_way {
-                return Err(Error::new(
-                    token.span(),
-                    "a chain of comparisons goes one way: write two clauses, separated by a comma",
-                ));
-            }
-            rest.push((comparison, parser.expression()?));
+        let mut alternatives = vec![parser.condition()?];
+        while let [Token::Punct('|', Spacing::Joint, _), Token::Punct('|', _, _), rest @ ..] =
+            parser.tokens
+        {
+            parser.tokens = rest;
+            alternatives.push(parser.condition()?);
         }
-        if rest.is_empty() {
-            return Err(Error::new(
-                end,
-                "a clause is a comparison, as in `n <= x.len()`: one of `<`, `<=`, `>`, `>=`, `==` is \
-                 missing",
-            ));
+        match parser.tokens.first() {
+            None => Ok(Clause { alternatives }),
+            Some(extra) => Err(parser.unexpected(extra)),
         }
-        Ok(Clause { first, rest })
     }
 }
 
@@ -96,6 +87,51 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
+    fn condition(&mut self) -> Result<Condition, Error> {
+        let start = self.tokens.first().map_or(self.end, Token::span);
+        let first = self.expression()?;
+        if self.at_power_of_two() {
+            if matches!(first, Expr::Binary(..) | Expr::Neg(_)) {
+                let message = "put parentheses around what `.is_power_of_two()` is about";
+                return Err(Error::new(start, message));
+            }
+            self.tokens = &self.tokens[3..];
+            return Ok(Condition::PowerOfTwo(first));
+        }
+        let mut rest: Vec<(Comparison, Expr)> = Vec::new();
+        while let Some(token) = self.tokens.first().filter(|token| !token.is_punct('|')) {
+            let comparison = self.comparison(token)?;
+            let one_way = rest.iter().all(|(earlier, _)| {
+                !(earlier.upward() && comparison.downward()
+                    || earlier.downward() && comparison.upward())
+            });
+            if !one_way {
+                return Err(Error::new(
+                    token.span(),
+                    "a chain of comparisons goes one way: write two clauses, separated by a comma",
+                ));
+            }
+            rest.push((comparison, self.expression()?));
+        }
+        if rest.is_empty() {
+            return Err(Error::new(
+                self.tokens.first().map_or(self.end, Token::span),
+                "a clause is a comparison, as in `n <= x.len()`: one of `<`, `<=`, `>`, `>=`, `==` is \
+                 missing",
+            ));
+        }
+        Ok(Condition::Chain { first, rest })
+    }
+
+    /// Returns whether `.is_power_of_two()` comes next.
+    fn at_power_of_two(&self) -> bool {
+        matches!(
+            self.tokens,
+            [dot, name, Token::Group(Delimiter::Parenthesis, arguments, _), ..]
+                if dot.is_punct('.') && name.is_ident("is_power_of_two") && arguments.is_empty()
+        )
+    }
+
     fn expression(&mut self) -> Result<Expr, Error> {
         let mut left = self.product()?;
         loop {
@@ -144,20 +180,31 @@ impl<'t> Parser<'t> {
                     Some(extra) => Err(self.unexpected(extra)),
                 }
             }
-            Token::Ident(name, span) => self.name(name, *span),
+            Token::Ident(..) if self.at_separator() => self.constant(token, vec![token.clone()]),
+            Token::Ident(name, span) => self.name(name, *span, token),
+            // `::path::to::NAME`
+            Token::Punct(':', Spacing::Joint, _) => match self.tokens {
+                [colon, name @ Token::Ident(..), rest @ ..] if colon.is_punct(':') => {
+                    self.tokens = rest;
+                    self.constant(name, vec![token.clone(), colon.clone(), name.clone()])
+                }
+                _ => Err(self.unexpected(token)),
+            },
             _ => Err(self.unexpected(token)),
         }
     }
 
     /// Parses a parameter, the length of one, or a number of the launch. As everywhere, the inner name hides the outer:
     /// a parameter called `shared` is what `shared` means.
-    fn name(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
+    fn name(&mut self, name: &str, span: Span, token: &'t Token) -> Result<Expr, Error> {
         if let Some(Token::Group(Delimiter::Parenthesis, _, _)) = self.tokens.first() {
-            let noun = self.place.noun();
-            return Err(Error::new(span, format!("{noun} calls nothing but `.len()` of a slice")));
+            return Err(self.call(span));
         }
         let Some(index) = self.params.iter().position(|param| param.text == name) else {
-            return self.launch(name, span);
+            return match is_constant(name) {
+                true => self.constant(token, vec![token.clone()]),
+                false => self.launch(name, span),
+            };
         };
         if let Place::Default(filled) = self.place
             && index >= filled
@@ -190,10 +237,18 @@ impl<'t> Parser<'t> {
                 },
             )),
             (Kind::Slice { .. }, true) => self.len_call().map(|()| Expr::Len(index)),
+            (Kind::Nullable { .. } | Kind::Raw { .. }, _) => {
+                let message = format!("`{name}` may be null: it has no length");
+                Err(Error::new(span, message))
+            }
             (Kind::Value { integer: true, .. }, false) => Ok(Expr::Param(index)),
+            (Kind::Value { integer: true, .. }, true) if self.at_power_of_two() => {
+                Ok(Expr::Param(index))
+            }
             (Kind::Value { integer: true, .. }, true) => {
                 Err(Error::new(span, format!("`{name}` is an integer: it has no length or field")))
             }
+            (Kind::Value { ty, .. }, true) if !is_primitive(ty) => self.field(index),
             (Kind::Value { integer: false, ty }, _) => Err(Error::new(
                 span,
                 format!(
@@ -210,12 +265,87 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Parses the fields after a parameter that is a structure, up to one that is an integer.
+    fn field(&mut self, index: usize) -> Result<Expr, Error> {
+        let mut path = Path { text: String::new(), tokens: Vec::new() };
+        while let [dot, rest @ ..] = self.tokens
+            && dot.is_punct('.')
+            && (path.tokens.is_empty() || !self.at_power_of_two())
+        {
+            let name = match rest.first() {
+                Some(name @ Token::Ident(..)) => name,
+                Some(name @ Token::Literal(text, _))
+                    if text.bytes().all(|b| b.is_ascii_digit()) =>
+                {
+                    name
+                }
+                other => {
+                    let place = other.map_or(dot.span(), Token::span);
+                    return Err(Error::new(place, "expected the name of a field"));
+                }
+            };
+            if let Some(Token::Group(Delimiter::Parenthesis, ..)) = rest.get(1) {
+                return Err(self.call(name.span()));
+            }
+            if !path.tokens.is_empty() {
+                path.text.push('.');
+                path.tokens.push(dot.clone());
+            }
+            path.text.push_str(&to_text(std::slice::from_ref(name)));
+            path.tokens.push(name.clone());
+            self.tokens = &rest[1..];
+        }
+        Ok(Expr::Field(index, path))
+    }
+
+    /// Returns whether `::` comes next.
+    fn at_separator(&self) -> bool {
+        matches!(self.tokens, [Token::Punct(':', Spacing::Joint, _), Token::Punct(':', _, _), ..])
+    }
+
+    /// Parses the rest of a constant's path; `last` is the last of the names in `tokens`.
+    fn constant(&mut self, last: &'t Token, mut tokens: Vec<Token>) -> Result<Expr, Error> {
+        let mut last = last;
+        while self.at_separator() {
+            let Some(name @ Token::Ident(..)) = self.tokens.get(2) else {
+                let place = self.tokens.get(2).map_or(self.end, Token::span);
+                return Err(Error::new(place, "expected a name of the constant's path"));
+            };
+            tokens.extend_from_slice(&self.tokens[..3]);
+            self.tokens = &self.tokens[3..];
+            last = name;
+        }
+        if let Some(Token::Group(Delimiter::Parenthesis, ..)) = self.tokens.first() {
+            return Err(self.call(last.span()));
+        }
+        let text = to_text(std::slice::from_ref(last));
+        if !is_constant(&text) {
+            let message = format!(
+                "`{text}` is no constant: the name of a constant is in capitals, as in `TILE`"
+            );
+            return Err(Error::new(last.span(), message));
+        }
+        let text = to_text(&tokens).replace(' ', "");
+        Ok(Expr::Const(Path { text, tokens }))
+    }
+
+    /// Returns the error for a call.
+    fn call(&self, span: Span) -> Error {
+        let noun = self.place.noun();
+        let condition = match self.place {
+            Place::Clause => ", and `.is_power_of_two()` of a value",
+            _ => "",
+        };
+        Error::new(span, format!("{noun} calls nothing but `.len()` of a slice{condition}"))
+    }
+
     /// Parses a number of the launch.
     fn launch(&mut self, name: &str, span: Span) -> Result<Expr, Error> {
         if self.place != Place::Clause {
             let noun = self.place.noun();
             let message = format!(
-                "`{name}` is not a parameter: {noun} is made of parameters, lengths and integers"
+                "`{name}` is not a parameter: {noun} is made of parameters, lengths, integers and constants in \
+                 capitals"
             );
             return Err(Error::new(span, message));
         }
@@ -232,8 +362,8 @@ impl<'t> Parser<'t> {
             _ => Err(Error::new(
                 span,
                 format!(
-                    "`{name}` is not a parameter: a clause is about parameters, integers and the \
-                     launch (`block.x`, `grid.x`, …, `shared`)"
+                    "`{name}` is not a parameter: a clause is about parameters, integers, constants in \
+                     capitals and the launch (`block.x`, `grid.x`, …, `shared`)"
                 ),
             )),
         }
@@ -320,7 +450,10 @@ impl<'t> Parser<'t> {
                 "write two clauses, separated by a comma, instead of `&&`".to_owned()
             }
             Token::Punct('|', _, _) if is_clause => {
-                "a clause has no `||`: every clause must hold".to_owned()
+                "`||` stands between whole conditions, and a clause has no `|`".to_owned()
+            }
+            Token::Punct('.', _, _) if is_clause && self.at_power_of_two() => {
+                "`.is_power_of_two()` is a condition alone: compare nothing with it".to_owned()
             }
             Token::Punct('=', _, _) if is_clause => "a comparison is `==`".to_owned(),
             Token::Punct('!', _, _) if is_clause => {
@@ -334,6 +467,16 @@ impl<'t> Parser<'t> {
         };
         Error::new(token.span(), message)
     }
+}
+
+/// Returns whether a name is written as those of constants are.
+fn is_constant(name: &str) -> bool {
+    name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase)
+}
+
+/// Returns whether a type is a primitive one, which has no fields.
+fn is_primitive(ty: &[Token]) -> bool {
+    matches!(bare(ty), [Token::Ident(name, _)] if PRIMITIVES.contains(&name.as_str()))
 }
 
 /// Returns the extent of the launch with this name and axis.

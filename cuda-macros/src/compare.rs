@@ -78,11 +78,24 @@ fn instances(params: &[TypeParam]) -> Vec<Vec<&Instance>> {
 
 /// Returns what is known of the argument that a launch passes.
 fn arg(param: &Param, krate: &[Token]) -> Vec<Token> {
+    let view = |element: &[Token], mutable: bool| {
+        let view = match (mutable, param.only_read) {
+            (true, _) => "DeviceSliceMut",
+            (false, true) => "arg::OnlyRead",
+            (false, false) => "DeviceSlice",
+        };
+        let holes: &[(&str, &[Token])] = &[("cuda", krate), ("T", &primitives(element))];
+        quote(&format!("$cuda::{view}<'static, $T>"), holes)
+    };
     let ty = match &param.kind {
-        Kind::Slice { element, mutable, .. } => {
-            let view = if *mutable { "DeviceSliceMut" } else { "DeviceSlice" };
+        Kind::Slice { element, mutable, .. } => view(element, *mutable),
+        Kind::Nullable { element, mutable, .. } => {
+            let view = view(element, *mutable);
+            quote("::core::option::Option<$view>", &[("view", &view)])
+        }
+        Kind::Raw { element, .. } => {
             let holes: &[(&str, &[Token])] = &[("cuda", krate), ("T", &primitives(element))];
-            quote(&format!("$cuda::{view}<'static, $T>"), holes)
+            quote("$cuda::arg::RawAddress<$T>", holes)
         }
         // Each call may pass another type.
         Kind::Value { ty, .. } if bare(ty).first().is_some_and(|first| first.is_ident("impl")) => {

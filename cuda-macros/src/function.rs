@@ -26,6 +26,8 @@ pub(crate) struct Function {
     pub(crate) symbol: Symbol,
     pub(crate) generics: Vec<TypeParam>,
     pub(crate) params: Vec<Param>,
+    /// Whether all blocks of its launches are resident together.
+    pub(crate) cooperative: bool,
     /// The launch, where the caller does not give it.
     pub(crate) over: Option<Over>,
     pub(crate) clauses: Vec<Clause>,
@@ -37,6 +39,12 @@ impl Function {
     pub(crate) fn locked(&self) -> [bool; 2] {
         [Axis::Y, Axis::Z]
             .map(|axis| self.safe && self.over.is_none() && !is_named(axis, &self.clauses))
+    }
+
+    /// Returns the integers of a `safe fn` that the caller passes, that no clause reads and that have no `#[any]`.
+    pub(crate) fn unbounded(&self) -> impl Iterator<Item = &Param> {
+        let unread = unread(&self.params, &self.clauses);
+        unread.filter(|param| self.safe && param.any.is_none())
     }
 
     /// Returns the symbols of its kernels: one for each list of instances, the last parameter's varying
@@ -106,12 +114,19 @@ pub(crate) fn function(
             "the kernel's body is in its source: end the declaration with `;`",
         ));
     }
+    let cooperative = cursor.eat("cooperative").is_some();
     let over = Over::parse(cursor, &params)?;
     let known = errors.len();
     let clauses = clauses(cursor, &params, errors)?;
     // The clause that checks a length may be among those that did not parse.
     if safe && errors.len() == known {
         lengths_are_checked(&params, &clauses, errors);
+        for (param, place) in params.iter().filter_map(|param| Some((param, param.any?))) {
+            if !unread(&params, &clauses).any(|unread| unread.text == param.text) {
+                let message = format!("a clause reads `{}`: remove `#[any]`", param.text);
+                errors.push(Error::new(place, message));
+            }
+        }
     }
     // The declaration is read to its end: its symbol's error ends nothing but the emission.
     let symbol = symbol(own, shared, &name, &text, &generics, &params).unwrap_or_else(|error| {
@@ -127,6 +142,7 @@ pub(crate) fn function(
         symbol,
         generics,
         params,
+        cooperative,
         over,
         clauses,
     })
@@ -185,8 +201,29 @@ fn clauses(
             }
         }
     }
-    cursor.mark(';', "`;`, or `over` with the launch's extents, or `where` with comparisons")?;
+    cursor.mark(
+        ';',
+        "`;`, or `cooperative`, or `over` with the launch's extents, or `where` with comparisons",
+    )?;
     Ok(clauses)
+}
+
+/// Returns the integers that the caller passes and that no clause reads. A clause that reads a filled-in parameter reads
+/// those in its expression. The extents of an `over` bound nothing.
+fn unread<'f>(params: &'f [Param], clauses: &[Clause]) -> impl Iterator<Item = &'f Param> {
+    let mut leaves: Vec<&Expr> = clauses.iter().flat_map(Clause::leaves).collect();
+    // A default reads those before it alone, so one way backwards finds all.
+    for (i, param) in params.iter().enumerate().rev() {
+        if let Some(default) = param.default.as_ref().filter(|_| leaves.contains(&&Expr::Param(i)))
+        {
+            default.collect_leaves(&mut leaves);
+        }
+    }
+    let read: Vec<bool> = (0..params.len()).map(|i| leaves.contains(&&Expr::Param(i))).collect();
+    let is_passed = |param: &Param| {
+        param.default.is_none() && matches!(param.kind, Kind::Value { integer: true, .. })
+    };
+    params.iter().zip(read).filter(move |(param, read)| !read && is_passed(param)).map(|(p, _)| p)
 }
 
 fn lengths_are_checked(params: &[Param], clauses: &[Clause], errors: &mut Vec<Error>) {

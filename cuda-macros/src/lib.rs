@@ -22,6 +22,7 @@ mod primitive;
 mod shape;
 mod source;
 mod symbol;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -62,6 +63,7 @@ use proc_macro::TokenStream;
 /// The author of `unsafe in SOURCE` promises the following for every launch of a `safe fn` that its
 /// declaration allows: the kernel accesses only the memory that its arguments give it and the variables
 /// of its module, it writes only `&mut` arguments and these variables, and it does not race with itself.
+/// So it only reads through the pointer of a `#[only_read]` parameter, too.
 ///
 /// - Without `over`, the declaration allows every launch that satisfies the `where`, in x alone unless the
 ///   `where` names y or z. So the promise holds for any number of blocks and threads in x that the `where`
@@ -69,6 +71,8 @@ use proc_macro::TokenStream;
 ///   `blockIdx.x * blockDim.x` wraps, because it has 32 bits: then two threads have one index.)
 /// - With `over`, the declaration allows the launches that the `over` makes, without dynamic shared
 ///   memory, if they satisfy the `where`.
+/// - With `cooperative`, all blocks of a launch are resident at the same time, so that they can wait for each other.
+/// - Integers that no clause reads have any value.
 /// - With type parameters, the promise holds for each of their instances.
 ///
 /// The kernel also has the parameters that are declared here. The first launch checks that as far as
@@ -111,9 +115,31 @@ use proc_macro::TokenStream;
 /// # Parameters
 /// `&[T]` takes every `cuda_safe::ReadView`: `&DeviceBuffer<T>`, and views by reference or by value.
 /// `&mut [T]` takes every `cuda_safe::WriteView`: `&mut DeviceBuffer<T>`, and views for writing by
-/// `&mut` or by value. Every other type is passed by value and is a `cuda_safe::KernelArg`. The name of
+/// `&mut` or by value. For an integer, the method takes an integer of any type, `cuda_safe::arg::Integer`: a kernel that
+/// takes an `int` is called with a `usize`. A value out of the range of the kernel's type is an error that names the
+/// parameter, its type and the value, and nothing is enqueued. (A literal without a type is an `i32`: larger ones need
+/// one, as in `0xffff_ffff_u32`.) Every other type is passed by value and is a `cuda_safe::KernelArg`. The name of
 /// a primitive type (`f32`, `u64`, `bool`…) always means that type, also where another type of the same
 /// name is in scope. A kernel has at most 24 parameters.
+///
+/// A `&[T]` stands for a pointer to const. Many CUDA C++ kernels leave the `const` out: the first launch then fails,
+/// because the kernel could write through the pointer. `#[only_read] x: &[T]` promises, as a part of the `unsafe in`,
+/// that it does not:
+///
+/// ```ignore
+/// // __global__ void scale(float* in, float* out, int n)
+/// safe fn scale(#[only_read] input: &[f32], out: &mut [f32], n: i32 = out.len()) over n
+///     where input.len() == n;
+/// ```
+///
+/// Such memory is ordered as other memory that is read: several streams read it at once. Declared as `&mut [f32]`
+/// instead, each launch would wait for all earlier ones on other streams that use it. On a pointer to const the marker
+/// is an error of the first launch. Symbols of `extern "C"` kernels have no types: the marker is not needed there, and
+/// accepted.
+///
+/// A parameter of an `unsafe fn` may also be a pointer. `Option<&[T]>` and `Option<&mut [T]>` take views, references to
+/// buffers, and `None` for a null pointer. `*const T` and `*mut T` take raw pointers and `CUdeviceptr`s
+/// (`cuda_safe::arg::RawPointer`): of these neither order nor lifetime is known to the stream.
 ///
 /// A parameter of an `unsafe fn` may also be a reference to a type of yours, as in `&Prepared<'_>`, or
 /// `impl KernelArg`, where the type that is passed is a `cuda_safe::KernelArg`.
@@ -124,7 +150,7 @@ use proc_macro::TokenStream;
 /// # Parameters that are filled in
 /// `n: u32 = 2 * x.len()` fills in `n` at each launch; the caller does not pass it. The expression has the
 /// language of clauses (below) without the numbers of the launch. It reads parameters that the caller
-/// passes, and filled-in ones that stand before it. The value is computed in `i128` and converted to the
+/// passes, their fields, constants, and filled-in parameters that stand before it. The value is computed in `i128` and converted to the
 /// parameter's type, which is an integer. A value out of its range is an error of the launch, as a clause
 /// that does not hold is.
 ///
@@ -132,17 +158,36 @@ use proc_macro::TokenStream;
 /// `over n`, `over [width, height]` and `over [nx, ny, nz]` launch one thread for each element, rounded up
 /// to whole blocks: the kernel must check its index. The extents are expressions, as those of filled-in
 /// parameters. Blocks have 256, 32 × 8 and 8 × 8 × 4 threads unless `by` follows, as in `over n by 128` or
-/// `over [width, height] by [16, 16]`. If an extent is 0, nothing is launched. A grid that is too large
-/// for the device is an error, as is a negative extent.
+/// `over [width, height] by [16, 16]`, also with constants: `by [TILE, TILE]`. If an extent is 0, nothing is launched. A
+/// grid that is too large for the device is an error, as is a negative extent.
+///
+/// `cooperative`, before `over` or alone, makes each launch cooperative: `this_grid().sync()` works. The caller's
+/// `LaunchConfig` need not say so. A grid whose blocks the device can't hold at once is an error.
+///
+/// ```ignore
+/// safe fn reduce(x: &[f32], sums: &mut [f32], n: u64 = x.len()) cooperative where grid.x <= sums.len();
+/// ```
 ///
 /// # Clauses
-/// A `where` holds comparisons (`<`, `<=`, `>`, `>=`, `==`, chains such as `0 <= i < x.len()`),
-/// separated by commas, of integer parameters, integers, lengths of slices and numbers of the launch,
-/// with `+ - * / %` and parentheses. They are evaluated on the host before the launch, in `i128`: a
-/// negative `i32` is less than every length, nothing wraps, and a result out of range or a division
-/// by 0 counts as a clause that does not hold. The length of each slice of a `safe fn` must stand on
-/// the greater side of a comparison or in an equality, or fill in a parameter, alone, as in
-/// `n: usize = x.len()`.
+/// A `where` holds conditions, separated by commas, all of which must hold. A condition is a comparison (`<`, `<=`, `>`,
+/// `>=`, `==`, chains such as `0 <= i < x.len()`), or `.is_power_of_two()` of a value, as in
+/// `block.x.is_power_of_two()`. Of `n == 0 || n <= x.len()` one must hold.
+///
+/// Values are integer parameters, integer fields of structures (`params.size.x`), integers, lengths of slices, numbers of
+/// the launch, and constants: paths that end in capitals, such as `TILE` or `consts::BLOCK`, of any integer type up to 64
+/// bits or `i128`. There are `+ - * / %` and parentheses. A parameter hides a constant of its name.
+///
+/// Clauses are evaluated on the host before the launch, in `i128`: a negative `i32` is less than every length, nothing
+/// wraps, and a condition with a result out of range or a division by 0 does not hold. The length of each slice of a
+/// `safe fn` must stand on the greater side of a comparison or in an equality, in each alternative of an `||`, or fill in
+/// a parameter, alone, as in `n: usize = x.len()`.
+///
+/// An integer parameter of a `safe fn` that no clause reads is a warning, because a bound may have been forgotten. (An
+/// extent of an `over` bounds nothing.) `#[any]` before it says that the kernel is sound for every value:
+///
+/// ```ignore
+/// safe fn noise(#[any] seed: u32, out: &mut [f32], n: u32 = out.len()) over n;
+/// ```
 ///
 /// The numbers of the launch are `block.x`, `block.y`, `block.z` (threads in a block), `grid.x`,
 /// `grid.y`, `grid.z` (blocks) and `shared` (dynamic shared memory of a block, in bytes). A parameter

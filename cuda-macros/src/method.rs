@@ -1,59 +1,19 @@
 //! The methods of one kernel: one launches it, the other returns it.
 
-use crate::check::check;
+use crate::check::{check, own_fields};
 use crate::emit::{cfg, concat, doc};
 use crate::function::Function;
 use crate::generics::{angled, declared, names};
 use crate::lex::quote;
 use crate::over::{self, fill};
 use crate::param::{Kind, Param};
-use crate::primitive::primitives;
+use crate::taken::{Taken, taken};
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
 
 /// Returns the method that launches a kernel.
 pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
-    let (mut lifetimes, mut params) = (Vec::new(), Vec::new());
-    let (mut conversions, mut arguments) = (Vec::new(), Vec::new());
-    for param in &function.params {
-        let name = std::slice::from_ref(&param.name);
-        match &param.kind {
-            Kind::Value { .. } if param.default.is_some() => {}
-            Kind::Value { ty, .. } => {
-                let ty = primitives(ty);
-                params.extend(quote("$name: $ty,", &[("name", name), ("ty", &ty)]));
-            }
-            Kind::Slice { element, mutable, from, to } => {
-                let lifetime = lifetime(param);
-                let element = primitives(element);
-                let (view, method) = match mutable {
-                    true => ("$cuda::WriteView", "::write_view"),
-                    false => ("$cuda::ReadView", "::read_view"),
-                };
-                // In an error about a bound that an argument does not meet, rustc marks the tokens from `&` to `]`.
-                let view = at(*from, quote(view, &[("cuda", krate)]));
-                let make = at(*from, quote(method, &[]));
-                let taken = [Token::Group(Delimiter::Parenthesis, name.to_vec(), *from)];
-                let end = at(*to, quote(">", &[]));
-                let holes: &[(&str, &[Token])] = &[
-                    ("a", &lifetime),
-                    ("T", &element),
-                    ("name", name),
-                    ("view", &view),
-                    ("make", &make),
-                    ("taken", &taken),
-                    ("end", &end),
-                ];
-                lifetimes.extend(quote("$a,", holes));
-                params.extend(quote("$name: impl $view<$a, $T $end,", holes));
-                conversions.extend(quote("let $name = $view $make $taken;", holes));
-            }
-        }
-        // Where rustc reports a type that is no kernel argument.
-        let argument =
-            Token::Ident(param.text.clone(), param.name.span().located_at(param.type_span()));
-        arguments.extend(quote("$name,", &[("name", &[argument])]));
-    }
+    let Taken { mut lifetimes, params, conversions, arguments } = taken(function, krate);
     lifetimes.extend(declared(&function.generics, krate));
     let generics = angled(&lifetimes);
     let checks: Vec<Token> =
@@ -77,6 +37,10 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
     };
     let text_of = |text: &str| Token::string(text.trim_start_matches("r#"), Span::Macro);
     let names_of = |param: &Param| quote("$text,", &[("text", &[text_of(&param.text)])]);
+    let cooperative = match function.cooperative {
+        true => quote("let launch = $cuda::LaunchConfig::cooperative(launch);", &[("cuda", krate)]),
+        false => Vec::new(),
+    };
     let kernel_holes: &[(&str, &[Token])] = &[
         ("cuda", krate),
         ("name", std::slice::from_ref(&function.name)),
@@ -99,12 +63,15 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             $launch_param
             $params
         ) -> $cuda::Result<()> {
+            $warnings
             $instance
             $given
             $conversions
+            $fields
             $shape
             $filled
             $derived
+            $cooperative
             $checks
             // SAFETY: of a `safe fn`, the author of `unsafe in` promised that its kernel stays inside
             // its arguments, and does not race, in the shapes and under the clauses that were just
@@ -129,7 +96,10 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("given", &given),
             ("filled", &fill(function, krate)),
             ("derived", &derived),
+            ("cooperative", &cooperative),
+            ("warnings", &warnings(function)),
             ("conversions", &conversions),
+            ("fields", &own_fields(function)),
             ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),
             ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
@@ -154,8 +124,31 @@ fn in_x_alone(function: &Function, krate: &[Token]) -> Vec<Token> {
     )
 }
 
+/// Returns a use of a deprecated constant for each integer that no clause reads: rustc warns at the parameter.
+fn warnings(function: &Function) -> Vec<Token> {
+    let each = function.unbounded().flat_map(|param| {
+        let note = format!(
+            "no clause of `{}` reads `{}`: bound it in the `where`, or mark it `#[any]` if the kernel is sound for every value",
+            function.text, param.text
+        );
+        quote(
+            "const _: () = {
+                #[deprecated(note = $note)]
+                #[allow(non_upper_case_globals, reason = \"the warning names the parameter\")]
+                const $name: () = ();
+                $name
+            };",
+            &[
+                ("note", &[Token::string(&note, Span::Macro)]),
+                ("name", std::slice::from_ref(&param.name)),
+            ],
+        )
+    });
+    each.collect()
+}
+
 /// `tokens`, as if they were written at `span`.
-fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
+pub(crate) fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
     tokens.into_iter().map(|token| token.with_span(span)).collect()
 }
 
@@ -231,6 +224,12 @@ fn method_docs(function: &Function) -> Vec<Token> {
         lines.push(String::new());
         lines.push(over.describe(&function.params));
     }
+    if function.cooperative {
+        lines.push(String::new());
+        lines.push(
+            "The launch is cooperative: all blocks are resident at the same time.".to_owned(),
+        );
+    }
     if !function.safe && !to_text(&user).contains("# Safety") {
         lines.push(String::new());
         lines.push("# Safety".to_owned());
@@ -256,19 +255,12 @@ fn method_docs(function: &Function) -> Vec<Token> {
     if !function.generics.is_empty() {
         lines.push("There is no instance of the kernel for these types.".to_owned());
     }
+    let is_passed = |param: &Param| {
+        param.default.is_none() && matches!(param.kind, Kind::Value { integer: true, .. })
+    };
+    if function.params.iter().any(is_passed) {
+        lines.push("An integer is out of the range of the kernel's.".to_owned());
+    }
     lines.push("The error of the launch.".to_owned());
     lines.iter().flat_map(|line| doc(line)).collect()
-}
-
-/// Returns the lifetime of a slice, named after its parameter so that the documentation reads well.
-fn lifetime(param: &Param) -> Vec<Token> {
-    // A raw name may be a keyword, and `'in` is no lifetime.
-    let name = match param.text.strip_prefix("r#") {
-        Some(raw) => format!("{raw}_"),
-        None => param.text.clone(),
-    };
-    vec![
-        Token::Punct('\'', proc_macro::Spacing::Joint, Span::Macro),
-        Token::Ident(name, Span::Macro),
-    ]
 }

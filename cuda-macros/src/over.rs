@@ -5,12 +5,13 @@
 //! it counts as the check of that length. The method of an `over` takes no launch, so that its promise covers exactly
 //! the launches that the declaration shows.
 
-use crate::check::{checked, values};
-use crate::clause::Expr;
+use crate::check::{checked, constant, values};
+use crate::clause::{Expr, Path};
 use crate::clause_parser::Place;
 use crate::cursor::{Cursor, split_at_commas};
 use crate::function::Function;
 use crate::lex::quote;
+use crate::method::at;
 use crate::param::{Kind, Param};
 use crate::primitive::primitives;
 use crate::token::{Error, Span, Token, bare, type_text};
@@ -22,7 +23,24 @@ pub(crate) struct Over {
     /// The elements in x, y and z: one to three.
     pub(crate) extents: Vec<Expr>,
     /// The threads of a block in as many dimensions.
-    pub(crate) block: Vec<u32>,
+    pub(crate) block: Vec<Threads>,
+}
+
+/// The threads of a block in one dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Threads {
+    Int(u32),
+    /// A constant of Rust's. A block that no device has is refused at the launch.
+    Const(Path),
+}
+
+impl Threads {
+    fn display(&self) -> String {
+        match self {
+            Threads::Int(threads) => threads.to_string(),
+            Threads::Const(path) => path.text.clone(),
+        }
+    }
 }
 
 /// Blocks of launches in one, two and three dimensions: 256 threads, which fill every multiprocessor,
@@ -58,7 +76,7 @@ impl Over {
             .collect::<Result<_, _>>()?;
         let block = match cursor.eat("by") {
             Some(by) => block(cursor, by, extents.len())?,
-            None => BLOCKS[extents.len() - 1].to_vec(),
+            None => BLOCKS[extents.len() - 1].iter().copied().map(Threads::Int).collect(),
         };
         Ok(Some(Over { extents, block }))
     }
@@ -78,33 +96,46 @@ impl Over {
         let join = |items: Vec<String>| items.join(" × ");
         let extents =
             join(self.extents.iter().map(|e| format!("`{}`", e.display(params))).collect());
-        let block = join(self.block.iter().map(u32::to_string).collect());
+        let block = join(self.block.iter().map(Threads::display).collect());
         format!("Launches one thread for each of {extents} elements, in blocks of {block}.")
     }
 }
 
 /// Returns the numbers after `by`, one for each dimension.
-fn block(cursor: &mut Cursor<'_>, by: &Token, dimensions: usize) -> Result<Vec<u32>, Error> {
+fn block(cursor: &mut Cursor<'_>, by: &Token, dimensions: usize) -> Result<Vec<Threads>, Error> {
     let example = match dimensions {
         1 => "256".to_owned(),
         _ => format!("{:?}", BLOCKS[dimensions - 1]),
     };
-    let expected = format!("expected the threads of a block as integers, such as `by {example}`");
-    let (list, span) = match cursor.peek() {
-        Some(Token::Group(Delimiter::Bracket, list, span)) => (split_at_commas(list), *span),
-        Some(one) if !one.is_punct(';') => (vec![std::slice::from_ref(one)], one.span()),
-        _ => return Err(Error::new(by.span(), expected)),
+    let expected = format!(
+        "expected the threads of a block as integers or constants in capitals, such as `by {example}`"
+    );
+    let stops = |token: &Token| token.is_ident("where") || token.is_punct(';');
+    let length = cursor.tokens.iter().position(stops).unwrap_or(cursor.tokens.len());
+    let (tokens, rest) = cursor.tokens.split_at(length);
+    let (list, span) = match tokens {
+        [Token::Group(Delimiter::Bracket, list, span)] => (split_at_commas(list), *span),
+        [first, ..] => (vec![tokens], first.span()),
+        [] => return Err(Error::new(by.span(), expected)),
     };
-    cursor.next();
+    cursor.tokens = rest;
     let extent = |item: &&[Token]| match bare(item) {
-        [Token::Literal(text, _)] => text.replace('_', "").parse::<u32>().ok(),
-        _ => None,
+        [Token::Literal(text, _)] => text.replace('_', "").parse().ok().map(Threads::Int),
+        // Without parameters, a name is a constant.
+        path => match Expr::parse(path, &[], Place::Extent, span) {
+            Ok(Expr::Const(path)) => Some(Threads::Const(path)),
+            _ => None,
+        },
     };
-    let block: Option<Vec<u32>> = list.iter().map(extent).collect();
+    let block: Option<Vec<Threads>> = list.iter().map(extent).collect();
     let block = block.filter(|block| block.len() == dimensions);
     let block = block.ok_or_else(|| Error::new(span, expected))?;
-    let threads = block.iter().fold(1_u32, |threads, extent| threads.saturating_mul(*extent));
-    let fits = block.iter().zip(MAX_BLOCK).all(|(extent, most)| *extent <= most);
+    let known = |threads: &Threads| match threads {
+        Threads::Int(threads) => *threads,
+        Threads::Const(_) => 1,
+    };
+    let threads = block.iter().fold(1_u32, |all, threads| all.saturating_mul(known(threads)));
+    let fits = block.iter().zip(MAX_BLOCK).all(|(threads, most)| known(threads) <= most);
     if threads == 0 || threads > MAX_THREADS || !fits {
         let message =
             format!("a block has 1 to {MAX_THREADS} threads, at most {} in z", MAX_BLOCK[2]);
@@ -147,8 +178,21 @@ pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<T
     for (extent, threads) in over.extents.iter().zip(&over.block) {
         extent.collect_leaves(&mut leaves);
         extents.extend(quote("$value,", &[("value", &checked(extent, params, krate))]));
-        let threads = Token::Literal(format!("{threads}u32"), Span::Macro);
-        block.extend(quote("$threads,", &[("threads", &[threads])]));
+        let threads = match threads {
+            Threads::Int(threads) => vec![Token::Literal(format!("{threads}u32"), Span::Macro)],
+            Threads::Const(path) => {
+                let [keyword, value] = constant(path);
+                let mut call =
+                    at(value.span(), quote("$cuda::__private::extent", &[("cuda", krate)]));
+                call.push(Token::Group(
+                    Delimiter::Parenthesis,
+                    vec![keyword, value.clone()],
+                    value.span(),
+                ));
+                call
+            }
+        };
+        block.extend(quote("$threads,", &[("threads", &threads)]));
     }
     quote(
         "let launch = $cuda::__private::over($kernel, $clause, [$extents], [$block], &[$values])?;",

@@ -15,12 +15,20 @@ pub(crate) struct Param {
     pub(crate) kind: Kind,
     /// The expression for it, if the caller does not pass it.
     pub(crate) default: Option<Expr>,
+    /// Whether `#[only_read]` stands before it: the kernel only reads through a pointer that is not const.
+    pub(crate) only_read: bool,
+    /// Where `#[any]` stands before it: the kernel is sound for every value.
+    pub(crate) any: Option<Span>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// `&[element]` or `&mut [element]`, from `&` to `]`.
     Slice { element: Vec<Token>, mutable: bool, from: Span, to: Span },
+    /// `Option<&[element]>` or `Option<&mut [element]>` of an `unsafe fn`: a pointer that may be null.
+    Nullable { element: Vec<Token>, mutable: bool, from: Span, to: Span },
+    /// `*const element` or `*mut element` of an `unsafe fn`.
+    Raw { element: Vec<Token>, mutable: bool, from: Span },
     /// Anything else, passed by value; `integer` if its text names an integer type.
     Value { ty: Vec<Token>, integer: bool },
 }
@@ -29,16 +37,19 @@ impl Param {
     /// Returns whether its type has the name `name` in it.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         match &self.kind {
-            Kind::Slice { element: tokens, .. } | Kind::Value { ty: tokens, .. } => {
-                mentions(tokens, name)
-            }
+            Kind::Slice { element: tokens, .. }
+            | Kind::Nullable { element: tokens, .. }
+            | Kind::Raw { element: tokens, .. }
+            | Kind::Value { ty: tokens, .. } => mentions(tokens, name),
         }
     }
 
     /// Returns where its type is written.
     pub(crate) fn type_span(&self) -> Span {
         match &self.kind {
-            Kind::Slice { from, .. } => *from,
+            Kind::Slice { from, .. } | Kind::Nullable { from, .. } | Kind::Raw { from, .. } => {
+                *from
+            }
             Kind::Value { ty, .. } => ty.first().map_or(self.name.span(), Token::span),
         }
     }
@@ -62,10 +73,8 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
     let mut params: Vec<Param> = Vec::new();
     let mut defaults: Vec<(usize, &[Token])> = Vec::new();
     for tokens in split_at_commas(tokens) {
+        let (markers, tokens) = markers(tokens)?;
         let (name, ty) = match tokens {
-            [hash, ..] if hash.is_punct('#') => {
-                return Err(Error::new(hash.span(), "a kernel's parameter takes no attributes"));
-            }
             [name @ Token::Ident(..), colon, ty @ ..]
                 if colon.is_punct(':') && !ty.is_empty() && !name.is_ident("self") =>
             {
@@ -97,7 +106,17 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
         if let ([], [equals, ..]) = (ty, default) {
             return Err(Error::new(equals.span(), "expected a type before the default"));
         }
-        let param = Param { name: name.clone(), text, kind: kind(ty, safe)?, default: None };
+        let kind = kind(ty, safe)?;
+        let only_read = markers.only_read.is_some();
+        let misplaced = [
+            markers.only_read.zip(not_read(&kind)),
+            markers.any.zip(not_any(&kind, safe, !default.is_empty())),
+        ];
+        if let Some((span, message)) = misplaced.into_iter().flatten().next() {
+            return Err(Error::new(span, message));
+        }
+        let (name, any) = (name.clone(), markers.any);
+        let param = Param { name, text, kind, default: None, only_read, any };
         if !default.is_empty() {
             is_filled(&param, default[0].span())?;
             defaults.push((params.len(), default));
@@ -112,6 +131,68 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
         params[index].default = Some(Expr::parse(tokens, &params, Place::Default(index), end)?);
     }
     Ok(params)
+}
+
+/// The attributes before a parameter, each with its place.
+#[derive(Default)]
+struct Markers {
+    only_read: Option<Span>,
+    any: Option<Span>,
+}
+
+/// Splits the attributes off the tokens of a parameter.
+fn markers(tokens: &[Token]) -> Result<(Markers, &[Token]), Error> {
+    let (mut markers, mut rest) = (Markers::default(), tokens);
+    while let [hash, after @ ..] = rest
+        && hash.is_punct('#')
+    {
+        let (attribute, after) = match after {
+            [Token::Group(Delimiter::Bracket, inner, _), after @ ..] => (inner.as_slice(), after),
+            _ => (&[][..], after),
+        };
+        let place = match attribute {
+            [word] if word.is_ident("only_read") => &mut markers.only_read,
+            [word] if word.is_ident("any") => &mut markers.any,
+            _ => {
+                let message =
+                    "a kernel's parameter takes no attributes but `#[only_read]` and `#[any]`";
+                return Err(Error::new(hash.span(), message));
+            }
+        };
+        if place.replace(hash.span()).is_some() {
+            return Err(Error::new(hash.span(), "the attribute stands there twice"));
+        }
+        rest = after;
+    }
+    Ok((markers, rest))
+}
+
+/// Returns why `#[only_read]` does not belong before a parameter, if it does not.
+fn not_read(kind: &Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Slice { mutable: false, .. } | Kind::Nullable { mutable: false, .. } => None,
+        Kind::Slice { mutable: true, .. } | Kind::Nullable { mutable: true, .. } => {
+            Some("`#[only_read]` stands before a `&[T]`: the kernel writes to a `&mut [T]`")
+        }
+        Kind::Raw { .. } => {
+            Some("`#[only_read]` stands before a `&[T]`: uses of a raw pointer are not ordered")
+        }
+        Kind::Value { .. } => Some(
+            "`#[only_read]` stands before a `&[T]` whose C++ pointer is not const: this is no slice",
+        ),
+    }
+}
+
+/// Returns why `#[any]` does not belong before a parameter, if it does not.
+fn not_any(kind: &Kind, safe: bool, is_filled: bool) -> Option<&'static str> {
+    match kind {
+        _ if !safe => {
+            Some("`#[any]` stands in a `safe fn`: of an `unsafe fn`, the caller must know")
+        }
+        _ if is_filled => Some("`#[any]` stands before what the caller passes: this is filled in"),
+        Kind::Value { integer: true, .. } => None,
+        _ => Some("`#[any]` stands before an integer that no clause reads"),
+    }
 }
 
 /// Parses a type, and the `= expression` after it if there is one.
@@ -135,13 +216,27 @@ fn is_filled(param: &Param, place: Span) -> Result<(), Error> {
         Kind::Value { ty, .. } => {
             format!("`{x}: {}` has no default: integers are filled in alone", type_text(ty))
         }
-        Kind::Slice { .. } => format!("`{x}` has no default: a slice is passed by the caller"),
+        Kind::Slice { .. } | Kind::Nullable { .. } | Kind::Raw { .. } => {
+            format!("`{x}` has no default: memory is passed by the caller")
+        }
     };
     Err(Error::new(place, message))
 }
 
 /// Parses a parameter's type; `ty` is not empty.
 fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
+    if let Some((option, slice)) = optional(ty) {
+        return match kind(slice, safe)? {
+            Kind::Slice { .. } if safe => Err(Error::new(
+                option,
+                "a pointer that may be null is passed in an `unsafe fn`: a `safe fn` says how long each slice is",
+            )),
+            Kind::Slice { element, mutable, from, to } => {
+                Ok(Kind::Nullable { element, mutable, from, to })
+            }
+            _ => Ok(Kind::Value { ty: ty.to_vec(), integer: false }),
+        };
+    }
     if let (Some(element), Some(first)) = (memory(ty), ty.first()) {
         let message = format!(
             "a kernel takes device memory as a slice: write `&[{element}]` or `&mut [{element}]`"
@@ -156,6 +251,14 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
             star.span(),
             "a pointer does not say how much it points to: take a slice, or declare an `unsafe fn`",
         )),
+        [star, how, element @ ..]
+            if star.is_punct('*')
+                && (how.is_ident("const") || how.is_ident("mut"))
+                && !element.is_empty() =>
+        {
+            let (element, mutable) = (element.to_vec(), how.is_ident("mut"));
+            Ok(Kind::Raw { element, mutable, from: star.span() })
+        }
         [word, ..] if word.is_ident("dyn") || word.is_ident("impl") && safe => {
             Err(Error::new(word.span(), "a kernel's parameter has one type of known size"))
         }
@@ -168,6 +271,20 @@ fn kind(ty: &[Token], safe: bool) -> Result<Kind, Error> {
             Ok(Kind::Value { ty: ty.to_vec(), integer: true })
         }
         _ => Ok(Kind::Value { ty: ty.to_vec(), integer: false }),
+    }
+}
+
+/// Returns the reference in an `Option<&…>`, and where it begins.
+fn optional(ty: &[Token]) -> Option<(Span, &[Token])> {
+    let open = ty.iter().position(|token| token.is_punct('<'))?;
+    let (path, arguments) = ty.split_at(open);
+    let is_path = path.iter().all(|token| matches!(token, Token::Ident(..)) || token.is_punct(':'));
+    let last = path.last().filter(|last| is_path && last.is_ident("Option"))?;
+    match arguments {
+        [_, slice @ .., close] if close.is_punct('>') && slice.first()?.is_punct('&') => {
+            Some((last.span(), slice))
+        }
+        _ => None,
     }
 }
 

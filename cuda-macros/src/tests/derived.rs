@@ -2,6 +2,7 @@
 
 use super::{declaration, fn_refused, function, squeeze};
 use crate::emit::emit;
+use crate::over::Threads;
 use crate::token::to_text;
 
 /// Returns the method of `f`, without white space and without its documentation.
@@ -15,7 +16,7 @@ fn method(source: &str) -> String {
 #[test]
 fn a_default_is_filled_in_and_not_passed() {
     let code = method("safe fn f(x: &[u8], n: i32 = x.len(), m: u64) where m == n;");
-    assert!(code.contains("launch:impl::cuda_safe::IntoLaunchConfig,x:impl::cuda_safe::ReadView<'x,@u8>,m:@u64,)->"), "{code}");
+    assert!(code.contains("launch:impl::cuda_safe::IntoLaunchConfig,x:impl::cuda_safe::ReadView<'x,@u8>,m:impl::cuda_safe::arg::Integer<@u64>,)->"), "{code}");
     let filled = "letn:@i32=::cuda_safe::__private::fill(\"f\",\"n:i32=x.len()\",@Some((::cuda_safe::DeviceSlice::len(&x)as@i128)),&[(\"x.len()\",(::cuda_safe::DeviceSlice::len(&x)as@i128)),])?;";
     let at = code.find(filled).unwrap_or_else(|| panic!("{filled}\nis not in\n{code}"));
     let view = code.find("letx=::cuda_safe::ReadView::read_view(x);");
@@ -59,7 +60,7 @@ fn only_integers_that_kernels_take_are_filled_in() {
     fn_refused("safe fn f(a: f32 »= 1);", "`a: f32` has no default");
     fn_refused("safe fn f(a: [u8; 3] »= 1);", "`a: [u8; 3]` has no default");
     fn_refused("safe fn f(a: Pair<u8> »= 1);", "`a: Pair<u8>` has no default");
-    fn_refused("safe fn f(x: &[f32] »= 1);", "`x` has no default: a slice is passed");
+    fn_refused("safe fn f(x: &[f32] »= 1);", "`x` has no default: memory is passed");
     fn_refused("safe fn f(x: i128 »= 1);", "no kernel takes an i128");
     fn_refused("unsafe fn f(x: &Prepared<'_> »= 1);", "has no default");
     fn_refused("safe fn f(a: u8 »=);", "this default ends where a value is expected");
@@ -94,7 +95,11 @@ fn over_has_blocks_for_each_number_of_dimensions() {
     let over = |text: &str| {
         let f = function(&format!("safe fn f(a: u32, b: u32, c: u32) over {text};"));
         let over = f.over.unwrap_or_else(|| panic!("no launch"));
-        (over.extents.len(), over.block)
+        let known = |threads| match threads {
+            Threads::Int(threads) => threads,
+            Threads::Const(path) => panic!("{path:?}"),
+        };
+        (over.extents.len(), over.block.into_iter().map(known).collect::<Vec<u32>>())
     };
     assert_eq!(over("a"), (1, vec![256]));
     assert_eq!(over("[a]"), (1, vec![256]));
@@ -106,6 +111,18 @@ fn over_has_blocks_for_each_number_of_dimensions() {
     assert_eq!(over("[a, b, c] by [1, 1, 64]"), (3, vec![1, 1, 64]));
     // Its launches need no limit to x.
     assert_eq!(function("safe fn f(a: u32) over [a, a];").locked(), [false, false]);
+}
+
+#[test]
+fn blocks_have_constants() {
+    let code =
+        method("safe fn f(out: &mut [u8], n: u64 = out.len()) over [n, n] by [consts::TILE, 8];");
+    let block = ",[::cuda_safe::__private::extent(const{consts::TILE}),8u32,],&[";
+    assert!(code.contains(block), "{code}");
+    assert!(
+        method("safe fn f(out: &mut [u8], n: u64 = out.len()) over n by TILE where n > 0;")
+            .contains(",[::cuda_safe::__private::extent(const{TILE}),],&[")
+    );
 }
 
 #[test]
@@ -127,6 +144,9 @@ fn mistakes_in_over_are_reported_where_they_are() {
     refused("[a, a] by »16", "such as `by [32, 8]`");
     refused("a by »[16, 16]", "such as `by 256`");
     refused("a by »a", "as integers");
+    refused("a by »a::b", "constants in capitals");
+    refused("a by »2 * TILE", "as integers");
+    refused("[a, a] by »[TILE, 2048]", "1 to 1024 threads");
     refused("[a, a] by »[16, 1 + 1]", "as integers");
     fn_refused("unsafe fn f(a: u32) where a > 1 »over a;", "`over` stands before `where`");
     fn_refused("unsafe fn f(a: u32) »over ;", "ends where a value is expected");

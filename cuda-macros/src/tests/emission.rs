@@ -13,10 +13,10 @@ fn emitted(source: &str) -> String {
 fn comparisons_are_emitted_in_i128_and_before_the_launch() {
     let code = emitted("safe fn f(n: i32, x: &[u8]) where n <= x.len();");
     let check = squeeze(
-        "let (left, right): (::core::primitive::i128, ::core::primitive::i128) = (
+        "if !(({let (left, right): (::core::primitive::i128, ::core::primitive::i128) = (
              (n as ::core::primitive::i128),
              (::cuda_safe::DeviceSlice::len(&x) as ::core::primitive::i128));
-         if !(left <= right) {
+         left <= right})) {
              return ::core::result::Result::Err(::cuda_safe::__private::precondition(
                  \"f\", \"n <= x.len()\",
                  &[(\"n\", (n as ::core::primitive::i128)),
@@ -36,8 +36,37 @@ fn arithmetic_is_emitted_checked() {
     }
     assert!(code.contains("::cuda_safe::DeviceSliceMut::len(&y)"));
     // A comparison takes place only of values that exist.
-    assert_eq!(code.matches("ifleft<=right=>{}_=>{return").count(), 1);
-    assert_eq!(code.matches("ifleft<right=>{}_=>{return").count(), 1);
+    assert_eq!(code.matches("=>left<=right,_=>false,").count(), 1);
+    assert_eq!(code.matches("=>left<right,_=>false,").count(), 1);
+}
+
+#[test]
+fn one_of_several_alternatives_is_enough() {
+    let code = emitted("safe fn f(n: u32) where 0 < n < 4 || n == 8 || n.is_power_of_two();");
+    let start = code.find("if!((").unwrap_or_else(|| panic!("{code}"));
+    let condition = code[start..].split("{return").next().unwrap_or_default();
+    // (a && b) || (c) || (d)
+    assert_eq!(condition.matches("&&{let").count(), 1, "{condition}");
+    assert_eq!(condition.matches(")||(").count(), 2, "{condition}");
+    assert!(condition.contains("value>0i128&&::core::primitive::i128::count_ones(value)==1u32"));
+    assert_eq!(code.matches("__private::precondition(").count(), 1, "{code}");
+    assert!(code.contains("\"0<n<4||n==8||n.is_power_of_two()\",&[(\"n\","), "{code}");
+}
+
+#[test]
+fn constants_and_fields_are_integers_and_nothing_else() {
+    let code = emitted("safe fn f(p: Params<u8>, n: u32) where n <= TILE * a::B, p.size.x == n;");
+    assert!(code.contains("::cuda_safe::__private::number(const{TILE})"), "{code}");
+    assert!(code.contains("::cuda_safe::__private::number(const{a::B})"), "{code}");
+    assert!(code.contains("::cuda_safe::__private::number(p.size.x)"), "{code}");
+    let own = "let_=::core::mem::offset_of!(Params<::core::primitive::u8>,size.x);";
+    assert!(
+        code.find(own) < code.find("__private::number(p.size.x)") && code.contains(own),
+        "{code}"
+    );
+    assert!(!emitted("unsafe fn f(p: &Params) where p.n == 1;").contains("offset_of"));
+    let filled = emitted("safe fn f(p: Params, n: u32 = p.n) over p.m;");
+    assert_eq!(filled.matches("offset_of!").count(), 2, "{filled}");
 }
 
 #[test]
@@ -59,6 +88,66 @@ fn safe_and_unsafe_kernels_become_safe_and_unsafe_methods() {
     );
     assert!(code.contains("Declared::kernel(&self.u),stream,launch,(x,r#in,))"), "{code}");
     assert!(code.contains("pubunsafefnfrom_module("), "a foreign module keeps no promise");
+}
+
+#[test]
+fn pointers_of_unsafe_kernels_may_be_raw_or_null() {
+    let code = emitted(
+        "unsafe fn f(p: *const T, x: Option<&[f32]>, #[only_read] y: Option<&[u8]>, out: Option<&mut [f32]>);",
+    );
+    assert!(code.contains("pubunsafefnf<'x,'y,'out,>(&self"), "{code}");
+    for part in [
+        "p:impl::cuda_safe::arg::RawPointer<*constT>,",
+        "x:impl::cuda_safe::arg::NullableReadView<'x,::core::primitive::f32>,",
+        "out:impl::cuda_safe::arg::NullableWriteView<'out,::core::primitive::f32>,",
+        "letp=::cuda_safe::arg::RawPointer::<*constT>::raw_pointer(p);",
+        "letx=::cuda_safe::arg::NullableReadView::nullable_read_view(x);",
+        "launch,(p,x,::core::option::Option::map(y,::cuda_safe::arg::OnlyRead),out,))",
+    ] {
+        assert!(code.contains(part), "{part}\nis not in\n{code}");
+    }
+}
+
+#[test]
+fn a_cooperative_kernel_is_launched_so_whatever_the_caller_says() {
+    let cooperative = "letlaunch=::cuda_safe::LaunchConfig::cooperative(launch);";
+    let given = emitted("safe fn f(n: u32) cooperative where n < grid.x;");
+    let at = given.find(cooperative).unwrap_or_else(|| panic!("{given}"));
+    assert!(given.find("into_launch_config(launch);") < Some(at), "{given}");
+    assert!(Some(at) < given.find("Kernel::launch("), "{given}");
+    let over = emitted("safe fn f(n: u32) cooperative over n where n < grid.x;");
+    assert!(over.find("__private::over(") < over.find(cooperative), "{over}");
+    assert!(over.contains("Thelaunchiscooperative"), "{over}");
+    assert!(!emitted("safe fn f(n: u32) where n < grid.x;").contains("cooperative"));
+}
+
+#[test]
+fn an_integer_that_no_clause_reads_is_a_deprecated_constant() {
+    let code = emitted("#[cfg(a)] safe fn f(seed: u32, n: u32) where n < 9;");
+    let warning = "const_:()={#[deprecated(note=\"noclauseof`f`reads`seed`:";
+    assert_eq!(code.matches(warning).count(), 1, "{code}");
+    assert_eq!(code.matches("#[deprecated").count(), 1, "{code}");
+    assert!(code.contains("constseed:()=();seed};"), "{code}");
+    assert!(!emitted("safe fn f(#[any] seed: u32);").contains("deprecated"));
+}
+
+#[test]
+fn integers_that_the_caller_passes_are_converted_first() {
+    let code = emitted("unsafe fn f(n: i32, m: u64 = n, x: &[u8], t: T) where n < m;");
+    assert!(code.contains("n:impl::cuda_safe::arg::Integer<::core::primitive::i32>,x:"), "{code}");
+    let convert =
+        "letn:::core::primitive::i32=::cuda_safe::__private::integer(\"f\",\"n:i32\",\"n\",n)?;";
+    let at = code.find(convert).unwrap_or_else(|| panic!("{convert}\nis not in\n{code}"));
+    assert!(Some(at) < code.find("__private::fill("), "before what reads it: {code}");
+    assert!(Some(at) < code.find("__private::precondition("), "{code}");
+    assert_eq!(code.matches("__private::integer(").count(), 1, "{code}");
+}
+
+#[test]
+fn what_is_only_read_is_passed_as_such() {
+    let code = emitted("unsafe fn f(#[only_read] x: &[f32], y: &[f32]);");
+    assert!(code.contains("x:impl::cuda_safe::ReadView<'x,::core::primitive::f32>,"), "{code}");
+    assert!(code.contains("launch,(::cuda_safe::arg::OnlyRead(x),y,))"), "{code}");
 }
 
 #[test]
@@ -170,9 +259,15 @@ fn types(declared: &str) -> String {
 #[test]
 fn names_of_primitives_mean_the_primitives() {
     for (declared, wanted) in [
-        ("a: u64, b: f32, c: bool, d: usize", "a:@u64,b:@f32,c:@bool,d:@usize,"),
+        (
+            "a: u64, b: f32, c: bool, d: usize",
+            "a:impl::cuda_safe::arg::Integer<@u64>,b:@f32,c:@bool,d:impl::cuda_safe::arg::Integer<@usize>,",
+        ),
         ("a: [f32; 3], b: (u8, [i16; 2])", "a:[@f32;3],b:(@u8,[@i16;2]),"),
-        ("a: *mut f64, b: Pair<u8, fn(u8) -> u16>", "a:*mut@f64,b:Pair<@u8,fn(@u8)->@u16>,"),
+        (
+            "a: *mut f64, b: Pair<u8, fn(u8) -> u16>",
+            "a:impl::cuda_safe::arg::RawPointer<*mut@f64>,b:Pair<@u8,fn(@u8)->@u16>,",
+        ),
         ("a: &[u128]", "a:impl::cuda_safe::ReadView<'a,@u128>,"),
         ("a: &mut [Pair<f32>]", "a:impl::cuda_safe::WriteView<'a,Pair<@f32>>,"),
         // Not names of primitives: paths, lifetimes, raw names, what a macro is given.

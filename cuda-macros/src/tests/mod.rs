@@ -86,6 +86,12 @@ fn a_full_declaration_keeps_everything_that_was_written() {
             Kind::Slice { element, mutable, .. } => {
                 format!("{}: slice {mutable} {}", p.text, to_text(element))
             }
+            Kind::Nullable { element, mutable, .. } => {
+                format!("{}: nullable {mutable} {}", p.text, to_text(element))
+            }
+            Kind::Raw { element, mutable, .. } => {
+                format!("{}: raw {mutable} {}", p.text, to_text(element))
+            }
             Kind::Value { ty, integer } => format!("{}: value {integer} {}", p.text, to_text(ty)),
         })
         .collect();
@@ -97,7 +103,7 @@ fn a_full_declaration_keeps_everything_that_was_written() {
             "out: slice true Vec3 < f32 >",
             "n: value true u64",
             "v: value false [f32 ; 3]",
-            "p: value false * mut f32",
+            "p: raw true f32",
             "h: value false Pair < u8 , fn (u8) -> u16 >",
         ]
     );
@@ -159,7 +165,9 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     fn_refused("safe fn f(»_: u8);", "name the parameter");
     fn_refused("safe fn f(»u8);", "`name: type`");
     fn_refused("safe fn f(a: u8, »mut b: u8);", "`name: type`");
-    fn_refused("safe fn f(»#[cfg(x)] a: u8);", "no attributes");
+    fn_refused("safe fn f(»#[cfg(x)] a: u8);", "no attributes but");
+    fn_refused("safe fn f(»# a: u8);", "no attributes but");
+    fn_refused("safe fn f(»#[only_read(x)] a: &[u8]) where a.len() > 0;", "no attributes but");
     fn_refused("safe fn f(a: »&f32);", "write `&[T]`");
     fn_refused("safe fn f(a: »&mut f32);", "write `&mut [T]`");
     fn_refused("safe fn f(a: »&[f32; 3]);", "write `&[T]`");
@@ -171,6 +179,12 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     fn_refused("safe fn f(a: »&DeviceBuffer<f32>);", "write `&[f32]`");
     fn_refused("safe fn f(a: &»'a [f32]);", "no lifetime");
     fn_refused("safe fn f(a: »*const f32);", "does not say how much");
+    fn_refused("safe fn f(a: »Option<&[f32]>);", "in an `unsafe fn`");
+    fn_refused("safe fn f(a: ::core::option::»Option<&mut [f32]>);", "in an `unsafe fn`");
+    fn_refused("unsafe fn f(a: Option<»&f32>);", "write `&[T]`");
+    fn_refused("unsafe fn f(a: Option<&[f32]>) where »a.len() > 0;", "may be null");
+    fn_refused("unsafe fn f(a: *const f32) where »a > 0;", "may be null");
+    fn_refused("unsafe fn f(a: Option<&[f32]> »= 1);", "memory is passed by the caller");
     fn_refused("safe fn f(a: »impl Copy);", "one type");
     fn_refused("unsafe fn f(a: »&f32);", "write `&[T]`");
     fn_refused("unsafe fn f(a: »&[f32; 3]);", "write `&[T]`");
@@ -180,6 +194,51 @@ fn parameters_are_named_once_and_hold_slices_or_values() {
     let list = |n: usize| (0..n).map(|i| format!("a{i}: u8")).collect::<Vec<_>>().join(", ");
     assert_eq!(function(&format!("safe fn f({});", list(24))).params.len(), 24);
     fn_refused(&format!("safe fn f({}, »b: u8);", list(24)), "at most 24");
+}
+
+#[test]
+fn a_marker_says_that_a_slice_is_only_read() {
+    let f = function("unsafe fn f(#[only_read] x: &[f32], y: &[f32], out: &mut [f32]);");
+    let marked: Vec<bool> = f.params.iter().map(|param| param.only_read).collect();
+    assert_eq!(marked, [true, false, false]);
+    fn_refused("unsafe fn f(»#[only_read] x: &mut [f32]);", "writes to a `&mut [T]`");
+    fn_refused("unsafe fn f(»#[only_read] n: u32);", "this is no slice");
+    fn_refused("unsafe fn f(»#[only_read] x: &Prepared<'_>);", "this is no slice");
+    fn_refused("unsafe fn f(#[only_read] »#[only_read] x: &[u8]);", "twice");
+    let f = function("unsafe fn f(#[only_read] x: Option<&[f32]>);");
+    assert!(f.params[0].only_read && matches!(f.params[0].kind, Kind::Nullable { .. }));
+    fn_refused("unsafe fn f(»#[only_read] x: Option<&mut [f32]>);", "writes to a `&mut [T]`");
+    fn_refused("unsafe fn f(»#[only_read] x: *const f32);", "are not ordered");
+    // The marker says nothing about lengths.
+    fn_refused("safe fn f(#[only_read] »x: &[f32]);", "the length of `x` is not checked");
+}
+
+#[test]
+fn integers_that_no_clause_reads_are_found() {
+    let unbounded = |text: &str| -> Vec<String> {
+        function(text).unbounded().map(|param| param.text.clone()).collect()
+    };
+    assert_eq!(unbounded("safe fn f(n: u32, a: f32, t: T, s: [u32; 3]);"), ["n"]);
+    assert_eq!(unbounded("safe fn f(n: u32, m: i8) where n > 0;"), ["m"]);
+    assert_eq!(unbounded("safe fn f(n: u32, m: i8) where n > 0 || m.is_power_of_two();"), [""; 0]);
+    assert_eq!(unbounded("safe fn f(n: u32, #[any] m: i8) where n > 0;"), [""; 0]);
+    assert_eq!(unbounded("unsafe fn f(n: u32);"), [""; 0]);
+    // What is filled in needs no clause, and a clause on it is one on what it is made of.
+    assert_eq!(unbounded("safe fn f(w: u32, h: u32, n: u32 = w * h) where n < 9;"), [""; 0]);
+    assert_eq!(
+        unbounded("safe fn f(w: u32, h: u32, n: u32 = w * 2, m: u32 = n) where m < 9;"),
+        ["h"]
+    );
+    assert_eq!(unbounded("safe fn f(w: u32, n: u32 = 2 * w);"), ["w"]);
+    // An extent bounds nothing.
+    assert_eq!(unbounded("safe fn f(n: u32) over n;"), ["n"]);
+
+    fn_refused("unsafe fn f(»#[any] n: u32);", "stands in a `safe fn`");
+    fn_refused("safe fn f(»#[any] n: u32 = 1);", "this is filled in");
+    fn_refused("safe fn f(»#[any] a: f32);", "before an integer");
+    fn_refused("safe fn f(»#[any] x: &[u8]) where x.len() > 0;", "before an integer");
+    fn_refused("safe fn f(»#[any] n: u32) where n > 0;", "a clause reads `n`: remove");
+    fn_refused("safe fn f(»#[any] n: u32, m: u32 = n) where m > 0;", "a clause reads `n`: remove");
 }
 
 #[test]

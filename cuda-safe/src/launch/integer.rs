@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// A literal without a type is an `i32`, as everywhere in Rust: write `0xFFFF_FFFF_u32` for a larger one.
 #[diagnostic::on_unimplemented(
-    message = "the kernel takes an integer here, which is converted to `{N}`",
+    message = "expected an integer, which is converted to `{N}`",
     label = "`{Self}` is no integer"
 )]
 pub trait Integer<N>: sealed::Primitive {

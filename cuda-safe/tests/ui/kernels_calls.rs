@@ -8,6 +8,7 @@ kernels! {
     unsafe in SOURCE {
         safe fn copy(x: &[f32], out: &mut [f32], n: u64) where n <= x.len(), n <= out.len();
         unsafe fn scatter(out: &mut [f32]);
+        unsafe fn nullable(x: Option<&[f32]>, y: *const f32);
     }
 }
 
@@ -44,8 +45,22 @@ fn blocks_alone(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut DeviceBu
     let _ = k.copy(s, 256, x, y, 1);
 }
 
-fn extents_of_64_bits(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
-    let _ = k.copy(s, (x.len().div_ceil(256), 256), x, y, 1);
+fn extents_of_floats(k: &Kernels, s: &Stream, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, (1.5, 256), x, y, 1);
+}
+
+fn a_count_of_floats(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, 1.5);
+}
+
+fn a_count_without_a_type(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) {
+    let _ = k.copy(s, l, x, y, true.into());
+}
+
+unsafe fn what_is_no_pointer(k: &Kernels, s: &Stream, l: LaunchConfig, x: &DeviceBuffer<f32>, y: &DeviceBuffer<f64>) {
+    let _ = unsafe { k.nullable(s, l, y, std::ptr::null()) };
+    let _ = unsafe { k.nullable(s, l, Some(x), std::ptr::null()) };
+    let _ = unsafe { k.nullable(s, l, None, x) };
 }
 
 fn unsafe_method(k: &Kernels, s: &Stream, l: LaunchConfig, x: &mut DeviceBuffer<f32>) {

@@ -3,7 +3,6 @@
 use cuda_safe::kernels;
 
 const SOURCE: &str = "";
-const LIMIT: u64 = 1;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -14,14 +13,20 @@ pub struct Grid {
 kernels! {
     unsafe in SOURCE {
         safe fn unknown(n: u64) where m <= 1;
-        safe fn constant(n: u64) where n <= LIMIT;
+        safe fn constant(n: u64) where n <= limit;
         safe fn float(a: f32) where a <= 1;
-        safe fn structure(grid: Grid) where grid.cells <= 1;
+        safe fn structure(grid: Grid) where grid <= 1;
         safe fn slice(x: &[f32], n: u64) where n <= x;
         safe fn method(x: &[f32]) where x.is_empty() == 1;
         safe fn cast(n: i32) where n as u64 <= 1;
         safe fn suffix(n: u32) where n <= 1u32;
         safe fn both(n: u32) where n <= 1 && n >= 0;
+        safe fn one_bar(n: u32) where n <= 1 | n >= 4;
+        safe fn half_a_choice(n: u32) where n <= 1 || n;
+        safe fn power(n: u32) where 2 * n.is_power_of_two();
+        safe fn power_compared(n: u32) where n.is_power_of_two() == 1;
+        safe fn call(grid: Grid) where grid.cells() <= 1;
+        safe fn lower_case(n: u32) where n <= consts::limit;
         safe fn assigned(n: u32) where n = 1;
         safe fn zigzag(n: u32, m: u32) where 0 < n > m;
         safe fn no_comparison(n: u32) where n;

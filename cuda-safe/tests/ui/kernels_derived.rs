@@ -11,7 +11,7 @@ kernels! {
         safe fn wide(a: i128 = 1);
         safe fn itself(n: u32 = n + 1);
         safe fn later(n: u32 = m, m: u32 = 1);
-        safe fn unknown(n: u32 = LIMIT);
+        safe fn unknown(n: u32 = limit);
         safe fn launch(n: u32 = block.x);
         safe fn comparison(n: u32 = 1 < 2);
         safe fn cut_off(n: u32 =);

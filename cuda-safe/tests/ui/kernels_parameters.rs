@@ -20,6 +20,13 @@ kernels! {
         safe fn pointer(a: *mut f32);
         safe fn lifetime(a: &'static [f32]);
         safe fn generic_value(a: impl Copy);
+        safe fn attribute(#[inline] a: f32);
+        safe fn read_value(#[only_read] a: u32);
+        safe fn read_exclusive(#[only_read] a: &mut [f32]);
+        safe fn any_float(#[any] a: f32);
+        safe fn any_and_bounded(#[any] a: u32) where a > 0;
+        unsafe fn any_unsafe(#[any] a: u32);
+        safe fn nullable(a: Option<&[f32]>);
         safe fn twenty_five(
             a0: u8, a1: u8, a2: u8, a3: u8, a4: u8, a5: u8, a6: u8, a7: u8, a8: u8, a9: u8,
             b0: u8, b1: u8, b2: u8, b3: u8, b4: u8, b5: u8, b6: u8, b7: u8, b8: u8, b9: u8,

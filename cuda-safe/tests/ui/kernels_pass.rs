@@ -43,9 +43,9 @@ kernels! {
         safe fn r#loop(r#in: &[u8]) where r#in.len() == 4;
         safe fn none();
         safe fn twenty_four(
-            a0: u8, a1: u8, a2: u8, a3: u8, a4: u8, a5: u8, a6: u8, a7: u8, a8: u8, a9: u8,
-            b0: u8, b1: u8, b2: u8, b3: u8, b4: u8, b5: u8, b6: u8, b7: u8, b8: u8, b9: u8,
-            c0: u8, c1: u8, c2: u8, c3: u8,
+            #[any] a0: u8, #[any] a1: u8, #[any] a2: u8, #[any] a3: u8, #[any] a4: u8, #[any] a5: u8, #[any] a6: u8, #[any] a7: u8, #[any] a8: u8, #[any] a9: u8,
+            #[any] b0: u8, #[any] b1: u8, #[any] b2: u8, #[any] b3: u8, #[any] b4: u8, #[any] b5: u8, #[any] b6: u8, #[any] b7: u8, #[any] b8: u8, #[any] b9: u8,
+            #[any] c0: u8, #[any] c1: u8, #[any] c2: u8, #[any] c3: u8,
         );
     }
 }
@@ -182,6 +182,79 @@ fn derived(
     kernels.tuned(stream, LaunchConfig::cover(4, 32), out)
 }
 
+const TILE: usize = 16;
+
+mod consts {
+    pub(crate) const LEAST: i16 = -1;
+    pub(crate) static STEP: u8 = 2;
+}
+
+/// A structure that a kernel takes by value.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Params {
+    n: u64,
+    size: Pair<u32>,
+}
+// SAFETY: never launched.
+unsafe impl DeviceRepr for Params {}
+
+kernels! {
+    /// As CUDA C++ programs need it.
+    struct Ported<V: Real in [f32, f64]>;
+    // SAFETY: as above.
+    unsafe in SOURCE {
+        safe fn only_read(#[only_read] x: &[V], out: &mut [V], n: i32 = out.len()) over n where x.len() >= n;
+        safe fn any(#[any] seed: u64, #[any] flags: i8, out: &mut [V], n: usize = out.len()) over n by TILE;
+        safe fn values(p: Params, q: Pair<V>, tile: u16, out: &mut [V])
+            where p.n * tile <= out.len() || p.size.0 + p.size.1 <= out.len() - consts::STEP,
+                  block.x.is_power_of_two(), (p.n + 1).is_power_of_two() || p.n == 0, crate::consts::LEAST < p.n < u32::MAX;
+        safe fn constants(out: &mut [V], width: i32, height: i32) over [width, height / TILE] by [TILE, self::TILE]
+            where 0 <= width, 0 <= height, width * height == out.len(), width % TILE == ::core::primitive::u8::MIN;
+        safe fn meets(n: u32, out: &mut [V]) cooperative where n <= out.len();
+        safe fn meets_over(n: u32 = out.len(), out: &mut [V]) cooperative over n by 128 where n > 0;
+        unsafe fn pointers(
+            x: Option<&[V]>, #[only_read] y: Option<&[V]>, z: Option<&mut [V]>, p: *const V, q: *mut Params,
+            s: ::core::option::Option<&mut [u8]>, r: *const ::core::ffi::c_void,
+        );
+    }
+}
+
+fn ported(
+    kernels: &Ported<f32>,
+    stream: &Stream,
+    x: &DeviceBuffer<f32>,
+    out: &mut DeviceBuffer<f32>,
+    params: *mut Params,
+) -> Result<()> {
+    let (width, height): (usize, i64) = (640, 480);
+    kernels.only_read(stream, x, &mut *out)?;
+    kernels.any(stream, 5, -3, &mut *out)?;
+    kernels.any(stream, u128::MAX, 3usize, &mut *out)?;
+    let params_value = Params { n: 1, size: Pair(1, 1) };
+    kernels.values(stream, (width / 32, 32), params_value, Pair(1.0, 2.0), 16, &mut *out)?;
+    kernels.constants(stream, &mut *out, width, height)?;
+    kernels.meets(stream, ([1, 2], [width, 1]), 1, &mut *out)?;
+    kernels.meets_over(stream, &mut *out)?;
+    // SAFETY: never run.
+    unsafe {
+        kernels.pointers(
+            stream, (1, 1), None, x, None, x.device_ptr(), params, None, std::ptr::null(),
+        )?;
+        kernels.pointers(
+            stream,
+            (1, 1),
+            Some(x.as_slice()),
+            None,
+            out,
+            std::ptr::null(),
+            std::ptr::null_mut(),
+            None,
+            x.device_ptr(),
+        )
+    }
+}
+
 mod reexport {
     pub(crate) use cuda_safe as cuda;
 }
@@ -266,7 +339,7 @@ fn every_kind_of_slice(
 }
 
 fn main() {
-    let _ = (every_kind_of_slice, generic::<f32>, derived);
+    let _ = (every_kind_of_slice, generic::<f32>, derived, ported);
     let _ = (generic_loading::<Query<f64>>, generic_loading::<Closest>, Closest::any_kernel);
     let _ = (globals, Globals::<f32>::load);
     let _ = (Everything::load, Everything::raw_one_kernel);

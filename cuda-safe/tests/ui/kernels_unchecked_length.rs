@@ -26,4 +26,11 @@ kernels! {
     }
 }
 
+kernels! {
+    struct InOneAlternative;
+    unsafe in SOURCE {
+        safe fn clear(out: &mut [f32], n: u64) where n <= out.len() || n <= 4;
+    }
+}
+
 fn main() {}

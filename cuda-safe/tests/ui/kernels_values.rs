@@ -18,7 +18,7 @@ mod shapes {
 
 kernels! {
     unsafe in SOURCE {
-        safe fn structure(a: f32, params: Params, n: u32);
+        safe fn structure(a: f32, params: Params, #[any] n: u32);
         safe fn generic(shape: shapes::Circle<f32>);
         unsafe fn tuple(a: (f32, f32));
     }

@@ -13,7 +13,7 @@ kernels! {
     unsafe in geom_kernels::program(include_str!("render.cu")).name("render.cu") {
         safe fn render(
             mesh: MeshView<'_>, camera: [[f32; 3]; 4], ground: f32, reach: f32, width: u32,
-            height: u32, samples: u32, sky_rays: u32, first: u32, image: &mut [UChar4], n: u32
+            #[any] height: u32, #[any] samples: u32, #[any] sky_rays: u32, #[any] first: u32, image: &mut [UChar4], n: u32
         ) where n <= image.len(), 1 <= width;
     }
 }

@@ -96,7 +96,7 @@ kernels! {
     // SAFETY: one block reads and writes the words of the state before GROUPS_AT alone.
     unsafe in Source::SORT_PAIRS_U64 {
         #[name = "sort_plan"]
-        safe fn plan(n: u32, passes: u32, state: &mut [u32])
+        safe fn plan(#[any] n: u32, passes: u32, state: &mut [u32])
             where 2080 <= state.len(), passes <= 8, block.x == 256, grid.x == 1;
     }
 }

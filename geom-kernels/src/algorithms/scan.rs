@@ -173,7 +173,7 @@ impl Algorithms<'_> {
         (inclusive, total): (bool, bool),
     ) -> Result<()> {
         let kernels = self.kernels.kernels::<Scans>()?;
-        let (inclusive, total) = (inclusive.into(), total.into());
+        let (inclusive, total) = (u32::from(inclusive), u32::from(total));
         self.chained(stream, from.len(), |n, state| {
             // SAFETY: the caller has checked the lengths; `chained` makes the state.
             unsafe { kernels.scan(stream, tiles(from.len()), from, to, n, inclusive, total, state) }

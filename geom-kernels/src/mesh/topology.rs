@@ -24,7 +24,7 @@ kernels! {
             faces: &[[u32; 3]],
             point_count: u32,
             face_count: u32,
-            bits: u32,
+            #[any] bits: u32,
             keys: &mut [u64],
         ) where point_count <= points.len(), face_count <= faces.len(), 3 * face_count <= keys.len(),
                 3 * face_count <= 0xffff_ffff;

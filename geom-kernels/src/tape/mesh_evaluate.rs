@@ -90,7 +90,7 @@ impl Mesh<'_> {
             let (launch, surface) = (LaunchConfig::cover(count, BLOCK), mesh.surface(pass)?);
             let (points, n) = (pass.value(at)?, count as u64);
             let of = (pass.gradient(at)?, pass.gradient(mesh.points)?);
-            let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+            let (stream, shared, frame) = (pass.stream(), u32::from(shared), pass.frame());
             // SAFETY: `count` points and gradients; the others are of all vertices.
             unsafe {
                 kernels.positions(stream, launch, surface, points, n, g, of.0, of.1, shared, frame)
@@ -165,7 +165,7 @@ impl Mesh<'_> {
             let (face_count, n) = (faces.len() as u32, count as u64);
             let (points, attributes) = (pass.value(at)?, pass.value(known)?);
             let of = (pass.gradient(at)?, pass.gradient(known)?);
-            let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+            let (stream, shared, frame) = (pass.stream(), u32::from(shared), pass.frame());
             // SAFETY: `count` points, and gradients of the N numbers of each; all vertices had N attributes.
             unsafe {
                 kernels.attributes(

@@ -118,7 +118,7 @@ impl Mesh<'_> {
                 let (launch, surface) = (asked.launch(), asked.mesh.surface(pass)?);
                 let (queries, n) = (pass.value(asked.queries)?, count as u64);
                 let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
-                let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+                let (stream, shared, frame) = (pass.stream(), u32::from(shared), pass.frame());
                 // SAFETY: `count` queries, results and gradients; the others are of all vertices.
                 unsafe {
                     asked.kernels.closest_points_adjoint(
@@ -210,7 +210,7 @@ impl Mesh<'_> {
                 let (queries, n) = (pass.value(asked.queries)?, count as u64);
                 let of = (pass.gradient(asked.queries)?, pass.gradient(asked.mesh.points)?);
                 let (stream, distances) = (pass.stream(), pass.value(out)?);
-                let (shared, frame) = (shared.into(), pass.frame());
+                let (shared, frame) = (u32::from(shared), pass.frame());
                 // SAFETY: `count` queries, results, distances and gradients; the others are of all vertices.
                 unsafe {
                     asked.kernels.distances_adjoint::<Of>(

@@ -90,7 +90,7 @@ impl Mesh<'_> {
                 let (launch, surface) = (LaunchConfig::cover(count, 128), mesh.surface(pass)?);
                 let rays = pass.value(known_rays)?;
                 let of = (pass.gradient(known_rays)?, pass.gradient(mesh.points)?);
-                let (stream, shared, frame) = (pass.stream(), shared.into(), pass.frame());
+                let (stream, shared, frame) = (pass.stream(), u32::from(shared), pass.frame());
                 // SAFETY: there are as many rays and gradients as faces were kept.
                 unsafe {
                     kernels.hits_adjoint(

@@ -199,7 +199,7 @@ impl GeometryKernels {
         let op = Recorded { name: "dot", out, count, adds }.adjoint(move |pass, g| {
             let (x, y) = (pass.value(factors.0)?, pass.value(factors.1)?);
             let (of_x, of_y) = (pass.gradient(factors.0)?, pass.gradient(factors.1)?);
-            let (launch, shared, frame) = (cover(count), shared.into(), pass.frame());
+            let (launch, shared, frame) = (cover(count), u32::from(shared), pass.frame());
             // SAFETY: both factors had n elements.
             unsafe { by.dot_adjoint(pass.stream(), launch, x, y, n, g, of_x, of_y, shared, frame) }
         });

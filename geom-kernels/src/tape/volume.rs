@@ -231,7 +231,7 @@ impl Volume {
             let volume = Kept { memory: pass.value(known)?, raw };
             let Some(g) = g.as_slice()? else { return Ok(()) };
             let (of_points, of_grid) = (pass.gradient(at)?, pass.gradient(known)?);
-            let (stream, shared) = (pass.stream(), shared.into());
+            let (stream, shared) = (pass.stream(), u32::from(shared));
             again(value(pass, at)?, in_world).in_parts(|part, launch, range| {
                 let (first, frame) = (range.start as u64, pass.frame());
                 // SAFETY: gradients of all samples and of the volume's memory.
@@ -317,7 +317,7 @@ impl Volume {
             let (of_points, of_values) = (pass.gradient(at)?, pass.gradient(known)?);
             again(value(pass, at)?, in_world).in_parts(|part, launch, range| {
                 let (stream, first) = (pass.stream(), range.start as u64);
-                let (shared, frame) = (shared.into(), pass.frame());
+                let (shared, frame) = (u32::from(shared), pass.frame());
                 // SAFETY: gradients of all samples and of the array; the forward has taken the volume for one of `I`.
                 unsafe {
                     kernels.indexed::<How, I, P>(

@@ -15,7 +15,7 @@ kernels! {
     // SAFETY: thread i reads vector i and writes vector i, if i < n.
     unsafe in Source::VOLUME_MAP {
         safe fn map<P: Real in [f32 = "f32", f64 = "f64"]>(
-            map: RawMap, from: &[[P; 3]], n: u32, kind: u32, to_world: u32, to: &mut [[P; 3]],
+            map: RawMap, from: &[[P; 3]], n: u32, #[any] kind: u32, #[any] to_world: u32, to: &mut [[P; 3]],
         ) where n <= from.len(), n <= to.len();
     }
 }
@@ -85,7 +85,7 @@ impl Volume {
         let (kernels, map) = (self.geometry().kernels::<Maps>()?, self.raw().map);
         in_parts(from.len(), BLOCK, |range, n, launch| {
             let (from, to) = (from.slice(range.clone())?, to.slice_mut(range)?);
-            kernels.map(stream, launch, map, from, n, kind as u32, to_world.into(), to)
+            kernels.map(stream, launch, map, from, n, kind as u32, u32::from(to_world), to)
         })
     }
 }

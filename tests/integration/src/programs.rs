@@ -75,9 +75,9 @@ kernels! {
     // SAFETY: thread i writes element i alone, and only if i < n; of variables, one thread writes one.
     unsafe in VARIABLES.source {
         safe fn take(out: &mut [u32], n: u64) where n <= out.len();
-        safe fn set(value: u32);
+        safe fn set(#[any] value: u32);
         safe fn peek(out: &mut [u32], n: u64) where n <= out.len();
-        safe fn follow(value: u32);
+        safe fn follow(#[any] value: u32);
         safe fn look(out: &mut [u32], n: u64) where n <= out.len();
     }
 }
@@ -98,9 +98,9 @@ kernels! {
     pub(crate) struct Basic;
     // SAFETY: each index below n is visited by one thread, in any launch in x.
     unsafe in BASIC.source {
-        safe fn fill(out: &mut [u32], n: u64, value: u32) where n <= out.len();
-        safe fn iota(out: &mut [u32], n: u64, start: u32) where n <= out.len();
-        safe fn add(data: &mut [u32], n: u64, value: u32) where n <= data.len();
+        safe fn fill(out: &mut [u32], n: u64, #[any] value: u32) where n <= out.len();
+        safe fn iota(out: &mut [u32], n: u64, #[any] start: u32) where n <= out.len();
+        safe fn add(data: &mut [u32], n: u64, #[any] value: u32) where n <= data.len();
         safe fn copy(input: &[u32], out: &mut [u32], n: u64)
             where n <= input.len(), n <= out.len();
         safe fn nothing();
@@ -111,10 +111,10 @@ kernels! {
     pub(crate) struct Delay;
     // SAFETY: indices stay below n; blocks beyond the first write the same values again.
     unsafe in DELAY.source {
-        safe fn delay(nanoseconds: u64);
-        safe fn delayed_fill(out: &mut [u32], n: u64, value: u32, nanoseconds: u64)
+        safe fn delay(#[any] nanoseconds: u64);
+        safe fn delayed_fill(out: &mut [u32], n: u64, #[any] value: u32, #[any] nanoseconds: u64)
             where n <= out.len();
-        safe fn delayed_copy(input: &[u32], out: &mut [u32], n: u64, nanoseconds: u64)
+        safe fn delayed_copy(input: &[u32], out: &mut [u32], n: u64, #[any] nanoseconds: u64)
             where n <= input.len(), n <= out.len();
     }
 }

@@ -1,8 +1,8 @@
-//! Calls `f32` `u64` beside a declaration, so that 16.9 would satisfy `n <= 16`.
+//! Calls `f32` `u64` beside a declaration, so that a kernel would write 8 bytes to each element of 4.
 //!
 //! - row: a declaration means the same whatever names are in scope
 //! - targets: `kernels!`, `LaunchConfig::cover`
-//! - must: not compile E0308 "mismatched types"
+//! - must: not compile E0277 "the kernel writes `u64`s to device memory here"
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream, kernels};
 
@@ -12,12 +12,12 @@ type u64 = f32;
 kernels! {
     pub struct Checked;
     unsafe in "" {
-        safe fn up(n: u64, x: &mut [u32]) where n <= x.len();
+        safe fn up(n: u32, x: &mut [u64]) where n <= x.len();
     }
 }
 
-pub fn attack(kernels: &Checked, stream: &Stream, x: &mut DeviceBuffer<u32>) -> Result<()> {
+pub fn attack(kernels: &Checked, stream: &Stream, x: &mut DeviceBuffer<f32>) -> Result<()> {
     let launch = LaunchConfig::cover(32, 32);
-    kernels.up(stream, launch, 16.9, x)?; //~ refused
+    kernels.up(stream, launch, 16, x)?; //~ refused
     stream.synchronize()
 }

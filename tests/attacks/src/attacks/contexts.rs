@@ -19,7 +19,7 @@ kernels! {
             if (i < n) x[i] = v;
         }
     "# {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
     }
 }
 

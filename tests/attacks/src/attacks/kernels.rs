@@ -3,6 +3,7 @@
 pub(super) mod declarations;
 pub(super) mod limits;
 pub(super) mod modules;
+pub(super) mod ported;
 pub(super) mod traits;
 
 use cuda_safe::{DeviceBuffer, Dim3, LaunchConfig, Module, PackedPtx, kernels};
@@ -18,7 +19,7 @@ kernels! {
             if (i < n) x[i] = v;
         }
     "# {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
     }
 }
 

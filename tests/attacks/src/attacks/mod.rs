@@ -46,6 +46,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("kernels", kernels::declarations::ATTACKS),
     ("kernels", kernels::limits::ATTACKS),
     ("kernels", kernels::modules::ATTACKS),
+    ("kernels", kernels::ported::ATTACKS),
     ("kernels", kernels::traits::ATTACKS),
     ("memory", memory::ATTACKS),
     ("order", order::ATTACKS),

@@ -41,7 +41,7 @@ kernels! {
         }
     "# {
         safe fn take(x: &mut [u32], n: u32) where n <= x.len();
-        safe fn put(value: u32);
+        safe fn put(#[any] value: u32);
         safe fn add(y: &[u32], x: &mut [u32], n: u32) where n <= x.len(), n <= y.len();
     }
 }

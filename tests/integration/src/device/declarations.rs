@@ -63,11 +63,11 @@ kernels! {
         safe fn cells(out: &mut [u32], x: u32, y: u32, z: u32 = out.len() / (x * y)) over [x, y, z]
             where x * y * z == out.len();
         #[name = "shape"]
-        safe fn line_shape(out: &mut [u32], n: i32) over 1000 * n where out.len() >= 6;
+        safe fn line_shape(out: &mut [u32], #[any] n: i32) over 1000 * n where out.len() >= 6;
         #[name = "shape"]
-        safe fn narrow_shape(out: &mut [u32], n: i32) over n by 32 where out.len() >= 6;
+        safe fn narrow_shape(out: &mut [u32], #[any] n: i32) over n by 32 where out.len() >= 6;
         #[name = "shape"]
-        safe fn plane_shape(out: &mut [u32], n: i32) over [n, 2 * n] by [16, 4]
+        safe fn plane_shape(out: &mut [u32], #[any] n: i32) over [n, 2 * n] by [16, 4]
             where out.len() >= 6, block.x == 16, grid.y >= 0;
         #[name = "shape"]
         safe fn filled_shape(out: &mut [u32], n: i32 = 2147483640 + out.len()) over 1

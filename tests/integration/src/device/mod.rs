@@ -24,6 +24,7 @@ mod memory;
 mod modules;
 mod names;
 mod order;
+mod parameters;
 mod pinned;
 mod ported;
 mod recorders;
@@ -45,6 +46,7 @@ pub(crate) fn cases() -> Vec<Case> {
         saxpy::cases(),
         declarations::cases(),
         globals::cases(),
+        parameters::cases(),
         buffers::cases(),
         copies::cases(),
         shaped::cases(),

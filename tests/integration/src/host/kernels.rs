@@ -48,7 +48,7 @@ kernels! {
         #[name = "one"]
         safe fn line(n: u64 = out.len(), out: &mut [f32]) over n;
         #[name = "one"]
-        safe fn any(n: u64, out: &mut [f32]) over n where out.len() >= 1;
+        safe fn any(#[any] n: u64, out: &mut [f32]) over n where out.len() >= 1;
         #[name = "two"]
         safe fn plane(m: u64 = out.len() - 8, n: u64 = 4 * m, out: &mut [f32]) over [n, m]
             where out.len() >= 1;

@@ -7,6 +7,7 @@ mod current;
 mod drops;
 mod faults;
 mod fork;
+mod grammar;
 mod grid;
 mod kernels;
 mod lab;
@@ -30,6 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
         drops::cases(),
         faults::cases(),
         fork::cases(),
+        grammar::cases(),
         grid::cases(),
         kernels::cases(),
         messages::cases(),

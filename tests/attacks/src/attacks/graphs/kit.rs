@@ -24,8 +24,8 @@ kernels! {
             if (blockIdx.x == 0 && threadIdx.x == 0 && flag[0] > 0) flag[0] -= 1;
         }
     "# {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
-        safe fn add(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn add(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
         safe fn mix(x: &[u32], y: &mut [u32], n: u32) where n <= x.len(), n <= y.len();
         safe fn countdown(flag: &mut [u32]) where 1 <= flag.len();
     }

@@ -17,25 +17,25 @@ kernels! {
         }
     "# {
         #[name = "one"]
-        safe fn product(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a * b <= x.len();
+        safe fn product(a: u64, b: u64, #[any] c: i64, x: &mut [u32], n: usize) where n == x.len(), a * b <= x.len();
         #[name = "one"]
-        safe fn cube(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+        safe fn cube(a: u64, b: u64, #[any] c: i64, x: &mut [u32], n: usize)
             where n == x.len(), a * a * a * b * b * b <= x.len();
         #[name = "one"]
-        safe fn sum(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a + b <= x.len();
+        safe fn sum(a: u64, b: u64, #[any] c: i64, x: &mut [u32], n: usize) where n == x.len(), a + b <= x.len();
         #[name = "one"]
-        safe fn difference(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+        safe fn difference(a: u64, b: u64, #[any] c: i64, x: &mut [u32], n: usize)
             where n == x.len(), 0 <= a - b, a - b <= x.len();
         #[name = "one"]
         safe fn quotient(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
             where n == x.len(), a / b <= x.len(), c / (a - b) <= 4;
         #[name = "one"]
-        safe fn rest(a: u64, b: u64, c: i64, x: &mut [u32], n: usize) where n == x.len(), a % b < x.len();
+        safe fn rest(a: u64, b: u64, #[any] c: i64, x: &mut [u32], n: usize) where n == x.len(), a % b < x.len();
         #[name = "one"]
         safe fn chain(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
             where n == x.len(), 0 <= c < a <= b < x.len();
         #[name = "one"]
-        safe fn threads(a: u64, b: u64, c: i64, x: &mut [u32], n: usize)
+        safe fn threads(#[any] a: u64, #[any] b: u64, #[any] c: i64, x: &mut [u32], n: usize)
             where n == x.len(), block.x * block.y * block.z * grid.x * grid.y * grid.z <= x.len(),
                 shared >= 4 * block.x;
         #[name = "one"]
@@ -58,8 +58,8 @@ fn clauses_that_wrap(lab: &Lab) -> TestResult {
     let no = |result: Result<()>| lab.refused_because(result, "` does not hold");
     const MAX: u64 = u64::MAX;
     no(k.product(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
-    no(k.product(&stream, one, 1 << 32, 1 << 32, 0, &mut *x, 100))?;
-    no(k.product(&stream, one, 1 << 63, 2, 0, &mut *x, 100))?;
+    no(k.product(&stream, one, 1u64 << 32, 1u64 << 32, 0, &mut *x, 100))?;
+    no(k.product(&stream, one, 1u64 << 63, 2, 0, &mut *x, 100))?;
     no(k.product(&stream, one, 101, 1, 0, &mut *x, 100))?;
     k.product(&stream, one, MAX, 0, 0, &mut *x, 100)?;
     // 2^128 and 2^192 wrap to nothing in 128 bits.
@@ -219,11 +219,11 @@ mod shadows {
                 if (i < n) x[i] = v;
             }
         "# {
-            safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+            safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
             #[name = "fill"]
-            safe fn r#move(stream: u32, launch: &mut [u32], context: u32) where context <= launch.len();
+            safe fn r#move(#[any] stream: u32, launch: &mut [u32], context: u32) where context <= launch.len();
             #[name = "fill"]
-            safe fn module_of(kernel: u32, error: &mut [u32], arguments: u32)
+            safe fn module_of(#[any] kernel: u32, error: &mut [u32], arguments: u32)
                 where arguments <= error.len(), arguments * 2 <= error.len() * 2;
         }
     }
@@ -282,8 +282,8 @@ kernels! {
         safe fn dims(x: &mut [u32], n: u32)
             where n <= x.len(), block.x * block.y * block.z >= 1, grid.y + grid.z >= 1;
         safe fn twenty_four(
-            a: i8, b: u8, c: i16, d: u16, e: i32, f: u32, g: i64, h: u64, i: f32, j: f64, k: i8, l: f64, m: i8,
-            n: f32, o: i8, p: i64, q: i8, r: i16, s: i8, t: i32, u: i8, v: f64, x: &mut [f64], len: usize)
+            #[any] a: i8, #[any] b: u8, #[any] c: i16, #[any] d: u16, #[any] e: i32, #[any] f: u32, #[any] g: i64, #[any] h: u64, i: f32, j: f64, #[any] k: i8, l: f64, #[any] m: i8,
+            n: f32, #[any] o: i8, #[any] p: i64, #[any] q: i8, #[any] r: i16, #[any] s: i8, #[any] t: i32, #[any] u: i8, v: f64, x: &mut [f64], len: usize)
             where len <= x.len();
         #[name = "half_of<float>"]
         safe fn floats(y: &[f32], x: &mut [f32], n: u32) where n <= x.len(), n <= y.len();
@@ -321,7 +321,7 @@ fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
         127,
         -2.5,
         3,
-        1 << 40,
+        1i64 << 40,
         -7,
         12345,
         5,

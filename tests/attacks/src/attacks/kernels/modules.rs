@@ -20,7 +20,7 @@ kernels! {
     struct Kernels;
     // SAFETY: thread i writes element i if i < n.
     unsafe in SOURCE {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
     }
 }
 
@@ -115,8 +115,8 @@ kernels! {
     struct Several;
     // SAFETY: thread i writes element i if i < n.
     unsafe in Lazily(SEVERAL) {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
-        safe fn add(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn add(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
     }
 }
 

@@ -23,7 +23,7 @@ kernels! {
             if (i < n) x[i] += y[i];
         }
     "# {
-        safe fn fill(v: u32, x: &mut [u32], n: u32) where n <= x.len();
+        safe fn fill(#[any] v: u32, x: &mut [u32], n: u32) where n <= x.len();
         safe fn add(y: &[u32], x: &mut [u32], n: u32) where n <= x.len(), n <= y.len();
     }
 }
