@@ -68,8 +68,8 @@ kernels! {
     // writes.
     unsafe in SOURCE {
         safe fn fold(x: &[f32], out: &mut [f32], n: u32 = x.len()) over n where out.len() == n;
-        safe fn count(n: u32) over n;
-        safe fn step(by: i32) over 1;
+        safe fn count(#[any] n: u32) over n;
+        safe fn step(#[any] by: i32) over 1;
         safe fn look(out: &mut [i32], n: u32 = out.len()) over n;
         #[name = "physics::gravity"]
         global gravity: f32;

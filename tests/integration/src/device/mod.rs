@@ -27,6 +27,7 @@ mod order;
 mod parameters;
 mod pinned;
 mod ported;
+mod ports;
 mod recorders;
 mod saxpy;
 mod sequences;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         copies::cases(),
         shaped::cases(),
         pinned::cases(),
+        ports::cases(),
         futures::cases(),
         unified::cases(),
         memory::cases(),
