@@ -4,6 +4,7 @@ use crate::emit::cfg;
 use crate::function::Function;
 use crate::generics::{Instance, TypeParam, declared, names};
 use crate::lex::quote;
+use crate::method::named;
 use crate::param::{Kind, Param};
 use crate::primitive::primitives;
 use crate::token::{Token, bare};
@@ -16,6 +17,7 @@ pub(crate) fn comparisons(
 ) -> Vec<Token> {
     let cfg = cfg(&function.attributes);
     let args: Vec<Token> = function.params.iter().flat_map(|param| arg(param, krate)).collect();
+    let named = named(function, krate);
     let mut statements = Vec::new();
     if function.generics.is_empty() {
         let holes: &[(&str, &[Token])] = &[
@@ -23,11 +25,13 @@ pub(crate) fn comparisons(
             ("cuda", krate),
             ("symbol", &function.symbol.expression(shared, krate)),
             ("args", &args),
+            ("named", &named),
         ];
         let check = "$cfg {
             #[allow(unused_imports, reason = \"a kernel may have no parameters\")]
             use $cuda::__private::{Fallback as _, Known as _};
-            $cuda::KernelSignatures::check(&kernels, $symbol, &[$args])?;
+            $cuda::KernelSignatures::check(&kernels, $symbol, &[$args])
+                $named?;
         }";
         return quote(check, holes);
     }
@@ -52,6 +56,7 @@ pub(crate) fn comparisons(
                 #[allow(unused_imports, reason = \"a kernel may have no parameters\")]
                 use $cuda::__private::{Fallback as _, Known as _};
                 $cuda::KernelSignatures::check(kernels, symbol, &[$args])
+                    $named
             }
             $statements
         }",
@@ -60,6 +65,7 @@ pub(crate) fn comparisons(
             ("generics", &generics),
             ("cuda", krate),
             ("args", &args),
+            ("named", &named),
             ("statements", &statements),
         ],
     )

@@ -35,8 +35,6 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
         }
         Some(over) => (Vec::new(), Vec::new(), over::launch(over, function, krate)),
     };
-    let text_of = |text: &str| Token::string(text.trim_start_matches("r#"), Span::Macro);
-    let names_of = |param: &Param| quote("$text,", &[("text", &[text_of(&param.text)])]);
     let cooperative = match function.cooperative {
         true => quote("let launch = $cuda::LaunchConfig::cooperative(launch);", &[("cuda", krate)]),
         false => Vec::new(),
@@ -81,7 +79,7 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
                     $kernel, stream, launch, $arguments
                 )
             }
-            .map_err(|error| $cuda::__private::named(error, $text, &[$names]))
+            $named
         }",
         &[
             ("attributes", &others.concat()),
@@ -105,10 +103,20 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
             ("instance", &instance),
             ("kernel", &kernel),
-            ("text", &[text_of(&function.text)]),
-            ("names", &function.params.iter().flat_map(names_of).collect::<Vec<_>>()),
+            ("named", &named(function, krate)),
             ("arguments", &[Token::Group(Delimiter::Parenthesis, arguments, here)]),
         ],
+    )
+}
+
+/// Returns what gives an error about arguments the declared names, behind an expression that returns it.
+pub(crate) fn named(function: &Function, krate: &[Token]) -> Vec<Token> {
+    let text_of = |text: &str| Token::string(text.trim_start_matches("r#"), Span::Macro);
+    let name_of = |param: &Param| quote("$text,", &[("text", &[text_of(&param.text)])]);
+    let names: Vec<Token> = function.params.iter().flat_map(name_of).collect();
+    quote(
+        ".map_err(|error| $cuda::__private::named(error, $text, &[$names]))",
+        &[("cuda", krate), ("text", &[text_of(&function.text)]), ("names", &names)],
     )
 }
 

@@ -21,17 +21,23 @@ fn each_argument_is_compared_as_a_launch_passes_it() {
     let body = checks(
         "unsafe in S { safe fn k(a: f32, x: &[u8], y: &mut [Pair<f32>], n: u32 = x.len())
              where y.len() == 1;
-         unsafe fn raw(p: &Prepared<'_>, any: impl KernelArg, c: bool); }",
+         unsafe fn raw(p: &Prepared<'_>, any: impl KernelArg, c: bool);
+         unsafe fn pointers(#[only_read] x: &[f32], y: Option<&mut [f32]>, z: *const u8,
+             #[only_read] w: Option<&[f32]>); }",
     );
     for part in [
-        "::cuda_safe::KernelSource>::signatures(S,arch,&[\"k\",\"raw\",])?",
+        "::cuda_safe::KernelSource>::signatures(S,arch,&[\"k\",\"raw\",\"pointers\",])?",
         "::cuda_safe::KernelSignatures::check(&kernels,\"k\",&[",
         "Probe::<::core::primitive::f32>::new()).arg(),",
         "Probe::<::cuda_safe::DeviceSlice<'static,::core::primitive::u8>>::new()).arg(),",
         "Probe::<::cuda_safe::DeviceSliceMut<'static,Pair<::core::primitive::f32>>>::new()).arg(),",
-        "Probe::<::core::primitive::u32>::new()).arg(),])?;",
+        "Probe::<::core::primitive::u32>::new()).arg(),]).map_err(|error|::cuda_safe::__private::named(error,\"k\",&[\"a\",\"x\",\"y\",\"n\",]))?;",
         "\"raw\",&[(&::cuda_safe::__private::Probe::<&Prepared<'_>>::new()).arg(),::core::option::Option::None,",
-        "Probe::<::core::primitive::bool>::new()).arg(),])?;",
+        "Probe::<::core::primitive::bool>::new()).arg(),])",
+        "\"pointers\",&[(&::cuda_safe::__private::Probe::<::cuda_safe::arg::OnlyRead<'static,::core::primitive::f32>>::new()).arg(),",
+        "Probe::<::core::option::Option<::cuda_safe::DeviceSliceMut<'static,::core::primitive::f32>>>::new()).arg(),",
+        "Probe::<::cuda_safe::arg::RawAddress<::core::primitive::u8>>::new()).arg(),",
+        "Probe::<::core::option::Option<::cuda_safe::arg::OnlyRead<'static,::core::primitive::f32>>>::new()).arg(),])",
     ] {
         assert!(body.contains(part), "{part}: {body}");
     }

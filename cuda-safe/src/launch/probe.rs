@@ -46,6 +46,7 @@ impl<A> Fallback for &Probe<A> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_borrow, reason = "the fallback is found by the reference")]
 mod tests {
     use super::*;
     use crate::launch::{DeviceRepr, UseVisitor};

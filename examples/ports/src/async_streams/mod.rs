@@ -15,6 +15,9 @@ kernels! {
 }
 
 /// Works on 262,144 numbers in four parts.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (n, streams) = (1 << 18, 4);
     let part = n / streams;

@@ -19,6 +19,9 @@ kernels! {
 }
 
 /// Prices a hundred thousand options: first all calls, then all puts.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let n = 100_000;
     let price: Vec<f32> = (0..n).map(|i| (5 + i % 26) as f32).collect();

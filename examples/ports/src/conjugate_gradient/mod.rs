@@ -8,6 +8,7 @@ const BLOCK: u32 = 256;
 
 kernels! {
     struct Kernels;
+    // SAFETY: nothing is promised: the kernel is an `unsafe fn`.
     unsafe in include_cuda!("conjugate_gradient.cu") {
         /// Solves `A x = r`, with `x` 0.
         ///
@@ -25,6 +26,9 @@ kernels! {
 }
 
 /// Solves a system of ten thousand equations.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (n, most, tolerance) = (10_000, 100, 1e-4);
     let (mut rows, mut columns, mut values, mut b) = (vec![0], vec![], vec![], vec![0.0; 10_000]);

@@ -22,6 +22,9 @@ kernels! {
 }
 
 /// Takes five steps in a box of 50 × 40 × 30 values.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (nx, ny, nz, steps) = (50, 40, 30, 5);
     let weights = [0.4, 0.04, 0.03, 0.02, 0.01];

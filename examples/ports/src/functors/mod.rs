@@ -32,6 +32,9 @@ kernels! {
 }
 
 /// Halves a thousand numbers and then keeps them between 10 and 400.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
 

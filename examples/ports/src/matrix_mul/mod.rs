@@ -23,6 +23,9 @@ kernels! {
 }
 
 /// Multiplies a 96 × 64 matrix by one of 64 × 160.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (ha, wa, wb) = (96, 64, 160);
     let a: Vec<f32> = (0..ha * wa).map(|i| (i % 7) as f32).collect();

@@ -15,6 +15,9 @@ kernels! {
 }
 
 /// Evaluates a polynomial at a thousand integers and rounds.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
 

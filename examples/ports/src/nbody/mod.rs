@@ -25,6 +25,9 @@ kernels! {
 }
 
 /// Moves three hundred bodies by five steps, and returns where they are in x.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (n, steps, softening, dt) = (300, 5, 0.01, 0.001);
     let body = |i: usize| [i % 10, i / 10 % 10, i / 100, 1 + i % 3].map(|x| x as f32).into();

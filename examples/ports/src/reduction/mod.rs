@@ -15,6 +15,9 @@ kernels! {
 }
 
 /// Adds up a million numbers.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (n, blocks, threads) = (1 << 20, 64, 256);
     let x: Vec<f32> = (0..n).map(|i| (i % 10) as f32).collect();

@@ -14,6 +14,9 @@ kernels! {
 }
 
 /// Smooths a peak forty times.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
 pub fn run(context: &Context) -> Output {
     let (n, launches) = (1000, 20);
     let x: Vec<f32> = (0..n).map(|i| if i == n / 2 { 1000.0 } else { 0.0 }).collect();

@@ -210,9 +210,9 @@ fn wrong_declarations_are_named(compiler: &Compiler) -> TestResult {
     for (check, part) in [
         (Typo::check as fn(Arch) -> cuda_safe::Result<()>, "no kernel `smoth`"),
         (TooFew::check, "takes 3 arguments, 2 given"),
-        (TooWide::check, "argument 2: `u64` has 8 bytes, the parameter 4"),
-        (NotConst::check, "argument 1: "),
-        (WrongElement::check, "argument 0: the elements of"),
+        (TooWide::check, "argument `n` of kernel `smooth`: `u64` has 8 bytes, the parameter 4"),
+        (NotConst::check, "argument `y` of kernel `smooth`: "),
+        (WrongElement::check, "argument `x` of kernel `smooth`: the elements of"),
         (NoInstance::check, "missing"),
         (OfStruct::<u8>::check, "has instances for f32 and i32, not for u8"),
         (OfPtx::check, "the PTX is for sm_80 and newer, not for compute_75"),

@@ -24,7 +24,7 @@ kernels! {
     struct Kernels;
     // SAFETY: thread i writes element i alone, of `shared` if i < 4, of x if i < n.
     unsafe in SOURCE {
-        safe fn put(value: u32) over 4;
+        safe fn put(#[any] value: u32) over 4;
         safe fn take(x: &mut [u32], n: u32 = x.len()) over n;
         global shared: [u32; 4];
         global own: [u32; 4];
