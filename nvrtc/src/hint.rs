@@ -11,8 +11,14 @@ const HOST: [&str; 5] = [
     "is considered a host variable",
     "explicitly marked as a __host__ function",
     "was inferred to be __host__",
-    "device-side kernel launch",
+    DEVICE_LAUNCH,
 ];
+
+/// Part of the message about `<<<…>>>`, in host code or in a kernel.
+const DEVICE_LAUNCH: &str = "device-side kernel launch";
+
+/// Folders of headers with algorithms that the host calls.
+const CALLED_BY_HOST: [&str; 2] = ["/thrust/", "/cub/device/"];
 
 /// Names of the C library's and iostream's that only host code uses.
 const HOST_NAMES: [&str; 18] = [
@@ -42,6 +48,9 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Opti
     if let Some(hint) = errors().find_map(missing_header) {
         return Some(hint);
     }
+    if let Some(hint) = errors().find_map(|error| library_of_the_host(error, name, source)) {
+        return Some(hint);
+    }
     let mut places: Vec<String> = Vec::new();
     for error in errors().filter(|error| is_host_code(&error.message)) {
         let place = place(error, name, source);
@@ -55,6 +64,13 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Opti
         [one] => format!(" and {one}"),
         [one, rest @ ..] => format!(", {one} and {} more", rest.len()),
     };
+    let launches = |error: &Diagnostic| error.message.contains(DEVICE_LAUNCH);
+    if errors().all(launches) {
+        return Some(format!(
+            "a kernel cannot launch kernels with NVRTC ({first}{more}): launch them from the host; if this is host code, \
+             {GUARD}"
+        ));
+    }
     Some(format!(
         "NVRTC compiles device code alone, and {first}{more} is host code: {GUARD}, or mark what kernels use `__device__`"
     ))
@@ -97,6 +113,23 @@ fn place(error: &Diagnostic, name: &str, source: &str) -> String {
     }
 }
 
+/// Returns what to do about an error in a header whose algorithms the host calls.
+fn library_of_the_host(error: &Diagnostic, name: &str, source: &str) -> Option<String> {
+    let file = error.file.as_deref()?.replace('\\', "/");
+    CALLED_BY_HOST.iter().find(|folder| file.contains(*folder))?;
+    let includes = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with('#') && (line.contains("<thrust/") || line.contains("<cub/"))
+    };
+    let place = match source.lines().position(includes) {
+        Some(index) => format!("line {} of {name}", index + 1),
+        None => name.to_owned(),
+    };
+    Some(format!(
+        "{place} includes a header of Thrust or CUB with algorithms that the host calls: {GUARD}, and such includes, too"
+    ))
+}
+
 /// Returns what to do about a header that is not there.
 fn missing_header(error: &Diagnostic) -> Option<String> {
     let message = &error.message;
@@ -109,9 +142,13 @@ fn missing_header(error: &Diagnostic) -> Option<String> {
         _ => "the program includes".to_owned(),
     };
     if CUDA_HEADERS.iter().any(|cuda| header.starts_with(cuda)) {
+        let packages = match header.starts_with("curand") {
+            true => "nvidia-curand",
+            false => "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl",
+        };
         return Some(format!(
-            "{place} {header}: install CUDA's headers beside NVRTC (`python3 -m pip install nvidia-cuda-runtime \
-             nvidia-cuda-crt nvidia-cuda-cccl`, or a toolkit), or give their folder to the program by `include_path`"
+            "{place} {header}: install CUDA's headers beside NVRTC (`python3 -m pip install {packages}`, or a toolkit), or give their \
+             folder to the program by `include_path`"
         ));
     }
     let is_cpp = !header.contains(['.', '/']);
@@ -178,6 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_launches_kernels_is_not_called_host_code() {
+        let launch = format!("error: {DEVICE_LAUNCH} could not be processed");
+        let alone = of(&format!("a.cu(2): {launch}\n"));
+        assert!(alone.contains("launch kernels with NVRTC (line 2 of a.cu)"), "{alone}");
+        let beside = of(&format!("a.cu(2): {launch}\n\na.cu(3): {FUNCTION}\n"));
+        assert!(beside.contains("line 2 of a.cu and line 3 of a.cu is host code"), "{beside}");
+    }
+
+    #[test]
+    fn headers_of_host_algorithms_are_named_by_their_include() {
+        let log = format!("/include/cccl/thrust/detail/copy.h(31): {FUNCTION}\n");
+        let source = "int a;\n  # include <thrust/sort.h>\n";
+        let hint = hint(&parse(&log), "a.cu", source).unwrap_or_default();
+        assert!(hint.starts_with("line 2 of a.cu includes"), "{hint}");
+        assert!(of(&log).starts_with("a.cu includes"), "{}", of(&log));
+    }
+
+    #[test]
     fn missing_headers_are_told_apart() {
         let of = |header: &str| {
             let text = "could not open source file";
@@ -188,6 +243,7 @@ mod tests {
         assert!(of("vector").contains("line 2 of k.cu includes vector, a header of the host"));
         assert!(of("vector").contains("`#ifndef __CUDACC_RTC__`"));
         assert!(of("cuda_fp16.h").contains("pip install nvidia-cuda-runtime"));
+        assert!(of("curand_kernel.h").contains("pip install nvidia-curand"));
         assert!(
             of("helper_math.h").contains("`include_path`")
                 && of("sys/time.h").contains("__CUDACC_RTC__")
