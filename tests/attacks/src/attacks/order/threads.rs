@@ -169,7 +169,9 @@ pub(super) fn events_of_many_threads(lab: &Lab) -> TestResult {
                         },
                         _ => stream.mark()?.synchronize()?,
                     }
-                    ensure!(begin.is_done()?, "an event that was waited for");
+                    // Another thread may have recorded the end again, on a stream that waits for nothing.
+                    let waited_for_begin = round % 4 != 0;
+                    ensure!(begin.is_done()? || !waited_for_begin, "an event that was waited for");
                 }
                 Ok(())
             })
