@@ -157,10 +157,13 @@ mod tests {
         for (args, part) in [
             (&[a, x, y][..], "takes 4 arguments, 3 given"),
             (&[None, x, y, n, n], "takes 4 arguments, 5 given"),
-            (&[n, x, y, n], "argument 0: `u32` is an integer"),
-            (&[None, x, x, n], "argument 2: "),
-            (&[a, arg::<In<f64>>(), y, n], "argument 1: the elements"),
-            (&[a, x, y, arg::<u64>()], "argument 3: `u64` has 8 bytes, the parameter 4"),
+            (&[n, x, y, n], "argument 1 of kernel `_Z4axpyfPKfPfj`: `u32` is an integer"),
+            (&[None, x, x, n], "argument 3 of kernel `_Z4axpyfPKfPfj`: "),
+            (&[a, arg::<In<f64>>(), y, n], "argument 2 of kernel `_Z4axpyfPKfPfj`: the elements"),
+            (
+                &[a, x, y, arg::<u64>()],
+                "argument 4 of kernel `_Z4axpyfPKfPfj`: `u64` has 8 bytes, the parameter 4",
+            ),
         ] {
             assert!(message("axpy", args).contains(part), "{}", message("axpy", args));
         }
