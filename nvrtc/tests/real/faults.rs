@@ -21,8 +21,10 @@ const SM_90: Arch = Arch::sm(9, 0);
 
 fn a_compile_error_displays_as_the_log(c: &Compiler) -> Outcome {
     let source = "#include \"part.h\"\n__global__ void k(float* x) {\n  x[0] = missing;\n}\n";
-    let result =
-        c.program(source).header("part.h", "#warning from part\nint a = ;\n").compile(SM_90);
+    let result = c
+        .program(source)
+        .header("part.h", "#warning from part\n__device__ int a = ;\n")
+        .compile(SM_90);
     let Err(error @ Error::Compile(_)) = &result else {
         return Err(format!("{result:?}").into());
     };
