@@ -33,7 +33,7 @@ const APART_VARIABLE: &str = "TEST_APART";
 /// 2026-11-23, since other processors are slower.
 const BUDGETS: [(&str, u64); 10] = [
     ("build", 2400),
-    ("libraries", 600),
+    ("libraries", 700),
     ("xtask", 100),
     ("host", 220),
     ("compile", 360),
