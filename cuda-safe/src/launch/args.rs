@@ -77,7 +77,7 @@ pub enum ArgKind {
         element_size: usize,
         /// Whether the kernel may write through it.
         writable: bool,
-        /// Whether the kernel's pointer is not const, and whoever declared or launched the kernel promises that it
+        /// Whether the kernel's pointer is not const, and the declaration or the caller of the launch promises that it
         /// only reads through it: [`OnlyRead`].
         only_read: bool,
     },
@@ -276,7 +276,7 @@ pointers! {
 #[derive(Debug, Clone, Copy)]
 pub struct OnlyRead<'a, T: Copy + 'static>(pub DeviceSlice<'a, T>);
 
-// SAFETY: the kernel reaches exactly the view's bytes; that it only reads them is promised by whoever launches it, as
+// SAFETY: the kernel reaches exactly the view's bytes. The caller of the launch promises that it only reads them, as
 // of every argument that is not for writing.
 unsafe impl<T: Copy + 'static> KernelArg for OnlyRead<'_, T> {
     type Abi = CUdeviceptr;

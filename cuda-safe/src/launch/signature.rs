@@ -227,7 +227,7 @@ mod tests {
         let unmarked = message::<(f32, In<f32>, In<f32>, u32)>(&parameters);
         let (marker, write) = (unmarked.find("#[only_read]"), unmarked.find("`&mut`"));
         assert!(marker.is_some() && marker < write, "the marker comes first: {unmarked}");
-        assert!(unmarked.contains("one after the other"), "the price is told: {unmarked}");
+        assert!(unmarked.contains("one after the other"), "the cost is named: {unmarked}");
         // On a const pointer it says nothing, and types are compared as without it.
         let constant = message::<(f32, Marked<f32>, Out<f32>, u32)>(&parameters);
         assert!(

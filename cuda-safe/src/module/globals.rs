@@ -1,22 +1,12 @@
 //! The variables that a module's PTX declares: their list, and how names in C++ find them.
 
 use cuda_sys::{CUdeviceptr, CUresult};
+pub use ptx::GlobalKind;
 use ptx::GlobalVariable;
 
 use super::global::find;
 use super::{Module, ModuleInner};
 use crate::error::{Error, Result};
-
-/// Where a variable of a module lies, and who may write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum GlobalKind {
-    /// `__constant__`: kernels only read it.
-    Constant,
-    /// `__device__`
-    Device,
-    /// `__managed__`: the host reaches it, too.
-    Managed,
-}
 
 /// A variable of a module; see [`Module::globals`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,11 +51,7 @@ impl ModuleInner {
         GlobalInfo {
             name: name.unwrap_or_else(|| symbol.clone()),
             symbol,
-            kind: match variable.kind {
-                ptx::GlobalKind::Constant => GlobalKind::Constant,
-                ptx::GlobalKind::Managed => GlobalKind::Managed,
-                _ => GlobalKind::Device,
-            },
+            kind: variable.kind,
             size: usize::try_from(variable.size).unwrap_or(usize::MAX),
         }
     }
