@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::{NvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 use ptx::Signature;
@@ -267,7 +268,7 @@ impl Linker {
         // SAFETY: the user has named the library (`CUDA_NVJITLINK` and other variables), or the caller of `library` has
         // promised that it is one, or it was found under nvJitLink's name in a place to which only the user and root can
         // write.
-        let raw = unsafe { NvJitLink::load_from(&path) }.map_err(LinkError::Load)?;
+        let raw = unsafe { loaded(&path) }?;
         let mut options = vec![format!("-arch={}", self.arch)];
         if lto {
             options.push("-lto".to_owned());
@@ -329,6 +330,22 @@ impl Linker {
         code((if ptx { "nvJitLinkGetLinkedPtx" } else { "nvJitLinkGetLinkedCubin" }, answer))?;
         Ok((bytes, link.log(false)))
     }
+}
+
+/// Returns the library at `path`. Each file is loaded once, since a table of functions is never freed.
+///
+/// # Safety
+/// As for [`NvJitLink::load_from`].
+unsafe fn loaded(path: &Path) -> Result<&'static NvJitLink, LinkError> {
+    static LOADED: Mutex<Vec<(PathBuf, &'static NvJitLink)>> = Mutex::new(Vec::new());
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, raw)) = loaded.iter().find(|(known, _)| known == path) {
+        return Ok(raw);
+    }
+    // SAFETY: the caller's promise.
+    let raw = unsafe { NvJitLink::load_from(path) }.map_err(LinkError::Load)?;
+    loaded.push((path.to_owned(), raw));
+    Ok(raw)
 }
 
 /// Bytes at most of an image in a fat binary.

@@ -1,6 +1,7 @@
 //! Where an nvJitLink may be: the places of NVRTC, by the same rules.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::NvrtcVersion;
 use crate::error::{Attempt, LinkError};
@@ -25,6 +26,13 @@ pub(crate) fn find(
         let folders = ["", "lib64", "lib", "bin"].map(|sub| Folder::named(absolute.join(sub)));
         return best(&folders, compiler, origin, &mut tried).ok_or(LinkError::NotFound { tried });
     }
+    // The last places start programs, so a library that was found is remembered, as NVRTC is.
+    static FOUND: Mutex<Vec<(Option<u32>, PathBuf)>> = Mutex::new(Vec::new());
+    let major = compiler.map(|compiler| compiler.major);
+    let mut known = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, path)) = known.iter().find(|(of, _)| *of == major) {
+        return Ok(path.clone());
+    }
     for place in places() {
         let Place { origin, folders, .. } = place();
         let with_own: Vec<Folder> = folders
@@ -33,6 +41,7 @@ pub(crate) fn find(
             .flatten()
             .collect();
         if let Some(found) = best(&with_own, compiler, origin, &mut tried) {
+            known.push((major, found.clone()));
             return Ok(found);
         }
     }
