@@ -6,7 +6,7 @@ use crate::token::{Span, Token, bare};
 use proc_macro::Delimiter;
 
 /// Returns the source as the generated code uses it: `include_str!("dir/file.cu")` becomes a program of the
-/// name `file.cu`, so that the compiler's messages name the file, and `include_cuda!` is told where the crate is.
+/// name `file.cu`, so that the compiler's messages name the file, and `include_cuda!` gets the crate's path.
 /// Everything else stays as it is.
 pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
     if let [include, bang, Token::Group(delimiter, arguments, span)] = bare(source)

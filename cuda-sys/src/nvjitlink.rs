@@ -1,5 +1,4 @@
-//! Loading nvJitLink, the linker of code that was compiled apart. Where to look for it is the business of the crate
-//! `nvrtc`.
+//! Loading nvJitLink, the linker of code that was compiled apart. The crate `nvrtc` searches for it.
 //!
 //! The declarations are written by hand from `nvJitLink.h` of CUDA 13.0. The library exports each function under its
 //! plain name and under one with its version (`__nvJitLinkCreate_13_0`), for which the header's inline functions stand.
@@ -123,8 +122,8 @@ macro_rules! functions {
                     if self.table.$name.is_null() {
                         return Err(MissingSymbol { name: stringify!($name), needs: None, driver: None });
                     }
-                    // SAFETY: the address is a function's of this name, which has this ABI: the promise of whoever
-                    // loaded the table. It is not null.
+                    // SAFETY: the address is not null. The caller of `load_from` or `from_resolver` promised that it is
+                    // a function with the ABI of this name.
                     let function = unsafe { core::mem::transmute::<*const c_void, Function>(self.table.$name) };
                     // SAFETY: the caller's promise.
                     Ok(unsafe { function($($arg),*) })
@@ -182,8 +181,8 @@ impl NvJitLink {
         Ok(Box::leak(Box::new(Self { table, source })))
     }
 
-    /// Returns an nvJitLink made of functions: `resolve` is asked once for each exported name and returns the
-    /// function's address, or null if it has none. The table is never freed.
+    /// Returns an nvJitLink made of functions. `resolve` is called once for each exported name, and returns the
+    /// function's address or null. The table is never freed.
     ///
     /// # Safety
     /// Each address is a function with the C ABI that `nvJitLink.h` declares for the name, callable from any thread for
