@@ -6,8 +6,8 @@
 
 use ptx::cfg::Cfg;
 use ptx::ir::{
-    Access, Address, Base, BinaryOp, Callee, Dst, Formal, Function, Instr, Mma, Mode, Module, Op,
-    Operand, Piece, Pred, RegId, Rounding, Type, UnaryOp,
+    BinaryOp, Dst, Formal, Function, Instr, Mode, Module, Op, Operand, RegId, Role, Rounding, Type,
+    UnaryOp,
 };
 
 /// Returns the function with its pairs fused; `None` if it has none.
@@ -88,7 +88,7 @@ struct Registers {
 }
 
 impl Registers {
-    fn new(function: &Function) -> Option<Self> {
+    fn new(function: &Function) -> Self {
         let count = function.registers.len();
         let mut uses = vec![0u32; count];
         let mut count_use = |reg: RegId, times: u32| {
@@ -97,13 +97,12 @@ impl Registers {
             }
         };
         for instr in function.instrs() {
-            let mut visit = Visitor(|reg, access| match access {
-                Touch::Read => count_use(reg, 1),
-                Touch::Write => {}
-                Touch::Unknown => count_use(reg, 2),
+            instr.for_each_register(|role, reg| match role {
+                Role::Use => count_use(reg, 1),
+                Role::Def => {}
+                // Read, and perhaps more than once.
+                Role::Unknown => count_use(reg, 2),
             });
-            visit.guard(instr);
-            visit.op(&instr.op).then_some(())?;
         }
         // A function's caller reads its results.
         for formal in &function.returns {
@@ -111,18 +110,15 @@ impl Registers {
                 count_use(*reg, 2);
             }
         }
-        Some(Self { uses, written: vec![None; count] })
+        Self { uses, written: vec![None; count] }
     }
 
     fn write(&mut self, instr: &Instr, at: usize) {
-        let mut visit = Visitor(|reg: RegId, access| {
-            if access != Touch::Read
-                && let Some(written) = self.written.get_mut(reg.index())
-            {
+        instr.for_each_def(|reg| {
+            if let Some(written) = self.written.get_mut(reg.index()) {
                 *written = Some(at);
             }
         });
-        visit.op(&instr.op);
     }
 
     fn written(&self, reg: RegId) -> Option<usize> {
@@ -139,13 +135,13 @@ impl Registers {
     }
 }
 
-/// Returns the fusion at each instruction; `None` if there are none, or an instruction is not known.
+/// Returns the fusion at each instruction; `None` if there are none.
 fn find(module: &Module, function: &Function) -> Option<Vec<Option<Fusion>>> {
     let instrs = function.instrs();
     if !instrs.iter().any(|instr| matches!(instr.op, Op::Mul { part: None, .. })) {
         return None;
     }
-    let mut registers = Registers::new(function)?;
+    let mut registers = Registers::new(function);
     let blocks = Cfg::new(module, function).block_of;
     let mut fusions = Vec::with_capacity(instrs.len());
     for (at, instr) in instrs.iter().enumerate() {
@@ -211,266 +207,4 @@ fn fuse(
     };
     let mode = Mode { rounding: Some(Rounding::Rn), ..*mode };
     fits.then_some(Fusion { product: from, ty: *ty, mode, d: *d, a: *a, b: *b, c, negate })
-}
-
-/// The use of a register by an instruction.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Touch {
-    Read,
-    Write,
-    /// Either, or both, and perhaps more than once.
-    Unknown,
-}
-
-/// Calls a function for each place of an instruction where a register stands.
-struct Visitor<F>(F);
-
-impl<F: FnMut(RegId, Touch)> Visitor<F> {
-    fn guard(&mut self, instr: &Instr) {
-        self.pred(instr.guard.as_ref());
-    }
-
-    fn pred(&mut self, pred: Option<&Pred>) {
-        if let Some(pred) = pred {
-            (self.0)(pred.reg, Touch::Read);
-        }
-    }
-
-    fn results<'a>(&mut self, results: impl IntoIterator<Item = &'a Dst>) {
-        for reg in results.into_iter().flatten() {
-            (self.0)(*reg, Touch::Write);
-        }
-    }
-
-    fn sources<'a>(&mut self, sources: impl IntoIterator<Item = &'a Operand>) {
-        for source in sources {
-            if let Operand::Reg(reg) = source {
-                (self.0)(*reg, Touch::Read);
-            }
-        }
-    }
-
-    fn address(&mut self, address: &Address) {
-        if let Base::Reg(reg) = address.base {
-            (self.0)(reg, Touch::Read);
-        }
-    }
-
-    fn access(&mut self, access: &Access, address: &Address) {
-        self.sources(&access.policy);
-        self.address(address);
-    }
-
-    fn pieces(&mut self, pieces: &[Piece]) {
-        for piece in pieces {
-            match piece {
-                Piece::Reg(reg) => (self.0)(*reg, Touch::Unknown),
-                Piece::Text(_) | Piece::Symbol(_) => {}
-            }
-        }
-    }
-
-    /// False if the instruction is not known here.
-    fn op(&mut self, op: &Op) -> bool {
-        match op {
-            Op::Unary { d, a, .. }
-            | Op::Bfind { d, a, .. }
-            | Op::Testp { d, a, .. }
-            | Op::Mov { d, a, .. }
-            | Op::Cvta { d, a, .. }
-            | Op::Isspacep { d, a, .. }
-            | Op::MbarrierPending { d, a }
-            | Op::Movmatrix { d, a } => {
-                self.results([d]);
-                self.sources([a]);
-            }
-            Op::Binary { d, a, b, .. }
-            | Op::Mul { d, a, b, .. }
-            | Op::Mul24 { d, a, b, .. }
-            | Op::Bmsk { d, a, b, .. }
-            | Op::Szext { d, a, b, .. } => {
-                self.results([d]);
-                self.sources([a, b]);
-            }
-            Op::MinMax3 { d, a, b, c, .. }
-            | Op::Mad { d, a, b, c, .. }
-            | Op::Fma { d, a, b, c, .. }
-            | Op::Mad24 { d, a, b, c, .. }
-            | Op::Sad { d, a, b, c, .. }
-            | Op::Bfe { d, a, b, c, .. }
-            | Op::Dot { d, a, b, c, .. }
-            | Op::Lop3 { d, a, b, c, .. }
-            | Op::Shf { d, a, b, c, .. }
-            | Op::Prmt { d, a, b, c, .. }
-            | Op::Video { d, a, b, c, .. }
-            | Op::Slct { d, a, b, c, .. }
-            | Op::Fns { d, mask: a, base: b, offset: c } => {
-                self.results([d]);
-                self.sources([a, b, c]);
-            }
-            Op::Bfi { d, a, b, c, e, .. } => {
-                self.results([d]);
-                self.sources([a, b, c, e]);
-            }
-            Op::Carry { d, a, b, c, .. } | Op::CvtPack { d, a, b, c, .. } => {
-                self.results([d]);
-                self.sources([a, b].into_iter().chain(c));
-            }
-            Op::Cvt { d, a, b, .. } => {
-                self.results([d]);
-                self.sources([a].into_iter().chain(b));
-            }
-            Op::Lop3Bool { d, p, a, b, c, q, .. } => {
-                self.results([d, p]);
-                self.sources([a, b, c]);
-                self.pred(Some(q));
-            }
-            Op::Setp { combine, p, q, a, b, .. } => {
-                self.results([p, q]);
-                self.sources([a, b]);
-                self.pred(combine.as_ref().map(|(_, pred)| pred));
-            }
-            Op::Set { combine, d, a, b, .. } => {
-                self.results([d]);
-                self.sources([a, b]);
-                self.pred(combine.as_ref().map(|(_, pred)| pred));
-            }
-            Op::Selp { d, a, b, p, .. } => {
-                self.results([d]);
-                self.sources([a, b]);
-                self.pred(Some(p));
-            }
-            Op::Pack { d, a, .. } => {
-                self.results([d]);
-                self.sources(a);
-            }
-            Op::Unpack { d, a, .. } => {
-                self.results(d);
-                self.sources([a]);
-            }
-            Op::Ld { access, d, addr, .. } => {
-                self.results(d);
-                self.access(access, addr);
-            }
-            Op::St { access, addr, a, .. } => {
-                self.access(access, addr);
-                self.sources(a);
-            }
-            Op::Prefetch { addr, size, .. } => {
-                self.address(addr);
-                self.sources(size);
-            }
-            Op::Atom { access, d, addr, a, c, .. } => {
-                self.results(d);
-                self.access(access, addr);
-                self.sources(a.iter().chain(c));
-            }
-            Op::Bar { d, barrier, threads, p, .. } => {
-                self.results([d]);
-                self.sources([barrier].into_iter().chain(threads));
-                self.pred(p.as_ref());
-            }
-            Op::BarWarp { mask: a }
-            | Op::Pmevent { a, .. }
-            | Op::Nanosleep { a }
-            | Op::Stackrestore { a, .. }
-            | Op::BrxIdx { index: a, .. } => self.sources([a]),
-            Op::Shfl { d, p, a, b, c, mask, .. } => {
-                self.results([d, p]);
-                self.sources([a, b, c].into_iter().chain(mask));
-            }
-            Op::Vote { d, p, mask, .. } => {
-                self.results([d]);
-                self.pred(Some(p));
-                self.sources(mask);
-            }
-            Op::Match { d, p, a, mask, .. } => {
-                self.results([d, p]);
-                self.sources([a, mask]);
-            }
-            Op::Redux { d, a, mask, .. } => {
-                self.results([d]);
-                self.sources([a, mask]);
-            }
-            Op::Activemask { d } | Op::Stacksave { d, .. } => self.results([d]),
-            Op::Elect { d, p, mask } => {
-                self.results([d, p]);
-                self.sources([mask]);
-            }
-            Op::Call { callee, returns, args, .. } => {
-                if let Callee::Indirect(reg, _) = callee {
-                    (self.0)(*reg, Touch::Read);
-                }
-                for result in returns {
-                    if let Operand::Reg(reg) = result {
-                        (self.0)(*reg, Touch::Write);
-                    }
-                }
-                self.sources(args);
-            }
-            Op::Alloca { d, size, .. } => {
-                self.results([d]);
-                self.sources([size]);
-            }
-            Op::CpAsync { dst, src, src_size, ignore, policy, .. } => {
-                self.address(dst);
-                self.address(src);
-                self.sources(src_size.iter().chain(policy));
-                self.pred(ignore.as_ref());
-            }
-            Op::CpAsyncArrive { addr, .. } | Op::MbarrierInval { addr, .. } => self.address(addr),
-            Op::MbarrierInit { addr, count, .. } | Op::MbarrierTx { addr, count, .. } => {
-                self.address(addr);
-                self.sources([count]);
-            }
-            Op::MbarrierArrive { d, addr, count, .. } => {
-                self.results([d]);
-                self.address(addr);
-                self.sources(count);
-            }
-            Op::MbarrierWait { d, addr, a, limit, .. } => {
-                self.results([d]);
-                self.address(addr);
-                self.sources([a].into_iter().chain(limit));
-            }
-            Op::Mma(mma) => {
-                let Mma { d, a, b, c, .. } = &**mma;
-                self.results(d);
-                self.sources(a.iter().chain(b).chain(c));
-            }
-            Op::WmmaLoad { d, addr, stride, .. } => {
-                self.results(d);
-                self.address(addr);
-                self.sources(stride);
-            }
-            Op::WmmaStore { addr, a, stride, .. } => {
-                self.address(addr);
-                self.sources(a.iter().chain(stride));
-            }
-            Op::Ldmatrix { d, addr, .. } => {
-                self.results(d);
-                self.address(addr);
-            }
-            Op::Stmatrix { addr, a, .. } => {
-                self.address(addr);
-                self.sources(a);
-            }
-            Op::CreatePolicy { d, operands, .. } => {
-                self.results([d]);
-                self.pieces(operands);
-            }
-            Op::Other { operands, .. } => self.pieces(operands),
-            Op::Fence { .. }
-            | Op::Bra { .. }
-            | Op::Ret { .. }
-            | Op::Exit
-            | Op::Trap
-            | Op::Brkpt
-            | Op::CpAsyncCommit
-            | Op::CpAsyncWait { .. }
-            | Op::GridDependency { .. } => {}
-            _ => return false,
-        }
-        true
-    }
 }

@@ -4,11 +4,14 @@
 //! [`Function`] or [`Module`]. Blocks are gone: a name declared in an inner block is an entry of
 //! its own. [`crate::parse`] builds it, `Display` writes it as PTX again.
 
+mod fresh;
 mod module;
 mod op;
 mod operand;
 mod types;
+mod visit;
 
+pub use fresh::Names;
 pub use module::{
     Directives, File, Formal, Function, FunctionKind, Init, InitAddress, Inlined, Item, Label,
     Linkage, Loc, Module, Prototype, PrototypeKind, Ptr, Variable,
@@ -26,3 +29,4 @@ pub use types::{
     AtomOp, BinaryOp, BoolOp, Cache, Clamp, Cmp, Fragment, Layout, MmaBitOp, MulPart, Order,
     PrmtMode, ReduxOp, Rounding, Scope, ShflMode, Space, TestP, Type, UnaryOp, VideoOp, VoteMode,
 };
+pub use visit::{Place, PlaceMut, Role};

@@ -181,8 +181,12 @@ pub struct Mma {
 pub enum Piece {
     /// Text.
     Text(Box<str>),
-    /// A register.
+    /// A register, which may be read, written or both. The parser makes no other registers.
     Reg(RegId),
+    /// A register that is only read, if a pass knows that: [`Op::set_results`].
+    Src(RegId),
+    /// A register that is only written, all of it.
+    Dst(RegId),
     /// A label, function or variable; printed by its name.
     Symbol(super::operand::Symbol),
 }

@@ -164,7 +164,7 @@ impl Printer<'_> {
             }
             match piece {
                 Piece::Text(text) => self.out.push_str(text),
-                Piece::Reg(id) => self.reg(*id)?,
+                Piece::Reg(id) | Piece::Src(id) | Piece::Dst(id) => self.reg(*id)?,
                 Piece::Symbol(named) => self.symbol(*named)?,
             }
         }

@@ -499,7 +499,7 @@ impl<'m> Search<'m> {
     fn unknown(&mut self, index: usize, pieces: &[Piece]) {
         for piece in pieces {
             let value = match *piece {
-                Piece::Reg(reg) => self.register(index, reg),
+                Piece::Reg(reg) | Piece::Src(reg) | Piece::Dst(reg) => self.register(index, reg),
                 Piece::Symbol(symbol) => self.symbol(index, symbol),
                 Piece::Text(_) => continue,
             };
@@ -511,7 +511,7 @@ impl<'m> Search<'m> {
         }
         // Each register may be a result.
         for piece in pieces {
-            if let Piece::Reg(reg) = *piece {
+            if let Piece::Reg(reg) | Piece::Src(reg) | Piece::Dst(reg) = *piece {
                 self.result(index, &Some(reg), Value { direct: Set::EMPTY, loaded: true });
             }
         }
