@@ -1,6 +1,14 @@
-//! Control flow: basic blocks, and where threads that went different ways meet again.
+//! Control flow: basic blocks, where threads that went different ways meet again, dominators, loops, and the registers
+//! that are live.
 
 mod dominators;
+mod liveness;
+mod loops;
+
+pub use dominators::Dominators;
+pub use liveness::Liveness;
+pub(crate) use liveness::{Range, Ranges, Search, register};
+pub use loops::{Loop, Loops};
 
 use crate::ir::{Callee, Function, Instr, Module, Op, PrototypeKind};
 
@@ -17,6 +25,8 @@ pub struct Block {
     /// Whether a thread may leave the function here: `ret`, `exit`, `trap`, a call that does not
     /// return, or the end of the body.
     pub exits: bool,
+    /// Whether a thread may return to the caller here: `ret`, or the end of the body.
+    pub returns: bool,
 }
 
 /// The control-flow graph of a function.
@@ -54,9 +64,9 @@ impl Cfg {
         for (at, &start) in starts.iter().enumerate() {
             let end = starts.get(at + 1).copied().unwrap_or(instrs.len());
             block_of.resize(end, narrow(at));
-            let exits = false;
+            let (start, end) = (narrow(start), narrow(end));
             let successors = Vec::new();
-            blocks.push(Block { start: narrow(start), end: narrow(end), successors, exits });
+            blocks.push(Block { start, end, successors, exits: false, returns: false });
         }
         // Marks the blocks already among the successors: a table may name one many times.
         let mut seen = vec![u32::MAX; blocks.len()];
@@ -72,6 +82,7 @@ impl Cfg {
                 }
                 (Flow::Leave, conditional) => {
                     block.exits = true;
+                    block.returns = matches!(last.op, Op::Ret { .. });
                     if conditional { vec![next] } else { Vec::new() }
                 }
             };
@@ -82,7 +93,7 @@ impl Cfg {
                         seen[to as usize] = narrow(at);
                         block.successors.push(to);
                     }
-                    None => block.exits = true,
+                    None => (block.exits, block.returns) = (true, true),
                 }
             }
         }
@@ -90,6 +101,24 @@ impl Cfg {
         let ipdom = dominators::post_dominators(&blocks, &order);
         Self { blocks, block_of, ipdom, order }
     }
+
+    /// Returns the blocks from which control may come to each block, in ascending order.
+    #[must_use]
+    pub fn predecessors(&self) -> Vec<Vec<u32>> {
+        predecessors(&self.blocks)
+    }
+}
+
+fn predecessors(blocks: &[Block]) -> Vec<Vec<u32>> {
+    let mut into = vec![Vec::new(); blocks.len()];
+    for (from, block) in blocks.iter().enumerate() {
+        for &to in &block.successors {
+            if let Some(into) = into.get_mut(to as usize) {
+                into.push(narrow(from));
+            }
+        }
+    }
+    into
 }
 
 /// Returns an index as the graph stores it; bodies are far shorter than u32 counts.
