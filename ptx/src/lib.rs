@@ -49,7 +49,9 @@ pub mod link;
 pub mod mangled;
 mod parse;
 mod print;
+pub mod simplify;
 mod split;
+pub mod ssa;
 pub mod variables;
 
 pub use entry::{Class, Param, ParamType, Signature, entries};

@@ -24,9 +24,19 @@ fn check(text: &str) {
         Ok(again) => again,
         Err(error) => panic!("{error}\nread from\n{text}\nprinted as\n{printed}"),
     };
-    for function in &module.functions {
+    let mut formed = module.clone();
+    for (at, function) in module.functions.iter().enumerate() {
         let graph = ptx::cfg::Cfg::new(&module, function);
         assert_eq!(graph.block_of.len(), function.instrs().len());
+        formed.functions[at] = ptx::simplify::single_exit(&module, function);
+        if let Ok(ssa) = ptx::ssa::Ssa::new(&module, &formed.functions[at]) {
+            assert_eq!(ssa.verify(), Ok(()), "read from\n{text}");
+            formed.functions[at] = ssa.into_function();
+        }
+    }
+    let formed = formed.to_string();
+    if let Err(error) = ptx::parse(&formed) {
+        panic!("{error}\nread from\n{text}\nformed as\n{formed}");
     }
     module.forget_lines();
     again.forget_lines();

@@ -42,6 +42,7 @@ fn check(text: &str) {
         assert_eq!(graph.block_of.len(), function.instrs().len());
         assert_eq!(graph.ipdom.len(), graph.blocks.len());
     }
+    transform(&module, text);
     let printed = module.to_string();
     compare(&module, scanned);
     compare(&module, ptx::entries(&printed));
@@ -53,6 +54,25 @@ fn check(text: &str) {
     module.forget_lines();
     again.forget_lines();
     assert!(again == module, "read from\n{text}\nprinted as\n{printed}");
+}
+
+/// Functions in static single assignment form keep its promises, and can be read after it.
+fn transform(module: &Module, text: &str) {
+    let mut formed = module.clone();
+    for (at, function) in module.functions.iter().enumerate() {
+        let single = ptx::simplify::single_exit(module, function);
+        formed.functions[at] = match ptx::ssa::Ssa::new(module, &single) {
+            Ok(ssa) => {
+                assert_eq!(ssa.verify(), Ok(()), "read from\n{text}");
+                ssa.into_function()
+            }
+            Err(_) => single,
+        };
+    }
+    let printed = formed.to_string();
+    if let Err(error) = ptx::parse(&printed) {
+        panic!("{error}\nread from\n{text}\nformed as\n{printed}");
+    }
 }
 
 /// The scanner, which reads only signatures, may refuse a text that the parser accepts, or find a kernel in a section's
