@@ -49,6 +49,14 @@ pub fn ensure_refused<T, E: Display>(result: Result<T, E>) -> TestResult {
     if text.contains("CUDA_ERROR_") { Err(Failure::new(text)) } else { Ok(()) }
 }
 
+/// Fails unless the call was refused with an error that contains `part`. Another error fails with its text.
+#[track_caller]
+pub fn ensure_refused_for<T, E: Display>(result: Result<T, E>, part: &str) -> TestResult {
+    let Err(error) = result else { return Err(Failure::new("it was not refused")) };
+    let text = error.to_string();
+    if text.contains(part) { Ok(()) } else { Err(Failure::new(format!("{text}: has no `{part}`"))) }
+}
+
 /// Fails the test, with a message, unless the condition holds.
 #[macro_export]
 macro_rules! ensure {

@@ -20,5 +20,5 @@ pub mod rng;
 pub mod sample;
 pub mod time;
 
-pub use failure::{Failure, TestResult, ensure_refused, first_difference};
+pub use failure::{Failure, TestResult, ensure_refused, ensure_refused_for, first_difference};
 pub use rng::Rng;

@@ -30,6 +30,7 @@ pub(crate) use shards::cases;
 pub(crate) use test_support::process::{Outcome, limited_to};
 pub(crate) use test_support::sample::{self, Effort, deep};
 pub(crate) use test_support::{
-    Failure, Rng, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+    Failure, Rng, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
+    first_difference,
 };
 pub(crate) use tools::nanovdb_validate;

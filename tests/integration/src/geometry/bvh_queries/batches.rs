@@ -6,7 +6,9 @@ use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use super::inputs::{Query, inputs, invalid, queries, uniform};
 use super::oracle::{along, in_box, items, within};
 use super::{BUILDERS, Fixture};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -181,23 +183,19 @@ fn refuses(device: &TestDevice) -> TestResult {
     let bvh = fixture.built(&boxes, BuildMode::Fast)?;
     let mut counts = fixture.upload(&[7u32; 9])?;
     let refused = bvh.count_overlaps(stream, &there, &mut counts);
-    ensure!(
-        refused.is_err_and(|error| error.to_string().contains("room for 9 counts, and 10 are"))
-    );
+    ensure_refused_for(refused, "room for 9 counts, and 10 are")?;
     let centers = fixture.upload(&[[0.0f32; 3]; 9])?;
     for radius in [f32::NAN, -1.0] {
         let refused =
             bvh.count_overlaps(stream, BvhQueries::spheres(&centers, radius), &mut counts);
-        ensure!(refused.is_err_and(|error| error.to_string().contains("no radius")));
+        ensure_refused_for(refused, "no radius")?;
     }
     let radii = fixture.upload(&[1.0f32; 8])?;
     let refused = bvh.overlap_lists(stream, BvhQueries::spheres(&centers, 0.0).within_each(&radii));
-    ensure!(refused.is_err_and(|error| error.to_string().contains("8 radii for 9")));
+    ensure_refused_for(refused, "8 radii for 9")?;
     let (mut offsets, mut indices) = (fixture.upload(&[0u64; 10])?, fixture.upload(&[0u32; 10])?);
     let refused = bvh.overlap_lists_into(stream, &there, &mut offsets, &mut indices);
-    ensure!(
-        refused.is_err_and(|error| error.to_string().contains("room for 10 offsets, and 11 are"))
-    );
+    ensure_refused_for(refused, "room for 10 offsets, and 11 are")?;
     ensure_eq!(counts.to_vec(stream)?, [7; 9]);
     // One radius for all, of points that lie among other numbers.
     let spheres = BvhQueries::spheres(&centers, 10.0);

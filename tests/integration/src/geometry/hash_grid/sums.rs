@@ -8,7 +8,8 @@ use super::Fixture;
 use super::inputs::uniform;
 use super::oracle::{Oracle, Space};
 use crate::harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
+    first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -172,7 +173,7 @@ fn given(device: &TestDevice) -> TestResult {
     // SAFETY: as above, and with too few sums nothing is launched.
     let refused =
         unsafe { sum.run_with(stream, &grid, &queries, &masses_there, sums.slice_mut(1..)?) };
-    ensure!(refused.is_err_and(|error| error.to_string().contains("199")));
+    ensure_refused_for(refused, "199")?;
     Ok(())
 }
 

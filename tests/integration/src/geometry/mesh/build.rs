@@ -10,6 +10,7 @@ use super::queries::{Fixture, same};
 use super::ray_inputs::rays;
 use crate::harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -182,7 +183,7 @@ fn arrays(device: &TestDevice) -> TestResult {
     let n = input.mesh.points.len();
     let refused = borrowed.refit_to(stream, few);
     let wanted_text = format!("{} points for a mesh of {n}", n - 1);
-    ensure!(refused.is_err_and(|e| e.to_string().contains(&wanted_text)));
+    ensure_refused_for(refused, &wanted_text)?;
     same("as before", &fixture.closest_to(&borrowed, &queries)?, &wanted)?;
     let wrong = DeviceBuffer::<[f32; 3]>::zeroed(stream, 0)?;
     ensure_refused(borrowed.refit_to(stream, wrong))?;

@@ -9,7 +9,9 @@ use super::brute::Brute;
 use super::inputs::{Around, Input, displaced, inputs, invalid_points};
 use super::queries::{Fixture, bits, same};
 use super::{EPS, blend, length, sub, thorough, wide};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -272,11 +274,11 @@ fn nothing(device: &TestDevice) -> TestResult {
     let there = fixture.upload(&points)?;
     let mut few = fixture.room::<ClosestPoint>(points.len() - 1)?;
     let refused = mesh.closest_points(stream, &PointQueries::at(&there), &mut few);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("closest points")));
+    ensure_refused_for(refused, "closest points")?;
     let distances = fixture.upload(&[1.0f32; 3])?;
     let queries = PointQueries::at(&there).within_each(&distances);
     let mut room = fixture.room::<ClosestPoint>(points.len())?;
     let refused = mesh.closest_points(stream, &queries, &mut room);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("3 distances for")));
+    ensure_refused_for(refused, "3 distances for")?;
     Ok(())
 }

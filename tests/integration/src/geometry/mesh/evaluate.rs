@@ -6,7 +6,9 @@ use geom_kernels::mesh::{FacePoint, MeshOptions, NO_FACE, PointQueries, Triangle
 use super::inputs::{Around, Input, inputs};
 use super::queries::Fixture;
 use super::{blend, cross, length, sub, wide};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -134,11 +136,11 @@ where
     let mut out = fixture.upload(&[[0.0f32; N]; 3])?;
     let points = fixture.upload(&points)?;
     let refused = mesh.attributes_at(&fixture.stream, &points, &there, &mut out);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("attributes")));
+    ensure_refused_for(refused, "attributes")?;
     let mut out = fixture.upload(&vec![[0.0f32; N]; points.len()])?;
     let few = there.slice(1..)?;
     let refused = mesh.attributes_at(&fixture.stream, &points, few, &mut out);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("62 attributes for 63 points")));
+    ensure_refused_for(refused, "62 attributes for 63 points")?;
     Ok(())
 }
 
@@ -186,7 +188,7 @@ fn refused(device: &TestDevice) -> TestResult {
         (mesh.normals_at(stream, &points, &mut few), "normals"),
     ];
     for (refused, name) in wrong {
-        ensure!(refused.is_err_and(|e| e.to_string().contains(name)), "{name}");
+        ensure_refused_for(refused, name)?;
     }
     // None of them, of a mesh without faces, is fine.
     let empty = fixture.mesh(&TriangleMesh::default(), MeshOptions::default())?;

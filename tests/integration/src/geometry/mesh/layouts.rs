@@ -8,7 +8,9 @@ use tape::{Seeds, Tape};
 
 use super::queries::{Fixture, bits};
 use super::thorough;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -117,7 +119,7 @@ fn recorded(device: &TestDevice) -> TestResult {
             t.watch(&numbers)?;
             mesh.record_distances(t, &PointQueries::at(points), &mut out)
         });
-        ensure!(refused.is_err_and(|error| error.to_string().contains("packed")));
+        ensure_refused_for(refused, "packed")?;
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use geom_kernels::mesh::{MeshOptions, Ray, RayHit, shapes};
 use super::inputs::{Around, Input, inputs};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -110,10 +112,10 @@ fn nothing(device: &TestDevice) -> TestResult {
     let (stream, there) = (&fixture.stream, fixture.upload(&rays)?);
     let mut few = fixture.room::<RayHit>(rays.len() - 1)?;
     let refused = mesh.closest_hits(stream, &there, &mut few);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("answers")));
+    ensure_refused_for(refused, "answers")?;
     let mut offsets = fixture.room::<u64>(rays.len())?;
     let refused = mesh.all_hits_into(stream, &there, &mut offsets, &mut few);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("offsets")));
+    ensure_refused_for(refused, "offsets")?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use robust::{Coord, Coord3D, orient2d, orient3d};
 use super::inputs::{Around, Input, inputs, invalid_points};
 use super::queries::{Fixture, same};
 use super::{cross, dot, length, sub, thorough, wide};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -287,9 +287,9 @@ fn nothing(device: &TestDevice) -> TestResult {
 
     let mut few = fixture.room::<f32>(1)?;
     let refused = cube.signed_distances(stream, &queries, Sign::Normal, &mut few);
-    ensure!(refused.is_err_and(|e: cuda_safe::Error| e.to_string().contains("distances")));
+    ensure_refused_for(refused, "distances")?;
     let mut few = fixture.room::<i32>(1)?;
     let refused = cube.classify(stream, &queries, &mut few);
-    ensure!(refused.is_err_and(|e| e.to_string().contains("sides")));
+    ensure_refused_for(refused, "sides")?;
     Ok(())
 }

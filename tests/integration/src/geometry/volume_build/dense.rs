@@ -10,6 +10,7 @@ use super::model::{Kind, Model, options, voxel};
 use super::thorough;
 use crate::harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -340,7 +341,7 @@ fn refused(device: &TestDevice) -> TestResult {
     try_one([2, 2, 2], plain().keep(Keep::NarrowBand(-3.0)), "a width of -3")?;
     let negative = plain().keep(Keep::NarrowBand(-f64::MIN_POSITIVE));
     let made = Volume::from_fn(&stream, &geometry, [2, 2, 2], negative, |_| 1.0);
-    ensure!(made.is_err_and(|error| error.to_string().contains("a width of -")));
+    ensure_refused_for(made, "a width of -")?;
     let whole = DenseOptions::<i32>::default().keep(Keep::NarrowBand(1.0));
     ensure_refused(Volume::from_host_dense(&stream, &geometry, [1, 1, 1], &[1], whole.clone()))?;
     let index = DenseOptions::new(VolumeOptions::new(OnIndex(0)));

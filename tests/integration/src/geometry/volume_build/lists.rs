@@ -8,6 +8,7 @@ use super::model::{Each, Kind, Model, all_kinds, is_voxel, options};
 use super::thorough;
 use crate::harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -157,10 +158,10 @@ fn refused(device: &TestDevice) -> TestResult {
     let options = VolumeOptions::new(0.0f32);
     let long = options.clone().name("n".repeat(256));
     let volume = Volume::from_leaves(&stream, &geometry, &buffer, long);
-    ensure!(volume.is_err_and(|error| error.to_string().contains("name")));
+    ensure_refused_for(volume, "name")?;
     let values = DeviceBuffer::from_slice(&stream, &[1.0f32])?;
     let volume = Volume::from_voxels_with(&stream, &geometry, &buffer, &values, options.clone());
-    ensure!(volume.is_err_and(|error| error.to_string().contains("1 values for 2 voxels")));
+    ensure_refused_for(volume, "1 values for 2 voxels")?;
     let mut volume = Volume::from_leaves(&stream, &geometry, &buffer, options)?;
     ensure_refused(volume.rebuild_from_leaves(&stream, &buffer))?;
     ensure_refused(volume.build_status(&stream))?;

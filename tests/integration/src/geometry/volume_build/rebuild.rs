@@ -5,7 +5,9 @@ use geom_kernels::volume::{BuildStatus, Capacity, OnIndex, Volume, VolumeCounts,
 
 use super::lists::voxels;
 use super::model::{Each, Kind, Model, all_kinds, options};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{
+    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -142,9 +144,7 @@ fn room(device: &TestDevice) -> TestResult {
     let capacity = Capacity { leaves: 9, lower: 9, upper: 9, entries: 199 };
     let mut volume = Volume::from_leaves(&stream, &geometry, &before, plain.capacity(capacity))?;
     let refused = volume.rebuild_from_voxels(&stream, &buffer);
-    ensure!(
-        refused.is_err_and(|error| error.to_string().contains("200 entries, and room for 199"))
-    );
+    ensure_refused_for(refused, "200 entries, and room for 199")?;
     check(&stream, &volume, &Model::of_tiles(background, &first), 0)?;
     let nothing = DeviceBuffer::<[i32; 3]>::zeroed(&stream, 0)?;
     volume.rebuild_from_leaves(&stream, &nothing)?;
