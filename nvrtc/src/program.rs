@@ -146,6 +146,13 @@ impl Program {
         self
     }
 
+    /// Changes the options that the program has: `program.with_options(|options| options.lineinfo(true))`.
+    #[must_use]
+    pub fn with_options(mut self, change: impl FnOnce(Options) -> Options) -> Self {
+        self.options = change(self.options);
+        self
+    }
+
     /// Sets the compiler to use instead of [`Nvrtc::find`].
     pub fn library(mut self, library: &Nvrtc) -> Self {
         self.library = Some(library.clone());

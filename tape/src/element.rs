@@ -50,6 +50,8 @@ impl FloatType {
 pub struct Element {
     pub(crate) size: usize,
     pub(crate) real: Option<FloatType>,
+    /// Whether members that are no numbers may lie between the numbers.
+    pub(crate) mixed: bool,
 }
 
 impl Element {
@@ -65,20 +67,20 @@ impl Element {
     /// Describes `count` numbers one after the other, such as `float3`.
     #[must_use]
     pub const fn vector(real: FloatType, count: usize) -> Self {
-        Self { size: real.size() * count, real: Some(real) }
+        Self { size: real.size() * count, real: Some(real), mixed: false }
     }
 
     /// Describes a structure of `size` bytes whose real members all are of one type; other members may lie
     /// between them. Structures with 16-bit floats consist of nothing else.
     #[must_use]
     pub const fn structure(size: usize, real: FloatType) -> Self {
-        Self { size, real: Some(real) }
+        Self { size, real: Some(real), mixed: true }
     }
 
     /// Describes elements of `size` bytes without a gradient: integers, flags.
     #[must_use]
     pub const fn bytes(size: usize) -> Self {
-        Self { size, real: None }
+        Self { size, real: None, mixed: false }
     }
 
     /// Returns the size in bytes.
@@ -140,5 +142,5 @@ where
     [T::Gradient; N]: Pod,
 {
     type Gradient = [T::Gradient; N];
-    const ELEMENT: Element = Element { size: T::ELEMENT.size * N, real: T::ELEMENT.real };
+    const ELEMENT: Element = Element { size: T::ELEMENT.size * N, ..T::ELEMENT };
 }

@@ -121,11 +121,13 @@ pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
 #[cfg(feature = "internals")]
 pub use kernels::ptx;
 pub use kernels::{HEADER, headers, program};
+/// Generates adjoints of kernels; see [`OpSpec::differentiate`].
+pub use ptx_ad;
 pub use record::Recorder;
 pub use report::MemoryReport;
 pub use saved::Saved;
 pub use seeds::Seeds;
-pub use spec::{Effect, Op, OpSpec, Param, Primal};
+pub use spec::{Derivation, DerivedAccess, DifferentiateError, Effect, Op, OpSpec, Param, Primal};
 #[cfg(feature = "internals")]
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};

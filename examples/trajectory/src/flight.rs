@@ -2,9 +2,9 @@
 
 use cuda_safe::vector::{Float2, Float4};
 use cuda_safe::{
-    Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Module, Result, Stream,
+    Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Result, Stream,
 };
-use tape::{Element, FloatType, Op, OpSpec, Param, Primal, Tape};
+use tape::{Element, FloatType, Op, OpSpec, Param, Tape};
 
 /// `World` of flight.cu.
 #[derive(Debug, Clone, Copy)]
@@ -54,28 +54,22 @@ struct Ops {
 
 impl Ops {
     fn new(context: &Context) -> Result<Self> {
-        let source = geom_kernels::program(include_str!("flight.cu")).name("flight.cu");
-        let module = Module::compile(context, source)?;
+        let program = geom_kernels::program(include_str!("flight.cu")).name("flight.cu");
         let ball = Element::vector(FloatType::F32, 4);
         let step = OpSpec::new("step")
             .param(Param::value("world"))
             .param(Param::value("dt"))
-            .param(Param::buffer("from", ball).reads(Primal::Entry).len("n").covers_all().active())
-            .param(Param::buffer("to", ball).overwrites().len("n").covers_all().active())
-            .param(Param::value("n"))
-            .log(|_| 0);
+            .param(Param::buffer("from", ball).len("n").active())
+            .param(Param::buffer("to", ball).len("n").active())
+            .param(Param::value("n"));
         let miss = OpSpec::new("miss")
-            .param(
-                Param::buffer("ball", ball).reads(Primal::Entry).len_fixed(1).covers_all().active(),
-            )
+            .param(Param::buffer("ball", ball).len_fixed(1).active())
             .param(Param::value("target"))
-            .param(
-                Param::buffer("loss", Element::F32).overwrites().len_fixed(1).covers_all().active(),
-            )
-            .log(|_| 0);
-        // SAFETY: thread i of `step` and its adjoint touches element i of each buffer, and only if i < n;
-        // the first of `miss` and its adjoint the first ones. Gradients are taken, and added to, as said.
-        unsafe { Ok(Self { step: step.register(&module)?, miss: miss.register(&module)? }) }
+            .param(Param::buffer("loss", Element::F32).len_fixed(1).active());
+        // SAFETY: thread i of `step` touches element i of each buffer, and only if i < n; the first of `miss` the
+        // first ones.
+        let [step, miss] = [step, miss].map(|spec| unsafe { spec.differentiate(context, &program) });
+        Ok(Self { step: step?, miss: miss? })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The specification of an operation: its kernels, and what they do with each parameter.
 
+mod differentiate;
 mod op;
 mod param;
 mod register;
@@ -8,6 +9,7 @@ use std::borrow::Cow;
 
 use cuda_safe::{Kernel, LaunchConfig, Module, Result};
 
+pub use differentiate::{Derivation, DerivedAccess, DifferentiateError};
 pub(crate) use op::Inner as OpInner;
 pub use op::Op;
 pub(crate) use op::{OpPointer, Slot};
@@ -61,6 +63,8 @@ pub(crate) struct Settings {
     pub(crate) dimensions: u32,
     /// Whether threads go on to further elements.
     pub(crate) grid_stride: bool,
+    /// The threads of a launch at most.
+    pub(crate) most_threads: u64,
 }
 
 impl OpSpec {
@@ -69,8 +73,14 @@ impl OpSpec {
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
         let adjoint = Some(Cow::Owned(format!("{name}_adjoint")));
-        let settings =
-            Settings { shape: None, scratch: None, log: None, dimensions: 1, grid_stride: false };
+        let settings = Settings {
+            shape: None,
+            scratch: None,
+            log: None,
+            dimensions: 1,
+            grid_stride: false,
+            most_threads: u64::MAX,
+        };
         Self { name, adjoint, primal: None, params: Vec::new(), settings }
     }
 
@@ -181,7 +191,7 @@ impl OpSpec {
         let forward = module.kernel(&self.name)?;
         let adjoint = self.adjoint.as_ref().map(|name| module.kernel(name)).transpose()?;
         let primal = self.primal.as_ref().map(|(name, _)| module.kernel(name)).transpose()?;
-        register::compile(self, Kernels { forward, adjoint, primal })
+        register::compile(self, Kernels { forward, adjoint, primal }, None)
     }
 }
 

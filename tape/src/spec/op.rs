@@ -11,7 +11,7 @@ use cuda_safe::{
 };
 
 use super::param::Argument;
-use super::{Effect, Kernels, Primal, Settings, TapeBytes};
+use super::{Derivation, Effect, Kernels, Primal, Settings, TapeBytes};
 use crate::element::Element;
 use crate::frame::Members;
 use crate::record::{Target, Use};
@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     /// Of all parameters together, each at a multiple of 16.
     pub(crate) bytes: usize,
     pub(crate) settings: Settings,
+    /// How the adjoint was generated, if it was.
+    pub(crate) derivation: Option<Arc<Derivation>>,
     pub(crate) detached: Detached,
     /// The argument types that were checked last, by the address of their list.
     pub(crate) checked: AtomicPtr<ArgType>,
@@ -108,6 +110,12 @@ impl Op {
         &self.inner.kernels.forward
     }
 
+    /// Returns how the adjoint was generated; `None` if it was written by hand.
+    #[must_use]
+    pub fn derivation(&self) -> Option<&Derivation> {
+        self.inner.derivation.as_deref()
+    }
+
     /// Returns the same operation with a parameter that gets no gradient: its argument counts as constant. For memory
     /// that the kernel updates or adds to, this means the old contents; for memory that it overwrites, the new
     /// contents.
@@ -147,6 +155,14 @@ impl Op {
             ))
             .with_hint("`OpSpec::dimensions` says from how many"));
         }
+        let threads = launch.threads();
+        if threads > inner.settings.most_threads {
+            let most = inner.settings.most_threads;
+            return Err(Error::invalid(format!(
+                "`{}` is differentiated for {most} threads at most, not {threads}",
+                inner.name
+            )));
+        }
         Ok(())
     }
 
@@ -168,6 +184,7 @@ impl Inner {
             slots: self.slots.clone(),
             bytes: self.bytes,
             settings: self.settings,
+            derivation: self.derivation.clone(),
             detached,
             checked: AtomicPtr::default(),
         }

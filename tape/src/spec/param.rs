@@ -48,6 +48,8 @@ pub(crate) struct Pointer {
     pub(crate) element: Element,
     pub(crate) value: Primal,
     pub(crate) effect: Effect,
+    /// Whether the effect was said, and not only assumed.
+    pub(crate) said: bool,
     pub(crate) length: Option<Length>,
     pub(crate) covers: bool,
     pub(crate) active: bool,
@@ -118,8 +120,8 @@ impl Param {
     pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         let mut this = Self::new(name, Shape::Scalar, element.size);
         let number = element.real.map_or(element.size.max(1), crate::FloatType::size);
-        let each = (0..element.size / number)
-            .map(|i| (i * number, Element { size: number, real: element.real }));
+        let each =
+            (0..element.size / number).map(|i| (i * number, Element { size: number, ..element }));
         this.scalars = each.collect();
         this
     }
@@ -153,8 +155,9 @@ impl Param {
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
         let (value, effect) = (Primal::Entry, Effect::Reads);
-        let (length, covers, active) = (None, false, false);
-        self.pointers.push(Pointer { offset, element, value, effect, length, covers, active });
+        let (length, said, covers, active) = (None, false, false, false);
+        let made = Pointer { offset, element, value, effect, said, length, covers, active };
+        self.pointers.push(made);
         self
     }
 
@@ -192,7 +195,7 @@ impl Param {
     }
 
     fn used(self, effect: Effect, value: Primal) -> Self {
-        self.last(|pointer| (pointer.effect, pointer.value) = (effect, value))
+        self.last(|pointer| (pointer.effect, pointer.value, pointer.said) = (effect, value, true))
     }
 
     /// Sets what the adjoint finds behind the pointer.

@@ -8,14 +8,18 @@ use cuda_safe::{Error, Kernel, KernelParameter, Module, Result, arg::ArgClass};
 
 use super::op::{Detached, Inner, OpParam, OpPointer, OpScalar, Slot};
 use super::param::{Param, Pointer, Shape};
-use super::{Kernels, Op, OpSpec};
+use super::{Derivation, Kernels, Op, OpSpec};
 use crate::element::{Element, FloatType};
 use crate::frame::{ABI, Frame, Members};
 
 /// The masks in a frame have this many bits.
 const MOST_SLOTS: usize = 64;
 
-pub(super) fn compile(spec: OpSpec, kernels: Kernels) -> Result<Op> {
+pub(super) fn compile(
+    spec: OpSpec,
+    kernels: Kernels,
+    derivation: Option<Arc<Derivation>>,
+) -> Result<Op> {
     let name = spec.name.clone();
     let wrong = |message: String| Error::invalid(format!("`{name}`: {message}"));
     let known = parameters(&kernels.forward)?;
@@ -59,6 +63,7 @@ pub(super) fn compile(spec: OpSpec, kernels: Kernels) -> Result<Op> {
         slots,
         bytes,
         settings: spec.settings,
+        derivation,
         detached: Detached::default(),
         checked: AtomicPtr::default(),
     };
@@ -163,7 +168,7 @@ impl Made {
             scalar = Some(self.scalars.len());
             self.slots.push(Slot::Partials(self.scalars.len()));
             let real = param.scalars.iter().find_map(|(_, element)| element.real);
-            let element = Element { size, real };
+            let element = Element { size, real, mixed: true };
             // They don't overlap.
             let all: usize = param.scalars.iter().map(|(_, element)| element.size).sum();
             let covers = all == size;

@@ -1,0 +1,351 @@
+//! Which numbers depend on active inputs, and which of them active outputs depend on.
+
+use ptx::ir::{Instr, Operand, RegId, Space};
+
+use super::form::{Forms, Origin};
+use super::kind::Kinds;
+use super::meaning::{Meaning, Slot, is_global, meaning, sign_mask};
+use super::{Access, Pointers};
+use crate::Reason;
+use crate::body::Body;
+
+/// Where the derivative of a number was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) block: usize,
+    pub(crate) instr: usize,
+    pub(crate) reason: Reason,
+}
+
+/// The activity of all slots.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    varied: Vec<bool>,
+    useful: Vec<bool>,
+    /// Positions in `losses`.
+    lost: Vec<Option<usize>>,
+    losses: Vec<Lost>,
+    /// Slots whose value reaches an output whatever is chosen.
+    certain: Vec<bool>,
+}
+
+impl Activity {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) -> Self {
+        let slots = body.function.registers.len() * 2;
+        let mut this = Self {
+            varied: vec![false; slots],
+            useful: vec![false; slots],
+            lost: vec![None; slots],
+            certain: vec![false; slots],
+            ..Self::default()
+        };
+        let local = this.forward(body, pointers, forms, kinds);
+        if local {
+            // Values depend on the local memory, which holds numbers that depend on inputs.
+            this.forward(body, pointers, forms, kinds);
+        }
+        this.backward(body, pointers, forms, kinds);
+        this
+    }
+
+    /// Returns whether a number depends on active inputs.
+    pub(crate) fn is_varied(&self, slot: Slot) -> bool {
+        self.varied.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns whether active outputs depend on a number.
+    pub(crate) fn is_useful(&self, slot: Slot) -> bool {
+        self.useful.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns whether a number has a gradient.
+    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+        self.is_varied(slot) && self.is_useful(slot)
+    }
+
+    /// Returns whether a number reaches an output whatever is chosen on the way.
+    pub(crate) fn is_certain(&self, slot: Slot) -> bool {
+        self.certain.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns the losses that outputs depend on.
+    pub(crate) fn losses(&self) -> Vec<Lost> {
+        let found = self.lost.iter().zip(&self.useful).filter(|(_, useful)| **useful);
+        let mut indices: Vec<usize> = found.filter_map(|(lost, _)| *lost).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices.into_iter().filter_map(|at| self.losses.get(at).cloned()).collect()
+    }
+
+    fn vary(&mut self, slot: Slot, from: impl IntoIterator<Item = Slot>) {
+        let (mut varied, mut lost) = (false, None);
+        for slot in from {
+            varied |= self.is_varied(slot);
+            lost = lost.or(self.lost.get(slot.index()).copied().flatten());
+        }
+        self.set(slot, varied, lost);
+    }
+
+    fn set(&mut self, slot: Slot, varied: bool, lost: Option<usize>) {
+        if let Some(place) = self.varied.get_mut(slot.index()) {
+            *place |= varied;
+        }
+        if let Some(place) = self.lost.get_mut(slot.index()) {
+            *place = place.or(lost);
+        }
+    }
+
+    /// Returns whether local or shared memory holds numbers that depend on inputs.
+    fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) -> bool {
+        let mut local = false;
+        for (index, block) in body.blocks.iter().enumerate() {
+            for phi in &block.phis {
+                for half in [Slot::low, Slot::high] {
+                    let args = phi.args.iter().filter_map(|(_, arg)| match arg {
+                        Some(Operand::Reg(reg)) => Some(half(*reg)),
+                        _ => None,
+                    });
+                    self.vary(half(phi.reg), args.collect::<Vec<_>>());
+                }
+            }
+            for (at, instr) in block.code.iter().enumerate() {
+                let mut lose = |this: &mut Self, reason: Reason| {
+                    let lost = Lost { block: index, instr: at, reason };
+                    let known = this.losses.iter().position(|known| *known == lost);
+                    known.unwrap_or_else(|| {
+                        this.losses.push(lost);
+                        this.losses.len() - 1
+                    })
+                };
+                match meaning(instr) {
+                    Meaning::Copy(pairs) => {
+                        pairs.into_iter().for_each(|(d, a)| self.vary(d, a));
+                    }
+                    Meaning::Choice { pairs, .. } => {
+                        for (d, sources) in pairs {
+                            self.vary(d, sources.into_iter().flatten());
+                        }
+                    }
+                    Meaning::Arithmetic(arithmetic) => {
+                        let args = arithmetic.args.iter().filter_map(Slot::of);
+                        self.vary(Slot::low(arithmetic.d), args);
+                    }
+                    Meaning::Rule { d, terms, .. } => {
+                        let terms = terms.iter().filter_map(|(by, _)| Slot::of(by));
+                        self.vary(Slot::low(d), terms);
+                    }
+                    Meaning::Bits => {
+                        if let Some((_, real, d, a)) = sign_mask(instr)
+                            && kinds.real(Slot::low(d)) == Some(real)
+                        {
+                            self.vary(Slot::low(d), Slot::of(&a));
+                            continue;
+                        }
+                        self.tainted(kinds, instr, Reason::Bits, &mut lose);
+                    }
+                    Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
+                    Meaning::Load => {
+                        self.load(body, pointers, forms, kinds, instr, &mut lose, &mut local)
+                    }
+                    Meaning::Store => {
+                        let Some(access) = Access::of(instr) else { continue };
+                        let private = !is_global(access.space) && !access.is_param();
+                        local |=
+                            private && access.registers().any(|reg| self.is_varied(Slot::low(reg)));
+                    }
+                    Meaning::Constant | Meaning::Accumulate | Meaning::Nothing => {}
+                }
+            }
+        }
+        local
+    }
+
+    /// The results of an instruction have no derivative that is known. That matters if an operand had one.
+    fn tainted(
+        &mut self,
+        kinds: &Kinds,
+        instr: &Instr,
+        reason: Reason,
+        lose: &mut impl FnMut(&mut Self, Reason) -> usize,
+    ) {
+        let (mut varied, mut lost) = (false, None);
+        instr.for_each_use(&mut |reg: RegId| {
+            for slot in [Slot::low(reg), Slot::high(reg)] {
+                varied |= self.is_varied(slot) && kinds.get(slot).is_some();
+                lost = lost.or(self.lost.get(slot.index()).copied().flatten());
+            }
+        });
+        // An atomic operation returns what other threads have added.
+        varied |= reason == Reason::AtomicResult;
+        if varied && lost.is_none() {
+            lost = Some(lose(self, reason));
+        }
+        if lost.is_some() {
+            instr.for_each_def(&mut |reg: RegId| {
+                self.set(Slot::low(reg), false, lost);
+                self.set(Slot::high(reg), false, lost);
+            });
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a load depends on all that")]
+    fn load(
+        &mut self,
+        body: &Body,
+        pointers: &Pointers,
+        forms: &Forms,
+        kinds: &Kinds,
+        instr: &Instr,
+        lose: &mut impl FnMut(&mut Self, Reason) -> usize,
+        local: &mut bool,
+    ) {
+        let Some(access) = Access::of(instr) else { return };
+        let form = forms.address(body, access.address);
+        let halves = |reg: RegId| {
+            let high = (access.ty.bits() == 64).then(|| (Slot::high(reg), 4));
+            [Some((Slot::low(reg), 0)), high].into_iter().flatten()
+        };
+        for (at, reg) in access.parts() {
+            let Some(reg) = reg else { continue };
+            for (slot, more) in halves(reg) {
+                if kinds.get(slot).is_none() || access.ty.bits() < 32 {
+                    continue;
+                }
+                match form.origin {
+                    Origin::Param(param) => {
+                        let offset =
+                            form.param_offset().and_then(|o| o.checked_add_signed(at + more));
+                        let number = offset.and_then(|offset| pointers.number(param, offset));
+                        let is_f64_high = || {
+                            offset.and_then(|offset| pointers.number(param, offset.checked_sub(4)?))
+                        };
+                        let active = number.or_else(is_f64_high).is_some_and(|(_, active)| active);
+                        self.set(slot, active, None);
+                    }
+                    Origin::Pointer(index) => {
+                        let active =
+                            pointers.get(index).is_some_and(|pointer| pointer.slot.is_some());
+                        self.set(slot, active, None);
+                    }
+                    Origin::Variable(Space::Local | Space::Shared | Space::SharedCta) if *local => {
+                        let lost = lose(self, Reason::LocalMemory);
+                        self.set(slot, false, Some(lost));
+                    }
+                    Origin::Variable(_) => {}
+                    Origin::Number | Origin::Unknown => {
+                        // What it points to can't be told, unless no pointer is active.
+                        if !matches!(access.space, Space::Const)
+                            && pointers.iter().any(|p| p.slot.is_some())
+                        {
+                            let lost = lose(self, Reason::PointerInMemory);
+                            self.set(slot, false, Some(lost));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn backward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
+        for (index, block) in body.blocks.iter().enumerate().rev() {
+            for instr in block.code.iter().rev() {
+                let certain = |this: &Self, d: Slot| this.is_certain(d);
+                match meaning(instr) {
+                    Meaning::Store | Meaning::Accumulate => {
+                        let Some(access) = Access::of(instr) else { continue };
+                        let Origin::Pointer(pointer) = forms.address(body, access.address).origin
+                        else {
+                            continue;
+                        };
+                        if pointers.get(pointer).is_none_or(|pointer| pointer.slot.is_none()) {
+                            continue;
+                        }
+                        for reg in access.registers() {
+                            let high = (access.ty.bits() == 64).then(|| Slot::high(reg));
+                            for slot in [Some(Slot::low(reg)), high].into_iter().flatten() {
+                                if kinds.get(slot).is_some() {
+                                    self.reach(body, index, slot, true);
+                                }
+                            }
+                        }
+                    }
+                    Meaning::Copy(pairs) => {
+                        for (d, a) in pairs {
+                            let certain = certain(self, d);
+                            if self.is_useful(d) {
+                                a.into_iter().for_each(|a| self.reach(body, index, a, certain));
+                            }
+                        }
+                    }
+                    Meaning::Choice { pairs, .. } => {
+                        for (d, sources) in pairs {
+                            if self.is_useful(d) {
+                                sources
+                                    .into_iter()
+                                    .flatten()
+                                    .for_each(|a| self.reach(body, index, a, false));
+                            }
+                        }
+                    }
+                    Meaning::Arithmetic(arithmetic) => {
+                        use super::meaning::Smooth::{Copysign, Max, Max3, Min, Min3};
+                        let d = Slot::low(arithmetic.d);
+                        let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
+                        let certain = certain(self, d) && !chooses;
+                        if self.is_useful(d) {
+                            for arg in arithmetic.args.iter().filter_map(Slot::of) {
+                                self.reach(body, index, arg, certain);
+                            }
+                        }
+                    }
+                    Meaning::Rule { d, terms, .. } => {
+                        let certain = certain(self, Slot::low(d));
+                        if self.is_useful(Slot::low(d)) {
+                            for by in terms.iter().filter_map(|(by, _)| Slot::of(by)) {
+                                self.reach(body, index, by, certain);
+                            }
+                        }
+                    }
+                    Meaning::Bits => {
+                        let Some((_, real, d, a)) = sign_mask(instr) else { continue };
+                        if kinds.real(Slot::low(d)) == Some(real) && self.is_useful(Slot::low(d)) {
+                            let certain = certain(self, Slot::low(d));
+                            Slot::of(&a)
+                                .into_iter()
+                                .for_each(|a| self.reach(body, index, a, certain));
+                        }
+                    }
+                    Meaning::Load | Meaning::Opaque(_) | Meaning::Constant | Meaning::Nothing => {}
+                }
+            }
+            for phi in &block.phis {
+                for half in [Slot::low, Slot::high] {
+                    if !self.is_useful(half(phi.reg)) {
+                        continue;
+                    }
+                    let certain = self.is_certain(half(phi.reg));
+                    for (from, arg) in &phi.args {
+                        if let Some(Operand::Reg(reg)) = arg {
+                            self.reach(body, *from, half(*reg), certain);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// An output depends on a slot, by an instruction of block `at`.
+    fn reach(&mut self, body: &Body, at: usize, slot: Slot, certain: bool) {
+        if let Some(place) = self.useful.get_mut(slot.index()) {
+            *place = true;
+        }
+        let defined = body.defined.get(slot.reg().index()).copied().flatten();
+        let always = defined.is_some_and(|defined| body.always_reaches(defined, at));
+        if certain
+            && always
+            && let Some(place) = self.certain.get_mut(slot.index())
+        {
+            *place = true;
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! What integers and addresses are: which pointer an address comes from, and how it depends on the thread.
+
+use ptx::ir::{
+    Address, Base as AddressBase, BinaryOp, Dim, Instr, MulPart, Op, Operand, RegId, Space,
+    Special, Symbol, Type,
+};
+
+use super::Pointers;
+use crate::body::Body;
+
+/// The origin of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Origin {
+    /// It is a number: nothing that is known to be an address was added to it.
+    #[default]
+    Number,
+    /// The pointer of this index in [`Pointers`].
+    Pointer(usize),
+    /// The memory of this parameter itself.
+    Param(usize),
+    /// A variable of the module or the function, or the stack.
+    Variable(Space),
+    /// Something else: it was loaded, or comes from several of these.
+    Unknown,
+}
+
+/// A part of a thread's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Atom {
+    Tid,
+    Ntid,
+    Ctaid,
+    /// `%ctaid.x * %ntid.x`
+    First,
+    /// `%ctaid.x * %ntid.x + %tid.x`
+    Thread,
+}
+
+/// A number that depends on the thread alone: `scale * atom + constant`, where neither the launch nor the arguments
+/// make it wrap. `widest` is the largest factor by which 32 bits were multiplied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Linear {
+    atom: Option<Atom>,
+    scale: i64,
+    constant: i64,
+    widest: u32,
+}
+
+/// A value: `origin + linear`, or `origin + residue` up to multiples of `modulus`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Form {
+    pub(crate) origin: Origin,
+    linear: Option<Linear>,
+    /// 1 where nothing is known; 0 where the value is `residue`.
+    modulus: u64,
+    residue: i64,
+}
+
+/// An offset from a pointer that depends on the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadOffset {
+    /// Bytes from one thread to the next.
+    pub(crate) stride: i64,
+    pub(crate) constant: i64,
+    /// The largest factor by which the thread's index was multiplied in 32 bits.
+    pub(crate) widest: u32,
+}
+
+impl Form {
+    const UNKNOWN: Self = Self { origin: Origin::Number, linear: None, modulus: 1, residue: 0 };
+
+    fn constant(value: i64) -> Self {
+        let constant = Linear { atom: None, scale: 0, constant: value, widest: 1 };
+        Self { origin: Origin::Number, linear: Some(constant), modulus: 0, residue: value }
+    }
+
+    fn atom(atom: Atom) -> Self {
+        let linear = Linear { atom: Some(atom), scale: 1, constant: 0, widest: 1 };
+        Self { linear: Some(linear), ..Self::UNKNOWN }
+    }
+
+    fn of(origin: Origin) -> Self {
+        Self { origin, ..Self::constant(0) }
+    }
+
+    /// Returns the offset from the origin, if it is the index of the thread times a constant plus a constant.
+    pub(crate) fn thread_offset(&self) -> Option<ThreadOffset> {
+        let Linear { atom: Some(Atom::Thread), scale, constant, widest } = self.linear? else {
+            return None;
+        };
+        Some(ThreadOffset { stride: scale, constant, widest })
+    }
+
+    /// Returns whether it is the index of the thread.
+    pub(crate) fn is_thread(&self) -> bool {
+        self.origin == Origin::Number
+            && self.thread_offset().is_some_and(|offset| (offset.stride, offset.constant) == (1, 0))
+    }
+
+    /// Returns the offset from the origin within elements of `size` bytes, if it is the same in each.
+    pub(crate) fn within(&self, size: u64, more: i64) -> Option<u64> {
+        let known = self.modulus == 0 || (size > 0 && self.modulus.is_multiple_of(size));
+        let size = i128::from(size.max(1));
+        let at = i128::from(self.residue) + i128::from(more);
+        known.then(|| u64::try_from(at.rem_euclid(size)).unwrap_or(0))
+    }
+
+    /// The constant that it is.
+    fn value(&self) -> Option<i64> {
+        (self.origin == Origin::Number && self.modulus == 0).then_some(self.residue)
+    }
+
+    fn add(self, other: Self, negate: bool, bits: u32) -> Self {
+        let origin = match (self.origin, other.origin) {
+            (origin, Origin::Number) => origin,
+            (Origin::Number, origin) if !negate => origin,
+            // The distance of two addresses is a number.
+            (a, b) if negate && a == b => return Self::UNKNOWN,
+            _ => Origin::Unknown,
+        };
+        let sign = if negate { -1 } else { 1 };
+        let linear = || {
+            let (a, b) = (self.linear?, other.linear?);
+            let constant = a.constant.checked_add(b.constant.checked_mul(sign)?)?;
+            let widest = a.widest.max(b.widest);
+            let (atom, scale) = match (a.atom, b.atom) {
+                (atom, None) => (atom, a.scale),
+                (None, atom) => (atom, b.scale.checked_mul(sign)?),
+                (Some(Atom::First), Some(Atom::Tid)) | (Some(Atom::Tid), Some(Atom::First))
+                    if a.scale == b.scale && !negate =>
+                {
+                    (Some(Atom::Thread), a.scale)
+                }
+                _ => return None,
+            };
+            Some(Linear { atom, scale, constant, widest })
+        };
+        let modulus = gcd(self.modulus, other.modulus);
+        let (a, b) = (i128::from(self.residue), i128::from(other.residue) * i128::from(sign));
+        Self { origin, linear: linear(), ..residue(modulus, a + b, bits) }
+    }
+
+    fn times(self, factor: i64, bits: u32, wide: bool) -> Self {
+        if self.origin != Origin::Number {
+            return Self { origin: Origin::Unknown, ..Self::UNKNOWN };
+        }
+        let linear = || {
+            let Linear { atom, scale, constant, widest } = self.linear?;
+            let by = u32::try_from(factor.unsigned_abs()).ok();
+            let widest = if wide || bits == 64 { widest } else { widest.checked_mul(by?)? };
+            let (scale, constant) = (scale.checked_mul(factor)?, constant.checked_mul(factor)?);
+            Some(Linear { atom, scale, constant, widest })
+        };
+        let modulus = match self.modulus {
+            // A modulus that is too large is replaced by what divides it.
+            0 => 0,
+            modulus => {
+                let by = factor.unsigned_abs();
+                modulus
+                    .checked_mul(by)
+                    .filter(|&product| product > 0)
+                    .unwrap_or(1 << by.trailing_zeros().min(63))
+            }
+        };
+        let product = i128::from(self.residue) * i128::from(factor);
+        Self { linear: linear(), ..residue(modulus, product, bits) }
+    }
+
+    fn product(self, other: Self, bits: u32, wide: bool) -> Self {
+        if let Some(factor) = other.value() {
+            return self.times(factor, bits, wide);
+        }
+        if let Some(factor) = self.value() {
+            return other.times(factor, bits, wide);
+        }
+        let atoms = |a: Self, b: Self| {
+            let of = |form: Self, atom: Atom| {
+                form.linear.is_some_and(|linear| {
+                    linear == Linear { atom: Some(atom), scale: 1, constant: 0, widest: 1 }
+                })
+            };
+            of(a, Atom::Ctaid) && of(b, Atom::Ntid)
+        };
+        if atoms(self, other) || atoms(other, self) {
+            return Self::atom(Atom::First);
+        }
+        if (self.origin, other.origin) != (Origin::Number, Origin::Number) {
+            return Self { origin: Origin::Unknown, ..Self::UNKNOWN };
+        }
+        // A multiple of each factor's own divisor, where that has no remainder.
+        let divisor = |form: Self| if form.residue == 0 { form.modulus.max(1) } else { 1 };
+        let modulus = divisor(self).checked_mul(divisor(other)).unwrap_or(1);
+        residue(modulus, 0, bits)
+    }
+
+    fn join(self, other: Self) -> Self {
+        let origin = if self.origin == other.origin { self.origin } else { Origin::Unknown };
+        let linear = self.linear.filter(|_| self.linear == other.linear);
+        let apart = self.residue.abs_diff(other.residue);
+        let modulus = gcd(gcd(self.modulus, other.modulus), apart);
+        Self { origin, linear, ..residue(modulus, i128::from(self.residue), 64) }
+    }
+}
+
+/// Numbers of `bits` that are `value` up to multiples of `modulus`. A number that wraps keeps powers of two alone.
+fn residue(modulus: u64, value: i128, bits: u32) -> Form {
+    let whole = 1i128 << bits.min(64);
+    if modulus == 0 {
+        // As a signed number of so many bits.
+        let value = (value + whole / 2).rem_euclid(whole) - whole / 2;
+        return Form::constant(i64::try_from(value).unwrap_or(0));
+    }
+    // Residues stay below 2^63.
+    let power = 1 << modulus.trailing_zeros().min(62);
+    let modulus = if bits < 64 || modulus > i64::MAX.cast_unsigned() { power } else { modulus };
+    let residue = i64::try_from(value.rem_euclid(i128::from(modulus))).unwrap_or(0);
+    Form { modulus, residue, ..Form::UNKNOWN }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The forms of a kernel's registers.
+#[derive(Debug)]
+pub(crate) struct Forms(Vec<Form>);
+
+impl Forms {
+    pub(crate) fn new(body: &Body, pointers: &Pointers) -> Self {
+        let mut forms = Self(vec![Form::UNKNOWN; body.function.registers.len()]);
+        for block in &body.blocks {
+            for phi in &block.phis {
+                let args = phi
+                    .args
+                    .iter()
+                    .map(|(_, arg)| arg.map_or(Form::UNKNOWN, |arg| forms.operand(&arg)));
+                let joined = args.reduce(Form::join).unwrap_or(Form::UNKNOWN);
+                forms.set(phi.reg, joined);
+            }
+            for instr in &block.code {
+                forms.instr(body, pointers, instr);
+            }
+        }
+        forms
+    }
+
+    pub(crate) fn reg(&self, reg: RegId) -> Form {
+        self.0.get(reg.index()).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn operand(&self, operand: &Operand) -> Form {
+        match *operand {
+            Operand::Reg(reg) => self.reg(reg),
+            Operand::Imm(value) => Form::constant(value.cast_signed()),
+            Operand::Special(Special::Tid(Dim::X)) => Form::atom(Atom::Tid),
+            Operand::Special(Special::Ntid(Dim::X)) => Form::atom(Atom::Ntid),
+            Operand::Special(Special::Ctaid(Dim::X)) => Form::atom(Atom::Ctaid),
+            Operand::Special(_) => Form::UNKNOWN,
+            Operand::Symbol(..) => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
+        }
+    }
+
+    /// Returns the form of an integer of this type: constants with their sign.
+    fn int(&self, operand: &Operand, ty: Type) -> Form {
+        match *operand {
+            Operand::Imm(value) if ty.bits() == 32 => {
+                let low = u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0);
+                Form::constant(i64::from(low.cast_signed()))
+            }
+            _ => self.operand(operand),
+        }
+    }
+
+    /// Returns the form of the address of an access.
+    pub(crate) fn address(&self, body: &Body, address: &Address) -> Form {
+        let base = match address.base {
+            AddressBase::Reg(reg) => self.reg(reg),
+            AddressBase::Symbol(symbol) => symbol_form(body, symbol),
+            AddressBase::Absolute => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
+        };
+        base.add(Form::constant(address.offset), false, 64)
+    }
+
+    fn set(&mut self, reg: RegId, form: Form) {
+        if let Some(place) = self.0.get_mut(reg.index()) {
+            *place = form;
+        }
+    }
+
+    fn instr(&mut self, body: &Body, pointers: &Pointers, instr: &Instr) {
+        // A result that is not understood here may still be an address: of whatever went into it.
+        let mut origins = Origin::Number;
+        instr.for_each_use(&mut |reg: RegId| {
+            if self.reg(reg).origin != Origin::Number {
+                origins = Origin::Unknown;
+            }
+        });
+        let other = Form { origin: origins, ..Form::UNKNOWN };
+        instr.for_each_def(&mut |reg: RegId| self.set(reg, other));
+        let bits = |ty: Type| ty.bits();
+        let (d, form) = match &instr.op {
+            Op::Mov { d, a: Operand::Symbol(symbol, offset), .. } => {
+                let offset = Form::constant(*offset);
+                (*d, symbol_form(body, *symbol).add(offset, false, 64))
+            }
+            Op::Mov { d, a, .. } | Op::Cvta { d, a, .. } => (*d, self.operand(a)),
+            Op::Binary { op: BinaryOp::Add, ty, d, a, b, .. } if !ty.is_float() => {
+                (*d, self.int(a, *ty).add(self.int(b, *ty), false, bits(*ty)))
+            }
+            Op::Binary { op: BinaryOp::Sub, ty, d, a, b, .. } if !ty.is_float() => {
+                (*d, self.int(a, *ty).add(self.int(b, *ty), true, bits(*ty)))
+            }
+            Op::Binary { op: BinaryOp::Shl, ty, d, a, b, .. } => match self.operand(b).value() {
+                Some(by @ 0..=31) => (*d, self.int(a, *ty).times(1 << by, bits(*ty), false)),
+                _ => return,
+            },
+            Op::Mul { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, .. } => {
+                let wide = *part == MulPart::Wide;
+                let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
+                (*d, self.int(a, *ty).product(self.int(b, *ty), of, wide))
+            }
+            Op::Mad {
+                ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, c, ..
+            } => {
+                let wide = *part == MulPart::Wide;
+                let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
+                let product = self.int(a, *ty).product(self.int(b, *ty), of, wide);
+                let c = if wide { self.operand(c) } else { self.int(c, *ty) };
+                (*d, product.add(c, false, of))
+            }
+            // A thread's index is the same number with more or fewer bits, up to 2^31 threads.
+            Op::Cvt { to, from, d, a, b: None, .. }
+                if !to.is_float() && !from.is_float() && bits(*to) >= 32 && bits(*from) >= 32 =>
+            {
+                let form = self.int(a, *from);
+                let extended = bits(*to) >= bits(*from);
+                match (extended, form.value()) {
+                    (true, Some(value)) if value < 0 && !from.is_signed() => return,
+                    (true, _) => (*d, form),
+                    (false, _) if form.origin == Origin::Number => {
+                        let narrow = residue(form.modulus, i128::from(form.residue), 32);
+                        (*d, Form { linear: form.linear, ..narrow })
+                    }
+                    _ => return,
+                }
+            }
+            Op::Selp { d, a, b, .. } => (*d, self.operand(a).join(self.operand(b))),
+            Op::Ld { ty, d, addr, .. } => {
+                let address = self.address(body, addr);
+                for (at, d) in (0u64..).zip(d) {
+                    let Some(d) = *d else { continue };
+                    let form = match address.origin {
+                        Origin::Param(param) if ty.bits() == 64 => {
+                            let offset = address
+                                .param_offset()
+                                .and_then(|offset| offset.checked_add(8 * at));
+                            let found = offset.and_then(|offset| pointers.find(param, offset));
+                            found
+                                .map_or(Form::UNKNOWN, |pointer| Form::of(Origin::Pointer(pointer)))
+                        }
+                        _ => Form::UNKNOWN,
+                    };
+                    self.set(d, form);
+                }
+                return;
+            }
+            _ => return,
+        };
+        if let Some(d) = d {
+            self.set(d, form);
+        }
+    }
+}
+
+impl Form {
+    /// The offset in a parameter.
+    pub(crate) fn param_offset(&self) -> Option<u64> {
+        (self.modulus == 0).then(|| u64::try_from(self.residue).ok()).flatten()
+    }
+}
+
+fn symbol_form(body: &Body, symbol: Symbol) -> Form {
+    let origin = match symbol {
+        Symbol::Var(var) => match body.params().position(|known| known == var) {
+            Some(param) => Origin::Param(param),
+            None => match body.function.variables.get(var.index()) {
+                Some(variable) => Origin::Variable(variable.space),
+                None => Origin::Unknown,
+            },
+        },
+        Symbol::Global(_) => Origin::Variable(Space::Global),
+        Symbol::Function(_) => Origin::Unknown,
+    };
+    Form::of(origin)
+}

@@ -1,0 +1,321 @@
+//! Which 32 bits of registers hold numbers. A register's declared type says its width only: a `float` may lie in a
+//! `.b32`, and two in a `.b64`.
+
+use std::collections::HashMap;
+
+use ptx::ir::{Address, Instr, Op, Operand, RegId, Type};
+
+use super::form::{Forms, Origin};
+use super::meaning::{Meaning, Slot, meaning, real, sign_mask};
+use super::{Access, Pointers};
+use crate::body::Body;
+use crate::spec::{Real, Reals};
+
+/// What 32 bits hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A `float`.
+    F32,
+    /// The lower half of a `double`.
+    F64,
+    /// The upper half of a `double`.
+    F64High,
+    /// Different kinds at different times.
+    Mixed,
+}
+
+impl Kind {
+    /// Returns the type of the number that begins here.
+    pub(crate) fn real(self) -> Option<Real> {
+        match self {
+            Self::F32 => Some(Real::F32),
+            Self::F64 => Some(Real::F64),
+            Self::F64High | Self::Mixed => None,
+        }
+    }
+}
+
+/// The kinds of all slots: classes of slots that are copies of each other, by union and find.
+#[derive(Debug)]
+pub(crate) struct Kinds {
+    parent: Vec<u32>,
+    kind: Vec<Option<Kind>>,
+    /// Members of elements in memory: the pointer and the offset.
+    cells: HashMap<(usize, u64), u32>,
+}
+
+impl Kinds {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms) -> Self {
+        let slots = body.function.registers.len() * 2;
+        let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
+        let mut kinds = Self { parent, kind: vec![None; slots], cells: HashMap::new() };
+        for block in &body.blocks {
+            for phi in &block.phis {
+                let ty = body.function.registers.get(phi.reg.index()).copied().unwrap_or(Type::B32);
+                for (_, arg) in &phi.args {
+                    if let Some(Operand::Reg(arg)) = arg {
+                        kinds.unite_registers(ty, phi.reg, *arg);
+                    }
+                }
+            }
+        }
+        let mut masks = Vec::new();
+        for (_, instr) in body.instrs() {
+            kinds.instr(body, pointers, forms, instr);
+            masks.extend(sign_mask(instr));
+        }
+        // Numbers whose sign bit is changed stay numbers, and their copies may be changed again.
+        let mut open = masks;
+        loop {
+            let before = open.len();
+            open.retain(|(_, real, d, a)| {
+                let Some(source) = Slot::of(a) else { return false };
+                let found = kinds
+                    .get(source)
+                    .and_then(Kind::real)
+                    .or(kinds.get(Slot::low(*d)).and_then(Kind::real));
+                if found != Some(*real) {
+                    return true;
+                }
+                kinds.number(Slot::low(*d), *real);
+                kinds.number(source, *real);
+                false
+            });
+            if open.len() == before {
+                return kinds;
+            }
+        }
+    }
+
+    /// Returns what a slot holds; `None` if it is no number.
+    pub(crate) fn get(&self, slot: Slot) -> Option<Kind> {
+        let root = self.root(slot.index());
+        self.kind.get(root).copied().flatten()
+    }
+
+    /// Returns the type of the number that begins in a slot.
+    pub(crate) fn real(&self, slot: Slot) -> Option<Real> {
+        self.get(slot).and_then(Kind::real)
+    }
+
+    fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
+        match meaning(instr) {
+            Meaning::Copy(pairs) => {
+                pairs
+                    .into_iter()
+                    .filter_map(|(d, a)| Some((d, a?)))
+                    .for_each(|(d, a)| self.unite(d, a));
+                if let Op::Mov { ty, d: Some(d), a } = &instr.op
+                    && let Some(real) = real(*ty)
+                {
+                    self.number(Slot::low(*d), real);
+                    self.operand(a, real);
+                }
+            }
+            Meaning::Choice { pairs, .. } => {
+                for (d, sources) in pairs {
+                    sources.into_iter().flatten().for_each(|a| self.unite(d, a));
+                }
+            }
+            Meaning::Arithmetic(arithmetic) => {
+                self.number(Slot::low(arithmetic.d), arithmetic.real);
+                let of = match arithmetic.op {
+                    super::meaning::Smooth::Convert(from) => from,
+                    _ => arithmetic.real,
+                };
+                arithmetic.args.iter().for_each(|arg| self.operand(arg, of));
+            }
+            Meaning::Rule { real, d, value, terms } => {
+                self.number(Slot::low(d), real);
+                self.operand(&value, real);
+                for (by, derivative) in terms {
+                    self.operand(&by, real);
+                    self.operand(&derivative, real);
+                }
+            }
+            Meaning::Load | Meaning::Store | Meaning::Accumulate => {
+                self.access(body, pointers, forms, instr)
+            }
+            Meaning::Constant => match &instr.op {
+                Op::Setp { ty, a, b, .. } | Op::Set { ty, a, b, .. } => {
+                    if let Some(real) = real(*ty) {
+                        self.operand(a, real);
+                        self.operand(b, real);
+                    }
+                }
+                Op::Cvt { to, from, d, a, .. } => {
+                    if let (Some(real), Some(d)) = (real(*to), d) {
+                        self.number(Slot::low(*d), real);
+                    }
+                    if let Some(real) = real(*from) {
+                        self.operand(a, real);
+                    }
+                }
+                _ => {}
+            },
+            Meaning::Opaque(_) | Meaning::Bits | Meaning::Nothing => {
+                // Whatever it is, a register of a float type holds a number.
+                instr.for_each_def(&mut |reg: RegId| {
+                    let declared = body.function.registers.get(reg.index()).copied();
+                    if let Some(real) = declared.and_then(real) {
+                        self.number(Slot::low(reg), real);
+                    }
+                });
+            }
+        }
+    }
+
+    fn access(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
+        let Some(access) = Access::of(instr) else { return };
+        let values: Vec<RegId> = access.registers().collect();
+        for (at, reg) in access.offsets().zip(values) {
+            if let Some(real) = real(access.ty) {
+                self.number(Slot::low(reg), real);
+                continue;
+            }
+            self.member(
+                body,
+                pointers,
+                forms,
+                access.address,
+                at,
+                Slot::low(reg),
+                access.ty.bits(),
+            );
+            if access.ty.bits() == 64 {
+                self.member(body, pointers, forms, access.address, at + 4, Slot::high(reg), 32);
+            }
+        }
+    }
+
+    /// 32 bits at an offset from an address.
+    #[allow(clippy::too_many_arguments, reason = "a place has that many parts")]
+    fn member(
+        &mut self,
+        body: &Body,
+        pointers: &Pointers,
+        forms: &Forms,
+        address: &Address,
+        at: i64,
+        slot: Slot,
+        bits: u32,
+    ) {
+        if bits < 32 {
+            return;
+        }
+        let form = forms.address(body, address);
+        match form.origin {
+            Origin::Param(param) => {
+                let offset = form.param_offset().and_then(|offset| offset.checked_add_signed(at));
+                let known = offset.and_then(|offset| pointers.number_at(param, offset));
+                if let Some(real) = known {
+                    self.part(slot, real, false);
+                } else if let Some(real) =
+                    offset.and_then(|offset| pointers.number_at(param, offset.checked_sub(4)?))
+                {
+                    self.part(slot, real, true);
+                }
+            }
+            Origin::Pointer(index) => {
+                let Some(pointer) = pointers.get(index) else { return };
+                let size = u64::from(pointer.spec.size);
+                match pointer.spec.reals {
+                    None => {}
+                    Some(Reals::All(Real::F32)) => self.part(slot, Real::F32, false),
+                    Some(Reals::All(Real::F64)) => {
+                        if let Some(within) = form.within(size, at) {
+                            self.part(slot, Real::F64, !within.is_multiple_of(8));
+                        }
+                    }
+                    Some(Reals::Some(_)) => {
+                        let Some(within) = form.within(size, at) else { return };
+                        let fresh = u32::try_from(self.parent.len()).unwrap_or(u32::MAX);
+                        let cell = *self.cells.entry((index, within)).or_insert(fresh);
+                        if cell == fresh {
+                            self.parent.push(fresh);
+                            self.kind.push(None);
+                        }
+                        self.unite_indices(slot.index(), cell as usize);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A half of a `double`, or a `float`.
+    fn part(&mut self, slot: Slot, real: Real, upper: bool) {
+        match (real, upper) {
+            (Real::F32, _) => self.set(slot, Kind::F32),
+            (Real::F64, false) => self.set(slot, Kind::F64),
+            (Real::F64, true) => self.set(slot, Kind::F64High),
+        }
+    }
+
+    fn operand(&mut self, operand: &Operand, real: Real) {
+        if let Some(slot) = Slot::of(operand) {
+            self.number(slot, real);
+        }
+    }
+
+    /// A number begins in a slot.
+    fn number(&mut self, slot: Slot, real: Real) {
+        match real {
+            Real::F32 => self.set(slot, Kind::F32),
+            Real::F64 => {
+                self.set(slot, Kind::F64);
+                self.set(Slot::high(slot.reg()), Kind::F64High);
+            }
+        }
+    }
+
+    fn set(&mut self, slot: Slot, kind: Kind) {
+        let root = self.root(slot.index());
+        if let Some(known) = self.kind.get_mut(root) {
+            *known =
+                Some(known.map_or(kind, |before| if before == kind { kind } else { Kind::Mixed }));
+        }
+    }
+
+    fn unite_registers(&mut self, ty: Type, a: RegId, b: RegId) {
+        if ty.bits() >= 32 {
+            self.unite(Slot::low(a), Slot::low(b));
+        }
+        if ty.bits() == 64 {
+            self.unite(Slot::high(a), Slot::high(b));
+        }
+    }
+
+    fn unite(&mut self, a: Slot, b: Slot) {
+        self.unite_indices(a.index(), b.index());
+    }
+
+    fn unite_indices(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return;
+        }
+        let kind = match (self.kind.get(a).copied().flatten(), self.kind.get(b).copied().flatten())
+        {
+            (Some(a), Some(b)) if a != b => Some(Kind::Mixed),
+            (a, b) => a.or(b),
+        };
+        if let Some(parent) = self.parent.get_mut(b) {
+            *parent = u32::try_from(a).unwrap_or(u32::MAX);
+        }
+        if let Some(place) = self.kind.get_mut(a) {
+            *place = kind;
+        }
+    }
+
+    fn root(&self, at: usize) -> usize {
+        let mut at = at;
+        while let Some(&parent) = self.parent.get(at) {
+            if parent as usize == at {
+                break;
+            }
+            at = parent as usize;
+        }
+        at
+    }
+}

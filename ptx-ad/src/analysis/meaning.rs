@@ -1,0 +1,357 @@
+//! What an instruction means for derivatives: a copy, a choice, arithmetic on real numbers, or nothing.
+
+use ptx::ir::{
+    AtomOp, BinaryOp, Instr, Op, Operand, Piece, Precision, Pred, RegId, Rounding, Space, Type,
+    UnaryOp,
+};
+
+use crate::Reason;
+use crate::spec::Real;
+
+/// 32 bits of a register: where a `float`, or the lower half of a `double`, may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    pub(crate) fn low(reg: RegId) -> Self {
+        Self(reg.0.saturating_mul(2))
+    }
+
+    pub(crate) fn high(reg: RegId) -> Self {
+        Self(reg.0.saturating_mul(2).saturating_add(1))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn reg(self) -> RegId {
+        RegId(self.0 / 2)
+    }
+
+    pub(crate) fn of(operand: &Operand) -> Option<Self> {
+        match operand {
+            Operand::Reg(reg) => Some(Self::low(*reg)),
+            _ => None,
+        }
+    }
+}
+
+/// A copy of 32 bits; from `None` if they are a constant.
+pub(crate) type Copy32 = (Slot, Option<Slot>);
+
+/// A differentiable operation on real numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Smooth {
+    Add,
+    Sub,
+    Mul,
+    /// `a * b + c`
+    Fma,
+    Div,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Ex2,
+    Lg2,
+    Sin,
+    Cos,
+    Tanh,
+    Neg,
+    Abs,
+    Min,
+    Max,
+    /// Of three.
+    Min3,
+    Max3,
+    /// The sign of the first with the magnitude of the second.
+    Copysign,
+    /// A conversion from another type of numbers.
+    Convert(Real),
+}
+
+/// How a result is clamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clamped {
+    No,
+    /// To [0, 1].
+    Unit,
+    /// To what is not negative.
+    Positive,
+}
+
+/// A differentiable instruction: `d = op(a, b, c)`.
+#[derive(Debug, Clone)]
+pub(crate) struct Arithmetic {
+    pub(crate) op: Smooth,
+    pub(crate) real: Real,
+    pub(crate) precision: Precision,
+    pub(crate) clamped: Clamped,
+    pub(crate) d: RegId,
+    pub(crate) args: Vec<Operand>,
+}
+
+/// What an instruction means for derivatives.
+#[derive(Debug, Clone)]
+pub(crate) enum Meaning {
+    /// Copies of bits.
+    Copy(Vec<Copy32>),
+    /// Copies of bits from one of two places. Where `from_sign` is set, the first is chosen if that number is not
+    /// negative, else if the predicate holds.
+    Choice {
+        pairs: Vec<(Slot, [Option<Slot>; 2])>,
+        by: Chooser,
+    },
+    Arithmetic(Arithmetic),
+    /// `d = value`, whose derivative is the sum of products of pairs of operands: a derivative and what it is by.
+    Rule {
+        real: Real,
+        d: RegId,
+        value: Operand,
+        terms: Vec<(Operand, Operand)>,
+    },
+    /// Bits without a derivative, whatever they were computed from: comparisons, conversions to integers.
+    Constant,
+    /// Bits computed from bits.
+    Bits,
+    /// Results that can't be differentiated if an operand could be.
+    Opaque(Reason),
+    Load,
+    Store,
+    /// An atomic addition without a result.
+    Accumulate,
+    /// Nothing for derivatives: control, prefetches, fences.
+    Nothing,
+}
+
+/// What chooses between two values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Chooser {
+    Pred(Pred),
+    /// The first if this number of this type is not negative.
+    Sign(Operand, Type),
+}
+
+/// Returns the type of real numbers of a PTX type.
+pub(crate) fn real(ty: Type) -> Option<Real> {
+    match ty {
+        Type::F32 => Some(Real::F32),
+        Type::F64 => Some(Real::F64),
+        _ => None,
+    }
+}
+
+/// Returns the meaning of an instruction. Bit operations that negate or take an absolute value are among
+/// [`Meaning::Bits`]; see [`sign_mask`].
+pub(crate) fn meaning(instr: &Instr) -> Meaning {
+    let arithmetic =
+        |op: Smooth, ty: Type, mode: &ptx::ir::Mode, d: Option<RegId>, args: &[Operand]| {
+            let Some(d) = d else { return Meaning::Nothing };
+            let Some(real) = real(ty) else { return not_real(ty) };
+            let clamped = match (mode.sat, mode.relu) {
+                (true, _) => Clamped::Unit,
+                (_, true) => Clamped::Positive,
+                _ => Clamped::No,
+            };
+            let (args, precision) = (args.to_vec(), mode.precision);
+            Meaning::Arithmetic(Arithmetic { op, real, precision, clamped, d, args })
+        };
+    match &instr.op {
+        Op::Unary { op, ty, mode, d, a } if ty.is_float() => match smooth_unary(*op) {
+            Some(op) => arithmetic(op, *ty, mode, *d, &[*a]),
+            None => Meaning::Bits,
+        },
+        Op::Binary { op, ty, mode, d, a, b } if ty.is_float() => match smooth_binary(*op) {
+            Some(_) if mode.xorsign_abs => {
+                Meaning::Opaque(Reason::Unknown(format!("{}.xorsign.abs", op.name())))
+            }
+            Some(op) => arithmetic(op, *ty, mode, *d, &[*a, *b]),
+            None => Meaning::Bits,
+        },
+        Op::MinMax3 { max, ty, mode, d, a, b, c } if ty.is_float() => {
+            if mode.xorsign_abs {
+                return Meaning::Opaque(Reason::Unknown("xorsign.abs".to_owned()));
+            }
+            arithmetic(if *max { Smooth::Max3 } else { Smooth::Min3 }, *ty, mode, *d, &[*a, *b, *c])
+        }
+        Op::Mul { ty, part: None, mode, d, a, b } => {
+            arithmetic(Smooth::Mul, *ty, mode, *d, &[*a, *b])
+        }
+        Op::Mad { ty, part: None, mode, d, a, b, c } | Op::Fma { ty, mode, d, a, b, c } => {
+            arithmetic(Smooth::Fma, *ty, mode, *d, &[*a, *b, *c])
+        }
+        Op::Cvt { to, from, rounding, sat, relu, d, a, b: None, .. } => {
+            let integral = matches!(
+                rounding,
+                Some(Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi)
+            );
+            match (real(*to), real(*from)) {
+                _ if integral => Meaning::Constant,
+                (Some(_), Some(from)) => {
+                    let mode = ptx::ir::Mode { sat: *sat, relu: *relu, ..Default::default() };
+                    arithmetic(Smooth::Convert(from), *to, &mode, *d, &[*a])
+                }
+                _ if !to.is_float() || !from.is_float() => Meaning::Constant,
+                _ => Meaning::Opaque(Reason::Half),
+            }
+        }
+        Op::Cvt { .. } => Meaning::Opaque(Reason::Half),
+        Op::Mov { ty, d: Some(d), a } => Meaning::Copy(copies(*ty, *d, a)),
+        Op::Selp { ty, d: Some(d), a, b, p } => choice(*ty, *d, a, b, Chooser::Pred(*p)),
+        Op::Slct { ty, c_ty, d: Some(d), a, b, c, .. } => {
+            choice(*ty, *d, a, b, Chooser::Sign(*c, *c_ty))
+        }
+        Op::Pack { ty: Type::B64 | Type::U64 | Type::S64 | Type::F64, d: Some(d), a }
+            if a.len() == 2 =>
+        {
+            let halves = [Slot::low(*d), Slot::high(*d)];
+            Meaning::Copy(halves.into_iter().zip(a.iter().map(Slot::of)).collect())
+        }
+        Op::Unpack { ty: Type::B64 | Type::U64 | Type::S64 | Type::F64, d, a } if d.len() == 2 => {
+            let halves = match a {
+                Operand::Reg(reg) => [Some(Slot::low(*reg)), Some(Slot::high(*reg))],
+                _ => [None, None],
+            };
+            let pairs = d.iter().zip(halves);
+            Meaning::Copy(pairs.filter_map(|(d, half)| d.map(|d| (Slot::low(d), half))).collect())
+        }
+        Op::Setp { .. } | Op::Set { .. } | Op::Testp { .. } | Op::Isspacep { .. } => {
+            Meaning::Constant
+        }
+        Op::Ld { .. } => Meaning::Load,
+        Op::St { .. } => Meaning::Store,
+        Op::Atom { op, d, .. } => match (op, d.iter().all(Option::is_none)) {
+            (AtomOp::Add, true) => Meaning::Accumulate,
+            (_, true) => Meaning::Store,
+            (_, false) => Meaning::Opaque(Reason::AtomicResult),
+        },
+        Op::Other { opcode, operands } => marker(opcode, operands),
+        Op::Shfl { .. } | Op::Redux { .. } => Meaning::Opaque(Reason::Warp),
+        // Comparisons, as predicates or masks.
+        Op::Vote { .. } | Op::Match { .. } | Op::Activemask { .. } | Op::Elect { .. } => {
+            Meaning::Constant
+        }
+        Op::Mma(_) | Op::WmmaLoad { .. } | Op::WmmaStore { .. } => Meaning::Opaque(Reason::Matrix),
+        Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } => {
+            Meaning::Opaque(Reason::Matrix)
+        }
+        Op::Call { .. } => Meaning::Opaque(Reason::Call),
+        _ => {
+            let mut defines = false;
+            instr.for_each_def(&mut |_: RegId| defines = true);
+            if defines { Meaning::Bits } else { Meaning::Nothing }
+        }
+    }
+}
+
+/// A bit operation that negates (`true`) or takes the absolute value of the number in its source.
+pub(crate) fn sign_mask(instr: &Instr) -> Option<(Smooth, Real, RegId, Operand)> {
+    let Op::Binary { op, ty, d: Some(d), a, b, .. } = &instr.op else { return None };
+    let (value, mask) = match (a, b) {
+        (Operand::Reg(_), Operand::Imm(mask)) => (*a, *mask),
+        (Operand::Imm(mask), Operand::Reg(_)) => (*b, *mask),
+        _ => return None,
+    };
+    let smooth = |op: Smooth, real: Real| Some((op, real, *d, value));
+    match (op, ty.bits(), mask) {
+        (BinaryOp::And, 32, 0x7fff_ffff) => smooth(Smooth::Abs, Real::F32),
+        (BinaryOp::Xor, 32, 0x8000_0000) => smooth(Smooth::Neg, Real::F32),
+        (BinaryOp::And, 64, 0x7fff_ffff_ffff_ffff) => smooth(Smooth::Abs, Real::F64),
+        (BinaryOp::Xor, 64, 0x8000_0000_0000_0000) => smooth(Smooth::Neg, Real::F64),
+        _ => None,
+    }
+}
+
+/// The meaning of arithmetic on other types than `float` and `double`.
+fn not_real(ty: Type) -> Meaning {
+    match ty {
+        Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Meaning::Opaque(Reason::Half),
+        _ => Meaning::Opaque(Reason::Unknown(format!("arithmetic on .{}", ty.name()))),
+    }
+}
+
+fn smooth_unary(op: UnaryOp) -> Option<Smooth> {
+    Some(match op {
+        UnaryOp::Abs => Smooth::Abs,
+        UnaryOp::Neg => Smooth::Neg,
+        UnaryOp::Rcp => Smooth::Rcp,
+        UnaryOp::Sqrt => Smooth::Sqrt,
+        UnaryOp::Rsqrt => Smooth::Rsqrt,
+        UnaryOp::Sin => Smooth::Sin,
+        UnaryOp::Cos => Smooth::Cos,
+        UnaryOp::Lg2 => Smooth::Lg2,
+        UnaryOp::Ex2 => Smooth::Ex2,
+        UnaryOp::Tanh => Smooth::Tanh,
+        _ => return None,
+    })
+}
+
+fn smooth_binary(op: BinaryOp) -> Option<Smooth> {
+    Some(match op {
+        BinaryOp::Add => Smooth::Add,
+        BinaryOp::Sub => Smooth::Sub,
+        BinaryOp::Div => Smooth::Div,
+        BinaryOp::Min => Smooth::Min,
+        BinaryOp::Max => Smooth::Max,
+        BinaryOp::Copysign => Smooth::Copysign,
+        _ => return None,
+    })
+}
+
+fn halves(ty: Type, d: RegId, a: &Operand) -> impl Iterator<Item = Copy32> {
+    let source = |slot: fn(RegId) -> Slot| match a {
+        Operand::Reg(reg) => Some(slot(*reg)),
+        _ => None,
+    };
+    let low = (ty.bits() >= 32).then(|| (Slot::low(d), source(Slot::low)));
+    let high = (ty.bits() == 64).then(|| (Slot::high(d), source(Slot::high)));
+    low.into_iter().chain(high)
+}
+
+fn copies(ty: Type, d: RegId, a: &Operand) -> Vec<Copy32> {
+    halves(ty, d, a).collect()
+}
+
+fn choice(ty: Type, d: RegId, a: &Operand, b: &Operand, by: Chooser) -> Meaning {
+    let pairs =
+        halves(ty, d, a).zip(halves(ty, d, b)).map(|((d, a), (_, b))| (d, [a, b])).collect();
+    Meaning::Choice { pairs, by }
+}
+
+/// The markers of `geom/ad.cuh`: opcodes that no machine has, and that the compiler passes on.
+fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
+    let mut words = opcode.split('.');
+    let (family, name, ty) = (words.next(), words.next(), words.next());
+    let real = match ty {
+        Some("f32") => Real::F32,
+        Some("f64") => Real::F64,
+        _ => return Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
+    };
+    let registers: Vec<RegId> = operands
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Reg(reg) => Some(*reg),
+            _ => None,
+        })
+        .collect();
+    match (family, name, &*registers) {
+        (Some("ad"), Some("rule"), [d, value, terms @ ..]) if terms.len() % 2 == 0 => {
+            let of = |pair: &[RegId]| match pair {
+                [by, derivative] => Some((Operand::Reg(*by), Operand::Reg(*derivative))),
+                _ => None,
+            };
+            let terms = terms.chunks(2).filter_map(of).collect();
+            Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms }
+        }
+        (Some("ad"), Some("stop"), [d, value]) => {
+            Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
+        }
+        (Some("ad"), Some("lost"), [_, _]) => Meaning::Opaque(Reason::Lost),
+        _ => Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
+    }
+}
+
+/// Returns whether an access goes to memory that other threads see.
+pub(crate) fn is_global(space: Space) -> bool {
+    matches!(space, Space::Global | Space::Generic)
+}

@@ -1,0 +1,235 @@
+//! What is known of a kernel before its adjoint is written.
+
+mod activity;
+mod form;
+mod kind;
+mod meaning;
+mod own;
+
+use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type};
+
+pub(crate) use activity::{Activity, Lost};
+pub(crate) use form::{Forms, Origin};
+pub(crate) use kind::Kinds;
+pub(crate) use meaning::{
+    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, meaning, real, sign_mask,
+};
+pub(crate) use own::Own;
+
+use crate::body::Body;
+use crate::spec::{self, Effect, Real, Spec};
+
+/// A pointer of a kernel's parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct PointerInfo {
+    pub(crate) param: usize,
+    pub(crate) spec: spec::Pointer,
+    /// The gradient parameter, and its bit in the frame's masks; `None` if it is not active.
+    pub(crate) slot: Option<usize>,
+}
+
+/// The pointers and numbers of a kernel's parameters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pointers {
+    list: Vec<PointerInfo>,
+    /// Parameter, offset and type.
+    numbers: Vec<(usize, u64, Real, bool)>,
+}
+
+/// A gradient parameter of the adjoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GradientSlot {
+    /// A pointer to the gradients of the elements of the pointer with this index.
+    Pointer(usize),
+    /// The parameter with this index, as the structure that it is.
+    Structure(usize),
+    /// A pointer to the partial sums of the numbers in the parameter with this index.
+    Partials(usize),
+}
+
+impl Pointers {
+    /// Returns the pointers, and the gradient parameters in order.
+    pub(crate) fn new(spec: &Spec) -> (Self, Vec<GradientSlot>) {
+        let (mut pointers, mut slots) = (Self::default(), Vec::new());
+        for (index, param) in spec.params.iter().enumerate() {
+            let first = slots.len();
+            for pointer in &param.pointers {
+                let slot = pointer.active.then_some(first);
+                if pointer.active && !param.structure {
+                    slots.push(GradientSlot::Pointer(pointers.list.len()));
+                }
+                pointers.list.push(PointerInfo { param: index, spec: pointer.clone(), slot });
+            }
+            if param.structure && param.pointers.iter().any(|pointer| pointer.active) {
+                slots.push(GradientSlot::Structure(index));
+            }
+            if param.active && !param.reals.is_empty() {
+                slots.push(GradientSlot::Partials(index));
+            }
+            let numbers = param.reals.iter();
+            pointers
+                .numbers
+                .extend(numbers.map(|(at, real)| (index, u64::from(*at), *real, param.active)));
+        }
+        (pointers, slots)
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&PointerInfo> {
+        self.list.get(index)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PointerInfo> {
+        self.list.iter()
+    }
+
+    /// Returns the pointer at an offset in a parameter.
+    pub(crate) fn find(&self, param: usize, offset: u64) -> Option<usize> {
+        self.list
+            .iter()
+            .position(|known| known.param == param && u64::from(known.spec.offset) == offset)
+    }
+
+    /// Returns where numbers lie in a parameter, and their types.
+    pub(crate) fn numbers_of(&self, param: usize) -> impl Iterator<Item = (u64, Real)> {
+        let of = move |(known, at, real, _): &(usize, u64, Real, bool)| {
+            (*known == param).then_some((*at, *real))
+        };
+        self.numbers.iter().filter_map(of)
+    }
+
+    /// Returns the type of the number that lies at an offset in a parameter.
+    pub(crate) fn number_at(&self, param: usize, offset: u64) -> Option<Real> {
+        self.number(param, offset).map(|(real, _)| real)
+    }
+
+    /// Returns the type of the number that lies at an offset in a parameter, and whether it is active.
+    pub(crate) fn number(&self, param: usize, offset: u64) -> Option<(Real, bool)> {
+        let found = self.numbers.iter().find(|(of, at, ..)| (*of, *at) == (param, offset));
+        found.map(|(_, _, real, active)| (*real, *active))
+    }
+}
+
+/// A load, a store or an atomic operation without a result.
+#[derive(Debug, Clone)]
+pub(crate) struct Access<'i> {
+    pub(crate) space: Space,
+    pub(crate) order: Order,
+    pub(crate) ty: Type,
+    pub(crate) address: &'i Address,
+    /// What is loaded to, or stored; `None` for a constant or what is not wanted.
+    pub(crate) values: Vec<Option<RegId>>,
+}
+
+impl<'i> Access<'i> {
+    pub(crate) fn of(instr: &'i Instr) -> Option<Self> {
+        let registers = |operands: &[Operand]| {
+            let of = |operand: &Operand| match operand {
+                Operand::Reg(reg) => Some(*reg),
+                _ => None,
+            };
+            operands.iter().map(of).collect()
+        };
+        Some(match &instr.op {
+            Op::Ld { access, ty, d, addr, .. } => Self {
+                space: access.space,
+                order: access.order,
+                ty: *ty,
+                address: addr,
+                values: d.to_vec(),
+            },
+            Op::St { access, ty, addr, a } | Op::Atom { access, ty, addr, a, .. } => Self {
+                space: access.space,
+                order: access.order,
+                ty: *ty,
+                address: addr,
+                values: registers(a),
+            },
+            _ => return None,
+        })
+    }
+
+    /// Returns the registers that are loaded to or stored.
+    pub(crate) fn registers(&self) -> impl Iterator<Item = RegId> {
+        self.values.iter().flatten().copied()
+    }
+
+    /// Returns the offsets of [`registers`](Self::registers) from the address.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = i64> {
+        let step = i64::from(self.ty.bytes());
+        let all = (0i64..).zip(&self.values);
+        all.filter(|(_, value)| value.is_some()).map(move |(at, _)| at.saturating_mul(step))
+    }
+
+    /// Returns each value with its offset from the address.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (i64, Option<RegId>)> {
+        let step = i64::from(self.ty.bytes());
+        (0i64..).zip(&self.values).map(move |(at, value)| (at.saturating_mul(step), *value))
+    }
+
+    /// Returns whether the address lies in a parameter of the kernel, or of a call.
+    pub(crate) fn is_param(&self) -> bool {
+        matches!(self.space, Space::Param | Space::ParamEntry | Space::ParamFunc)
+    }
+}
+
+/// The effects of a kernel on the memory behind each pointer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) loaded: bool,
+    pub(crate) stored: bool,
+    pub(crate) added: bool,
+}
+
+impl Used {
+    pub(crate) fn effect(self) -> Effect {
+        match (self.loaded, self.stored, self.added) {
+            (_, false, false) => Effect::Reads,
+            (false, true, false) => Effect::Overwrites,
+            (false, false, true) => Effect::Accumulates,
+            _ => Effect::Updates,
+        }
+    }
+}
+
+/// All that is known of a kernel.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    pub(crate) pointers: Pointers,
+    pub(crate) slots: Vec<GradientSlot>,
+    pub(crate) forms: Forms,
+    pub(crate) kinds: Kinds,
+    pub(crate) activity: Activity,
+    pub(crate) used: Vec<Used>,
+    pub(crate) own: Own,
+}
+
+impl Analysis {
+    pub(crate) fn new(body: &Body, spec: &Spec) -> Self {
+        let (pointers, slots) = Pointers::new(spec);
+        let forms = Forms::new(body, &pointers);
+        let kinds = Kinds::new(body, &pointers, &forms);
+        let activity = Activity::new(body, &pointers, &forms, &kinds);
+        let used = used(body, &pointers, &forms);
+        let own = Own::new(body, &pointers, &forms, &used);
+        Self { pointers, slots, forms, kinds, activity, used, own }
+    }
+}
+
+fn used(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
+    let mut used = vec![Used::default(); pointers.list.len()];
+    for (_, instr) in body.instrs() {
+        let address = match &instr.op {
+            Op::Ld { addr, .. } | Op::St { addr, .. } | Op::Atom { addr, .. } => addr,
+            _ => continue,
+        };
+        let Origin::Pointer(index) = forms.address(body, address).origin else { continue };
+        let Some(used) = used.get_mut(index) else { continue };
+        match (&instr.op, meaning(instr)) {
+            (Op::Ld { .. }, _) => used.loaded = true,
+            (Op::Atom { .. }, Meaning::Accumulate) => used.added = true,
+            (Op::Atom { .. }, _) => (used.loaded, used.stored) = (true, true),
+            _ => used.stored = true,
+        }
+    }
+    used
+}

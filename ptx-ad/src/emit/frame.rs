@@ -1,0 +1,232 @@
+//! The head of an adjoint: its parameters, the frame (`geom::tape::Frame`), and where gradients lie.
+
+use ptx::ir::{
+    Access, Address, BinaryOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
+    Linkage, Op, Operand, Order, PlaceMut, RegId, Space, Symbol, Type, VarId, Variable,
+};
+
+use super::Emit;
+use super::builder::{at, holds, number, param, plain, type_of};
+use crate::analysis::{Analysis, GradientSlot, Origin};
+use crate::body::Body;
+use crate::spec::Real;
+
+/// The size of a frame in bytes, and the offsets of its members, as in `geom/tape.cuh`.
+const FRAME: u64 = 128;
+const PARTIALS_LOG2: i64 = 36;
+const STATUS: i64 = 88;
+const ASSIGN: i64 = 96;
+const DROP: i64 = 104;
+
+/// The parameters of an adjoint.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// The gradient parameters.
+    pub(super) gradients: Vec<VarId>,
+    frame: VarId,
+    /// Where the kernel's own variables were and are, behind the parameters.
+    old: u32,
+    new: u32,
+}
+
+impl Frame {
+    /// The binary logarithm of the number of partial sums.
+    pub(super) fn partials_log2(&self) -> Address {
+        param(self.frame, PARTIALS_LOG2)
+    }
+
+    /// Gives the kernel's variables their new numbers.
+    pub(super) fn renumber(&self, instr: &mut Instr) {
+        let (old, new) = (self.old, self.new);
+        instr.for_each_place_mut(|place| {
+            if let PlaceMut::Symbol(Symbol::Var(var)) = place
+                && var.0 >= old
+            {
+                var.0 = var.0 - old + new;
+            }
+        });
+    }
+}
+
+/// Returns the adjoint with its parameters and the kernel's registers and variables, and no instructions.
+pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, Frame) {
+    let kernel = &body.function;
+    let params: Vec<VarId> = body.params().collect();
+    let mut variables: Vec<Variable> = params
+        .iter()
+        .enumerate()
+        .filter_map(|(at, var)| {
+            let known = kernel.variables.get(var.index())?;
+            Some(Variable { name: format!("{name}_param_{at}"), ..known.clone() })
+        })
+        .collect();
+    let old = u32::try_from(params.len()).unwrap_or(u32::MAX);
+    let fresh = |variables: &mut Vec<Variable>, variable: Variable| {
+        let id = VarId(u32::try_from(variables.len()).unwrap_or(u32::MAX));
+        variables.push(Variable { name: format!("{name}_param_{}", id.0), ..variable });
+        id
+    };
+    let mut gradients = Vec::new();
+    for slot in &analysis.slots {
+        let variable = match slot {
+            GradientSlot::Pointer(_) | GradientSlot::Partials(_) => bytes(Type::U64, 8, Vec::new()),
+            GradientSlot::Structure(param) => match variables.get(*param) {
+                Some(known) => known.clone(),
+                None => bytes(Type::U64, 8, Vec::new()),
+            },
+        };
+        gradients.push(fresh(&mut variables, variable));
+    }
+    let frame = fresh(&mut variables, bytes(Type::B8, 8, vec![FRAME]));
+    let formals = (0..).zip(&variables).map(|(id, _)| Formal::Var(VarId(id))).collect();
+    let new = u32::try_from(variables.len()).unwrap_or(u32::MAX);
+    variables.extend(kernel.variables.iter().skip(params.len()).cloned());
+    let function = Function {
+        name: name.to_owned(),
+        linkage: Linkage::Visible,
+        kind: FunctionKind::Entry,
+        returns: Vec::new(),
+        params: formals,
+        registers: kernel.registers.clone(),
+        variables,
+        labels: Vec::new(),
+        tables: Vec::new(),
+        prototypes: Vec::new(),
+        locs: kernel.locs.clone(),
+        directives: kernel.directives.clone(),
+        body: None,
+        line: 0,
+    };
+    (function, Frame { gradients, frame, old, new })
+}
+
+fn bytes(ty: Type, align: u32, dims: Vec<u64>) -> Variable {
+    Variable {
+        name: String::new(),
+        space: Space::Param,
+        linkage: Linkage::Internal,
+        ty,
+        vector: 1,
+        align,
+        dims,
+        unsized_array: false,
+        init: None,
+        managed: false,
+        attributes: None,
+        ptr: None,
+    }
+}
+
+impl Emit<'_> {
+    /// Writes what comes before the replay, and returns the label to which threads go that have nothing to do.
+    pub(super) fn begin(&mut self, frame: &Frame) -> LabelId {
+        let end = self.b.label();
+        self.sums_begin();
+        self.shadows_begin(frame);
+        // Nothing is read after an overflow, or if the recorded launches have not run.
+        let status = self.b.load(Space::Param, Type::U64, param(frame.frame, STATUS));
+        let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(status), Operand::Imm(0));
+        let code = self.b.moved(Type::U32, Operand::Imm(0));
+        let access = Access { order: Order::Volatile, ..plain(Space::Global) };
+        let (kind, ty, d, addr) = (LdKind::Plain, Type::U32, [Some(code)].into(), at(status, 0));
+        self.b.push_if(holds(some), Op::Ld { kind, access, ty, d, addr });
+        let stop = self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(code), Operand::Imm(0));
+        self.b.jump_if(holds(stop), end);
+        end
+    }
+
+    /// Makes the sums for numbers that were passed by value.
+    fn sums_begin(&mut self) {
+        for (place, real) in self.numbers() {
+            let sum = self.b.moved(type_of(real), number(real, 0.0));
+            self.scalars.insert(place, sum);
+        }
+    }
+
+    /// Returns the active numbers that gradients come to.
+    fn numbers(&self) -> Vec<((usize, u64), Real)> {
+        let mut found = Vec::new();
+        for slot in &self.analysis.slots {
+            let GradientSlot::Partials(param) = *slot else { continue };
+            found.extend(
+                self.analysis
+                    .pointers
+                    .numbers_of(param)
+                    .map(|(offset, real)| ((param, offset), real)),
+            );
+        }
+        found
+    }
+
+    /// Loads where gradients lie, relative to what they are the gradients of.
+    fn shadows_begin(&mut self, frame: &Frame) {
+        let masks = [ASSIGN, DROP]
+            .map(|offset| self.b.load(Space::Param, Type::U64, param(frame.frame, offset)));
+        for (index, pointer) in self.analysis.pointers.iter().enumerate() {
+            let Some(slot) = pointer.slot else { continue };
+            let Some(&gradient) = frame.gradients.get(slot) else { continue };
+            let structure =
+                matches!(self.analysis.slots.get(slot), Some(GradientSlot::Structure(_)));
+            let offset = i64::from(pointer.spec.offset);
+            let Some(own) = u32::try_from(pointer.param).ok().map(VarId) else { continue };
+            let values = self.b.load(Space::Param, Type::U64, param(own, offset));
+            let place = if structure { offset } else { 0 };
+            let gradients = self.b.load(Space::Param, Type::U64, param(gradient, place));
+            let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(gradients), Operand::Imm(0));
+            let [values, gradients] = [values, gradients].map(|address| self.b.to_global(address));
+            let delta = self.b.binary(
+                BinaryOp::Sub,
+                Type::S64,
+                Operand::Reg(gradients),
+                Operand::Reg(values),
+            );
+            let bit = |this: &mut Self, mask: RegId| {
+                let bit =
+                    Operand::Imm(1u64.checked_shl(u32::try_from(slot).unwrap_or(64)).unwrap_or(0));
+                let masked = this.b.binary(BinaryOp::And, Type::B64, Operand::Reg(mask), bit);
+                this.b.setp(Cmp::Ne, Type::U64, Operand::Reg(masked), Operand::Imm(0))
+            };
+            let covers = self.covers(index);
+            let reads =
+                self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
+            let assign = (covers && reads).then(|| bit(self, masks[0]));
+            let drop = self.obeys_drop(index).then(|| bit(self, masks[1]));
+            for (list, found) in [(&mut self.assigns, assign), (&mut self.drops, drop)] {
+                if let Some(place) = list.get_mut(index) {
+                    *place = found;
+                }
+            }
+            if let Some(place) = self.shadows.get_mut(index) {
+                *place = Some((delta, some));
+            }
+        }
+    }
+
+    /// Returns whether gradients of stores need not be cleared where the frame says so: if each byte is stored to
+    /// once, since the reverse of a second store has to read zero.
+    fn obeys_drop(&self, pointer: usize) -> bool {
+        let mut spans: Vec<(i64, i64)> = Vec::new();
+        let Some(own) = self.analysis.own.get(pointer) else { return self.stores(pointer) == 1 };
+        for site in &own.sites {
+            spans.push((site.at, site.at.saturating_add(i64::from(site.bytes))));
+        }
+        spans.sort_unstable();
+        spans.windows(2).all(|pair| matches!(pair, [(_, end), (start, _)] if end <= start))
+    }
+
+    fn stores(&self, pointer: usize) -> usize {
+        let to = |instr: &Instr| match &instr.op {
+            Op::St { addr, .. } => {
+                self.analysis.forms.address(self.body, addr).origin == Origin::Pointer(pointer)
+            }
+            _ => false,
+        };
+        self.body.instrs().filter(|(_, instr)| to(instr)).count()
+    }
+
+    /// Writes what every thread does at last.
+    pub(super) fn finish(&mut self, frame: &Frame) {
+        self.partial_sums(frame);
+        self.b.push(Op::Ret { uni: false });
+    }
+}

@@ -1,0 +1,373 @@
+//! The reverse of loads and stores: gradients in memory lie where values lie, by the same offsets.
+
+use std::collections::BTreeMap;
+
+use ptx::ir::{Address, Base, BinaryOp, BoolOp, Cmp, Instr, Op, Operand, Pred, RegId, Space, Type};
+
+use super::Emit;
+use super::builder::{at, fails, holds, number, type_of};
+use super::rules::Term;
+use crate::analysis::{Access, Origin, Slot, real};
+use crate::spec::{Real, Reals};
+
+/// Numbers of one type that are loaded or stored together.
+#[derive(Debug)]
+struct Group {
+    /// Bytes from the instruction's address.
+    offset: i64,
+    real: Real,
+    /// The slot of each; `None` for a constant, or what is not wanted.
+    slots: Vec<Option<Slot>>,
+}
+
+/// The sums of a thread's own element.
+#[derive(Debug, Default)]
+pub(super) struct OwnSums {
+    /// By the offset in the element.
+    sums: BTreeMap<i64, (Real, RegId)>,
+}
+
+impl Emit<'_> {
+    /// Writes the reverse of a load, a store or an atomic addition.
+    pub(super) fn reverse_access(&mut self, position: usize, instr: &Instr) {
+        let Some(access) = Access::of(instr) else { return };
+        let form = self.analysis.forms.address(self.body, access.address);
+        match form.origin {
+            Origin::Param(param) => {
+                for (offset, reg) in access.parts() {
+                    let place =
+                        form.param_offset().and_then(|place| place.checked_add_signed(offset));
+                    let (Some(reg), Some(place)) = (reg, place) else { continue };
+                    self.reverse_number(&access, param, place, reg);
+                }
+            }
+            Origin::Pointer(pointer)
+                if self.analysis.pointers.get(pointer).is_some_and(|p| p.slot.is_some()) =>
+            {
+                let groups = self.groups(&access, pointer);
+                match instr.op {
+                    Op::Ld { .. } => self.reverse_load(pointer, position, &access, groups),
+                    Op::St { .. } => {
+                        groups.iter().for_each(|group| self.reverse_store(pointer, &access, group))
+                    }
+                    _ => groups.iter().for_each(|group| self.reverse_add(pointer, &access, group)),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A number that was passed by value, or two in 64 bits.
+    fn reverse_number(&mut self, access: &Access<'_>, param: usize, place: u64, reg: RegId) {
+        for (slot, more) in [(Slot::low(reg), 0), (Slot::high(reg), 4)] {
+            if more > 0 && access.ty.bits() < 64 {
+                continue;
+            }
+            let (Some(g), Some(real)) = (self.gradient(slot), self.analysis.kinds.real(slot))
+            else {
+                continue;
+            };
+            let Some(&sum) = self.scalars.get(&(param, place.saturating_add(more))) else {
+                continue;
+            };
+            let (ty, sum_of) = (type_of(real), Operand::Reg(sum));
+            self.b.binary_to(BinaryOp::Add, ty, sum, sum_of, Operand::Reg(g));
+        }
+    }
+
+    /// Returns the numbers that an access consists of.
+    fn groups(&self, access: &Access<'_>, pointer: usize) -> Vec<Group> {
+        let reals = self.analysis.pointers.get(pointer).and_then(|pointer| pointer.spec.reals);
+        let declared = real(access.ty);
+        let assumed = match (declared, reals) {
+            (Some(real), _) => Some(real),
+            (None, Some(Reals::All(real) | Reals::Some(real))) => Some(real),
+            (None, None) => None,
+        };
+        let kind = |slot: Slot| self.analysis.kinds.real(slot);
+        let mut groups: Vec<Group> = Vec::new();
+        for (offset, value) in access.parts() {
+            let halves: Vec<(i64, Option<Slot>, Option<Real>)> = match (value, access.ty.bits()) {
+                (_, bits) if bits < 32 => Vec::new(),
+                (Some(reg), 64) if kind(Slot::low(reg)) != Some(Real::F64) => {
+                    let (low, high) = (Slot::low(reg), Slot::high(reg));
+                    vec![(0, Some(low), kind(low)), (4, Some(high), kind(high))]
+                }
+                (Some(reg), _) => vec![(0, Some(Slot::low(reg)), kind(Slot::low(reg)))],
+                (None, 64) if assumed == Some(Real::F32) => {
+                    vec![(0, None, assumed), (4, None, assumed)]
+                }
+                (None, _) => vec![(0, None, assumed)],
+            };
+            for (more, slot, real) in halves {
+                let Some(real) = real else { continue };
+                let offset = offset + more;
+                let next = groups.last_mut().filter(|group| {
+                    let count = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
+                    group.real == real
+                        && group.offset + count * i64::from(real.bytes()) == offset
+                        && count * i64::from(real.bytes()) < 16
+                });
+                match next {
+                    Some(group) => group.slots.push(slot),
+                    None => groups.push(Group { offset, real, slots: vec![slot] }),
+                }
+            }
+        }
+        groups.into_iter().flat_map(Group::powers).collect()
+    }
+
+    /// Returns the address of the gradient of what lies at an offset from an address.
+    fn shadow(
+        &mut self,
+        pointer: usize,
+        address: &Address,
+        offset: i64,
+    ) -> Option<(RegId, i64, RegId)> {
+        let (delta, some) = self.shadows.get(pointer).copied().flatten()?;
+        let key = (pointer, address.base);
+        let base = match self.addresses.get(&key) {
+            Some(base) => *base,
+            None => {
+                let Base::Reg(reg) = address.base else { return None };
+                let base =
+                    self.b.binary(BinaryOp::Add, Type::S64, Operand::Reg(reg), Operand::Reg(delta));
+                self.addresses.insert(key, base);
+                base
+            }
+        };
+        Some((base, address.offset.checked_add(offset)?, some))
+    }
+
+    fn reverse_load(
+        &mut self,
+        pointer: usize,
+        position: usize,
+        access: &Access<'_>,
+        groups: Vec<Group>,
+    ) {
+        let own = self.analysis.own.get(pointer);
+        if let Some(own) = own.filter(|own| own.together) {
+            let Some(site) =
+                own.sites.iter().find(|site| (site.block, site.instr) == (self.block, position))
+            else {
+                return;
+            };
+            for group in &groups {
+                for (place, slot) in group.places() {
+                    if let Some(g) = slot.and_then(|slot| self.gradient(slot)) {
+                        self.own_add(pointer, site.at + place, group.real, g);
+                    }
+                }
+            }
+            // The first load is reversed last.
+            if own.sites.iter().all(|other| other.instr >= position) {
+                self.own_flush(pointer, access, site.at);
+            }
+            return;
+        }
+        for group in &groups {
+            let with: Vec<(i64, RegId)> = group
+                .places()
+                .filter_map(|(place, slot)| Some((place, self.gradient(slot?)?)))
+                .collect();
+            for (place, g) in with {
+                let Some((base, offset, some)) = self.shadow(pointer, access.address, place) else {
+                    continue;
+                };
+                if own.is_some() {
+                    self.plain_add(
+                        access.space,
+                        group.real,
+                        at(base, offset),
+                        &[Some(g)],
+                        holds(some),
+                    );
+                } else {
+                    self.sum_add(access.space, group.real, at(base, offset), g, some);
+                }
+            }
+        }
+    }
+
+    /// Adds to a gradient to which other threads may add.
+    fn sum_add(&mut self, space: Space, real: Real, addr: Address, g: RegId, some: RegId) {
+        let ty = type_of(real);
+        let any = (BoolOp::And, holds(some));
+        let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), number(real, 0.0), any);
+        self.b.add_to(holds(any), space, ty, addr, Operand::Reg(g));
+    }
+
+    /// Adds to numbers in memory that belong to the thread.
+    fn plain_add(
+        &mut self,
+        space: Space,
+        real: Real,
+        addr: Address,
+        parts: &[Option<RegId>],
+        when: Pred,
+    ) {
+        let ty = type_of(real);
+        let before: Vec<RegId> =
+            parts.iter().map(|_| self.b.moved(ty, number(real, 0.0))).collect();
+        let loaded: Vec<Option<RegId>> = before.iter().copied().map(Some).collect();
+        self.b.load_to(Some(when), space, ty, &loaded, addr);
+        let sums: Vec<Operand> = before
+            .iter()
+            .zip(parts)
+            .map(|(&before, part)| match part {
+                Some(part) => {
+                    let (a, b) = (Operand::Reg(*part), Operand::Reg(before));
+                    Operand::Reg(self.b.binary(BinaryOp::Add, ty, a, b))
+                }
+                None => Operand::Reg(before),
+            })
+            .collect();
+        self.b.store(Some(when), space, ty, addr, &sums);
+    }
+
+    fn own_add(&mut self, pointer: usize, place: i64, real: Real, g: RegId) {
+        let ty = type_of(real);
+        let sums = &mut self.own.entry(pointer).or_default().sums;
+        match sums.get(&place).copied() {
+            Some((_, sum)) => {
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g))
+            }
+            None => {
+                // A gradient may still be added to by what comes before: a register of its own.
+                let sum = self.b.moved(ty, Operand::Reg(g));
+                self.own.entry(pointer).or_default().sums.insert(place, (real, sum));
+            }
+        }
+    }
+
+    /// Adds the sums of the thread's element to its gradient, or stores them.
+    fn own_flush(&mut self, pointer: usize, access: &Access<'_>, first: i64) {
+        let sums = std::mem::take(&mut self.own.entry(pointer).or_default().sums);
+        let covers = self.covers(pointer);
+        let Some(own) = self.analysis.own.get(pointer) else { return };
+        let size = i64::from(own.stride);
+        let assumed =
+            self.analysis.pointers.get(pointer).and_then(|p| p.spec.reals).map(Reals::real);
+        let Some(real) = assumed else { return };
+        let step = i64::from(real.bytes());
+        let from = if covers { 0 } else { sums.keys().next().copied().unwrap_or(0) };
+        let to = if covers { size } else { sums.keys().next_back().map_or(0, |last| last + step) };
+        let width = own.sites.iter().map(|site| i64::from(site.bytes)).min().unwrap_or(step);
+        let assign = self.assigns.get(pointer).copied().flatten();
+        let mut place = from;
+        while place < to {
+            // As wide as the kernel's own accesses: their alignment is known.
+            let room = to - place;
+            let fits = |bytes: i64| {
+                let aligned = |at: i64| at % bytes == 0;
+                bytes <= width && bytes <= room && aligned(place) && aligned(size) && aligned(first)
+            };
+            let bytes = [16, 8].into_iter().find(|&bytes| fits(bytes)).unwrap_or(step);
+            let parts: Vec<Option<RegId>> = (0..bytes / step)
+                .map(|at| sums.get(&(place + at * step)).map(|(_, sum)| *sum))
+                .collect();
+            let Some((base, offset, some)) = self.shadow(pointer, access.address, place - first)
+            else {
+                return;
+            };
+            let (addr, ty) = (at(base, offset), type_of(real));
+            match assign.filter(|_| covers) {
+                Some(assign) => {
+                    let store = self.both(holds(some), holds(assign));
+                    let values: Vec<Operand> = parts
+                        .iter()
+                        .map(|part| part.map_or(number(real, 0.0), Operand::Reg))
+                        .collect();
+                    self.b.store(Some(holds(store)), access.space, ty, addr, &values);
+                    if parts.iter().any(Option::is_some) {
+                        let add = self.both(holds(some), fails(assign));
+                        self.plain_add(access.space, real, addr, &parts, holds(add));
+                    }
+                }
+                None if parts.iter().any(Option::is_some) => {
+                    self.plain_add(access.space, real, addr, &parts, holds(some));
+                }
+                None => {}
+            }
+            place += bytes;
+        }
+    }
+
+    /// The gradient of what was stored, which is zero before it was.
+    fn reverse_store(&mut self, pointer: usize, access: &Access<'_>, group: &Group) {
+        let Some((addr, taken, some)) = self.shadow_load(pointer, access, group) else { return };
+        let ty = type_of(group.real);
+        let mut any: Option<RegId> = None;
+        for g in &taken {
+            let (g, zero) = (Operand::Reg(*g), number(group.real, 0.0));
+            any = Some(match any {
+                None => self.b.setp(Cmp::Neu, ty, g, zero),
+                Some(any) => self.b.setp_with(Cmp::Neu, ty, g, zero, (BoolOp::Or, holds(any))),
+            });
+        }
+        if let Some(any) = any {
+            let mut clear = self.both(holds(some), holds(any));
+            if let Some(drop) = self.drops.get(pointer).copied().flatten() {
+                clear = self.both(holds(clear), fails(drop));
+            }
+            let zeros = vec![number(group.real, 0.0); taken.len()];
+            self.b.store(Some(holds(clear)), access.space, ty, addr, &zeros);
+        }
+        self.taken(group, &taken);
+    }
+
+    /// The gradient of what was added, which stays.
+    fn reverse_add(&mut self, pointer: usize, access: &Access<'_>, group: &Group) {
+        if let Some((_, taken, _)) = self.shadow_load(pointer, access, group) {
+            self.taken(group, &taken);
+        }
+    }
+
+    fn taken(&mut self, group: &Group, taken: &[RegId]) {
+        for (slot, g) in group.slots.iter().zip(taken) {
+            if let Some(slot) = slot {
+                self.add(*slot, Term::Plus(*g));
+            }
+        }
+    }
+
+    /// Loads gradients, which are zero where there are none.
+    fn shadow_load(
+        &mut self,
+        pointer: usize,
+        access: &Access<'_>,
+        group: &Group,
+    ) -> Option<(Address, Vec<RegId>, RegId)> {
+        let (base, offset, some) = self.shadow(pointer, access.address, group.offset)?;
+        let ty = type_of(group.real);
+        let taken: Vec<RegId> =
+            group.slots.iter().map(|_| self.b.moved(ty, number(group.real, 0.0))).collect();
+        let loaded: Vec<Option<RegId>> = taken.iter().copied().map(Some).collect();
+        self.b.load_to(Some(holds(some)), access.space, ty, &loaded, at(base, offset));
+        Some((at(base, offset), taken, some))
+    }
+
+    /// Returns a predicate that holds if both do.
+    pub(super) fn both(&mut self, a: Pred, b: Pred) -> RegId {
+        let known = [a, b].map(|pred| if pred.negated { self.b.not(pred.reg) } else { pred.reg });
+        self.b.binary(BinaryOp::And, Type::Pred, Operand::Reg(known[0]), Operand::Reg(known[1]))
+    }
+}
+
+impl Group {
+    fn places(&self) -> impl Iterator<Item = (i64, Option<Slot>)> {
+        let step = i64::from(self.real.bytes());
+        (0i64..).zip(&self.slots).map(move |(at, slot)| (self.offset + at * step, *slot))
+    }
+
+    /// Splits groups that no instruction takes: of three, and those that are not aligned.
+    fn powers(self) -> Vec<Self> {
+        let count = i64::try_from(self.slots.len()).unwrap_or(i64::MAX);
+        if count != 3 && self.offset % (count * i64::from(self.real.bytes())).max(1) == 0 {
+            return vec![self];
+        }
+        let single = |(offset, slot)| Self { offset, real: self.real, slots: vec![slot] };
+        self.places().map(single).collect()
+    }
+}

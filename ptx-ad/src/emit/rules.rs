@@ -1,0 +1,337 @@
+//! The derivatives of arithmetic: what the gradient of a result adds to those of its operands.
+
+use ptx::ir::{BinaryOp, BoolOp, Cmp, Instr, Mode, Operand, Precision, Pred, RegId, Type, UnaryOp};
+
+use super::Emit;
+use super::builder::{holds, number, type_of};
+use crate::analysis::{Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, meaning, sign_mask};
+use crate::spec::Real;
+
+/// A summand of a gradient.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Term {
+    Plus(RegId),
+    Minus(RegId),
+    /// The product with a number.
+    Times(RegId, Operand),
+    /// The negated product with a number.
+    MinusTimes(RegId, Operand),
+}
+
+impl Emit<'_> {
+    /// Writes the reverse of an instruction that is neither a load nor a store.
+    pub(super) fn reverse_value(&mut self, instr: &Instr) {
+        match meaning(instr) {
+            Meaning::Copy(pairs) => {
+                for (d, a) in pairs {
+                    if let (Some(g), Some(a)) = (self.gradient(d), a) {
+                        self.add(a, Term::Plus(g));
+                    }
+                }
+            }
+            Meaning::Choice { pairs, by } => {
+                for (d, sources) in pairs {
+                    self.reverse_choice(d, sources, by);
+                }
+            }
+            Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Meaning::Rule { real, d, terms, .. } => {
+                let Some(g) = self.gradient(Slot::low(d)) else { return };
+                for (by, derivative) in terms {
+                    if let Some(by) = self.active(&by) {
+                        self.add_product(real, d, by, g, derivative, false);
+                    }
+                }
+            }
+            Meaning::Bits => {
+                let Some((op, real, d, a)) = sign_mask(instr) else { return };
+                let (precision, clamped) = (Precision::Exact, Clamped::No);
+                self.reverse_arithmetic(&Arithmetic {
+                    op,
+                    real,
+                    precision,
+                    clamped,
+                    d,
+                    args: vec![a],
+                });
+            }
+            // Loads and stores are reversed with their addresses; the rest has no derivative.
+            Meaning::Load | Meaning::Store | Meaning::Accumulate => {}
+            Meaning::Constant | Meaning::Opaque(_) | Meaning::Nothing => {}
+        }
+    }
+
+    fn reverse_choice(&mut self, d: Slot, sources: [Option<Slot>; 2], by: Chooser) {
+        let Some(g) = self.gradient(d) else { return };
+        let Some(real) = self.analysis.kinds.real(d) else { return };
+        let active =
+            sources.map(|slot| slot.filter(|slot| self.analysis.activity.is_active(*slot)));
+        if active == [None, None] {
+            return;
+        }
+        let first = match by {
+            Chooser::Pred(pred) => pred,
+            Chooser::Sign(value, ty) => holds(self.b.setp(Cmp::Ge, ty, value, Operand::Imm(0))),
+        };
+        self.split(real, g, first, active);
+    }
+
+    /// Adds a gradient to the first if the predicate holds, else to the second.
+    fn split(&mut self, real: Real, g: RegId, first: Pred, to: [Option<Slot>; 2]) {
+        let ty = type_of(real);
+        if to[0].is_some() && to[0] == to[1] {
+            to[0].into_iter().for_each(|slot| self.add(slot, Term::Plus(g)));
+            return;
+        }
+        for (slot, chosen) in to.into_iter().zip([true, false]) {
+            let Some(slot) = slot else { continue };
+            let (zero, g) = (number(real, 0.0), Operand::Reg(g));
+            let (a, b) = if chosen { (g, zero) } else { (zero, g) };
+            let part = self.b.selp(ty, a, b, first);
+            self.add(slot, Term::Plus(part));
+        }
+    }
+
+    fn reverse_arithmetic(&mut self, arithmetic: &Arithmetic) {
+        let Arithmetic { op, real, precision, clamped, d, ref args } = *arithmetic;
+        let Some(g) = self.gradient(Slot::low(d)) else { return };
+        let ty = type_of(real);
+        let y = Operand::Reg(d);
+        let g = match clamped {
+            Clamped::No => g,
+            Clamped::Unit | Clamped::Positive => {
+                let mut inside = self.b.setp(Cmp::Gt, ty, y, number(real, 0.0));
+                if clamped == Clamped::Unit {
+                    let below = (BoolOp::And, holds(inside));
+                    inside = self.b.setp_with(Cmp::Lt, ty, y, number(real, 1.0), below);
+                }
+                self.b.selp(ty, Operand::Reg(g), number(real, 0.0), holds(inside))
+            }
+        };
+        let mut args = args.iter().copied();
+        let zero = Operand::Imm(0);
+        let [a, b, c] = [(); 3].map(|()| args.next().unwrap_or(zero));
+        let [to_a, to_b, to_c] = [a, b, c].map(|arg| self.active(&arg));
+        match op {
+            Smooth::Add | Smooth::Sub => {
+                to_a.into_iter().for_each(|slot| self.add(slot, Term::Plus(g)));
+                let term = if op == Smooth::Add { Term::Plus(g) } else { Term::Minus(g) };
+                to_b.into_iter().for_each(|slot| self.add(slot, term));
+            }
+            Smooth::Mul | Smooth::Fma => {
+                to_a.into_iter().for_each(|slot| self.add_product(real, d, slot, g, b, false));
+                to_b.into_iter().for_each(|slot| self.add_product(real, d, slot, g, a, false));
+                if op == Smooth::Fma {
+                    to_c.into_iter().for_each(|slot| self.add(slot, Term::Plus(g)));
+                }
+            }
+            Smooth::Div => {
+                // d(a / b) = (da - y db) / b
+                let part = self.b.div(real, precision, Operand::Reg(g), b);
+                let part = self.strong(real, d, g, part);
+                to_a.into_iter().for_each(|slot| self.add(slot, Term::Plus(part)));
+                to_b.into_iter().for_each(|slot| self.add_product(real, d, slot, part, y, true));
+            }
+            Smooth::Convert(from) => {
+                let Some(slot) = to_a else { return };
+                let part = self.converted(real, from, g);
+                self.add(slot, Term::Plus(part));
+            }
+            Smooth::Neg => to_a.into_iter().for_each(|slot| self.add(slot, Term::Minus(g))),
+            Smooth::Abs => {
+                let Some(slot) = to_a else { return };
+                let sign = self.b.binary(BinaryOp::Copysign, ty, a, number(real, 1.0));
+                self.add(slot, Term::Times(g, Operand::Reg(sign)));
+            }
+            Smooth::Copysign => {
+                // The magnitude is b's, whose sign is taken away.
+                let Some(slot) = to_b else { return };
+                let sign = self.b.binary(BinaryOp::Copysign, ty, b, number(real, 1.0));
+                let part = self.b.mul(ty, Operand::Reg(g), Operand::Reg(sign));
+                let sign = self.b.binary(BinaryOp::Copysign, ty, a, number(real, 1.0));
+                self.add(slot, Term::Times(part, Operand::Reg(sign)));
+            }
+            Smooth::Min | Smooth::Max => {
+                let first = self.chosen(op == Smooth::Max, ty, a, b);
+                self.split(real, g, first, [to_a, to_b]);
+            }
+            Smooth::Min3 | Smooth::Max3 => {
+                // op(op(a, b), c)
+                let max = op == Smooth::Max3;
+                let of = if max { BinaryOp::Max } else { BinaryOp::Min };
+                let inner = self.b.binary(of, ty, a, b);
+                let outer = self.chosen(max, ty, Operand::Reg(inner), c);
+                let zero = number(real, 0.0);
+                if let Some(slot) = to_c {
+                    let part = self.b.selp(ty, zero, Operand::Reg(g), outer);
+                    self.add(slot, Term::Plus(part));
+                }
+                let g = self.b.selp(ty, Operand::Reg(g), zero, outer);
+                let first = self.chosen(max, ty, a, b);
+                self.split(real, g, first, [to_a, to_b]);
+            }
+            _ => {
+                let Some(slot) = to_a else { return };
+                let derivative = self.derivative(op, real, precision, a, d);
+                self.add_product(real, d, slot, g, Operand::Reg(derivative), false);
+            }
+        }
+    }
+
+    /// Returns the predicate that `max(a, b)` or `min(a, b)` is a: at ties too, and if b is NaN.
+    fn chosen(&mut self, max: bool, ty: Type, a: Operand, b: Operand) -> Pred {
+        let cmp = if max { Cmp::Ge } else { Cmp::Le };
+        let mut first = self.b.setp(cmp, ty, a, b);
+        if matches!(b, Operand::Reg(_)) {
+            first = self.b.setp_with(Cmp::Nan, ty, b, b, (BoolOp::Or, holds(first)));
+        }
+        holds(first)
+    }
+
+    /// Returns the derivative of a function of one number, from that number and the result.
+    fn derivative(
+        &mut self,
+        op: Smooth,
+        real: Real,
+        precision: Precision,
+        a: Operand,
+        d: RegId,
+    ) -> RegId {
+        let (ty, y) = (type_of(real), Operand::Reg(d));
+        let approximate = Mode { precision: Precision::Approx, ..Mode::default() };
+        match op {
+            Smooth::Rcp => {
+                let square = self.b.mul(ty, y, y);
+                self.b.neg(ty, Operand::Reg(square))
+            }
+            Smooth::Sqrt => {
+                // 0 at 0.
+                let part = self.b.div(real, precision, number(real, 0.5), y);
+                let positive = self.b.setp(Cmp::Equ, ty, y, number(real, 0.0));
+                self.b.selp(ty, number(real, 0.0), Operand::Reg(part), holds(positive))
+            }
+            Smooth::Rsqrt => {
+                let square = self.b.mul(ty, y, y);
+                let half = self.b.mul(ty, y, number(real, -0.5));
+                self.b.mul(ty, Operand::Reg(square), Operand::Reg(half))
+            }
+            Smooth::Ex2 => self.b.mul(ty, y, number(real, std::f64::consts::LN_2)),
+            Smooth::Lg2 => self.b.div(real, precision, number(real, std::f64::consts::LOG2_E), a),
+            Smooth::Sin => self.b.unary(UnaryOp::Cos, ty, approximate, a),
+            Smooth::Cos => {
+                let sin = self.b.unary(UnaryOp::Sin, ty, approximate, a);
+                self.b.neg(ty, Operand::Reg(sin))
+            }
+            Smooth::Tanh => {
+                let minus = self.b.neg(ty, y);
+                let result = self.b.reg(ty);
+                self.b.fma(ty, result, Operand::Reg(minus), y, number(real, 1.0));
+                result
+            }
+            // The others have more operands or no factor.
+            _ => self.b.moved(ty, number(real, 0.0)),
+        }
+    }
+
+    fn converted(&mut self, from: Real, to: Real, g: RegId) -> RegId {
+        if from == to {
+            return g;
+        }
+        let d = self.b.reg(type_of(to));
+        self.b.convert(type_of(to), type_of(from), d, g);
+        d
+    }
+
+    /// Adds `g * factor` to the gradient of a slot.
+    fn add_product(
+        &mut self,
+        real: Real,
+        d: RegId,
+        slot: Slot,
+        g: RegId,
+        factor: Operand,
+        negative: bool,
+    ) {
+        let term = if self.analysis.activity.is_certain(Slot::low(d)) {
+            if negative { Term::MinusTimes(g, factor) } else { Term::Times(g, factor) }
+        } else {
+            let product = self.b.mul(type_of(real), Operand::Reg(g), factor);
+            let product = self.strong(real, d, g, product);
+            if negative { Term::Minus(product) } else { Term::Plus(product) }
+        };
+        self.add(slot, term);
+    }
+
+    /// Returns 0 if g is 0, else `product`: a value that was not chosen may be infinite, and so its derivative.
+    fn strong(&mut self, real: Real, d: RegId, g: RegId, product: RegId) -> RegId {
+        if self.analysis.activity.is_certain(Slot::low(d)) {
+            return product;
+        }
+        let (ty, zero) = (type_of(real), number(real, 0.0));
+        let none = self.b.setp(Cmp::Eq, ty, Operand::Reg(g), zero);
+        self.b.selp(ty, zero, Operand::Reg(product), holds(none))
+    }
+
+    /// Returns the gradient of a slot; `None` if it is zero.
+    pub(super) fn gradient(&self, slot: Slot) -> Option<RegId> {
+        self.gradients.get(slot.index()).copied().flatten()
+    }
+
+    /// Returns the slot of an operand that has a gradient.
+    pub(super) fn active(&self, operand: &Operand) -> Option<Slot> {
+        Slot::of(operand).filter(|slot| self.analysis.activity.is_active(*slot))
+    }
+
+    /// Adds to the gradient of a slot.
+    pub(super) fn add(&mut self, slot: Slot, term: Term) {
+        if !self.analysis.activity.is_active(slot) {
+            return;
+        }
+        let Some(real) = self.analysis.kinds.real(slot) else { return };
+        let ty = type_of(real);
+        let reg = Operand::Reg;
+        if let Some(sum) = self.gradient(slot) {
+            match term {
+                Term::Plus(g) => self.b.binary_to(BinaryOp::Add, ty, sum, reg(sum), reg(g)),
+                Term::Minus(g) => self.b.binary_to(BinaryOp::Sub, ty, sum, reg(sum), reg(g)),
+                Term::Times(g, by) => self.b.fma(ty, sum, reg(g), by, reg(sum)),
+                Term::MinusTimes(g, by) => {
+                    let minus = self.b.neg(ty, reg(g));
+                    self.b.fma(ty, sum, reg(minus), by, reg(sum));
+                }
+            }
+            return;
+        }
+        let sum = self.first(slot, ty);
+        match term {
+            Term::Plus(g) => self.b.copy(ty, sum, reg(g)),
+            Term::Minus(g) => {
+                let minus = self.b.neg(ty, reg(g));
+                self.b.copy(ty, sum, reg(minus));
+            }
+            Term::Times(g, by) => {
+                let product = self.b.mul(ty, reg(g), by);
+                self.b.copy(ty, sum, reg(product));
+            }
+            Term::MinusTimes(g, by) => {
+                let product = self.b.mul(ty, reg(g), by);
+                let minus = self.b.neg(ty, reg(product));
+                self.b.copy(ty, sum, reg(minus));
+            }
+        }
+    }
+
+    /// Makes the register of a gradient that is added to for the first time. Where a thread can come by the definition
+    /// but not by this place, it is zero there.
+    fn first(&mut self, slot: Slot, ty: Type) -> RegId {
+        let sum = self.b.reg(ty);
+        if let Some(place) = self.gradients.get_mut(slot.index()) {
+            *place = Some(sum);
+        }
+        let defined = self.body.defined.get(slot.reg().index()).copied().flatten();
+        if !defined.is_some_and(|defined| self.body.always_reaches(defined, self.block)) {
+            self.zeros.push((sum, ty));
+        }
+        sum
+    }
+}

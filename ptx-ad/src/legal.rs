@@ -1,0 +1,293 @@
+//! Kernels whose adjoint would be wrong, by name.
+
+use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
+
+use crate::analysis::{Access, Analysis, Lost, Meaning, Origin, Slot, is_global, meaning};
+use crate::body::Body;
+use crate::refusal::{Reason, Refusal};
+use crate::spec::Spec;
+
+/// Returns all reasons why a kernel can't be differentiated.
+pub(crate) fn check(
+    module: &Module,
+    spec: &Spec,
+    body: &Body,
+    analysis: &Analysis,
+) -> Vec<Refusal> {
+    let mut check = Check { module, body, analysis, found: Vec::new() };
+    check.lost();
+    check.accesses();
+    check.order();
+    check.atomics();
+    if check.found.is_empty() {
+        check.paths(spec);
+    }
+    check.found
+}
+
+struct Check<'a> {
+    module: &'a Module,
+    body: &'a Body,
+    analysis: &'a Analysis,
+    found: Vec<Refusal>,
+}
+
+impl Check<'_> {
+    fn refuse(&mut self, reason: Reason, text: impl Into<String>, instr: &Instr) {
+        let refusal = Refusal::new(reason, text).at(self.module, &self.body.function, instr);
+        if !self.found.contains(&refusal) {
+            self.found.push(refusal);
+        }
+    }
+
+    /// Numbers whose derivative was lost on the way.
+    fn lost(&mut self) {
+        for Lost { block, instr, reason } in self.analysis.activity.losses() {
+            let place = self.body.blocks.get(block).and_then(|block| block.code.get(instr));
+            let Some(instr) = place else { continue };
+            let text = match &reason {
+                Reason::Bits => {
+                    "integer instructions change the bits of a number that depends on active inputs"
+                        .to_owned()
+                }
+                Reason::PointerInMemory => "the memory that this reads is not known".to_owned(),
+                Reason::AtomicResult => {
+                    "the result of an atomic operation is used, so an adjoint can't repeat it"
+                        .to_owned()
+                }
+                Reason::LocalMemory => {
+                    "a local array holds numbers that depend on active inputs".to_owned()
+                }
+                Reason::Warp => {
+                    "an exchange between the threads of a warp depends on active inputs".to_owned()
+                }
+                Reason::Half => "16-bit floats depend on active inputs".to_owned(),
+                Reason::Lost => "the derivative of this value is not known".to_owned(),
+                Reason::Unknown(what) => format!("the derivative of `{what}` is not known"),
+                other => format!("{other:?} can't be differentiated"),
+            };
+            self.refuse(reason, text, instr);
+        }
+    }
+
+    fn accesses(&mut self) {
+        for (_, instr) in self.body.instrs() {
+            let Some(access) = Access::of(instr) else { continue };
+            let origin = self.analysis.forms.address(self.body, access.address).origin;
+            if is_global(access.space)
+                && access.order != Order::Weak
+                && !matches!(instr.op, Op::Atom { .. })
+            {
+                self.refuse(
+                    Reason::Volatile,
+                    "a volatile or ordered access may wait for other threads",
+                    instr,
+                );
+            }
+            if matches!(access.space, Space::Shared | Space::SharedCta | Space::SharedCluster) {
+                self.refuse(Reason::SharedMemory, "shared memory can't be differentiated", instr);
+            }
+            if matches!(instr.op, Op::Ld { .. }) || !is_global(access.space) {
+                continue;
+            }
+            let varied = access.registers().any(|reg| {
+                let slots = [Slot::low(reg), Slot::high(reg)];
+                slots.into_iter().any(|slot| {
+                    self.analysis.activity.is_varied(slot)
+                        && self.analysis.kinds.get(slot).is_some()
+                })
+            });
+            match origin {
+                Origin::Variable(Space::Global | Space::Const) if varied => {
+                    let text =
+                        "a variable of the module takes a number that depends on active inputs";
+                    self.refuse(Reason::ModuleGlobal, text, instr);
+                }
+                Origin::Unknown | Origin::Number if varied => {
+                    let text =
+                        "a number that depends on active inputs goes to memory that is not known";
+                    self.refuse(Reason::PointerInMemory, text, instr);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Loads of what the kernel may have stored to before, which the adjoint does not repeat.
+    fn order(&mut self) {
+        let count = self.body.blocks.len();
+        // The pointers that were written to before each block; the last position stands for unknown memory.
+        let pointers = self.analysis.pointers.iter().count();
+        let mut before = vec![vec![false; pointers + 1]; count];
+        for (index, block) in self.body.blocks.iter().enumerate() {
+            let mut written = before.get(index).cloned().unwrap_or_default();
+            for instr in &block.code {
+                let Some(access) = Access::of(instr).filter(|access| is_global(access.space))
+                else {
+                    continue;
+                };
+                let at = match self.analysis.forms.address(self.body, access.address).origin {
+                    Origin::Pointer(pointer) => pointer,
+                    Origin::Variable(Space::Local | Space::Shared) | Origin::Param(_) => continue,
+                    _ => pointers,
+                };
+                if matches!(instr.op, Op::Ld { .. }) {
+                    let known = |at: usize| written.get(at).copied().unwrap_or(false);
+                    if known(at) || known(pointers) || at == pointers && written.contains(&true) {
+                        let text = "memory is loaded that the kernel may have stored to before";
+                        self.refuse(Reason::LoadAfterStore, text, instr);
+                    }
+                } else if let Some(place) = written.get_mut(at) {
+                    *place = true;
+                }
+            }
+            for to in block.end.targets() {
+                for (place, was) in before.get_mut(to).into_iter().flatten().zip(&written) {
+                    *place |= was;
+                }
+            }
+        }
+    }
+
+    fn atomics(&mut self) {
+        let mut used = vec![false; self.body.function.registers.len()];
+        for block in &self.body.blocks {
+            let args = block.phis.iter().flat_map(|phi| &phi.args);
+            let mut mark = |reg: RegId| {
+                if let Some(place) = used.get_mut(reg.index()) {
+                    *place = true;
+                }
+            };
+            for (_, arg) in args {
+                if let Some(ptx::ir::Operand::Reg(reg)) = arg {
+                    mark(*reg);
+                }
+            }
+            block.code.iter().for_each(|instr| instr.for_each_use(&mut mark));
+            if let crate::body::End::Branch { pred, .. } = block.end {
+                mark(pred.reg);
+            }
+        }
+        for (_, instr) in self.body.instrs() {
+            let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
+            if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
+                let text =
+                    "the result of an atomic operation is used, so an adjoint can't repeat it";
+                self.refuse(Reason::AtomicResult, text, instr);
+                continue;
+            }
+            let Origin::Pointer(pointer) = self.analysis.forms.address(self.body, addr).origin
+            else {
+                continue;
+            };
+            let active =
+                self.analysis.pointers.get(pointer).is_some_and(|pointer| pointer.slot.is_some());
+            if !active {
+                continue;
+            }
+            if *op != AtomOp::Add && (ty.is_float() || matches!(op, AtomOp::Exch | AtomOp::Cas)) {
+                let text = format!("an atomic `{}` of numbers has no adjoint", op.name());
+                self.refuse(Reason::AtomicOther, text, instr);
+            }
+            let effects = self.analysis.used.get(pointer).copied().unwrap_or_default();
+            if matches!(meaning(instr), Meaning::Accumulate)
+                && ty.is_float()
+                && (effects.loaded || effects.stored)
+            {
+                let text = "memory is added to by atomics, and also loaded or stored to";
+                self.refuse(Reason::MixedAtomics, text, instr);
+            }
+        }
+    }
+
+    /// Active inputs on which no active output depends.
+    fn paths(&mut self, spec: &Spec) {
+        let activity = &self.analysis.activity;
+        let mut missing = Vec::new();
+        for (index, param) in spec.params.iter().enumerate() {
+            if param.active && !param.reals.is_empty() {
+                let loads = self.loads(|origin| origin == Origin::Param(index));
+                missing.extend(self.without_path(&param.name, &loads));
+            }
+        }
+        for (index, pointer) in self.analysis.pointers.iter().enumerate() {
+            let effects = self.analysis.used.get(index).copied().unwrap_or_default();
+            if pointer.slot.is_none() {
+                continue;
+            }
+            let name = spec.params.get(pointer.param).map_or("", |param| &*param.name);
+            if effects.stored || effects.added {
+                let stores: Vec<&Instr> = self
+                    .body
+                    .instrs()
+                    .map(|(_, instr)| instr)
+                    .filter(|instr| self.origin(instr) == Some(Origin::Pointer(index)))
+                    .filter(|instr| !matches!(instr.op, Op::Ld { .. }))
+                    .collect();
+                let depends = stores.iter().any(|instr| {
+                    let access = Access::of(instr);
+                    access.is_some_and(|access| {
+                        access.registers().any(|reg| {
+                            activity.is_varied(Slot::low(reg))
+                                || activity.is_varied(Slot::high(reg))
+                        })
+                    })
+                });
+                if !depends {
+                    let text = format!("`{name}` depends on no active input");
+                    missing.push((text, stores.first().copied().cloned()));
+                }
+            } else {
+                let loads = self.loads(|origin| origin == Origin::Pointer(index));
+                missing.extend(self.without_path(name, &loads));
+            }
+        }
+        for (text, instr) in missing {
+            match instr {
+                Some(instr) => self.refuse(Reason::NoPath, text, &instr),
+                None => self.found.push(Refusal::new(Reason::NoPath, text)),
+            }
+        }
+    }
+
+    fn origin(&self, instr: &Instr) -> Option<Origin> {
+        Access::of(instr)
+            .map(|access| self.analysis.forms.address(self.body, access.address).origin)
+    }
+
+    fn loads(&self, wanted: impl Fn(Origin) -> bool) -> Vec<&Instr> {
+        let all = self.body.instrs().map(|(_, instr)| instr);
+        all.filter(|instr| {
+            matches!(instr.op, Op::Ld { .. }) && self.origin(instr).is_some_and(&wanted)
+        })
+        .collect()
+    }
+
+    /// Returns a message if no active output depends on what is loaded.
+    fn without_path(&self, name: &str, loads: &[&Instr]) -> Option<(String, Option<Instr>)> {
+        let activity = &self.analysis.activity;
+        let active = |instr: &&Instr| {
+            let access = Access::of(instr);
+            access.is_some_and(|access| {
+                access.registers().any(|reg| {
+                    activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
+                })
+            })
+        };
+        if loads.iter().any(active) {
+            return None;
+        }
+        let text = format!("no active output depends on `{name}` by a differentiable path");
+        // The place where it is used says more than where it is loaded.
+        let used = loads.iter().find_map(|load| {
+            let mut defined = Vec::new();
+            load.for_each_def(|reg| defined.push(reg));
+            self.body.instrs().map(|(_, instr)| instr).find(|instr| {
+                let mut uses = false;
+                instr.for_each_use(|reg| uses |= defined.contains(&reg));
+                uses
+            })
+        });
+        Some((text, used.or(loads.first().copied()).cloned()))
+    }
+}

@@ -1,0 +1,164 @@
+//! Generates adjoints of compiled kernels: reverse-mode gradients, from PTX to PTX.
+//!
+//! [`differentiate`] takes the PTX of a kernel, as NVRTC or another compiler has written it, and a [`Spec`] that says which
+//! parameters are differentiated. It returns the PTX of the adjoint: a kernel with the parameters of the first, gradients
+//! and a frame, as `geom/tape.cuh` describes. If a gradient can't be right, it returns every reason why, with the lines of
+//! the source.
+//!
+//! ```
+//! use ptx_ad::{Param, Pointer, Real, Reals, Spec, differentiate};
+//!
+//! // out[i] = x[i] * x[i]
+//! let text = ".version 8.0
+//! .target sm_75
+//! .address_size 64
+//! .visible .entry square(.param .u64 x, .param .u64 out)
+//! {
+//!     .reg .b64 %rd<6>; .reg .b32 %r<4>; .reg .f32 %f<3>;
+//!     ld.param.u64 %rd1, [x];
+//!     ld.param.u64 %rd2, [out];
+//!     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+//!     mad.lo.s32 %r1, %r1, %r2, %r3;
+//!     mul.wide.u32 %rd3, %r1, 4;
+//!     add.s64 %rd4, %rd1, %rd3;
+//!     add.s64 %rd5, %rd2, %rd3;
+//!     ld.global.f32 %f1, [%rd4];
+//!     mul.f32 %f2, %f1, %f1;
+//!     st.global.f32 [%rd5], %f2;
+//!     ret;
+//! }";
+//! let module = ptx::parse(text)?;
+//! let buffer = |name: &str| Param {
+//!     name: name.to_owned(),
+//!     pointers: vec![Pointer {
+//!         offset: 0,
+//!         size: 4,
+//!         reals: Some(Reals::All(Real::F32)),
+//!         active: true,
+//!         length: None,
+//!     }],
+//!     ..Param::default()
+//! };
+//! let spec = Spec { kernel: "square".to_owned(), params: vec![buffer("x"), buffer("out")] };
+//! let adjoint = differentiate(&module, &spec)?;
+//! assert!(adjoint.text.contains(".entry square_adjoint"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is differentiated
+//! Kernels without loops, barriers and shared memory, of `float` and `double`. Comparisons, conversions to integers and
+//! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
+//! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
+//! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod body;
+mod emit;
+mod legal;
+mod prepare;
+mod refusal;
+mod spec;
+
+use std::fmt;
+
+use ptx::ir::{Dim, Function, Item, Module, Op, Operand, Special};
+
+pub use refusal::{Place, Reason, Refusal};
+pub use spec::{Access, Effect, Param, Pointer, Real, Reals, Spec};
+
+/// Reads a PTX text for [`differentiate`].
+pub use ptx::parse;
+
+use analysis::Analysis;
+
+/// The adjoint of a kernel.
+#[derive(Debug, Clone)]
+pub struct Adjoint {
+    /// The kernel's name: that of the differentiated kernel with `_adjoint`.
+    pub name: String,
+    /// Its PTX.
+    pub text: String,
+    /// What the kernel does with the memory behind each pointer, in the order of the specification.
+    pub accesses: Vec<Access>,
+    /// The number of dimensions of a launch that the kernel's indices depend on.
+    pub dimensions: u32,
+    /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
+    pub threads: u64,
+}
+
+/// Why a kernel can't be differentiated: all reasons at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotDifferentiable {
+    /// The kernel.
+    pub kernel: String,
+    /// The reasons, in the order of the code.
+    pub refusals: Vec<Refusal>,
+}
+
+impl fmt::Display for NotDifferentiable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` can't be differentiated:", self.kernel)?;
+        self.refusals.iter().try_for_each(|refusal| write!(f, "\n  {refusal}"))
+    }
+}
+
+impl std::error::Error for NotDifferentiable {}
+
+/// Generates the adjoint of a kernel of `module`. The same input gives the same text.
+///
+/// # Errors
+/// Returns every reason why the gradient would be wrong.
+pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
+    let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
+    let body = prepare::prepare(module, spec).map_err(refused)?;
+    let analysis = Analysis::new(&body, spec);
+    let refusals = legal::check(module, spec, &body, &analysis);
+    if !refusals.is_empty() {
+        return Err(refused(refusals));
+    }
+    let name = format!("{}_adjoint", spec.kernel);
+    let function = emit::adjoint(&body, &analysis, &name);
+    let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
+        param: pointer.param,
+        offset: pointer.spec.offset,
+        effect: analysis.used.get(index).copied().unwrap_or_default().effect(),
+        loaded: emit::loads(&body, &analysis, index),
+        own: analysis.own.get(index).is_some(),
+        covers: emit::covers(&analysis, index),
+    });
+    let accesses = accesses.collect();
+    let dimensions = dimensions(&body);
+    let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
+    Ok(Adjoint { text: text(module, function), name, accesses, dimensions, threads })
+}
+
+/// Returns the number of dimensions of a launch that indices depend on.
+fn dimensions(body: &body::Body) -> u32 {
+    let mut most = 1;
+    for (_, instr) in body.instrs() {
+        let Op::Mov { a: Operand::Special(special), .. } = &instr.op else { continue };
+        let (Special::Tid(dim) | Special::Ctaid(dim)) = special else { continue };
+        most = most.max(match dim {
+            Dim::X | Dim::W => 1,
+            Dim::Y => 2,
+            Dim::Z => 3,
+        });
+    }
+    most
+}
+
+/// Returns the text of a module with this function, and the variables that it may use.
+fn text(module: &Module, function: Function) -> String {
+    let mut adjoint = module.clone();
+    adjoint.items.retain(|item| matches!(item, Item::Global(_) | Item::File(_)));
+    let id = ptx::ir::FunctionId(u32::try_from(adjoint.functions.len()).unwrap_or(u32::MAX));
+    adjoint.functions.push(function);
+    adjoint.aliases.clear();
+    // The names of inlined functions stand in sections that are left out.
+    for loc in adjoint.functions.last_mut().into_iter().flat_map(|function| &mut function.locs) {
+        loc.inlined = None;
+    }
+    adjoint.items.push(Item::Function(id));
+    adjoint.to_string()
+}

@@ -1,0 +1,264 @@
+//! From a kernel's PTX to its blocks.
+
+use ptx::cfg::Loops;
+use ptx::ir::{Callee, Function, FunctionKind, Instr, Module, Op, Operand, Pred};
+use ptx::simplify::single_exit;
+use ptx::ssa::{Ssa, SsaError};
+
+use crate::body::{Block, Body, End, Phi};
+use crate::refusal::{Reason, Refusal};
+use crate::spec::Spec;
+
+/// Returns the kernel as blocks in topological order.
+pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>> {
+    let name = &spec.kernel;
+    let is_kernel =
+        |function: &&Function| function.name == *name && function.kind == FunctionKind::Entry;
+    let Some(kernel) =
+        module.functions.iter().find(is_kernel).filter(|function| function.body.is_some())
+    else {
+        return Err(vec![Refusal::new(
+            Reason::NoKernel,
+            format!("the module has no kernel `{name}`"),
+        )]);
+    };
+    if module.targets.iter().any(|target| target == "debug") {
+        let text = "the module was compiled for debugging: compile it without `-G`";
+        return Err(vec![Refusal::new(Reason::Debug, text)]);
+    }
+    fits(kernel, spec)?;
+    let mut kernel = kernel.clone();
+    for instr in kernel.body.iter_mut().flatten() {
+        // A marker has one result.
+        if matches!(&instr.op, Op::Other { opcode, .. } if opcode.starts_with("ad.")) {
+            instr.op.set_results(1);
+        }
+    }
+    refuse(module, &kernel, unknown(module, &kernel))?;
+    let kernel = single_exit(module, &kernel);
+    let ssa = Ssa::new(module, &kernel).map_err(|error| vec![no_form(&error)])?;
+    let loops = Loops::new(&ssa.cfg, &ssa.dominators);
+    let function = &ssa.function;
+    let first = |block: u32| {
+        let start = ssa.cfg.blocks.get(block as usize).map_or(0, |block| block.start as usize);
+        function.instrs().get(start)
+    };
+    let place = |refusal: Refusal, block: u32| match first(block) {
+        Some(instr) => refusal.at(module, function, instr),
+        None => refusal,
+    };
+    if let Some((from, _)) = loops.irreducible.first() {
+        let text = "control enters a cycle in several ways";
+        return Err(vec![place(Refusal::new(Reason::Irreducible, text), *from)]);
+    }
+    let found =
+        loops.all.iter().map(|found| place(Refusal::new(Reason::Loop, "a loop"), found.header));
+    let found: Vec<Refusal> = found.collect();
+    if !found.is_empty() {
+        return Err(found);
+    }
+    Ok(blocks(&ssa))
+}
+
+/// Checks whether the parameters that are specified fit the kernel's.
+fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
+    let (offsets, end) = kernel.param_layout();
+    if offsets.len() != spec.params.len() {
+        let text = format!(
+            "the kernel has {} parameters, {} are specified",
+            offsets.len(),
+            spec.params.len()
+        );
+        return Err(vec![Refusal::new(Reason::Parameter, text)]);
+    }
+    let mut wrong = Vec::new();
+    let ends = offsets.iter().skip(1).copied().chain([end]);
+    for ((param, start), end) in spec.params.iter().zip(&offsets).zip(ends) {
+        let size = end.saturating_sub(*start);
+        let within = |offset: u32, bytes: u32| u64::from(offset) + u64::from(bytes) <= size;
+        let pointers = param
+            .pointers
+            .iter()
+            .all(|pointer| within(pointer.offset, 8) && pointer.offset.is_multiple_of(8));
+        let reals = param.reals.iter().all(|(offset, real)| within(*offset, real.bytes()));
+        if !pointers || !reals {
+            let text = format!("`{}` has {size} bytes, and more are specified", param.name);
+            wrong.push(Refusal::new(Reason::Parameter, text));
+        }
+    }
+    let active = |param: &crate::spec::Param| {
+        param.active || param.pointers.iter().any(|pointer| pointer.active)
+    };
+    if !spec.params.iter().any(active) {
+        wrong.push(Refusal::new(Reason::NoPath, "no parameter is active"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+/// Returns why instructions can't be part of an adjoint, whatever they compute.
+fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'f Instr)> {
+    let mut found = Vec::new();
+    for instr in kernel.instrs() {
+        let (reason, text) = match &instr.op {
+            Op::Bar { .. } | Op::BarWarp { .. } => (Reason::Barrier, "a barrier".to_owned()),
+            Op::BrxIdx { .. } => {
+                (Reason::Unknown("brx.idx".to_owned()), "a branch by a table".to_owned())
+            }
+            Op::Alloca { .. } | Op::Stacksave { .. } | Op::Stackrestore { .. } => {
+                (Reason::LocalMemory, "memory of the stack".to_owned())
+            }
+            Op::CpAsync { .. }
+            | Op::CpAsyncCommit
+            | Op::CpAsyncWait { .. }
+            | Op::CpAsyncArrive { .. } => (Reason::Async, "an asynchronous copy".to_owned()),
+            Op::MbarrierInit { .. }
+            | Op::MbarrierInval { .. }
+            | Op::MbarrierArrive { .. }
+            | Op::MbarrierWait { .. }
+            | Op::MbarrierTx { .. }
+            | Op::MbarrierPending { .. } => (Reason::Async, "an asynchronous barrier".to_owned()),
+            Op::Mma(_)
+            | Op::WmmaLoad { .. }
+            | Op::WmmaStore { .. }
+            | Op::Ldmatrix { .. }
+            | Op::Stmatrix { .. }
+            | Op::Movmatrix { .. } => (Reason::Matrix, "a matrix instruction".to_owned()),
+            Op::Call { callee: Callee::Indirect(..), .. } => {
+                (Reason::Indirect, "a call by address".to_owned())
+            }
+            Op::Call { callee: Callee::Function(id), .. } => {
+                let name = module.functions.get(id.index()).map_or("", |function| &*function.name);
+                // What they print or report is no output.
+                if matches!(name, "vprintf" | "__assertfail") {
+                    continue;
+                }
+                (Reason::Call, format!("a call of `{name}`"))
+            }
+            Op::Other { opcode, .. } if !opcode.starts_with("ad.") => {
+                let texture = ["tex", "tld4", "txq", "suld", "sust", "sured", "suq"];
+                let word = opcode.split('.').next().unwrap_or_default();
+                if texture.contains(&word) {
+                    (Reason::Texture, format!("`{opcode}`"))
+                } else {
+                    (Reason::Unknown(opcode.to_string()), format!("`{opcode}`"))
+                }
+            }
+            _ => continue,
+        };
+        found.push((reason, text, instr));
+    }
+    found
+}
+
+fn refuse(
+    module: &Module,
+    kernel: &Function,
+    found: Vec<(Reason, String, &Instr)>,
+) -> Result<(), Vec<Refusal>> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let with_place = |(reason, text, instr): (Reason, String, &Instr)| {
+        Refusal::new(reason, format!("{text} can't be differentiated")).at(module, kernel, instr)
+    };
+    Err(found.into_iter().map(with_place).collect())
+}
+
+fn no_form(error: &SsaError) -> Refusal {
+    match error {
+        SsaError::UnknownRoles { opcode, line } => {
+            let text = format!("`{opcode}` is not known");
+            Refusal { ptx_line: *line, ..Refusal::new(Reason::Unknown(opcode.clone()), text) }
+        }
+        other => Refusal::new(Reason::NoKernel, other.to_string()),
+    }
+}
+
+/// Returns the blocks of a function without loops.
+fn blocks(ssa: &Ssa) -> Body {
+    let (cfg, function) = (&ssa.cfg, &ssa.function);
+    let is_exit = |block: u32| {
+        let last = cfg
+            .blocks
+            .get(block as usize)
+            .and_then(|block| function.instrs().get(block.end.checked_sub(1)? as usize));
+        matches!(last, Some(Instr { op: Op::Ret { .. }, guard: None, .. }))
+    };
+    // The one that returns comes last.
+    let exit = cfg.order.iter().copied().find(|&block| is_exit(block));
+    let order: Vec<u32> =
+        cfg.order.iter().copied().filter(|&block| Some(block) != exit).chain(exit).collect();
+    let mut position = vec![usize::MAX; cfg.blocks.len()];
+    for (at, &block) in order.iter().enumerate() {
+        if let Some(place) = position.get_mut(block as usize) {
+            *place = at;
+        }
+    }
+    let at = |block: u32| position.get(block as usize).copied().unwrap_or(usize::MAX);
+    // Where no thread returns, an empty block takes its place.
+    let last = if exit.is_some() { order.len() - 1 } else { order.len() };
+    let mut blocks: Vec<Block> = Vec::with_capacity(last + 1);
+    for &index in &order {
+        let Some(block) = cfg.blocks.get(index as usize) else { continue };
+        let code =
+            function.instrs().get(block.start as usize..block.end as usize).unwrap_or_default();
+        let end = end(function, block, code, &at, Some(index) == exit, last);
+        let branches = |instr: &&Instr| {
+            matches!(instr.op, Op::Bra { .. } | Op::Ret { .. } | Op::Exit | Op::Trap)
+        };
+        let code: Vec<Instr> = code.iter().filter(|instr| !branches(instr)).cloned().collect();
+        let phi = |param: &ptx::ssa::BlockParam| Phi {
+            reg: param.reg,
+            args: param
+                .args
+                .iter()
+                .map(|(from, reg)| (at(*from), Some(Operand::Reg(*reg))))
+                .collect(),
+        };
+        let phis = ssa.params.get(index as usize).into_iter().flatten().map(phi).collect();
+        blocks.push(Block { phis, code, end, preds: Vec::new() });
+    }
+    if exit.is_none() {
+        blocks.push(Block {
+            phis: Vec::new(),
+            code: Vec::new(),
+            end: End::Exit,
+            preds: Vec::new(),
+        });
+    }
+    for index in 0..blocks.len() {
+        let targets: Vec<usize> =
+            blocks.get(index).into_iter().flat_map(|block| block.end.targets()).collect();
+        for to in targets {
+            if let Some(to) = blocks.get_mut(to) {
+                to.preds.push(index);
+            }
+        }
+    }
+    let mut function = function.clone();
+    function.body = None;
+    Body::new(function, blocks)
+}
+
+fn end(
+    function: &Function,
+    block: &ptx::cfg::Block,
+    code: &[Instr],
+    at: &impl Fn(u32) -> usize,
+    is_exit: bool,
+    last: usize,
+) -> End {
+    if is_exit {
+        return End::Exit;
+    }
+    let successors: Vec<usize> = block.successors.iter().map(|&to| at(to)).collect();
+    let guard: Option<Pred> = code.last().and_then(|instr| instr.guard);
+    let _ = function;
+    match (&*successors, guard) {
+        ([then, otherwise], Some(pred)) => End::Branch { pred, then: *then, otherwise: *otherwise },
+        // A thread that ends here does nothing more.
+        ([to], Some(pred)) if block.exits => End::Branch { pred, then: last, otherwise: *to },
+        ([to, ..], _) => End::Jump(*to),
+        ([], _) => End::Jump(last),
+    }
+}

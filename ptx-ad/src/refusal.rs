@@ -1,0 +1,146 @@
+//! Reasons for which a kernel can't be differentiated, with the places in the source.
+
+use std::fmt;
+
+use ptx::ir::{Function, Instr, LocId, Module};
+
+/// The reason of a [`Refusal`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is no kernel of this name, or it has no body.
+    NoKernel,
+    /// What is said of a parameter does not fit the kernel.
+    Parameter,
+    /// No differentiable path leads from an active input to an active output.
+    NoPath,
+    /// Bits of a number were computed with integer instructions, and became a number again.
+    Bits,
+    /// The address was loaded from memory, or comes from several parameters.
+    PointerInMemory,
+    /// The result of an atomic operation is used, so an adjoint can't repeat it.
+    AtomicResult,
+    /// An atomic operation on numbers that is not an addition.
+    AtomicOther,
+    /// The same memory is loaded from and added to by atomics.
+    MixedAtomics,
+    /// Memory is loaded that the kernel may have stored to before.
+    LoadAfterStore,
+    /// A volatile or ordered access: it waits for other threads.
+    Volatile,
+    /// A variable of the module that depends on active inputs.
+    ModuleGlobal,
+    /// A loop.
+    Loop,
+    /// Blocks that can be entered in several ways without being a loop.
+    Irreducible,
+    /// A local array that depends on active inputs.
+    LocalMemory,
+    /// Shared memory.
+    SharedMemory,
+    /// A barrier.
+    Barrier,
+    /// An exchange between the threads of a warp.
+    Warp,
+    /// A call of a function.
+    Call,
+    /// A call of a function that calls itself.
+    Recursion,
+    /// A call by address.
+    Indirect,
+    /// 16-bit floats.
+    Half,
+    /// An asynchronous copy.
+    Async,
+    /// A matrix instruction.
+    Matrix,
+    /// A texture or surface.
+    Texture,
+    /// A value whose derivative is not known.
+    Lost,
+    /// The module was compiled for debugging (`-G`).
+    Debug,
+    /// An instruction that is not known here.
+    Unknown(String),
+}
+
+/// A place in a source text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The file, as the compiler was given it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// A reason why a kernel can't be differentiated, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Refusal {
+    /// The reason, to be matched on.
+    pub reason: Reason,
+    /// The message for a reader.
+    pub message: String,
+    /// The place in the kernel's source; where code was inlined, the place of the outermost call.
+    pub user: Option<Place>,
+    /// The place that the instruction was compiled from, if it is another: a header's.
+    pub inner: Option<Place>,
+    /// The line of the PTX text, from 1; 0 if there is none.
+    pub ptx_line: u32,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), user: None, inner: None, ptx_line: 0 }
+    }
+
+    /// Adds the places of an instruction.
+    pub(crate) fn at(mut self, module: &Module, function: &Function, instr: &Instr) -> Self {
+        self.ptx_line = instr.line;
+        if let Some(loc) = instr.loc {
+            (self.user, self.inner) = places(module, function, loc);
+        }
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.user {
+            Some(Place { file, line }) => write!(f, "{file}:{line}  ")?,
+            None if self.ptx_line > 0 => write!(f, "PTX line {}  ", self.ptx_line)?,
+            None => {}
+        }
+        f.write_str(&self.message)?;
+        if let Some(Place { file, line }) = &self.inner {
+            write!(f, " (inlined from {file}:{line})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the place where the kernel's own source called what the instruction belongs to, and the instruction's own
+/// place if it is another.
+fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, Option<Place>) {
+    let place = |file: u32, line: u32| {
+        let file = module.files.iter().find(|known| known.index == file)?;
+        Some(Place { file: file.name.clone(), line })
+    };
+    let Some(first) = function.locs.get(loc.index()) else { return (None, None) };
+    let inner = place(first.file, first.line);
+    let mut outer = (first.file, first.line);
+    let mut inlined = first.inlined.as_ref();
+    // The place of a call may itself have been inlined: then another `.loc` says into what. A text can make that a
+    // circle, so the steps are counted.
+    for _ in 0..64 {
+        let Some(by) = inlined else { break };
+        outer = (by.file, by.line);
+        inlined = function
+            .locs
+            .iter()
+            .find(|loc| (loc.file, loc.line, loc.column) == (by.file, by.line, by.column))
+            .and_then(|loc| loc.inlined.as_ref());
+    }
+    let user = place(outer.0, outer.1);
+    let inner = inner.filter(|inner| Some(inner) != user.as_ref());
+    (user, inner)
+}

@@ -1,0 +1,109 @@
+//! The description of a kernel's parameters: which are differentiated, and where real numbers lie in them.
+
+/// A type of real numbers that adjoints are generated for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Real {
+    /// `float`
+    F32,
+    /// `double`
+    F64,
+}
+
+impl Real {
+    /// Returns the size of a number in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+}
+
+/// A kernel and its parameters.
+#[derive(Debug, Clone, Default)]
+pub struct Spec {
+    /// The kernel's name in the PTX text.
+    pub kernel: String,
+    /// Its parameters, in order.
+    pub params: Vec<Param>,
+}
+
+/// A parameter of a kernel.
+#[derive(Debug, Clone, Default)]
+pub struct Param {
+    /// The name that messages use.
+    pub name: String,
+    /// The pointers in it: one at offset 0 for a parameter that is a pointer, any number for a structure.
+    pub pointers: Vec<Pointer>,
+    /// Where numbers lie in it that are passed by value: offsets in bytes.
+    pub reals: Vec<(u32, Real)>,
+    /// Whether gradients with respect to [`reals`](Self::reals) are wanted.
+    pub active: bool,
+    /// Whether it is a structure: its gradient parameter is the same structure with pointers to gradients.
+    pub structure: bool,
+}
+
+/// A pointer that a kernel gets.
+#[derive(Debug, Clone)]
+pub struct Pointer {
+    /// Where it lies in its parameter, in bytes.
+    pub offset: u32,
+    /// The size of an element behind it, in bytes.
+    pub size: u32,
+    /// The real numbers in an element; `None` if it has none.
+    pub reals: Option<Reals>,
+    /// Whether the gradient of the memory is wanted.
+    pub active: bool,
+    /// The number of elements: a factor and the integer parameter that it multiplies.
+    pub length: Option<(u32, usize)>,
+}
+
+/// The real numbers in an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reals {
+    /// Nothing but numbers of this type.
+    All(Real),
+    /// Numbers of this type, and members that are none between them.
+    Some(Real),
+}
+
+impl Reals {
+    /// Returns the type of the numbers.
+    #[must_use]
+    pub const fn real(self) -> Real {
+        match self {
+            Self::All(real) | Self::Some(real) => real,
+        }
+    }
+}
+
+/// The effect of a kernel on the memory behind a pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It is not accessed, or only loaded from.
+    Reads,
+    /// It is only stored to.
+    Overwrites,
+    /// It is loaded from and stored to.
+    Updates,
+    /// It is only added to, by `red.add` or `atomicAdd`.
+    Accumulates,
+}
+
+/// What was derived of the memory behind a pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// The parameter and the offset in it.
+    pub param: usize,
+    /// The pointer's offset in the parameter, in bytes.
+    pub offset: u32,
+    /// The effect of the kernel on the memory.
+    pub effect: Effect,
+    /// Whether the adjoint loads from the memory, as it was before the launch.
+    pub loaded: bool,
+    /// Whether each thread accesses an element of its own, so that gradients are added without atomics.
+    pub own: bool,
+    /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.
+    pub covers: bool,
+}

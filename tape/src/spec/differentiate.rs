@@ -1,0 +1,293 @@
+//! Operations whose adjoint is generated from the compiled kernel.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
+use ptx_ad::{NotDifferentiable, Real, Reals, Spec};
+
+use super::param::{Param, Pointer, Shape};
+use super::{Effect, Kernels, Op, OpSpec, Primal, register};
+use crate::element::{Element, FloatType};
+
+/// How an adjoint was generated; see [`Op::derivation`].
+#[derive(Debug, Clone)]
+pub struct Derivation {
+    /// The PTX of the adjoint.
+    pub text: String,
+    /// What the kernel does with the memory behind each pointer.
+    pub accesses: Vec<DerivedAccess>,
+    /// The number of dimensions of a launch that the kernel's indices depend on.
+    pub dimensions: u32,
+}
+
+/// What was derived of the memory behind a pointer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedAccess {
+    /// The parameter's name.
+    pub param: String,
+    /// Where the pointer lies in the parameter, in bytes.
+    pub offset: usize,
+    /// The effect of the kernel on the memory.
+    pub effect: Effect,
+    /// What the adjoint reads of the memory.
+    pub value: Primal,
+    /// Whether each thread accesses an element of its own: then gradients are added without atomics.
+    pub own: bool,
+    /// Whether each element below the declared length is accessed; see [`Param::covers_all`].
+    pub covers_all: bool,
+}
+
+/// A failure of [`OpSpec::differentiate`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum DifferentiateError {
+    /// The kernel has no adjoint that would be right. All reasons, with their lines.
+    NotDifferentiable(NotDifferentiable),
+    /// What is said of a parameter contradicts the kernel.
+    Contradiction {
+        /// The kernel.
+        kernel: String,
+        /// The parameter.
+        param: String,
+        /// What contradicts.
+        message: String,
+    },
+    /// Compiling, loading or registering failed.
+    Cuda(Error),
+}
+
+impl fmt::Display for DifferentiateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDifferentiable(error) => error.fmt(f),
+            Self::Contradiction { kernel, param, message } => {
+                write!(f, "`{kernel}`: `{param}`: {message}")
+            }
+            Self::Cuda(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DifferentiateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotDifferentiable(error) => Some(error),
+            Self::Contradiction { .. } => None,
+            Self::Cuda(error) => Some(error),
+        }
+    }
+}
+
+impl From<Error> for DifferentiateError {
+    fn from(error: Error) -> Self {
+        Self::Cuda(error)
+    }
+}
+
+impl From<DifferentiateError> for Error {
+    fn from(error: DifferentiateError) -> Self {
+        match error {
+            DifferentiateError::Cuda(error) => error,
+            other => Self::invalid(other.to_string()),
+        }
+    }
+}
+
+impl OpSpec {
+    /// Generates the adjoint from the kernel that `program` compiles to.
+    ///
+    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers, which is read. Effects
+    /// ([`Param::reads`] and so on) and dimensions are derived from the code; those that were said are compared.
+    ///
+    /// ```no_run
+    /// # fn run(context: &cuda_safe::Context) -> cuda_safe::Result<()> {
+    /// use cuda_tape::{Element, OpSpec, Param};
+    /// let program = cuda_safe::nvrtc::Program::new(r#"
+    ///     extern "C" __global__ void scale(float a, const float* x, float* out, unsigned n) {
+    ///         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    ///         if (i < n) out[i] = a * x[i];
+    ///     }"#);
+    /// let spec = OpSpec::new("scale")
+    ///     .param(Param::scalar("a", Element::F32).active())
+    ///     .param(Param::buffer("x", Element::F32).len("n").active())
+    ///     .param(Param::buffer("out", Element::F32).len("n").active())
+    ///     .param(Param::value("n"));
+    /// // SAFETY: thread i touches element i of each buffer, and only if i < n.
+    /// let scale = unsafe { spec.differentiate(context, &program) }?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would not be right; see [`ptx_ad`] for
+    /// what is differentiated. Otherwise compiling, loading or registering failed. Converts to
+    /// [`cuda_safe::Error`].
+    ///
+    /// # Safety
+    /// For every launch whose arguments pass the checks of this specification, the kernel stays inside the memory
+    /// that it is given, writes only through arguments passed as `&mut`, and does not race with itself. Its adjoint
+    /// accesses memory and gradients at the places where the kernel accesses memory.
+    pub unsafe fn differentiate(
+        self,
+        context: &Context,
+        program: &Program,
+    ) -> Result<Op, DifferentiateError> {
+        let module = Module::compile(context, program)?;
+        let (major, minor) = context.device().compute_capability()?;
+        let copy = program
+            .clone()
+            .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
+        let driver = context.driver().version()?;
+        let image =
+            copy.compile_for_driver(Arch::compute(major, minor), driver).map_err(Error::from)?;
+        let name = module.kernel(&self.name)?;
+        let text = image.ptx.as_deref().unwrap_or_default();
+        self.generate(context, name, text)
+    }
+
+    /// Generates the adjoint from PTX, of this project's or another compiler: `module` is what it was loaded as.
+    ///
+    /// # Errors
+    /// As [`differentiate`](Self::differentiate).
+    ///
+    /// # Safety
+    /// As for [`differentiate`](Self::differentiate). `text` is the PTX that `context` runs as this kernel.
+    pub unsafe fn differentiate_ptx(
+        self,
+        context: &Context,
+        text: &str,
+    ) -> Result<Op, DifferentiateError> {
+        let module = Module::from_ptx(context, text)?;
+        let forward = module.kernel(&self.name)?;
+        self.generate(context, forward, text)
+    }
+
+    fn generate(
+        mut self,
+        context: &Context,
+        forward: cuda_safe::Kernel,
+        text: &str,
+    ) -> Result<Op, DifferentiateError> {
+        let kernel = forward.name().to_owned();
+        let parsed =
+            ptx_ad::parse(text).map_err(|error| Error::invalid(format!("`{kernel}`: {error}")))?;
+        let spec = self.described(&kernel)?;
+        let adjoint =
+            ptx_ad::differentiate(&parsed, &spec).map_err(DifferentiateError::NotDifferentiable)?;
+        let mut accesses = Vec::new();
+        let pointers = self.params.iter_mut().flat_map(|param| {
+            let name = param.name.clone();
+            param.pointers.iter_mut().map(move |pointer| (name.clone(), pointer))
+        });
+        for ((param, pointer), access) in pointers.zip(&adjoint.accesses) {
+            let effect = effect(access.effect);
+            if pointer.said && pointer.effect != effect {
+                let said = pointer.effect;
+                let message =
+                    format!("the specification says {said:?}, the kernel does {effect:?}");
+                return Err(DifferentiateError::Contradiction {
+                    kernel,
+                    param: param.into_owned(),
+                    message,
+                });
+            }
+            let covers = match effect {
+                // What the user says of an output is believed.
+                Effect::Overwrites => access.covers || pointer.covers,
+                Effect::Reads => access.covers && pointer.active,
+                Effect::Updates | Effect::Accumulates => false,
+            };
+            pointer.effect = effect;
+            pointer.value = if access.loaded { Primal::Entry } else { Primal::None };
+            pointer.covers = covers;
+            accesses.push(DerivedAccess {
+                param: param.into_owned(),
+                offset: pointer.offset,
+                effect,
+                value: pointer.value,
+                own: access.own,
+                covers_all: covers,
+            });
+        }
+        self.settings.dimensions = adjoint.dimensions;
+        self.settings.most_threads = adjoint.threads;
+        let module = Module::from_ptx(context, &adjoint.text)?;
+        let kernels =
+            Kernels { forward, adjoint: Some(module.kernel(&adjoint.name)?), primal: None };
+        let derivation =
+            Derivation { text: adjoint.text, accesses, dimensions: adjoint.dimensions };
+        Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
+    }
+
+    /// Returns the parameters as the generator knows them.
+    fn described(&self, kernel: &str) -> Result<Spec, DifferentiateError> {
+        let wrong = |param: &Param, message: &str| DifferentiateError::Contradiction {
+            kernel: kernel.to_owned(),
+            param: param.name.to_string(),
+            message: message.to_owned(),
+        };
+        let mut params = Vec::new();
+        for param in &self.params {
+            let mut made = ptx_ad::Param {
+                name: param.name.to_string(),
+                active: param.active && !param.scalars.is_empty(),
+                structure: param.shape == Shape::Structure,
+                ..ptx_ad::Param::default()
+            };
+            for pointer in &param.pointers {
+                let pointer = self.pointer(pointer).map_err(|message| wrong(param, message))?;
+                made.pointers.push(pointer);
+            }
+            for (offset, element) in &param.scalars {
+                let number = element.real.and_then(real);
+                let (Some(number), Ok(offset)) = (number, u32::try_from(*offset)) else {
+                    if param.active {
+                        return Err(wrong(param, "an active number must be float or double"));
+                    }
+                    continue;
+                };
+                made.reals.push((offset, number));
+            }
+            params.push(made);
+        }
+        Ok(Spec { kernel: kernel.to_owned(), params })
+    }
+
+    fn pointer(&self, pointer: &Pointer) -> Result<ptx_ad::Pointer, &'static str> {
+        let Element { size, real: numbers, mixed } = pointer.element;
+        let known = numbers.and_then(real);
+        if pointer.active && known.is_none() {
+            return Err("an active buffer must have elements of float or double");
+        }
+        let reals = known.map(|known| if mixed { Reals::Some(known) } else { Reals::All(known) });
+        let count = pointer.length.as_ref().and_then(|length| {
+            let at =
+                self.params.iter().position(|param| Some(&param.name) == length.param.as_ref())?;
+            Some((u32::try_from(length.factor).ok()?, at))
+        });
+        Ok(ptx_ad::Pointer {
+            offset: u32::try_from(pointer.offset).map_err(|_| "the offset is too large")?,
+            size: u32::try_from(size).map_err(|_| "the elements are too large")?,
+            reals,
+            active: pointer.active,
+            length: count,
+        })
+    }
+}
+
+fn effect(effect: ptx_ad::Effect) -> Effect {
+    match effect {
+        ptx_ad::Effect::Reads => Effect::Reads,
+        ptx_ad::Effect::Overwrites => Effect::Overwrites,
+        ptx_ad::Effect::Updates => Effect::Updates,
+        ptx_ad::Effect::Accumulates => Effect::Accumulates,
+    }
+}
+
+fn real(float: FloatType) -> Option<Real> {
+    match float {
+        FloatType::F32 => Some(Real::F32),
+        FloatType::F64 => Some(Real::F64),
+        FloatType::F16 | FloatType::Bf16 => None,
+    }
+}
