@@ -120,7 +120,7 @@ mod tests {
             }
             held.clear(BASE + offset, bytes);
             for at in (0..4 * PAGE).step_by(2) {
-                let cleared = at + 1 >= offset + 1 && at < offset + bytes;
+                let cleared = (offset..offset + bytes).contains(&at);
                 assert_eq!(held.get(BASE + at), if cleared { 0 } else { at + 1 }, "{at}, {bytes}");
             }
         }

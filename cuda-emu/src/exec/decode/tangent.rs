@@ -358,23 +358,22 @@ impl Decoder<'_, '_> {
                 vec![self.register(*d).map_or(What::Constant { d: Vec::new() }, rule)]
             }
             Op::Mma(_) => vec![What::Product],
-            Op::Other { .. } => match marker(op)?.ok()? {
-                Marker { kind, ty, operands } => {
-                    let [Operand::Reg(d), y, terms @ ..] = &operands[..] else { return None };
-                    let d = self.register(Some(*d))?;
-                    vec![match kind {
-                        "rule" => {
-                            let term = |pair: &[Operand]| match pair {
-                                [x, factor] => Some((self.source(x), self.source(factor))),
-                                _ => None,
-                            };
-                            What::Sum { ty, d, terms: terms.chunks(2).filter_map(term).collect() }
-                        }
-                        "lost" => What::Lose { ty, d, sources: vec![self.source(y)] },
-                        _ => What::Constant { d: vec![d] },
-                    }]
-                }
-            },
+            Op::Other { .. } => {
+                let Marker { kind, ty, operands } = marker(op)?.ok()?;
+                let [Operand::Reg(d), y, terms @ ..] = &operands[..] else { return None };
+                let d = self.register(Some(*d))?;
+                vec![match kind {
+                    "rule" => {
+                        let term = |pair: &[Operand]| match pair {
+                            [x, factor] => Some((self.source(x), self.source(factor))),
+                            _ => None,
+                        };
+                        What::Sum { ty, d, terms: terms.chunks(2).filter_map(term).collect() }
+                    }
+                    "lost" => What::Lose { ty, d, sources: vec![self.source(y)] },
+                    _ => What::Constant { d: vec![d] },
+                }]
+            }
             _ => return None,
         })
     }

@@ -149,8 +149,9 @@ impl Machine<'_> {
         // As the store does it: an element of all lanes, then the next.
         for (element, &source) in (0..).zip(a) {
             for lane in lanes(mask) {
-                // SAFETY: the caller's promise, here and below.
+                // SAFETY: the caller's promise.
                 let Some(start) = (unsafe { self.at(place, lane) }) else { continue };
+                // SAFETY: the caller's promise.
                 let units = unsafe { self.units(source, lane) };
                 let at = start.plus(bytes * element);
                 if bytes == 1 {
@@ -180,9 +181,11 @@ impl Machine<'_> {
         // The values that the lanes before have left.
         let mut left: Vec<(u64, u64)> = Vec::new();
         for lane in lanes(mask) {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the caller's promise.
             let Some(At::Host(at)) = (unsafe { self.at(place, lane) }) else { continue };
+            // SAFETY: the caller's promise.
             let (new_units, third_units) = unsafe { (self.units(a, lane), self.units(c, lane)) };
+            // SAFETY: the caller's promise.
             let (value, third) = unsafe { (self.source_bits(a, lane), self.source_bits(c, lane)) };
             let mut units = [0; WIDEST];
             for (unit, offset) in units.iter_mut().zip((0..bytes).step_by(2)) {

@@ -6,7 +6,7 @@ use super::derivative::{clamped, derivative, greatest, layout, value};
 use super::unit::{self, Number, Unit, WIDEST};
 use super::{Choice, Conversion, Register, Rule, Source, What, bits};
 use crate::exec::decode::{Class, Spot};
-use crate::exec::inst::lanes;
+use crate::exec::inst::{LANES, lanes};
 use crate::exec::machine::Machine;
 use crate::space::tangent::Held;
 
@@ -122,11 +122,40 @@ impl Machine<'_> {
         [unit::lost(origin); WIDEST]
     }
 
+    /// Returns whether no lane has a tangent in a source.
+    ///
+    /// # Safety
+    /// As for [`Machine::units`].
+    unsafe fn is_constant(&self, source: Source) -> bool {
+        let Source::Register(register) = source else { return true };
+        let parts = if register.class == Class::Double { 2 } else { 1 };
+        let units = register.class.units() / parts * LANES;
+        (0..parts as u32).all(|part| {
+            let start = self.shadow(register.slot + 256 * part);
+            // SAFETY: a register is 32 values one behind the other, and so are their units.
+            unsafe { std::slice::from_raw_parts(start, units) }.iter().all(|&unit| unit == 0)
+        })
+    }
+
     /// Applies a rule to the lanes of a mask.
     ///
     /// # Safety
     /// The rule is one of the current function.
     pub(super) unsafe fn apply(&mut self, rule: &Rule, held: &mut Held, mask: u32) {
+        let mut constant = true;
+        let known = rule.what.each_source(&mut |source| {
+            // SAFETY: the caller's promise.
+            constant = constant && unsafe { self.is_constant(source) };
+        });
+        if known.is_some() && constant {
+            for &d in rule.what.targets() {
+                for lane in lanes(mask) {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.put_units(d, lane, &[]) };
+                }
+            }
+            return;
+        }
         match &rule.what {
             What::Load { place, bytes, d } => {
                 // SAFETY: the caller's promise.
@@ -152,8 +181,9 @@ impl Machine<'_> {
     /// # Safety
     /// As for [`Machine::apply`].
     unsafe fn apply_one(&mut self, rule: &Rule, held: &mut Held, lane: usize) {
-        // SAFETY: all registers of the rule are of the current frame, here and below.
+        // SAFETY: the caller's promise.
         let units = |m: &Self, source: Source| unsafe { m.units(source, lane) };
+        // SAFETY: the caller's promise.
         let bits_of = |m: &Self, source: Source| unsafe { m.source_bits(source, lane) };
         let (d, out) = match &rule.what {
             What::Float { function, ty, mode, d, sources } => {
@@ -243,15 +273,9 @@ impl Machine<'_> {
                 }
                 (*d, out)
             }
-            What::Constant { d } => {
-                for &d in d {
-                    // SAFETY: as above.
-                    unsafe { self.put_units(d, lane, &[]) };
-                }
-                return;
-            }
-            // These do it themselves.
-            What::Load { .. }
+            // Done before, or by themselves.
+            What::Constant { .. }
+            | What::Load { .. }
             | What::Store { .. }
             | What::Atomic { .. }
             | What::Exchange { .. }

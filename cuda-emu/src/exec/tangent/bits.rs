@@ -90,10 +90,12 @@ pub(crate) fn shift(
     match runs(&source[..width]).last() {
         None => {}
         _ if amount >= bits => {}
-        _ if amount % 16 == 0 && right => {
-            out[..width - units].copy_from_slice(&source[units..width])
+        _ if amount.is_multiple_of(16) && right => {
+            out[..width - units].copy_from_slice(&source[units..width]);
         }
-        _ if amount % 16 == 0 => out[units..width].copy_from_slice(&source[..width - units]),
+        _ if amount.is_multiple_of(16) => {
+            out[units..width].copy_from_slice(&source[..width - units]);
+        }
         Some(last) if right && amount == bits - 1 && last.number.is_some() => {}
         Some(_) => return Err(Taken),
     }
@@ -106,10 +108,10 @@ pub(crate) fn permute(selector: u64, sources: [&[Unit; WIDEST]; 2]) -> Result<[U
     let all = [a[0], a[1], b[0], b[1]];
     let byte = |at: usize| (selector >> (4 * at) & 15) as usize;
     let mut out = [0; WIDEST];
-    for at in 0..2 {
+    for (at, out) in out.iter_mut().enumerate().take(2) {
         let (low, high) = (byte(2 * at), byte(2 * at + 1));
         if low % 2 == 0 && high == low + 1 && high < 8 {
-            out[at] = all[low / 2];
+            *out = all[low / 2];
         } else if all[low % 8 / 2] != 0 || all[high % 8 / 2] != 0 {
             return Err(Taken);
         }
@@ -126,7 +128,7 @@ pub(crate) fn funnel(
     let [a, b] = sources;
     let all = [a[0], a[1], b[0], b[1]];
     let mut out = [0; WIDEST];
-    if amount % 16 != 0 {
+    if !amount.is_multiple_of(16) {
         return if all == [0; 4] { Ok(out) } else { Err(Taken) };
     }
     let units = (amount / 16) as usize;

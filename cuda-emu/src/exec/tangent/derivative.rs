@@ -126,8 +126,9 @@ pub(crate) fn derivative(function: Function, mode: &Mode, v: [f64; 3], t: [f64; 
 
 /// Returns a result's tangent after `.sat` and `.relu`.
 pub(crate) fn clamped(sat: bool, relu: bool, value: f64, tangent: f64) -> f64 {
-    let outside = sat && !(0.0..=1.0).contains(&value) || relu && !(value >= 0.0);
-    if outside { 0.0 } else { tangent }
+    // NaN is in no range.
+    let inside = (!sat || (0.0..=1.0).contains(&value)) && (!relu || (0.0..).contains(&value));
+    if inside { tangent } else { 0.0 }
 }
 
 /// Returns how many numbers a value of a type is, and how many units each has; `None` of other types than floats of 16 bits

@@ -32,9 +32,10 @@ impl<'a> Machine<'a> {
     /// The rule is one of the current function.
     pub(crate) unsafe fn exchange_tangents(&mut self, rule: u64, there: u32, from: &[u8; LANES]) {
         let Some(Rule { what: What::Exchange { d, a }, .. }) = self.rule(rule) else { return };
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         let all: [_; LANES] = std::array::from_fn(|lane| unsafe { self.units(*a, lane) });
         for lane in lanes(there) {
+            // SAFETY: the caller's promise.
             unsafe { self.put_units(*d, lane, &all[usize::from(from[lane]) % LANES]) };
         }
     }
@@ -47,8 +48,9 @@ impl<'a> Machine<'a> {
         let (space, rule) = (self.space, self.rule(rule));
         let Some(rule @ Rule { what: What::Reduce { chooses, d, a }, .. }) = rule else { return };
         let Some(store) = space.tangent_store() else { return };
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         let all: [_; LANES] = std::array::from_fn(|lane| unsafe { self.units(*a, lane) });
+        // SAFETY: the caller's promise.
         let is_result = |lane: &usize| unsafe { self.source_bits(*a, *lane) } as u32 == out;
         let units = match lanes(group).find(|lane| all[*lane] != [0; WIDEST]) {
             None => [0; WIDEST],
@@ -57,6 +59,7 @@ impl<'a> Machine<'a> {
                 None => self.mark(&mut store.lock(), rule, first, &all),
             },
         };
+        // SAFETY: the caller's promise.
         lanes(group).for_each(|lane| unsafe { self.put_units(*d, lane, &units) });
     }
 
@@ -77,10 +80,10 @@ impl<'a> Machine<'a> {
         let mut out = Vec::new();
         {
             let (m, held) = (&*self, std::cell::RefCell::new(&mut *held));
-            // SAFETY: the caller's promise, here and below.
             let tangent = |list: &[u32], at: usize, lane: usize, element: usize, len: usize| {
                 let Some(&slot) = list.get(at) else { return 0.0 };
                 let source = Source::Register(register(slot, wide));
+                // SAFETY: the caller's promise.
                 let units = unsafe { m.units(source, lane) };
                 let units = match len {
                     // Smaller than a unit: of integers, or floats of 8 bits.
@@ -95,6 +98,7 @@ impl<'a> Machine<'a> {
             let value_of = |list: &[u32], at: usize, lane: usize, element: usize, ty| {
                 let Some(&slot) = list.get(at) else { return 0.0 };
                 let source = Source::Register(register(slot, wide));
+                // SAFETY: the caller's promise.
                 value(ty, unsafe { m.source_bits(source, lane) }, element)
             };
             product.tangents(
@@ -135,7 +139,7 @@ impl<'a> Machine<'a> {
         let Some(table) = self.space.tangent_store() else { return };
         let held = &mut *table.lock();
         let register = register(slot, wide);
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         let mut units = unsafe { self.units(Source::Register(register), lane) };
         if !store && element == 0 {
             units = [0; WIDEST];
@@ -149,6 +153,7 @@ impl<'a> Machine<'a> {
             }
         }
         if !store {
+            // SAFETY: the caller's promise.
             unsafe { self.put_units(register, lane, &units) };
         }
     }
@@ -170,11 +175,12 @@ impl<'a> Machine<'a> {
         for (lane, pair) in ldmatrix(&numbered(), trans).into_iter().enumerate() {
             let at = [pair & 63, pair >> 16 & 63]
                 .map(|number| rows[number as usize / 8] + u64::from(2 * (number % 8)));
-            // SAFETY: the caller's promise, here and below.
             if store {
+                // SAFETY: the caller's promise.
                 let units = unsafe { self.units(Source::Register(register), lane) };
                 at.iter().zip(units).for_each(|(&at, unit)| held.put(at, unit));
             } else {
+                // SAFETY: the caller's promise.
                 unsafe { self.put_units(register, lane, &at.map(|at| held.get(at))) };
             }
         }
@@ -186,12 +192,13 @@ impl<'a> Machine<'a> {
     /// The slots are 32-bit registers of the current frame.
     pub(crate) unsafe fn transpose_tangents(&mut self, d: u32, a: u32) {
         let source = Source::Register(register(a, false));
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         let all: [_; LANES] = std::array::from_fn(|lane| unsafe { self.units(source, lane) });
-        let numbers = std::array::from_fn(|lane| (2 * lane | (2 * lane + 1) << 16) as u32);
+        let numbers = std::array::from_fn(|lane| (2 * lane + ((2 * lane + 1) << 16)) as u32);
         for (lane, pair) in movmatrix(&numbers).into_iter().enumerate() {
             let units: [Unit; 2] = [pair & 63, pair >> 16 & 63]
                 .map(|number| all[number as usize / 2][number as usize % 2]);
+            // SAFETY: the caller's promise.
             unsafe { self.put_units(register(d, false), lane, &units) };
         }
     }

@@ -185,6 +185,47 @@ pub(crate) enum What {
     Product,
 }
 
+impl What {
+    /// Visits the sources whose tangents decide those of the results. `None` for accesses and exchanges.
+    fn each_source(&self, visit: &mut dyn FnMut(Source)) -> Option<()> {
+        match self {
+            Self::Float { sources, .. }
+            | Self::Logic { sources, .. }
+            | Self::Funnel { sources, .. }
+            | Self::Permute { sources, .. } => sources.iter().copied().for_each(visit),
+            Self::Convert { sources, .. } => sources.iter().copied().for_each(visit),
+            Self::Sum { terms, .. } => terms.iter().for_each(|term| visit(term.0)),
+            Self::Gather { units, .. } => units.iter().for_each(|unit| visit(unit.0)),
+            Self::Choose { a, b, .. } => [*a, *b].into_iter().for_each(visit),
+            Self::Shift { a, amount, .. } => [*a, *amount].into_iter().for_each(visit),
+            Self::Integer { sources, .. } | Self::Lose { sources, .. } => {
+                sources.iter().copied().for_each(visit);
+            }
+            Self::Constant { .. } => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Returns the registers that are written, as far as [`What::each_source`] knows the sources.
+    fn targets(&self) -> &[Register] {
+        match self {
+            Self::Float { d, .. }
+            | Self::Logic { d, .. }
+            | Self::Funnel { d, .. }
+            | Self::Permute { d, .. }
+            | Self::Convert { d, .. }
+            | Self::Sum { d, .. }
+            | Self::Gather { d, .. }
+            | Self::Choose { d, .. }
+            | Self::Shift { d, .. }
+            | Self::Lose { d, .. } => std::slice::from_ref(d),
+            Self::Integer { d, .. } | Self::Constant { d } => d,
+            _ => &[],
+        }
+    }
+}
+
 /// The rule of an instruction.
 #[derive(Debug)]
 pub(crate) struct Rule {
