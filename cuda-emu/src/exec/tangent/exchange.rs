@@ -7,6 +7,7 @@ use crate::exec::decode::Class;
 use crate::exec::inst::{LANES, lanes};
 use crate::exec::machine::Machine;
 use crate::matrix::{Product, ldmatrix, movmatrix};
+use crate::space::tangent::Held;
 
 /// The registers of an operand of a matrix instruction.
 fn register(slot: u32, wide: bool) -> Register {
@@ -77,6 +78,11 @@ impl<'a> Machine<'a> {
         let (space, rule) = (self.space, self.rule(rule));
         let (Some(rule), Some(store)) = (rule, space.tangent_store()) else { return };
         let mut held = store.lock();
+        if !product.is_smooth() {
+            // SAFETY: the caller's promise.
+            unsafe { self.mark_product(&mut held, rule, d, [a, b, c]) };
+            return;
+        }
         let mut out = Vec::new();
         {
             let (m, held) = (&*self, std::cell::RefCell::new(&mut *held));
@@ -85,14 +91,8 @@ impl<'a> Machine<'a> {
                 let source = Source::Register(register(slot, wide));
                 // SAFETY: the caller's promise.
                 let units = unsafe { m.units(source, lane) };
-                let units = match len {
-                    // Smaller than a unit: of integers, or floats of 8 bits.
-                    0 if units == [0; WIDEST] => return 0.0,
-                    0 => m.mark(&mut held.borrow_mut(), rule, lane, &[units]),
-                    _ => units,
-                };
                 let start = element * len;
-                let number = &units[start..start + len.max(1)];
+                let number = &units[start..start + len];
                 m.number(&mut held.borrow_mut(), rule, lane, number)
             };
             let value_of = |list: &[u32], at: usize, lane: usize, element: usize, ty| {
@@ -122,6 +122,36 @@ impl<'a> Machine<'a> {
             unit::write(&mut units[element * len..(element + 1) * len], tangent);
             // SAFETY: the caller's promise.
             unsafe { self.put_units(register(slot, wide), lane, &units) };
+        }
+    }
+
+    /// A product of integers, or floats of 8 bits: D is made of bits of numbers if anything is.
+    ///
+    /// # Safety
+    /// The lists hold 32-bit registers of the current frame.
+    unsafe fn mark_product(
+        &mut self,
+        held: &mut Held,
+        rule: &Rule,
+        d: &[u32],
+        sources: [&[u32]; 3],
+    ) {
+        let mut out = [0; WIDEST];
+        for &slot in sources.into_iter().flatten() {
+            for lane in 0..LANES {
+                let source = Source::Register(register(slot, false));
+                // SAFETY: the caller's promise.
+                let units = unsafe { self.units(source, lane) };
+                if units != [0; WIDEST] && out == [0; WIDEST] {
+                    out = self.mark(held, rule, lane, &[units]);
+                }
+            }
+        }
+        for &slot in d {
+            for lane in 0..LANES {
+                // SAFETY: the caller's promise.
+                unsafe { self.put_units(register(slot, false), lane, &out) };
+            }
         }
     }
 

@@ -10,10 +10,15 @@ use super::{ELEMENTS, Product};
 type TangentOf<'f> = &'f dyn Fn(usize, usize, usize, usize) -> f64;
 
 impl Product {
+    /// Returns whether all elements are floats of 16 bits and more.
+    pub(crate) fn is_smooth(&self) -> bool {
+        matches!(self.a_ty, Type::F16 | Type::Bf16 | Type::Tf32 | Type::F64)
+    }
+
     /// Computes dD = dA B + A dB + dC.
     ///
-    /// `a` and `b` return values, by register, lane, number in the register, and type; `d` takes tangents. Integers have
-    /// none: a tangent of their bits, asked for with 0 units, is lost.
+    /// `a` and `b` return values, by register, lane, number in the register, and type; `d` takes tangents. The product is
+    /// a smooth one.
     pub(crate) fn tangents(
         &self,
         a: impl Fn(usize, usize, usize, Type) -> f64,

@@ -15,12 +15,10 @@ enum Kind {
     Bf16,
     F16x2,
     Bf16x2,
-    F32x2,
 }
 
 impl Kind {
-    const ALL: [Self; 7] =
-        [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::F16x2, Self::Bf16x2, Self::F32x2];
+    const ALL: [Self; 6] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::F16x2, Self::Bf16x2];
 
     fn name(self) -> &'static str {
         match self {
@@ -30,7 +28,6 @@ impl Kind {
             Self::Bf16 => "bf16",
             Self::F16x2 => "f16x2",
             Self::Bf16x2 => "bf16x2",
-            Self::F32x2 => "f32x2",
         }
     }
 
@@ -41,13 +38,12 @@ impl Kind {
             Self::F64 => ("d", "f64", 1),
             Self::F16 | Self::Bf16 => ("h", "b16", 1),
             Self::F16x2 | Self::Bf16x2 => ("r", "b32", 2),
-            Self::F32x2 => ("w", "b64", 2),
         }
     }
 
     fn real(self) -> Real {
         match self {
-            Self::F32 | Self::F32x2 => Real::F32,
+            Self::F32 => Real::F32,
             Self::F64 => Real::F64,
             Self::F16 | Self::F16x2 => Real::F16,
             Self::Bf16 | Self::Bf16x2 => Real::Bf16,
@@ -88,7 +84,6 @@ const WIDE: &[Kind] = &[Kind::F32, Kind::F64];
 const ALL: &[Kind] = &Kind::ALL;
 const SMALL: &[Kind] = &[Kind::F16, Kind::Bf16, Kind::F16x2, Kind::Bf16x2];
 const HALF: &[Kind] = &[Kind::F16, Kind::F16x2];
-const UNPACKED: &[Kind] = &[Kind::F32, Kind::F64, Kind::F16, Kind::Bf16, Kind::F16x2, Kind::Bf16x2];
 const ANY: i32 = -127;
 const POSITIVE: i32 = 3;
 
@@ -105,7 +100,7 @@ fn cases() -> Vec<Case> {
         case("sub.rn.T D, A, B", ALL, ANY, |[a, b, _]| a - b),
         case("sub.ftz.T D, A, B", SINGLE, ANY, |[a, b, _]| a - b),
         case("mul.rn.T D, A, B", ALL, ANY, |[a, b, _]| a * b),
-        case("mul.T D, A, A", UNPACKED, ANY, |[a, ..]| a * a),
+        case("mul.T D, A, A", ALL, ANY, |[a, ..]| a * a),
         case("mul.rp.ftz.sat.T D, A, B", SINGLE, ANY, |[a, b, _]| (a * b).clamp(0.0, 1.0)),
         case("add.sat.T D, A, B", HALF, ANY, |[a, b, _]| (a + b).clamp(0.0, 1.0)),
         case("fma.rn.T D, A, B, C", ALL, ANY, |[a, b, c]| a * b + c),
@@ -130,11 +125,11 @@ fn cases() -> Vec<Case> {
         case("cos.approx.ftz.T D, A", SINGLE, ANY, |[a, ..]| a.cos()),
         case("tanh.approx.T D, A", SINGLE, ANY, |[a, ..]| a.tanh()),
         case("tanh.approx.T D, A", SMALL, ANY, |[a, ..]| a.tanh()),
-        case("neg.T D, A", UNPACKED, ANY, |[a, ..]| -a),
-        case("abs.T D, A", UNPACKED, ANY, |[a, ..]| a.abs()),
-        case("min.T D, A, B", UNPACKED, ANY, |[a, b, _]| a.min(b)),
+        case("neg.T D, A", ALL, ANY, |[a, ..]| -a),
+        case("abs.T D, A", ALL, ANY, |[a, ..]| a.abs()),
+        case("min.T D, A, B", ALL, ANY, |[a, b, _]| a.min(b)),
         case("max.NaN.T D, A, B", SINGLE, ANY, |[a, b, _]| a.max(b)),
-        case("max.T D, A, B", UNPACKED, ANY, |[a, b, _]| a.max(b)),
+        case("max.T D, A, B", ALL, ANY, |[a, b, _]| a.max(b)),
         case("min.xorsign.abs.T D, A, B", &[Kind::F32, Kind::F16, Kind::F16x2], ANY,
             |[a, b, _]| (a.signum() * b.signum()) * a.abs().min(b.abs())),
         case("copysign.T D, A, B", WIDE, ANY, |[a, b, _]| b.copysign(a)),
