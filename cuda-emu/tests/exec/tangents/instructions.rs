@@ -132,6 +132,8 @@ fn cases() -> Vec<Case> {
         case("max.T D, A, B", ALL, ANY, |[a, b, _]| a.max(b)),
         case("min.xorsign.abs.T D, A, B", &[Kind::F32, Kind::F16, Kind::F16x2], ANY,
             |[a, b, _]| (a.signum() * b.signum()) * a.abs().min(b.abs())),
+        case("min.T D, A, B, C", SINGLE, ANY, |[a, b, c]| a.min(b).min(c)),
+        case("max.NaN.T D, A, B, C", SINGLE, ANY, |[a, b, c]| a.max(b).max(c)),
         case("copysign.T D, A, B", WIDE, ANY, |[a, b, _]| b.copysign(a)),
         case("cvt.sat.T.T D, A", SINGLE, ANY, |[a, ..]| a.clamp(0.0, 1.0)),
         case("{cvt.rn.f16.f32 %h0, A; cvt.f32.f16 D, %h0;}", SINGLE, ANY, |[a, ..]| a),

@@ -213,6 +213,43 @@ fn a_loop_of_compare_and_swap_adds_tangents() {
 }
 
 #[test]
+fn memory_of_a_new_block_is_constant() {
+    // The first block gives its memory tangents; the second reads what nothing has written.
+    let tracked = Tracked::new();
+    let program = tracked.load(
+        ".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %w<8>; .reg .f32 %f<4>;
+    .shared .align 4 .f32 s;
+    .local .align 4 .f32 l;
+    ld.param.u64 %w0, [in];
+    ld.param.u64 %w1, [out];
+    mov.u32 %r0, %ctaid.x;
+    setp.ne.u32 %p, %r0, 0;
+    ld.global.f32 %f0, [%w0];
+    @%p bra READ;
+    st.shared.f32 [s], %f0;
+    st.local.f32 [l], %f0;
+READ:
+    ld.shared.f32 %f1, [s];
+    ld.local.f32 %f2, [l];
+    mad.wide.u32 %w1, %r0, 8, %w1;
+    st.global.v2.f32 [%w1], {%f1, %f2};
+    ret;
+}",
+    );
+    let input = tracked.upload(&[1f32], Real::F32, &[3.0]);
+    let out = tracked.device.upload(&[0f32; 4]);
+    for _ in 0..2 {
+        tracked.launch(&program, "k", shape(2, 1), &[input, out]);
+        assert_eq!(tracked.get(out, Real::F32, 4), [3.0, 3.0, 0.0, 0.0]);
+    }
+}
+
+#[test]
 fn registers_are_passed_to_functions() {
     let body = "ld.global.f32 %f0, [%in]; call (%f1), square, (%f0); st.global.f32 [%out], %f1;";
     let values: Vec<f32> = (0..256).map(|at| at as f32).collect();
@@ -222,26 +259,69 @@ fn registers_are_passed_to_functions() {
     }
 }
 
+/// Products D = A B + C, from four floats of each thread. Each element may be in several matrices.
+const PRODUCTS: &[&str] = &[
+    "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%in]; mov.b32 %r1, %f0; mov.b32 %r2, %f1; mov.b32 %r3, %f2; mov.b32 %r4, %f3;
+     mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f4, %f5, %f6, %f7}, {%r1, %r2, %r3, %r4}, {%r2, %r3}, {%f0, %f1, %f2, %f3};
+     st.global.v4.f32 [%out], {%f4, %f5, %f6, %f7};",
+    "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%in]; cvt.rn.f16x2.f32 %r1, %f0, %f1; cvt.rn.f16x2.f32 %r2, %f2, %f3;
+     cvt.rn.f16x2.f32 %r3, %f1, %f3; cvt.rn.f16x2.f32 %r4, %f2, %f0;
+     mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, {%r1, %r2, %r3, %r4}, {%r2, %r3}, {%f0, %f1, %f2, %f3};
+     st.global.v4.f32 [%out], {%f4, %f5, %f6, %f7};",
+    "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%in]; cvt.rn.bf16x2.f32 %r1, %f0, %f1; cvt.rn.bf16x2.f32 %r2, %f2, %f3;
+     mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, %f7}, {%r1, %r2}, {%r2}, {%f0, %f1, %f2, %f3};
+     st.global.v4.f32 [%out], {%f4, %f5, %f6, %f7};",
+    "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%in]; cvt.f64.f32 %d0, %f0; cvt.f64.f32 %d1, %f1; cvt.f64.f32 %d2, %f2; cvt.f64.f32 %d3, %f3;
+     mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d4, %d5}, {%d0}, {%d1}, {%d2, %d3}; cvt.rn.f32.f64 %f4, %d4; cvt.rn.f32.f64 %f5, %d5;
+     st.global.v2.f32 [%out], {%f4, %f5};",
+    // All 256 floats are A and B, and C again.
+    "ld.param.u64 %w1, [in]; ld.param.u64 %w2, [out]; wmma.load.a.sync.aligned.row.m16n16k8.global.tf32 {%r1, %r2, %r3, %r4}, [%w1], 8;
+     wmma.load.b.sync.aligned.row.m16n16k8.global.tf32 {%r5, %r6, %r7, %r8}, [%w1+512], 16;
+     wmma.load.c.sync.aligned.row.m16n16k8.global.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, [%w1], 16;
+     wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {%f8, %f9, %f10, %f11, %f12, %f13, %f14, %f15}, {%r1, %r2, %r3, %r4},
+     {%r5, %r6, %r7, %r8}, {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};
+     wmma.store.d.sync.aligned.row.m16n16k8.global.f32 [%w2], {%f8, %f9, %f10, %f11, %f12, %f13, %f14, %f15}, 16;",
+];
+
 #[test]
 fn products_of_matrices_have_tangents() {
-    // D = A B + C with m16n8k8 of tf32: the layouts are found with constant matrices, so that the test does not know them.
-    let body = "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%in]; mov.b32 %r1, %f0; mov.b32 %r2, %f1; mov.b32 %r3, %f2; mov.b32 %r4, %f3;
-        mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f4, %f5, %f6, %f7}, {%r1, %r2, %r3, %r4}, {%r2, %r3}, {%f0, %f1, %f2, %f3};
-        st.global.v4.f32 [%out], {%f4, %f5, %f6, %f7};";
     let mut rng = Rng::new(9);
-    // Eighths: products and sums are exact in f32.
-    let mut number = || (rng.below(33) as f32 - 16.0) / 8.0;
-    let values: Vec<f32> = (0..256).map(|_| number()).collect();
-    let direction: Vec<f32> = (0..256).map(|_| number()).collect();
-    let tangents: Vec<f64> = direction.iter().map(|&x| x.into()).collect();
-    let (_, got) = run(body, &values, &tangents);
-    let moved = |sign: f32| -> Vec<f32> {
-        let values: Vec<f32> = values.iter().zip(&direction).map(|(x, d)| x + sign * d).collect();
-        run(body, &values, &[0.0; 256]).0
-    };
-    // A quadratic function: its central difference of any step is its derivative.
-    for (at, (up, down)) in moved(1.0).iter().zip(moved(-1.0)).enumerate() {
-        assert_eq!(got[at], f64::from(up - down) / 2.0, "{at}");
+    for body in PRODUCTS {
+        // Eighths: products and sums are exact in f32.
+        let mut number = || (rng.below(33) as f32 - 16.0) / 8.0;
+        let values: Vec<f32> = (0..256).map(|_| number()).collect();
+        let direction: Vec<f32> = (0..256).map(|_| number()).collect();
+        let tangents: Vec<f64> = direction.iter().map(|&x| x.into()).collect();
+        let (_, got) = run(body, &values, &tangents);
+        let moved = |sign: f32| -> Vec<f32> {
+            let moved = values.iter().zip(&direction).map(|(x, d)| x + sign * d);
+            run(body, &moved.collect::<Vec<_>>(), &[0.0; 256]).0
+        };
+        // A quadratic function: its central difference of any step is its derivative. The layouts of the fragments
+        // are the device's own, which the values use.
+        for (at, (up, down)) in moved(1.0).iter().zip(moved(-1.0)).enumerate() {
+            assert_eq!(got[at], f64::from(up - down) / 2.0, "{body}: {at}");
+        }
+        assert!(got.iter().filter(|&&tangent| tangent != 0.0).count() > 100, "{body}");
     }
-    assert!(got.iter().any(|&tangent| tangent != 0.0));
+}
+
+#[test]
+fn bits_in_products_of_integers_are_lost() {
+    let tracked = Tracked::new();
+    let body = "ld.global.b32 %r1, [%in];
+        mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r2, %r3}, {%r1}, {%r1}, {%r0, %r0};
+        cvt.rn.f32.s32 %f0, %r2; st.global.f32 [%out], %f0;";
+    let program = tracked.load(&format!("{HEAD}{body}\n    ret;\n}}"));
+    let mut tangents = vec![0.0; 256];
+    tangents[4] = 1.0;
+    let input = tracked.upload(&[1f32; 256], Real::F32, &tangents);
+    let out = tracked.device.upload(&[0f32; 256]);
+    tracked.launch(&program, "k", shape(1, 64), &[input, out]);
+    let lost = tracked.lost();
+    let [one] = &lost[..] else { panic!("{lost:?}") };
+    // One lane's bits are in the results of all lanes of its warp.
+    assert_eq!((one.count, one.place.thread), (32, [1, 0, 0]));
+    let got = tracked.get(out, Real::F32, 256);
+    assert!((0..64).all(|lane| got[4 * lane].is_nan() == (lane < 32)), "{got:?}");
 }
