@@ -81,6 +81,7 @@ pub struct Config {
     pub(crate) stack: u32,
     pub(crate) contraction: Contraction,
     pub(crate) checks: Checks,
+    pub(crate) tangents: bool,
 }
 
 static INSTALLED: Mutex<Option<Config>> = Mutex::new(None);
@@ -101,6 +102,7 @@ impl Default for Config {
             stack: 16 << 10,
             contraction: Contraction::Never,
             checks: Checks::default(),
+            tangents: false,
         }
     }
 }
@@ -115,7 +117,7 @@ impl Config {
     /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
     /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
     /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_CHECK` (`race`, `init`,
-    /// `leak`, or several with commas), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
+    /// `leak`, or several with commas), `_TANGENTS` (`0` or `1`), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
     /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
     /// changes nothing.
     #[must_use]
@@ -176,6 +178,10 @@ impl Config {
         });
         read("CUDA_EMU_CHECK", &mut |config, text| {
             config.checks = checks(text)?;
+            Some(())
+        });
+        read("CUDA_EMU_TANGENTS", &mut |config, text| {
+            config.tangents = switch(text)?;
             Some(())
         });
         config
@@ -277,6 +283,14 @@ impl Config {
         self
     }
 
+    /// Sets whether kernels propagate tangents ([`Tangents`](crate::Tangents)), which makes them some ten times slower; not
+    /// unless set.
+    #[must_use]
+    pub fn tangents(mut self, track: bool) -> Self {
+        self.tangents = track;
+        self
+    }
+
     /// Sets the checks; none unless set. [`findings`](crate::findings) returns what they find.
     #[must_use]
     pub fn check(mut self, checks: Checks) -> Self {
@@ -293,6 +307,15 @@ fn contraction(text: &str) -> Option<Contraction> {
     match text {
         "never" => Some(Contraction::Never),
         "always" => Some(Contraction::Always),
+        _ => None,
+    }
+}
+
+/// `0` or `1`.
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
         _ => None,
     }
 }
@@ -344,7 +367,7 @@ fn default_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        CUresult, Checks, Config, Contraction, Failure, bytes, checks, contraction, failure,
+        CUresult, Checks, Config, Contraction, Failure, bytes, checks, contraction, failure, switch,
     };
 
     #[test]
@@ -384,6 +407,12 @@ mod tests {
         for wrong in ["", "race,", "leaks", "race init"] {
             assert_eq!(checks(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_switch_is_0_or_1() {
+        assert_eq!((switch("0"), switch("1")), (Some(false), Some(true)));
+        assert_eq!((switch(""), switch("yes")), (None, None));
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod driver;
 pub mod exec;
 mod matrix;
 pub mod space;
+mod tangents;
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -50,6 +51,8 @@ pub use driver::{
     support, watch,
 };
 pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
+pub use exec::tangent::lost::Lost;
+pub use tangents::{Real, TangentError, Tangents, tangents};
 
 /// Returns the software device as a driver for the crates above `cuda-sys`: always the same table.
 #[must_use]

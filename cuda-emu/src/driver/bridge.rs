@@ -20,6 +20,7 @@ pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
         total_memory: config.memory,
         contract: config.contraction == Contraction::Always,
         checks: config.checks,
+        tangents: config.tangents,
         ..DeviceInfo::default()
     }
 }

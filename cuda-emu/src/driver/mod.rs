@@ -54,5 +54,6 @@ pub use interleaving::{Interleaving, interleaving};
 pub use ledger::{Ledger, fault_report, ledger};
 pub use names::resolve;
 pub use process::reseed;
+pub(crate) use process::space;
 pub use table::support;
 pub use watch::{Moment, Watch, watch};

@@ -49,6 +49,11 @@ pub(super) fn initialised() -> Option<&'static Process> {
     PROCESS.get()?.as_ref().ok()
 }
 
+/// Returns the memory of the devices, if `cuInit` has succeeded.
+pub(crate) fn space() -> Option<&'static Space> {
+    Some(&initialised()?.space)
+}
+
 /// Does the work of `cuInit`.
 pub(super) fn initialise() -> Answer {
     match PROCESS.get_or_init(Process::new) {
@@ -80,6 +85,9 @@ impl Process {
         space.set_limit(config.memory);
         if config.checks.init {
             space.note_writes();
+        }
+        if config.tangents {
+            space.track_tangents();
         }
         let graph_high = devices.iter().map(|_| AtomicU64::new(0)).collect();
         let state = State { objects: Objects::new(devices.len()), engine: Engine::new(config) };

@@ -228,7 +228,8 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
     let to = host::<u8>(copy.to);
     let to_host = || process.space.find(copy.to).is_none_or(|region| region.kind.on_host());
     let from_device = matches!(copy.from, Source::At(_, true));
-    let reads = (from_device && process.space.written().is_some()).then(to_host);
+    let tracked = process.space.written().is_some() || process.space.tangent_store().is_some();
+    let reads = (from_device && tracked).then(to_host);
     for slice in 0..copy.slices {
         for row in 0..copy.rows {
             // SAFETY: device memory was found in the table just now, and host memory is the
@@ -250,9 +251,16 @@ fn run_copy(process: &Process, copy: &Copy) -> Outcome {
     Outcome::Done
 }
 
-/// Initcheck of a copy of device memory: bytes copied to the host must have been written; a copy between device memory
+/// A copy of device memory. Tangents go along where the destination is known, too.
+///
+/// Initcheck: bytes copied to the host must have been written; a copy between device memory
 /// marks the destination of unwritten bytes as unwritten.
 fn moved(process: &Process, from: u64, to: u64, bytes: u64, to_host: bool) {
+    if let Some(store) = process.space.tangent_store()
+        && process.space.find(to).is_some()
+    {
+        store.lock().copy(from, to, bytes);
+    }
     let Some(written) = process.space.written() else { return };
     if !to_host {
         return written.copy(from, to, bytes);

@@ -36,6 +36,8 @@ pub struct DeviceInfo {
     pub contract: bool,
     /// The checks of loaded kernels.
     pub checks: Checks,
+    /// Whether loaded kernels propagate tangents.
+    pub tangents: bool,
 }
 
 impl Default for DeviceInfo {
@@ -52,6 +54,7 @@ impl Default for DeviceInfo {
             total_memory: 16 << 30,
             contract: false,
             checks: Checks::default(),
+            tangents: false,
         }
     }
 }

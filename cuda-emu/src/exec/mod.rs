@@ -20,6 +20,7 @@ mod machine;
 mod memory;
 mod ops;
 mod program;
+pub(crate) mod tangent;
 
 pub use builtins::heap::Heap;
 pub(crate) use builtins::is_system_function;

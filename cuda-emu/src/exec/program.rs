@@ -124,6 +124,9 @@ impl Program {
                 }
             }
         }
+        if device.tangents {
+            space.track_tangents();
+        }
         let mut program = Self {
             space: Arc::clone(space),
             codes: Vec::new(),
@@ -143,6 +146,7 @@ impl Program {
             globals: &addresses,
             shared: &shared,
             watched: device.checks.race || device.checks.init,
+            tangents: device.tangents,
             sites: 0,
         };
         for (number, function) in module.functions.iter().enumerate() {

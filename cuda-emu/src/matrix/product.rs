@@ -4,6 +4,8 @@
 //! It is done as the H200 does it, to the bit ([`Product::aligned`], [`Product::small_sums`]; those of
 //! 8-bit floats into f16 were not compared). Integers are exact. f64 is a chain of fused multiply-adds from C in the order of k, on the H200 too.
 
+mod tangents;
+
 use ptx::ir::{Mma, MmaBitOp, Type};
 
 use super::LANES;

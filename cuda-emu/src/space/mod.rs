@@ -6,6 +6,7 @@
 
 mod reserve;
 mod table;
+pub(crate) mod tangent;
 #[cfg(test)]
 mod tests;
 pub(crate) mod written;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use reserve::{PAGE, Reserve};
 use table::Table;
+use tangent::TangentStore;
 use written::Written;
 
 /// Bytes between two regions, at the least: an index that is off by one is off every region.
@@ -141,6 +143,8 @@ pub struct Space {
     limit: AtomicU64,
     /// The bytes that were ever written, while that is checked.
     written: OnceLock<Written>,
+    /// The tangents of memory, while they are tracked.
+    tangents: OnceLock<TangentStore>,
 }
 
 impl Space {
@@ -157,6 +161,7 @@ impl Space {
             next_id: AtomicU64::new(1),
             limit: AtomicU64::new(u64::MAX),
             written: OnceLock::new(),
+            tangents: OnceLock::new(),
         }))
     }
 
@@ -184,8 +189,22 @@ impl Space {
         self.written.get()
     }
 
+    /// Tracks tangents from now on. Existing memory is constant.
+    pub fn track_tangents(&self) {
+        self.tangents.get_or_init(TangentStore::default);
+    }
+
+    /// Returns the tangents, while they are tracked.
+    #[inline]
+    pub(crate) fn tangent_store(&self) -> Option<&TangentStore> {
+        self.tangents.get()
+    }
+
     /// Bytes were written by other means than a kernel.
     pub fn wrote(&self, start: u64, bytes: u64) {
+        if let Some(store) = self.tangent_store() {
+            store.lock().clear(start, bytes);
+        }
         if let Some(written) = self.written() {
             written.mark(start, bytes);
         }
@@ -193,6 +212,9 @@ impl Space {
 
     /// A region is new. The host writes its own memory unseen, and PTX gives variables a value.
     fn begin(&self, region: &Region) {
+        if let Some(store) = self.tangent_store() {
+            store.lock().clear(region.start, region.bytes());
+        }
         let Some(written) = self.written() else { return };
         match region.kind {
             Kind::Device | Kind::Pool | Kind::Heap => written.clear(region.start, region.bytes()),
@@ -327,6 +349,9 @@ impl Space {
         let region = self.region(start, bytes, kind, device);
         if table.overlaps(region.start, region.end) {
             return Err(Overlap);
+        }
+        if let Some(store) = self.tangent_store() {
+            store.lock().clear(region.start, region.bytes());
         }
         table.insert(region);
         Ok(region)

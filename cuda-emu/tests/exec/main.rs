@@ -12,5 +12,6 @@ mod instructions;
 mod limits;
 mod progress;
 mod strict;
+mod tangents;
 mod tensor;
 mod untyped;

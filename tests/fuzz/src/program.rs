@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cuda_emu::exec::{DeviceInfo, EntryId, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
+use cuda_emu::{Real, Tangents};
 
 use crate::within;
 
@@ -68,10 +69,12 @@ impl Device {
 pub fn kernel(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let device = Device::get();
-    // The largest block is the local memory of a warp: 512 KiB for each thread.
-    within((17 << 20) + 512 * text.len(), || {
-        for contract in [true, false] {
-            let info = DeviceInfo { contract, ..DeviceInfo::default() };
+    // The largest block is the local memory of a warp: 512 KiB for each thread. Parameters are as large at most, and have
+    // tangents of four times their size.
+    let largest = |tangents| if tangents { 85 << 20 } else { 17 << 20 };
+    for (contract, tangents) in [(true, false), (false, false), (false, true)] {
+        within(largest(tangents) + 512 * text.len(), || {
+            let info = DeviceInfo { contract, tangents, ..DeviceInfo::default() };
             match Program::load(&text, &device.space, &info) {
                 Err(error) => assert!(!error.to_string().is_empty()),
                 Ok(program) => {
@@ -83,8 +86,8 @@ pub fn kernel(data: &[u8]) {
                     }
                 }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Two blocks of a warp and one thread more, unless the kernel wants others.
@@ -103,6 +106,10 @@ fn launch(program: &Program, entry: EntryId, device: &Device, info: &DeviceInfo)
         }
     }
     device.fill();
+    if info.tangents {
+        let tangents = Tangents::of(&device.space).expect("they are tracked");
+        tangents.set(device.array, Real::F32, &[1.0; ARRAY / 4]).expect("memory");
+    }
     let heap = Heap::new(0, MEMORY / 4);
     let mut config = ExecConfig::default();
     config.workers = 1;

@@ -77,6 +77,13 @@ impl Block {
                 shared.start().write_bytes(0, job.shared_reserved as usize);
             }
         }
+        if let Some(store) = job.env.space.tangent_store() {
+            let mut held = store.lock();
+            let local = self.warps.iter().filter_map(|warp| warp.local.as_ref());
+            for memory in self.shared.iter().chain(local) {
+                held.clear(memory.start().expose_provenance() as u64, memory.bytes() as u64);
+            }
+        }
         if let Some(check) = &self.check {
             check.wrote_shared(job.shared_reserved);
         }

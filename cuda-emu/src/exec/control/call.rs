@@ -6,6 +6,7 @@ use crate::exec::decode::{Class, Spot};
 use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
+use crate::exec::tangent::pass;
 
 /// Bytes of the stack that a call takes besides the function's variables.
 pub(crate) const CALL_BYTES: u32 = 8;
@@ -105,7 +106,13 @@ impl Machine<'_> {
             spare.unwrap_or_else(|| Registers::of(code, program.shared_offsets(self.job.entry)));
         for (from, to) in site.args.iter().zip(&code.params) {
             // SAFETY: arguments lie in the caller's frame, parameters in the callee's.
-            unsafe { copy(self.regs, from, registers.start(), to, lanes_in) };
+            unsafe {
+                copy(self.regs, from, registers.start(), to, lanes_in);
+                if code.shadow != 0 {
+                    let caller = (self.regs, self.code.shadow);
+                    pass(caller, from, (registers.start(), code.shadow), to, lanes_in);
+                }
+            }
         }
         let mut saved_top = [0; LANES];
         for lane in lanes(lanes_in) {
@@ -147,9 +154,15 @@ impl Machine<'_> {
         let caller = program.code(parent.function);
         let Some(call) = caller.calls.get(frame.call as usize) else { return };
         let (from, to) = (frame.registers.start(), parent.registers.start());
-        for (source, target) in program.code(frame.function).returns.iter().zip(&call.returns) {
+        let callee = program.code(frame.function);
+        for (source, target) in callee.returns.iter().zip(&call.returns) {
             // SAFETY: results lie in the callee's frame, their targets in the caller's.
-            unsafe { copy(from, source, to, target, mask) };
+            unsafe {
+                copy(from, source, to, target, mask);
+                if callee.shadow != 0 {
+                    pass((from, callee.shadow), source, (to, caller.shadow), target, mask);
+                }
+            }
         }
     }
 

@@ -46,15 +46,16 @@ unsafe fn groups(m: &Machine<'_>, slot: u32, there: u32, mut each: impl FnMut(u3
     }
 }
 
-/// `shfl`: a from the lane that b, c and the mode say; p in slot f.
-pub(crate) struct Shfl<const MODE: u8>;
-impl<const MODE: u8> Lanes for Shfl<MODE> {
+/// `shfl`: a from the lane that b, c and the mode say; p in slot f. With `TANGENTS` those too, by the rule in imm.
+pub(crate) struct Shfl<const MODE: u8, const TANGENTS: bool>;
+impl<const MODE: u8, const TANGENTS: bool> Lanes for Shfl<MODE, TANGENTS> {
     #[inline(always)]
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         let there = together!(m, i, mask);
         // SAFETY: a, b and c are 32-bit registers; nothing is written meanwhile.
         let (a, b, c) = unsafe { (m.lanes::<u32>(i.a), m.lanes::<u32>(i.b), m.lanes::<u32>(i.c)) };
         let mut out = [0u32; LANES];
+        let mut sources = [0u8; LANES];
         let mut inside = 0;
         for lane in 0..LANES as u32 {
             let (by, clamp) = (b[lane as usize] & 31, c[lane as usize]);
@@ -75,7 +76,14 @@ impl<const MODE: u8> Lanes for Shfl<MODE> {
             };
             let from = if ok { from } else { lane };
             out[lane as usize] = a[from as usize & 31];
+            if TANGENTS {
+                sources[lane as usize] = (from & 31) as u8;
+            }
             inside |= u32::from(ok) << lane;
+        }
+        if TANGENTS {
+            // SAFETY: the decoder has made the rule for this instruction.
+            unsafe { m.exchange_tangents(i.imm, there, &sources) };
         }
         // SAFETY: d is a 32-bit register, f a predicate.
         unsafe {
@@ -166,20 +174,27 @@ impl<T: Store + PartialEq> Lanes for MatchAll<T> {
     }
 }
 
-/// `redux.sync`: the function's fold `f`.
+/// `redux.sync`: the function's fold `f`; imm is the rule of tangents, if they are tracked.
 pub(crate) struct Redux;
 impl Lanes for Redux {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         let there = together!(m, i, mask);
         let Some(&fold) = m.code.folds.get(i.f as usize) else { return Flow::Next };
         let mut out = [0u32; LANES];
-        // SAFETY: a, d and e are 32-bit registers.
+        let mut results = Vec::new();
+        // SAFETY: a, d and e are 32-bit registers; the decoder has made the rule for this instruction.
         unsafe {
             let a = m.lanes::<u32>(i.a);
             groups(m, i.e, there, |group| {
                 let all = lanes(group).map(|lane| u64::from(a[lane])).reduce(fold);
                 lanes(group).for_each(|lane| out[lane] = all.unwrap_or(0) as u32);
+                if m.code.shadow != 0 {
+                    results.push((group, all.unwrap_or(0) as u32));
+                }
             });
+            for (group, result) in results {
+                m.reduce_tangents(i.imm, group, result);
+            }
             Store::put(m, i.d, &out, there);
         }
         Flow::Next

@@ -340,7 +340,7 @@ fn product(ty: Type, part: Option<MulPart>) -> Class {
 }
 
 /// Returns an instruction's name, for a refusal.
-fn describe(op: &Op) -> String {
+pub(super) fn describe(op: &Op) -> String {
     let (name, ty, mode): (&str, Type, Option<&Mode>) = match op {
         Op::Unary { op, ty, mode, .. } => (op.name(), *ty, Some(mode)),
         Op::Binary { op, ty, mode, .. } => (op.name(), *ty, Some(mode)),

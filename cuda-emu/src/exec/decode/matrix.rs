@@ -55,8 +55,10 @@ impl Decoder<'_, '_> {
                 let f = self.all_lanes();
                 let imm = self.code.matrices.len() as u64 | u64::from(wide) << 32;
                 self.code.matrices.push(Constants::Product(product));
+                // 0 says that there is no rule.
+                let e = self.own_rule().wrapping_add(1) as u32;
                 let inst = self.inst(self.pick::<Mma>());
-                self.emit(Inst { d, a, b, c, f, imm, ..inst });
+                self.emit(Inst { d, a, b, c, e, f, imm, ..inst });
             }
             Op::WmmaLoad { fragment, layout, shape, space, ty, d, addr, stride } => {
                 let moved = Moved {

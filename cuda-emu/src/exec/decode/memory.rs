@@ -340,7 +340,7 @@ impl Decoder<'_, '_> {
     }
 
     /// Returns the parameter that an address names.
-    fn param_place(&self, addr: &Address) -> Option<Place> {
+    pub(super) fn param_place(&self, addr: &Address) -> Option<Place> {
         let Base::Symbol(Symbol::Var(v)) = addr.base else { return None };
         match self.places.get(v.index()).copied() {
             place @ Some(Place::Kernel { .. } | Place::Frame { .. }) => place,

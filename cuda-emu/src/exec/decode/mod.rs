@@ -8,6 +8,9 @@ mod matrix;
 mod memory;
 mod operand;
 mod sync;
+mod tangent;
+
+pub(in crate::exec) use tangent::marker_type;
 
 use std::collections::HashMap;
 
@@ -17,6 +20,7 @@ use ptx::ir::{Formal, Function, Instr, LocId, Module, Op, Space, Type, VarId};
 use super::control::branch::{Exit, Meet, Ret};
 use super::inst::{Inst, Isa, Run, SLOT_FIRST, SLOT_TRUE};
 use super::ops::convert::Closure;
+use super::tangent::Rule;
 
 /// A value that a frame holds from its beginning.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +131,10 @@ pub(crate) struct Code {
     pub(crate) reads_workspace: bool,
     /// It reads where the shared memory for the system is.
     pub(crate) reads_reserved: bool,
+    /// What its instructions do with tangents; empty unless they are tracked.
+    pub(crate) rules: Vec<Rule>,
+    /// Where the tangents of the frame begin: 8 bytes for each 2 of the values before; 0 without.
+    pub(crate) shadow: u32,
 }
 
 impl std::fmt::Debug for Code {
@@ -145,6 +153,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shared: &'a HashMap<(Option<u32>, u32), u32>,
     /// Whether accesses of memory are watched.
     pub(crate) watched: bool,
+    /// Whether tangents are tracked.
+    pub(crate) tangents: bool,
     /// Memory instructions so far.
     pub(crate) sites: u32,
 }
@@ -243,8 +253,16 @@ pub(crate) fn decode<'a>(cx: &mut Context<'a>, function: &'a Function, number: u
     if let Err(why) = decoder.body() {
         decoder.code.refused = Some(why);
     }
+    let values = decoder.next;
+    let tracked = decoder.cx.tangents;
     let mut code = decoder.code;
-    code.frame_bytes = decoder.next;
+    code.frame_bytes = values;
+    if tracked {
+        (code.shadow, code.frame_bytes) = (values, values.saturating_mul(5));
+        if values.checked_mul(5).is_none() {
+            code.refused = Some(format!("the function {}: tangents of its parameters", code.name));
+        }
+    }
     code
 }
 
@@ -352,7 +370,7 @@ impl Decoder<'_, '_> {
                 }
                 None => (SLOT_TRUE, 0),
             };
-            self.instr(instr).map_err(|why| {
+            self.tangent(instr).and_then(|()| self.instr(instr)).map_err(|why| {
                 format!("{} (PTX line {}, function {})", why, instr.line, self.function.name)
             })?;
             let after = std::mem::take(&mut self.after);
@@ -463,6 +481,7 @@ impl Decoder<'_, '_> {
             || self.sync(&instr.op)?
             || self.asynchronous(&instr.op)?
             || self.matrix(&instr.op)?
+            || self.marker(&instr.op)?
             || self.control(instr)?
         {
             return Ok(());

@@ -54,14 +54,18 @@ impl Decoder<'_, '_> {
                 let e = self.members(mask.as_ref())?;
                 let (d, f) = (self.dst(*d, narrow)?, self.dst(*p, Class::Pred)?);
                 let run = match mode {
-                    ShflMode::Up => self.vector::<Shfl<0>>(),
-                    ShflMode::Down => self.vector::<Shfl<1>>(),
-                    ShflMode::Bfly => self.vector::<Shfl<2>>(),
-                    ShflMode::Idx => self.vector::<Shfl<3>>(),
+                    ShflMode::Up if self.cx.tangents => self.pick::<Shfl<0, true>>(),
+                    ShflMode::Down if self.cx.tangents => self.pick::<Shfl<1, true>>(),
+                    ShflMode::Bfly if self.cx.tangents => self.pick::<Shfl<2, true>>(),
+                    ShflMode::Idx if self.cx.tangents => self.pick::<Shfl<3, true>>(),
+                    ShflMode::Up => self.vector::<Shfl<0, false>>(),
+                    ShflMode::Down => self.vector::<Shfl<1, false>>(),
+                    ShflMode::Bfly => self.vector::<Shfl<2, false>>(),
+                    ShflMode::Idx => self.vector::<Shfl<3, false>>(),
                     _ => return Err(format!("shfl.{mode}")),
                 };
-                let inst = self.inst(run);
-                self.emit(Inst { d, a, b, c, e, f, ..inst });
+                let (inst, imm) = (self.inst(run), self.own_rule());
+                self.emit(Inst { d, a, b, c, e, f, imm, ..inst });
             }
             Op::Vote { mode, d, p, mask } => {
                 let e = self.members(mask.as_ref())?;
@@ -101,8 +105,8 @@ impl Decoder<'_, '_> {
                 let d = self.dst(*d, narrow)?;
                 let f = self.code.folds.len() as u32;
                 self.code.folds.push(fold);
-                let inst = self.inst(self.pick::<Redux>());
-                self.emit(Inst { d, a, e, f, ..inst });
+                let (inst, imm) = (self.inst(self.pick::<Redux>()), self.own_rule());
+                self.emit(Inst { d, a, e, f, imm, ..inst });
             }
             Op::Activemask { d } => {
                 let d = self.dst(*d, narrow)?;

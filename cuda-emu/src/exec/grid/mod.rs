@@ -48,6 +48,7 @@ pub(crate) fn run_around(
     if env.device.checks.race || env.device.checks.init {
         note_checked(&program.code(program.function_of(launch.entry)).name);
     }
+    job.place_tangents()?;
     let found: Mutex<Option<Fault>> = Mutex::new(None);
     let count = AtomicU64::new(0);
     let worker = || {
@@ -59,7 +60,9 @@ pub(crate) fn run_around(
         }
     };
     // One worker sees the accesses of all blocks, in an order that is the same each time.
-    let workers = if env.device.checks.race { 1 } else { env.config.workers.max(1) as u64 };
+    // Lanes on several workers would also mix the loads and stores of tangents.
+    let alone = env.device.checks.race || env.device.tangents;
+    let workers = if alone { 1 } else { env.config.workers.max(1) as u64 };
     let workers = workers.min(job.blocks);
     if workers == 1 {
         worker();
@@ -152,6 +155,28 @@ impl<'a> Job<'a> {
             started,
             deadline: env.config.timeout.and_then(|limit| started.checked_add(limit)),
         })
+    }
+
+    /// Gives the arguments their tangents.
+    fn place_tangents(&self) -> Result<(), Fault> {
+        let Some(store) = self.env.space.tangent_store() else { return Ok(()) };
+        let start = self.params.as_ptr().expose_provenance() as u64;
+        let bytes = self.launch.params.len() as u64;
+        let name = &self.program.code(self.program.function_of(self.entry)).name;
+        let mut held = store.lock();
+        held.clear(start, bytes.next_multiple_of(16));
+        for (offset, units) in held.arguments.get(name).cloned().unwrap_or_default() {
+            let end = offset + 2 * units.len() as u64;
+            if end > self.program.param_bytes(self.entry) as u64 {
+                let what = format!("a tangent of bytes {offset} to {end} of the parameters");
+                let code = cuda_sys::CUresult::CUDA_ERROR_INVALID_VALUE;
+                return Err(refuse(self.program, self.launch, code, what));
+            }
+            for (at, unit) in (start + offset..).step_by(2).zip(units) {
+                held.put(at, unit);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the next block that no worker has begun.

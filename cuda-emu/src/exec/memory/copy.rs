@@ -82,6 +82,11 @@ impl Lanes for CpAsync {
                 // SAFETY: the bytes were checked, for writing.
                 unsafe { U8::store(to + at as u64, byte) };
             }
+            if let Some(store) = m.space.tangent_store() {
+                let mut held = store.lock();
+                held.clear(to, bytes);
+                held.copy(address, to, read);
+            }
         }
         Flow::Next
     }

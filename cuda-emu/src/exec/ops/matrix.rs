@@ -57,7 +57,8 @@ unsafe fn set(m: &mut Machine<'_>, slot: u32, wide: bool, lane: usize, value: u6
 }
 
 /// `mma` and `wmma.mma`: lists of the registers of d, a, b, c in slots d, a, b, c; imm numbers the
-/// constants, bit 32 says 64-bit registers; the mask is in slot f.
+/// constants, bit 32 says 64-bit registers; the mask is in slot f. The rule of tangents, if they are tracked, is the
+/// one before `e`.
 pub(crate) struct Mma;
 impl Lanes for Mma {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
@@ -68,6 +69,12 @@ impl Lanes for Mma {
         };
         let wide = i.imm >> 32 != 0;
         let (d, a, b, c) = (m.list(i.d), m.list(i.a), m.list(i.b), m.list(i.c));
+        if code.shadow != 0 {
+            // SAFETY: the lists hold registers of this width.
+            unsafe {
+                m.product_tangents(u64::from(i.e).wrapping_sub(1), product, (d, a, b, c), wide);
+            }
+        }
         let mut results = Vec::with_capacity(d.len() * LANES);
         {
             let m = &*m;
@@ -135,6 +142,17 @@ impl Lanes for Fragment {
                         }
                     };
                     m.watch_one(space, lane, address, bytes, store);
+                    if code.shadow != 0 {
+                        // SAFETY: the list holds registers of this width.
+                        unsafe {
+                            m.fragment_tangents(
+                                (slot, wide),
+                                (lane, element),
+                                (host, bytes),
+                                store,
+                            );
+                        }
+                    }
                     let shift = element as u32 * tile.bits;
                     for byte in 0..bytes {
                         let shift = shift + 8 * byte as u32;
@@ -171,6 +189,7 @@ impl Lanes for Rows {
         let mut loaded = Vec::with_capacity(4);
         for (matrix, &slot) in m.list(i.d).iter().enumerate() {
             let mut rows = [[0u8; 16]; 8];
+            let mut hosts = [0; 8];
             if store {
                 // SAFETY: the list holds 32-bit registers.
                 rows = stmatrix(unsafe { m.lanes::<u32>(slot) }, trans);
@@ -185,6 +204,7 @@ impl Lanes for Rows {
                     }
                 };
                 m.watch_one(space, lane, base[lane & 31], 16, store);
+                hosts[row] = host;
                 for (at, byte) in data.iter_mut().enumerate() {
                     // SAFETY: the bytes were checked.
                     unsafe {
@@ -196,13 +216,22 @@ impl Lanes for Rows {
                     }
                 }
             }
+            if m.code.shadow != 0 && store {
+                // SAFETY: the list holds 32-bit registers.
+                unsafe { m.row_tangents(slot, &hosts, trans, true) };
+            }
             if !store {
-                loaded.push((slot, ldmatrix(&rows, trans)));
+                loaded.push((slot, hosts, ldmatrix(&rows, trans)));
             }
         }
-        for (slot, values) in loaded {
+        for (slot, hosts, values) in loaded {
             // SAFETY: the list holds 32-bit registers.
-            unsafe { *m.lanes_mut::<u32>(slot) = values };
+            unsafe {
+                if m.code.shadow != 0 {
+                    m.row_tangents(slot, &hosts, trans, false);
+                }
+                *m.lanes_mut::<u32>(slot) = values;
+            }
         }
         Flow::Next
     }
@@ -215,6 +244,9 @@ impl Lanes for Transpose {
         whole_warp!(m, i.e, mask);
         // SAFETY: a and d are 32-bit registers.
         unsafe {
+            if m.code.shadow != 0 {
+                m.transpose_tangents(i.d, i.a);
+            }
             let moved = movmatrix(m.lanes::<u32>(i.a));
             *m.lanes_mut::<u32>(i.d) = moved;
         }

@@ -6,6 +6,7 @@ use ptx::ir::{Formal, Function, FunctionKind, Module, Space as StateSpace};
 
 use super::{LoadError, error};
 use crate::exec::config::DeviceInfo;
+use crate::exec::decode::marker_type;
 
 /// Checks the version and target of a text against the device, and returns the target's number.
 pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadError> {
@@ -166,6 +167,9 @@ pub(super) fn check_opcodes(module: &Module) -> Result<(), LoadError> {
     for instr in module.functions.iter().flat_map(|function| function.instrs()) {
         if let ptx::ir::Op::Other { opcode, .. } = &instr.op {
             let first = opcode.split('.').next().unwrap_or_default();
+            if marker_type(opcode).is_some() {
+                continue;
+            }
             if !KNOWN.contains(&first.trim_end_matches(['2', '4'])) && !KNOWN.contains(&first) {
                 return Err(error(
                     CUresult::CUDA_ERROR_INVALID_PTX,
