@@ -1,9 +1,7 @@
 //! Flights of the ball on the device: forwards, and backwards for the gradient, each a graph.
 
 use cuda_safe::vector::{Float2, Float4};
-use cuda_safe::{
-    Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Result, Stream,
-};
+use cuda_safe::{Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Result, Stream};
 use tape::{Element, FloatType, Op, OpSpec, Param, Tape};
 
 /// `World` of flight.cu.
@@ -68,7 +66,8 @@ impl Ops {
             .param(Param::buffer("loss", Element::F32).len_fixed(1).active());
         // SAFETY: thread i of `step` touches element i of each buffer, and only if i < n; the first of `miss` the
         // first ones.
-        let [step, miss] = [step, miss].map(|spec| unsafe { spec.differentiate(context, &program) });
+        let [step, miss] =
+            [step, miss].map(|spec| unsafe { spec.differentiate(context, &program) });
         Ok(Self { step: step?, miss: miss? })
     }
 }
