@@ -147,7 +147,6 @@ impl Program {
     }
 
     /// Changes the options that the program has: `program.with_options(|options| options.lineinfo(true))`.
-    #[must_use]
     pub fn with_options(mut self, change: impl FnOnce(Options) -> Options) -> Self {
         self.options = change(self.options);
         self

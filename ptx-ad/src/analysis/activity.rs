@@ -145,7 +145,7 @@ impl Activity {
                     }
                     Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
                     Meaning::Load => {
-                        self.load(body, pointers, forms, kinds, instr, &mut lose, &mut local)
+                        self.load(body, pointers, forms, kinds, instr, &mut lose, &mut local);
                     }
                     Meaning::Store => {
                         let Some(access) = Access::of(instr) else { continue };

@@ -134,7 +134,7 @@ impl Kinds {
                 }
             }
             Meaning::Load | Meaning::Store | Meaning::Accumulate => {
-                self.access(body, pointers, forms, instr)
+                self.access(body, pointers, forms, instr);
             }
             Meaning::Constant => match &instr.op {
                 Op::Setp { ty, a, b, .. } | Op::Set { ty, a, b, .. } => {

@@ -141,7 +141,7 @@ impl Builder {
     }
 
     /// The address in global memory of a generic address.
-    pub(super) fn to_global(&mut self, a: RegId) -> RegId {
+    pub(super) fn global_address(&mut self, a: RegId) -> RegId {
         let d = self.reg(Type::U64);
         let (space, ty) = (Space::Global, Type::U64);
         self.push(Op::Cvta { to: true, space, ty, d: Some(d), a: Operand::Reg(a) });

@@ -173,7 +173,8 @@ impl Emit<'_> {
             let place = if structure { offset } else { 0 };
             let gradients = self.b.load(Space::Param, Type::U64, param(gradient, place));
             let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(gradients), Operand::Imm(0));
-            let [values, gradients] = [values, gradients].map(|address| self.b.to_global(address));
+            let [values, gradients] =
+                [values, gradients].map(|address| self.b.global_address(address));
             let delta = self.b.binary(
                 BinaryOp::Sub,
                 Type::S64,

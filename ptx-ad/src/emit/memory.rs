@@ -48,7 +48,7 @@ impl Emit<'_> {
                 match instr.op {
                     Op::Ld { .. } => self.reverse_load(pointer, position, &access, groups),
                     Op::St { .. } => {
-                        groups.iter().for_each(|group| self.reverse_store(pointer, &access, group))
+                        groups.iter().for_each(|group| self.reverse_store(pointer, &access, group));
                     }
                     _ => groups.iter().for_each(|group| self.reverse_add(pointer, &access, group)),
                 }
@@ -231,7 +231,7 @@ impl Emit<'_> {
         let sums = &mut self.own.entry(pointer).or_default().sums;
         match sums.get(&place).copied() {
             Some((_, sum)) => {
-                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g))
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
             }
             None => {
                 // A gradient may still be added to by what comes before: a register of its own.

@@ -66,7 +66,7 @@ impl Emit<'_> {
             };
             let partials = self.b.load(Space::Param, Type::U64, param(partials, 0));
             let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(partials), Operand::Imm(0));
-            let partials = self.b.to_global(partials);
+            let partials = self.b.global_address(partials);
             let to = self.b.binary(
                 BinaryOp::Add,
                 Type::S64,
