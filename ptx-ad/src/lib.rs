@@ -83,6 +83,8 @@ pub struct Adjoint {
     pub accesses: Vec<Access>,
     /// The number of dimensions of a launch that the kernel's indices depend on.
     pub dimensions: u32,
+    /// Whether several threads may add to one gradient: by atomics, or by sums over blocks.
+    pub shares: bool,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
 }
@@ -128,9 +130,11 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         covers: emit::covers(&analysis, index),
     });
     let accesses = accesses.collect();
+    let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { .. });
+    let shares = function.instrs().iter().any(is_sum);
     let dimensions = dimensions(&body);
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
-    Ok(Adjoint { text: text(module, function), name, accesses, dimensions, threads })
+    Ok(Adjoint { text: text(module, function), name, accesses, dimensions, shares, threads })
 }
 
 /// Returns the number of dimensions of a launch that indices depend on.
@@ -162,3 +166,8 @@ fn text(module: &Module, function: Function) -> String {
     adjoint.items.push(Item::Function(id));
     adjoint.to_string()
 }
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -1,12 +1,10 @@
 //! The mesh on the device: its loss with the gradient, and steps that make it smaller, each a graph.
 
-use cuda_safe::{
-    Context, DeviceBuffer, Error, GraphExec, LaunchConfig, Module, Result, Stream, kernels,
-};
+use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, LaunchConfig, Result, Stream, kernels};
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::TriangleMesh;
 use geom_kernels::volume::{Interpolation, Samples, Volume};
-use tape::{Element, FloatType, Op, OpSpec, Param, Primal, Tape};
+use tape::{Element, FloatType, Op, OpSpec, Param, Tape};
 
 /// Where distances change by one per length, no second derivative of the loss is greater than 6: 2 by what a
 /// vertex is off itself, and 4 by the middles of the six faces around it, which it moves by a third of its way.
@@ -148,19 +146,16 @@ impl<'a> Fit<'a> {
         mesh: &TriangleMesh,
     ) -> Result<Self> {
         let stream = context.stream()?;
-        let source = geom_kernels::program(include_str!("fit.cu")).name("fit.cu");
-        let module = Module::compile(context, source)?;
+        let program = geom_kernels::program(include_str!("fit.cu")).name("fit.cu");
         let place = Element::vector(FloatType::F32, 3);
         let spec = OpSpec::new("middles")
-            .param(Param::buffer("points", place).reads(Primal::None).len("m").active())
+            .param(Param::buffer("points", place).len("m").active())
             .param(Param::value("m"))
-            .param(Param::buffer("faces", Element::bytes(12)).reads(Primal::Entry).len("n"))
-            .param(Param::buffer("middles", place).overwrites().len("n").covers_all().active())
-            .param(Param::value("n"))
-            .log(|launch| 9 * (launch.grid.x * launch.block.x) as usize);
-        // SAFETY: thread i reads face i and writes middle i if i < n, and reads points below m; its adjoint
-        // reads that face too, takes that middle's gradient, and adds to those of these points.
-        let middles = unsafe { spec.register(&module)? };
+            .param(Param::buffer("faces", Element::bytes(12)).len("n"))
+            .param(Param::buffer("middles", place).len("n").active())
+            .param(Param::value("n"));
+        // SAFETY: thread i reads face i and writes middle i if i < n, and reads points below m.
+        let middles = unsafe { spec.differentiate(context, &program)? };
         let descent = Descent::load(context)?;
 
         let state = Some(State::new(&stream, mesh)?);

@@ -209,6 +209,10 @@ impl OpSpec {
                 covers_all: covers,
             });
         }
+        if !adjoint.shares {
+            // Nothing is summed that a deterministic tape has to log.
+            self.settings.log = Some(|_| 0);
+        }
         self.settings.dimensions = adjoint.dimensions;
         self.settings.most_threads = adjoint.threads;
         let module = Module::from_ptx(context, &adjoint.text)?;

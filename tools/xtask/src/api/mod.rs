@@ -39,11 +39,12 @@ const fn named(package: &'static str, folder: &'static str) -> Product {
 }
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [Product; 9] = [
+pub(crate) const PRODUCTS: [Product; 10] = [
     // The bindings are what NVIDIA's headers say: `cargo xtask bindgen --check` holds them.
     Product { generated: Some("/cuda_safe_sys/bindings/"), ..named("cuda-safe-sys", "cuda-sys") },
     named("cuda-safe-nvrtc", "nvrtc"),
     product("ptx"),
+    product("ptx-ad"),
     product("cuda-macros"),
     product("cuda-safe"),
     product("nanovdb"),
