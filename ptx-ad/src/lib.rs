@@ -120,12 +120,12 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         return Err(refused(refusals));
     }
     let name = format!("{}_adjoint", spec.kernel);
-    let function = emit::adjoint(&body, &analysis, &name);
+    let (function, loaded) = emit::adjoint(&body, &analysis, &name);
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,
         offset: pointer.spec.offset,
         effect: analysis.used.get(index).copied().unwrap_or_default().effect(),
-        loaded: emit::loads(&body, &analysis, index),
+        loaded: loaded.get(index).copied().unwrap_or(true),
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
     });

@@ -4,6 +4,7 @@
 //! behind, by which their reverse is passed over.
 
 mod builder;
+mod dead;
 mod frame;
 mod memory;
 mod rules;
@@ -11,9 +12,9 @@ mod sums;
 
 use std::collections::HashMap;
 
-use ptx::ir::{Base, Function, Instr, LabelId, Op, Operand, Pred, RegId, Rounding, Space, Type};
+use ptx::ir::{Base, Function, Instr, LabelId, Op, Operand, Pred, RegId, Rounding, Type};
 
-use crate::analysis::{Access, Analysis, Meaning, Slot, is_global, meaning};
+use crate::analysis::{Access, Analysis, Meaning, Origin, Slot, is_global, meaning};
 use crate::body::{Body, End};
 use crate::spec::Effect;
 use builder::{Builder, fails, holds};
@@ -45,8 +46,8 @@ struct Emit<'a> {
     own: HashMap<usize, OwnSums>,
 }
 
-/// Writes the adjoint of a kernel.
-pub(crate) fn adjoint(body: &Body, analysis: &Analysis, name: &str) -> Function {
+/// Writes the adjoint of a kernel, and returns it with whether it loads from the memory behind each pointer.
+pub(crate) fn adjoint(body: &Body, analysis: &Analysis, name: &str) -> (Function, Vec<bool>) {
     let slots = body.function.registers.len() * 2;
     let pointers = analysis.pointers.iter().count();
     let (function, frame) = frame::head(body, analysis, name);
@@ -73,7 +74,8 @@ pub(crate) fn adjoint(body: &Body, analysis: &Analysis, name: &str) -> Function 
     emit.finish(&frame);
     let Builder { mut function, code, .. } = emit.b;
     function.body = Some(code);
-    function
+    let written = dead::remove(&mut function);
+    (function, loaded(body, analysis, &written))
 }
 
 impl Emit<'_> {
@@ -197,7 +199,7 @@ impl Emit<'_> {
 
     fn is_formal(&self, access: &Access<'_>) -> bool {
         let form = self.analysis.forms.address(self.body, access.address);
-        matches!(form.origin, crate::analysis::Origin::Param(_))
+        matches!(form.origin, Origin::Param(_))
     }
 
     fn copy_phis(&mut self, from: usize, to: usize) {
@@ -276,12 +278,17 @@ pub(crate) fn covers(analysis: &Analysis, pointer: usize) -> bool {
     }
 }
 
-/// Returns whether the adjoint reads memory behind a pointer as it was before the launch.
-pub(crate) fn loads(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
-    body.instrs().any(|(_, instr)| {
-        let Op::Ld { addr, access, .. } = &instr.op else { return false };
-        let origin = analysis.forms.address(body, addr).origin;
-        !matches!(access.space, Space::Param | Space::ParamEntry)
-            && origin == crate::analysis::Origin::Pointer(pointer)
-    })
+/// Returns for each pointer whether the adjoint reads the memory as it was before the launch.
+fn loaded(body: &Body, analysis: &Analysis, written: &[bool]) -> Vec<bool> {
+    let mut loaded = vec![false; analysis.pointers.iter().count()];
+    for (_, instr) in body.instrs() {
+        let Op::Ld { addr, .. } = &instr.op else { continue };
+        let Origin::Pointer(pointer) = analysis.forms.address(body, addr).origin else { continue };
+        let mut stays = false;
+        instr.for_each_def(|reg| stays |= written.get(reg.index()).copied().unwrap_or(false));
+        if let Some(place) = loaded.get_mut(pointer) {
+            *place |= stays;
+        }
+    }
+    loaded
 }

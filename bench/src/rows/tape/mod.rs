@@ -32,6 +32,8 @@ struct Ops {
     /// As `step`, whose specification does not say that its adjoint adds to each element once: gradients
     /// have to be accumulated.
     step_accumulating: Op,
+    /// As `step`, with an adjoint that was generated.
+    step_generated: Op,
     energy: Op,
     saxpy: Op,
 }
@@ -43,7 +45,7 @@ fn spec(name: &'static str, params: impl IntoIterator<Item = Param>) -> OpSpec {
 impl Ops {
     fn new(gpu: &Gpu) -> Result<Self, Stop> {
         let source = geom_kernels::program(include_str!("../../tape.cu")).name("tape.cu");
-        let module = Module::compile(&gpu.context, source)?;
+        let module = Module::compile(&gpu.context, &source)?;
         let vector =
             |name| Param::buffer(name, Element::vector(FloatType::F32, 3)).len("n").active();
         let number = |name| Param::buffer(name, Element::F32).len("n").covers_all().active();
@@ -66,6 +68,7 @@ impl Ops {
         let few = |launch: &LaunchConfig| {
             LaunchConfig::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK)
         };
+        let generated = ["x", "v", "x1", "v1"].map(vector).into_iter().chain([n.clone()]);
         let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
         // SAFETY: each element of each buffer below n is touched by one thread of a kernel or adjoint,
         // others are not; `energy`, by blocks of at most 256 threads, adds to the loss by atomics. Gradients
@@ -74,6 +77,7 @@ impl Ops {
             Ok(Self {
                 step: step(each_x, each_v).register(&module)?,
                 step_accumulating: step(x, v).register(&module)?,
+                step_generated: spec("step", generated).differentiate(&gpu.context, &source)?,
                 energy: energy.register(&module)?,
                 saxpy: saxpy.register(&module)?,
                 module,

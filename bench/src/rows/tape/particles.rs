@@ -15,11 +15,12 @@ use crate::stats::median;
 use crate::stop::Stop;
 use crate::timing::once;
 
-pub(super) const NAMES: [&str; 6] = [
+pub(super) const NAMES: [&str; 7] = [
     "tape_forward_graph/1000000x64",
     "loss_reduce/1000000",
     "tape_backward_graph/1000000x64",
     "tape_backward_graph/1000000x64/accumulate",
+    "tape_backward_graph/1000000x64/generated",
     "tape_forward_uncaptured/1000000x64",
     "tape_backward_uncaptured/1000000x64",
 ];
@@ -160,8 +161,11 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
     rows.push(row(NAMES[1], &times, check).at_most("ms", median(&times), 0.010));
 
     let mut backward = f64::NAN;
-    for (name, step, most) in [(NAMES[2], &ops.step, 1.05), (NAMES[3], &ops.step_accumulating, 1.9)]
-    {
+    for (name, step, most) in [
+        (NAMES[2], &ops.step, 1.05),
+        (NAMES[3], &ops.step_accumulating, 1.9),
+        (NAMES[4], &ops.step_generated, 1.1),
+    ] {
         for set in &mut sets {
             set.forward(stream, step, Some(&ops.energy))?;
         }
@@ -213,8 +217,8 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         set.backward(stream)?;
     }
     for (name, times, raw, captured, check) in [
-        (NAMES[4], &there, &raw_there, forward, ends(&sets)?),
-        (NAMES[5], &back, &raw_back, backward, gradients(&sets)?),
+        (NAMES[5], &there, &raw_there, forward, ends(&sets)?),
+        (NAMES[6], &back, &raw_back, backward, gradients(&sets)?),
     ] {
         let times = times.get(1..).unwrap_or_default();
         let ratio = median(times) / captured;
