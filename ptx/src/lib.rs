@@ -43,6 +43,7 @@ mod entry;
 mod error;
 pub mod fatbin;
 mod globals;
+pub mod inline;
 pub mod ir;
 mod lex;
 pub mod link;

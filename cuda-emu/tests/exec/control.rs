@@ -3,15 +3,24 @@
 use cuda_emu::exec::Program;
 
 use crate::device::{Device, Shape, shape};
+use crate::passed::{formed, inlined};
 
 const TEXTS: [(&str, &str); 2] = [
     ("optimised", include_str!("../ptx/control.ptx")),
     ("debug", include_str!("../ptx/control_debug.ptx")),
 ];
 
-/// Runs a check with both forms of the program, on one worker and on two.
+/// Runs a check with both forms of the program, as they are and after passes of `ptx`, on one worker and on two.
 fn each(check: impl Fn(&Device, &Program, &str)) {
-    for (form, text) in TEXTS {
+    let passed = |(form, text): &(&str, &str)| {
+        [
+            (form.to_string(), text.to_string()),
+            (format!("{form}, formed"), formed(text)),
+            (format!("{form}, inlined"), inlined(text)),
+        ]
+    };
+    for (form, text) in TEXTS.iter().flat_map(passed) {
+        let (form, text) = (form.as_str(), text.as_str());
         for workers in [1, 2] {
             let device = Device::new(workers);
             let program = device.load(text).unwrap_or_else(|e| panic!("{form}: {e}"));

@@ -60,7 +60,8 @@ impl Edit {
         self.push(Instr { guard, op: Op::Bra { uni: false, target }, line, loc });
     }
 
-    fn here(&self) -> u32 {
+    /// Returns the position of the next instruction in the new body.
+    pub(crate) fn here(&self) -> u32 {
         u32::try_from(self.body.len()).unwrap_or(u32::MAX)
     }
 
