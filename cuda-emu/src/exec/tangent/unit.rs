@@ -1,9 +1,10 @@
 //! What a register or memory holds for each 16 bits of a value.
 //!
-//! A number's tangent stands at its first 16 bits. The 16 bits that follow hold a mark with their index: so a number that is
-//! moved in pieces is known again, and one that was put together from pieces of two, or of which an integer instruction
-//! has made other bits, is not taken for a number. Bits that an integer instruction has made from a number hold the index of
-//! that instruction instead ([`Origins`](super::lost::Origins)). Numbers whose tangent is zero hold zeros: they are constants.
+//! A number's tangent stands at its first 16 bits. Those that follow hold a mark with their index and the number's size, so
+//! that a number which is moved in pieces is known again. One that is put together from pieces of others, or of which an
+//! integer instruction has made other bits, is not taken for a number. Bits that an integer instruction has made from a
+//! number hold the index of that instruction ([`Origins`](super::lost::Origins)). Numbers whose tangent is zero hold zeros:
+//! they are constants.
 
 /// Tangent of 16 bits: an f64's bits, or a mark, which is a NaN that no instruction of the host makes.
 pub(crate) type Unit = u64;
@@ -11,7 +12,7 @@ pub(crate) type Unit = u64;
 /// The units of the widest register: 128 bits.
 pub(crate) const WIDEST: usize = 8;
 
-/// Marks the second and later 16 bits of a number; the low bits are the index, from 1.
+/// Marks the second and later 16 bits of a number.
 const REST: u64 = 0xfffc << 48;
 /// Marks bits that an integer instruction has made; the low bits are the instruction's index.
 const LOST: u64 = 0xfffd << 48;
@@ -41,6 +42,11 @@ pub(crate) fn origin(unit: Unit) -> Option<u32> {
     (unit & MARK == LOST).then_some(unit as u32)
 }
 
+/// Returns the mark of a later unit of a number, by the number's units and its index, from 1.
+fn rest(len: usize, index: usize) -> Unit {
+    REST + ((len as u64) << 8) + index as u64
+}
+
 /// Returns whether it is one of the later units of a number.
 fn is_rest(unit: Unit) -> bool {
     unit & MARK == REST
@@ -53,11 +59,12 @@ pub(crate) fn write(units: &mut [Unit], tangent: f64) {
         _ if tangent.is_nan() => UNKNOWN,
         _ => tangent.to_bits(),
     };
+    let len = units.len();
     for (at, unit) in units.iter_mut().enumerate() {
         *unit = match at {
             0 => first,
             _ if first == 0 => 0,
-            _ => REST | at as u64,
+            _ => rest(len, at),
         };
     }
 }
@@ -71,8 +78,9 @@ pub(crate) fn read(units: &[Unit]) -> Number {
         return Number::Lost(origin);
     }
     match units.split_first() {
-        Some((&first, rest)) if first != 0 && !is_rest(first) => {
-            let whole = rest.iter().zip(1..).all(|(&unit, at)| unit == REST | at);
+        Some((&first, others)) if first != 0 && !is_rest(first) => {
+            let mut others = others.iter().zip(1..);
+            let whole = others.all(|(&unit, at)| unit == rest(units.len(), at));
             if whole { Number::Tangent(f64::from_bits(first)) } else { Number::Torn }
         }
         _ => Number::Torn,
@@ -99,9 +107,13 @@ pub(crate) fn runs(units: &[Unit]) -> impl Iterator<Item = Run> {
         let first = units[start];
         let mut run = Run { start, len: 1, number: None };
         if origin(first).is_none() && !is_rest(first) {
-            let rest = units[start + 1..].iter().zip(1..);
-            let len = 1 + rest.take_while(|&(&unit, at)| unit == REST | at).count();
-            if matches!(len, 1 | 2 | 4) {
+            let is_whole = |len: &usize| {
+                let number = units.get(start..start + len);
+                let piece = *len == 1 && units.get(start + 1).is_some_and(|&next| is_rest(next));
+                !piece && number.is_some_and(|number| matches!(read(number), Number::Tangent(_)))
+            };
+            // The longest: the first unit alone would do for 16 bits.
+            if let Some(len) = [4, 2, 1].into_iter().find(is_whole) {
                 run = Run { start, len, number: Some(f64::from_bits(first)) };
             }
         }
@@ -132,15 +144,17 @@ mod tests {
     fn pieces_are_no_numbers() {
         let mut double = [0; 4];
         write(&mut double, 3.0);
-        assert_eq!(read(&double[..2]), Number::Tangent(3.0));
+        assert_eq!(read(&double[..2]), Number::Torn);
         assert_eq!(read(&double[2..]), Number::Torn);
         assert_eq!(read(&double[1..2]), Number::Torn);
         assert_eq!(read(&[double[0], double[1], 0, 0]), Number::Torn);
         assert_eq!(read(&[0, double[1]]), Number::Torn);
         assert_eq!(read(&[double[0], lost(7)]), Number::Lost(7));
-        let found: Vec<Run> = runs(&[0, double[2], double[0], double[1], 0, lost(2)]).collect();
+        let mut single = [0; 2];
+        write(&mut single, 3.0);
+        let found: Vec<Run> = runs(&[0, double[2], single[0], single[1], 0, lost(2)]).collect();
         let alone = |start| Run { start, len: 1, number: None };
-        let single = Run { start: 2, len: 2, number: Some(3.0) };
-        assert_eq!(found, [alone(1), single, alone(5)]);
+        let number = Run { start: 2, len: 2, number: Some(3.0) };
+        assert_eq!(found, [alone(1), number, alone(5)]);
     }
 }

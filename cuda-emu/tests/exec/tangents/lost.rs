@@ -60,6 +60,7 @@ fn integers_that_return_into_floats_are_noted_with_their_line() {
         ("bfe.u32 %r2, %r1, 3, 20;\nmov.b32 %f2, %r2;\nsqrt.rn.f32 %f0, %f2;", "bfe", 0),
         // The upper half of a number is no number.
         ("mov.b64 {%r2, %r3}, %d1;\nmov.b32 %f2, %r3;\nneg.f32 %f0, %f2;", "neg.f32", 2),
+        ("mov.b64 {%r2, %r3}, %d1;\nmov.b32 %f2, %r2;\nneg.f32 %f0, %f2;", "neg.f32", 2),
         // Nor are two halves of which one was changed.
         (
             "mov.b64 {%r2, %r3}, %d1;\nadd.s32 %r3, %r3, 0x100000;\nmov.b64 %d2, {%r2, %r3};\ncvt.rn.f32.f64 %f0, %d2;",
