@@ -1,7 +1,8 @@
 //! From a kernel's PTX to its blocks.
 
 use ptx::cfg::Loops;
-use ptx::ir::{Callee, Function, FunctionKind, Instr, Module, Op, Operand, Pred};
+use ptx::inline::{InlineError, inline};
+use ptx::ir::{Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred};
 use ptx::simplify::single_exit;
 use ptx::ssa::{Ssa, SsaError};
 
@@ -12,11 +13,11 @@ use crate::spec::Spec;
 /// Returns the kernel as blocks in topological order.
 pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>> {
     let name = &spec.kernel;
-    let is_kernel =
-        |function: &&Function| function.name == *name && function.kind == FunctionKind::Entry;
-    let Some(kernel) =
-        module.functions.iter().find(is_kernel).filter(|function| function.body.is_some())
-    else {
+    let is_kernel = |function: &Function| {
+        function.name == *name && function.kind == FunctionKind::Entry && function.body.is_some()
+    };
+    let found = (0..).zip(&module.functions).find(|(_, function)| is_kernel(function));
+    let Some((id, kernel)) = found else {
         return Err(vec![Refusal::new(
             Reason::NoKernel,
             format!("the module has no kernel `{name}`"),
@@ -27,7 +28,7 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         return Err(vec![Refusal::new(Reason::Debug, text)]);
     }
     fits(kernel, spec)?;
-    let mut kernel = kernel.clone();
+    let mut kernel = inline(module, FunctionId(id)).map_err(|error| vec![not_inlined(&error)])?;
     for instr in kernel.body.iter_mut().flatten() {
         // A marker has one result.
         if matches!(&instr.op, Op::Other { opcode, .. } if opcode.starts_with("ad.")) {
@@ -162,6 +163,17 @@ fn refuse(
         Refusal::new(reason, format!("{text} can't be differentiated")).at(module, kernel, instr)
     };
     Err(found.into_iter().map(with_place).collect())
+}
+
+fn not_inlined(error: &InlineError) -> Refusal {
+    let (reason, line) = match error {
+        InlineError::Recursion { .. } => (Reason::Recursion, 0),
+        InlineError::Mismatch { line, .. }
+        | InlineError::SharedVariable { line, .. }
+        | InlineError::WritesParameter { line, .. } => (Reason::Call, *line),
+        _ => (Reason::Call, 0),
+    };
+    Refusal { ptx_line: line, ..Refusal::new(reason, error.to_string()) }
 }
 
 fn no_form(error: &SsaError) -> Refusal {
