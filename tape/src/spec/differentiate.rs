@@ -132,14 +132,25 @@ impl OpSpec {
         context: &Context,
         program: &Program,
     ) -> Result<Op, DifferentiateError> {
-        let module = Module::compile(context, program)?;
         let (major, minor) = context.device().compute_capability()?;
+        let driver = context.driver().version()?;
+        let arch = Arch::compute(major, minor);
         let copy = program
             .clone()
             .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
-        let driver = context.driver().version()?;
-        let image =
-            copy.compile_for_driver(Arch::compute(major, minor), driver).map_err(Error::from)?;
+        // Side by side: each takes as long as the other.
+        let (module, image) = std::thread::scope(|scope| {
+            let read = || copy.compile_for_driver(arch, driver);
+            let compiling = std::thread::Builder::new().spawn_scoped(scope, read);
+            let module = Module::compile(context, program);
+            let image = match compiling.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(image)) => image,
+                // There is no thread to be had, or it has panicked.
+                Ok(Err(_)) | Err(_) => read(),
+            };
+            (module, image)
+        });
+        let (module, image) = (module?, image.map_err(Error::from)?);
         let name = module.kernel(&self.name)?;
         let text = image.ptx.as_deref().unwrap_or_default();
         self.generate(context, name, text)
