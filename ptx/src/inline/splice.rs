@@ -111,11 +111,11 @@ impl Splicer<'_> {
         let Op::Call { returns, args, .. } = &call.op else { return Ok(()) };
         let (callee, origin) = (&flat.function, Origin::of(call));
         let mismatch = || InlineError::Mismatch { name: callee.name.clone(), line: call.line };
-        // A call may leave the results away. One that is also an argument would be overwritten while it is read.
-        let results = returns.is_empty() || returns.len() == callee.returns.len();
+        // A result that is also an argument would be overwritten while it is read.
         let symbol = |operand: &&Operand| matches!(operand, Operand::Symbol(..));
         let overlap = returns.iter().filter(symbol).any(|result| args.contains(result));
-        if args.len() != callee.params.len() || !results || overlap {
+        let counts = (args.len(), returns.len()) == (callee.params.len(), callee.returns.len());
+        if !counts || overlap {
             return Err(mismatch());
         }
         let shared = |arg: &Operand| match arg {
@@ -138,7 +138,7 @@ impl Splicer<'_> {
         for (formal, &arg) in callee.params.iter().zip(args) {
             match *formal {
                 Formal::Var(formal) => {
-                    let variable = self.variable(callee, formal, Some(arg)).ok_or_else(mismatch)?;
+                    let variable = self.variable(callee, formal, arg).ok_or_else(mismatch)?;
                     map.variables.insert(formal, variable);
                     if !matches!(arg, Operand::Symbol(..)) {
                         let ty = scalar(callee, formal).ok_or_else(mismatch)?;
@@ -150,9 +150,8 @@ impl Splicer<'_> {
                 }
             }
         }
-        for (at, formal) in callee.returns.iter().enumerate() {
+        for (formal, &result) in callee.returns.iter().zip(returns) {
             if let Formal::Var(formal) = *formal {
-                let result = returns.get(at).copied();
                 let variable = self.variable(callee, formal, result).ok_or_else(mismatch)?;
                 map.variables.insert(formal, variable);
             }
@@ -254,15 +253,10 @@ impl Splicer<'_> {
 
     /// Returns the variable of the caller that takes the place of a parameter or result: the one that the call names, or
     /// a new one. `None` if it does not fit.
-    fn variable(
-        &mut self,
-        callee: &Function,
-        formal: VarId,
-        actual: Option<Operand>,
-    ) -> Option<VarId> {
+    fn variable(&mut self, callee: &Function, formal: VarId, actual: Operand) -> Option<VarId> {
         let variable = callee.variables.get(formal.index())?;
         match actual {
-            Some(Operand::Symbol(Symbol::Var(id), 0)) => {
+            Operand::Symbol(Symbol::Var(id), 0) => {
                 let given = self.edit.function.variables.get(id.index())?;
                 let fits = given.size() == variable.size()
                     && given.align >= variable.align
@@ -270,8 +264,8 @@ impl Splicer<'_> {
                     && matches!(given.space, Space::Param | Space::ParamFunc);
                 (fits && !formals(&self.edit.function).any(|formal| formal == id)).then_some(id)
             }
-            Some(Operand::Symbol(..)) => None,
-            Some(Operand::Reg(_) | Operand::Imm(_) | Operand::Special(_)) | None => {
+            Operand::Symbol(..) => None,
+            Operand::Reg(_) | Operand::Imm(_) | Operand::Special(_) => {
                 let name = self.edit.names.fresh(&variable.name);
                 let (space, ptr) = (Space::Param, None);
                 let new = Variable { name, space, ptr, ..variable.clone() };
