@@ -135,3 +135,19 @@ fn instructions_are_small() {
     // An executor keeps tens of thousands of them; a variant that grows should be boxed.
     assert!(size_of::<ptx::ir::Instr>() <= 176, "{}", size_of::<ptx::ir::Instr>());
 }
+
+#[test]
+fn a_bodys_pragma_is_not_written_at_the_declaration_before_it() {
+    let text = ".version 8.0 .target sm_90 .func f();
+        .entry k() { call f, (); ret; }
+        .func f() { l: .pragma \"nounroll\"; bra l; }";
+    let mut module = ptx::parse(text).expect("a module");
+    let printed = module.to_string();
+    assert_eq!(printed.matches(".pragma").count(), 1, "{printed}");
+    assert!(printed.contains("f();"), "{printed}");
+    assert!(printed.contains("{\n.pragma"), "{printed}");
+    let mut again = ptx::parse(&printed).expect("its own text");
+    again.forget_lines();
+    module.forget_lines();
+    assert_eq!(again, module);
+}

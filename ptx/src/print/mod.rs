@@ -121,7 +121,20 @@ impl<'m> Printer<'m> {
         }
         self.out.push_str(&function.name);
         self.formals(&function.params)?;
-        self.directives(&function.directives)
+        self.directives(&function.directives)?;
+        if function.body.is_none() {
+            self.pragmas()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the pragmas of the head and the body. ptxas refuses them at a declaration that a definition follows, and
+    /// at the head of a `.func`.
+    fn pragmas(&mut self) -> fmt::Result {
+        for pragma in &self.function.directives.pragmas {
+            write!(self.out, "\n.pragma \"{pragma}\";")?;
+        }
+        Ok(())
     }
 
     fn formals(&mut self, formals: &[Formal]) -> fmt::Result {
@@ -183,16 +196,21 @@ impl<'m> Printer<'m> {
         for other in &d.others {
             write!(out, "\n{other}")?;
         }
-        for pragma in &d.pragmas {
-            write!(out, "\n.pragma \"{pragma}\";")?;
-        }
         Ok(())
     }
 
     fn body(&mut self) -> fmt::Result {
-        self.out.push_str("\n{\n");
-        self.declarations()?;
         let function = self.function;
+        let entry = function.kind == FunctionKind::Entry;
+        if entry {
+            self.pragmas()?;
+        }
+        self.out.push_str("\n{");
+        if !entry {
+            self.pragmas()?;
+        }
+        self.out.push('\n');
+        self.declarations()?;
         let mut by_place: Vec<_> = function.labels.iter().collect();
         // Stable: labels of one place keep their order.
         by_place.sort_by_key(|label| label.at);
