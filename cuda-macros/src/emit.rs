@@ -72,6 +72,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         clones.extend(parts.clone);
         symbols.extend(parts.symbol);
         methods.extend(parts.method);
+        comparisons.extend(parts.comparison);
     }
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
@@ -204,17 +205,18 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 })
             }
 
-            /// Compiles the source for `arch`, or reads its PTX, and compares the declared kernels with those of the
-            /// image, as their first launches do. Needs no device and no driver.
+            /// Compiles the source for `arch`, or reads its PTX, and compares the declared kernels and globals with those
+            /// of the image, as first launches and `load` do. Needs no device and no driver.
             ///
             /// # Errors
-            /// The source does not compile, a kernel is not in its image, or its parameters are others.
+            /// The source does not compile, a kernel or a global is not in its image, a kernel has other parameters, or a
+            /// global has another size or type.
             #[allow(dead_code, reason = "for tests")]
             pub fn check(arch: $cuda::nvrtc::Arch) -> $cuda::Result<()> {
                 $instances
                 let kernels = <_ as $cuda::KernelSource>::signatures($source, arch, &[$symbols])?;
                 $comparisons
-                // Perhaps every kernel is behind a `#[cfg]` that does not hold.
+                // Perhaps everything is behind a `#[cfg]` that does not hold.
                 let _ = &kernels;
                 ::core::result::Result::Ok(())
             }

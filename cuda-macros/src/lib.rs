@@ -308,7 +308,7 @@ use proc_macro::TokenStream;
 /// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and
 /// compares all declared kernels and their instances with it: that the symbols exist, and the number, size and class of
 /// the parameters, and what the mangled names say of pointers and `const`. Each is compared as its first launch compares
-/// it. No device and no driver is needed, so a test finds what would else be found at the first launch:
+/// it. Declared globals are compared as `load` compares them: name, size, and whether they are floats. No device and no driver is needed, so a test finds what would else be found at the first launch:
 ///
 /// ```ignore
 /// #[test]
