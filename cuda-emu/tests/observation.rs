@@ -19,11 +19,8 @@ fn faults_and_findings_of_observed_kernels_are_kept() {
     ok!(cuMemAlloc_v2(&raw mut address, 64));
     let write = |mut count: u32| {
         let (mut at, mut value) = (address, 7_u32);
-        let mut arguments = [
-            (&raw mut at).cast(),
-            (&raw mut count).cast(),
-            (&raw mut value).cast(),
-        ];
+        let mut arguments =
+            [(&raw mut at).cast(), (&raw mut count).cast(), (&raw mut value).cast()];
         assert_eq!(launch(fill, stream, &mut arguments), CUresult::CUDA_SUCCESS);
         ok!(cuStreamSynchronize(stream));
     };

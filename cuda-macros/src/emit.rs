@@ -6,7 +6,7 @@ use crate::method::{access, method};
 use crate::parse::{Attribute, Declaration};
 use crate::symbol::local;
 use crate::token::{Span, Token, to_text};
-use crate::{compare, source};
+use crate::{compare, source, testing};
 use proc_macro::Delimiter;
 
 /// Returns the generated items.
@@ -24,6 +24,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let mut clones = Vec::new();
     let mut methods = Vec::new();
     let mut comparisons = Vec::new();
+    let mut tests = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         let cfg = cfg(&function.attributes);
         let each = function.symbols();
@@ -64,6 +65,9 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         comparisons.extend(compare::comparisons(function, params, krate));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
+        if declaration.testing.is_some() {
+            tests.extend(testing::tests(function, krate));
+        }
     }
     for (index, global) in globals.iter().enumerate() {
         let parts = global.parts(index, params, krate);
@@ -145,6 +149,42 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         Token::Ident("unsafe".to_owned(), *promise),
         Token::Group(Delimiter::Brace, quote("Self::from_module(&module)", &[]), *promise),
     ];
+    let source = source::named(source, krate);
+    let testing = match &declaration.testing {
+        None => Vec::new(),
+        Some(cfg) => quote(
+            "
+            /// Launches each safe kernel as its declaration allows, with arguments that `launches` draws; see
+            /// `cuda_safe::testing`.
+            ///
+            /// # Errors
+            /// A launch went wrong, no launch that is allowed was found, or the source does not compile.
+            $cfg
+            #[allow(clippy::too_many_lines, reason = \"it grows with the declaration\")]
+            #[allow(dead_code, deprecated, unused_mut, unused_imports, reason = \"generated for tests\")]
+            pub fn test_launches(
+                launches: &mut $cuda::testing::Launches<'_>,
+            ) -> ::core::result::Result<$cuda::testing::Report, $cuda::testing::Error> {
+                $instances
+                let module = <_ as $cuda::KernelSource>::load_with_lines(
+                    $source, $cuda::testing::Launches::context(launches), &[$symbols])?;
+                // SAFETY: `module` was made from the source that `unsafe in` names, two lines above.
+                let kernels = $promise?;
+                $tests
+                ::core::result::Result::Ok($cuda::testing::Launches::take_report(launches))
+            }
+            ",
+            &[
+                ("cfg", cfg),
+                ("cuda", krate),
+                ("instances", &instances),
+                ("source", &source),
+                ("symbols", &symbols),
+                ("promise", &promised),
+                ("tests", &tests),
+            ],
+        ),
+    };
     quote(
         r#"
         $default_doc $attributes
@@ -228,6 +268,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 $cuda::__private::DeclaredIn::module(&self.module)
             }
 
+            $testing
             $methods
         }
 
@@ -245,10 +286,11 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("fields", &fields),
             ("cuda", krate),
             ("promise", &promised),
-            ("source", &source::named(source, krate)),
+            ("source", &source),
             ("symbols", &symbols),
             ("found", &found),
             ("methods", &methods),
+            ("testing", &testing),
             ("debug", &debug),
             ("declared_kernels", &declared_kernels),
             ("generics", &generics),

@@ -23,6 +23,7 @@ mod shape;
 mod source;
 mod symbol;
 mod taken;
+mod testing;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -146,6 +146,12 @@ impl Program {
         self
     }
 
+    /// Sets [`Options::lineinfo`]; the other options stay.
+    pub fn lineinfo(mut self, on: bool) -> Self {
+        self.options = self.options.lineinfo(on);
+        self
+    }
+
     /// Sets the compiler to use instead of [`Nvrtc::find`].
     pub fn library(mut self, library: &Nvrtc) -> Self {
         self.library = Some(library.clone());

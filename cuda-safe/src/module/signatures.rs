@@ -111,7 +111,9 @@ impl KernelSignatures {
                 true => "the module has no variables".to_owned(),
                 false => format!("the module has {}", names.join(", ")),
             };
-            return Err(Error::invalid(format!("the module has no global `{name}`")).with_hint(hint));
+            return Err(
+                Error::invalid(format!("the module has no global `{name}`")).with_hint(hint)
+            );
         };
         // A text need not state the size.
         let bytes = usize::try_from(variable.size).ok().filter(|bytes| *bytes > 0);
@@ -246,7 +248,10 @@ mod tests {
         // Two spellings of one name: a variable, and one of that name in an anonymous namespace.
         let twins = "\n.global .align 4 .u32 _ZN1b1xE;\n.global .align 4 .u32 _ZN1bL1xE;\n";
         let kernels = KernelSignatures::from_ptx(&format!("{GLOBALS}{twins}"), arch).unwrap();
-        refused(kernels.check_global::<u32>("b::x", "u32", 1), "several variables are called `b::x`");
+        refused(
+            kernels.check_global::<u32>("b::x", "u32", 1),
+            "several variables are called `b::x`",
+        );
         let none = KernelSignatures::default();
         refused(none.check_global::<f32>("factor", "f32", 1), "the image has no PTX");
         let empty = KernelSignatures::from_ptx(PTX, arch).unwrap();
