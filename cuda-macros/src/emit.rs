@@ -152,38 +152,15 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let source = source::named(source, krate);
     let testing = match &declaration.testing {
         None => Vec::new(),
-        Some(cfg) => quote(
-            "
-            /// Launches each safe kernel as its declaration allows, with arguments that `launches` draws; see
-            /// `cuda_safe::testing`.
-            ///
-            /// # Errors
-            /// A launch went wrong, no launch that is allowed was found, or the source does not compile.
-            $cfg
-            #[allow(clippy::too_many_lines, reason = \"it grows with the declaration\")]
-            #[allow(dead_code, deprecated, unused_mut, unused_imports, reason = \"generated for tests\")]
-            pub fn test_launches(
-                launches: &mut $cuda::testing::Launches<'_>,
-            ) -> ::core::result::Result<$cuda::testing::Report, $cuda::testing::Error> {
-                $instances
-                let module = <_ as $cuda::KernelSource>::load_with_lines(
-                    $source, $cuda::testing::Launches::context(launches), &[$symbols])?;
-                // SAFETY: `module` was made from the source that `unsafe in` names, two lines above.
-                let kernels = $promise?;
-                $tests
-                ::core::result::Result::Ok($cuda::testing::Launches::take_report(launches))
-            }
-            ",
-            &[
-                ("cfg", cfg),
-                ("cuda", krate),
-                ("instances", &instances),
-                ("source", &source),
-                ("symbols", &symbols),
-                ("promise", &promised),
-                ("tests", &tests),
-            ],
-        ),
+        Some(cfg) => testing::functions(&[
+            ("cfg", cfg),
+            ("cuda", krate),
+            ("instances", &instances),
+            ("source", &source),
+            ("symbols", &symbols),
+            ("promise", &promised),
+            ("tests", &tests),
+        ]),
     };
     quote(
         r#"

@@ -57,7 +57,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
             }
         }
     }
-    names_are_free(&declaration.functions, &declaration.globals, &mut errors);
+    names_are_free(&declaration, &mut errors);
     if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
@@ -150,11 +150,15 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
 }
 
 /// The functions that each generated struct has.
-const GENERATED: [&str; 6] =
-    ["load", "load_from", "from_module", "module", "check", "test_launches"];
+const GENERATED: [&str; 5] = ["load", "load_from", "from_module", "module", "check"];
+
+/// Those that a struct with `#[test_launches]` has.
+const TESTING: [&str; 2] = ["test_launches", "test_loaded"];
 
 /// No two items of the generated `impl` may have one name.
-fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<Error>) {
+fn names_are_free(declaration: &Declaration, errors: &mut Vec<Error>) {
+    let Declaration { functions, globals, testing, .. } = declaration;
+    let generated = || GENERATED.iter().chain(TESTING.iter().filter(|_| testing.is_some()));
     let is_accessed = |text: &str| {
         functions
             .iter()
@@ -162,8 +166,8 @@ fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<E
             .map(|other| format!("`{text}` is the generated access to the kernel `{}`", other.text))
     };
     let is_generated = |text: &str| {
-        GENERATED
-            .contains(&text)
+        generated()
+            .any(|name| *name == text)
             .then(|| format!("`{text}` is a function of the generated struct"))
             .or_else(|| is_accessed(text))
     };

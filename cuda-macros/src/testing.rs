@@ -66,6 +66,48 @@ pub(crate) fn take_testing(attributes: &mut Vec<Attribute>) -> Result<Option<Vec
     }
 }
 
+/// Returns the functions of the struct.
+pub(crate) fn functions(holes: &[(&str, &[Token])]) -> Vec<Token> {
+    quote(
+        "
+        /// Loads the kernels and launches each safe one as its declaration allows, with arguments that `launches` draws;
+        /// see `cuda_safe::testing`.
+        ///
+        /// # Errors
+        /// A launch went wrong, no launch that is allowed was found, or the source does not compile.
+        $cfg
+        #[allow(dead_code, reason = \"one of the two is enough\")]
+        pub fn test_launches(
+            launches: &mut $cuda::testing::Launches<'_>,
+        ) -> ::core::result::Result<$cuda::testing::Report, $cuda::testing::Error> {
+            $instances
+            let module = <_ as $cuda::KernelSource>::load_with_lines(
+                $source, $cuda::testing::Launches::context(launches), &[$symbols])?;
+            // SAFETY: `module` was made from the source that `unsafe in` names, two lines above.
+            let kernels = $promise?;
+            Self::test_loaded(&kernels, launches)
+        }
+
+        /// Launches each safe kernel as its declaration allows, with arguments that `launches` draws; see
+        /// `cuda_safe::testing`. The kernels are in the context of `launches`.
+        ///
+        /// # Errors
+        /// A launch went wrong, or no launch that is allowed was found.
+        $cfg
+        #[allow(clippy::too_many_lines, reason = \"it grows with the declaration\")]
+        #[allow(dead_code, deprecated, unused_mut, unused_imports, reason = \"generated for tests\")]
+        pub fn test_loaded(
+            &self,
+            launches: &mut $cuda::testing::Launches<'_>,
+        ) -> ::core::result::Result<$cuda::testing::Report, $cuda::testing::Error> {
+            $tests
+            ::core::result::Result::Ok($cuda::testing::Launches::take_report(launches))
+        }
+        ",
+        holes,
+    )
+}
+
 /// Returns the statements that test one kernel, each instance for itself.
 pub(crate) fn tests(function: &Function, krate: &[Token]) -> Vec<Token> {
     let cfg = cfg(&function.attributes);
@@ -140,7 +182,7 @@ fn test(function: &Function, types: &[&Instance], krate: &[Token]) -> Vec<Token>
         $cuda::testing::Launches::test(launches, &kernel, &mut |drawn: &mut $cuda::testing::Drawn<'_>| {
             use $cuda::testing::values::{OfBytes as _, OfOthers as _};
             $arguments
-            Self::$name $generics(&kernels, $cuda::testing::Drawn::stream(drawn), $launch $passed)
+            Self::$name $generics(self, $cuda::testing::Drawn::stream(drawn), $launch $passed)
         })?;
         ",
         &[

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Why a test of declarations has failed.
-#[derive(Debug, thiserror::Error)]
+/// Why a test of declarations has failed. `Debug` writes the text of `Display`: a test that returns the error prints it so.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A kernel did something wrong in a launch that its declaration allows.
@@ -50,6 +50,12 @@ pub enum Error {
     /// A call failed that was not to test anything: the kernels could not be loaded, or memory ran out.
     #[error(transparent)]
     Device(#[from] crate::Error),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A launch that a declaration allows and that went wrong.

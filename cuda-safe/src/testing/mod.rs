@@ -6,7 +6,7 @@
 //! clause, width and height confused, blocks that race.
 //!
 //! `#[test_launches]` on the struct adds the function `test_launches`; `#[cfg_attr(test, test_launches)]` adds it to tests
-//! alone. The software device of the crate `cuda-emu` checks the launches:
+//! alone. (`kernels.test_loaded(&mut launches)` tests kernels that were loaded otherwise.) The software device of the crate `cuda-emu` checks the launches:
 //!
 //! ```ignore
 //! kernels! {
@@ -63,6 +63,8 @@ mod problem;
 mod random;
 mod run;
 mod solve;
+#[cfg(test)]
+mod tests;
 
 #[doc(hidden)]
 pub mod values;
@@ -165,8 +167,7 @@ impl<'f> Launches<'f> {
         self
     }
 
-    /// Returns the context, for generated code.
-    #[doc(hidden)]
+    /// Returns the context.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context

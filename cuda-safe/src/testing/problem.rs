@@ -176,8 +176,8 @@ impl Clause {
 }
 
 impl Problem {
-    /// Describes the launches of `kernel` within `bounds`.
-    pub(super) fn new(kernel: &Kernel, bounds: Bounds) -> Self {
+    /// Describes the launches of `kernel` within `bounds`; with `blocks`, those with at least one block.
+    pub(super) fn new(kernel: &Kernel, bounds: Bounds, blocks: bool) -> Self {
         let mut problem = Self {
             variables: Vec::new(),
             clauses: Vec::new(),
@@ -205,7 +205,7 @@ impl Problem {
             let field = problem.variable((*name).to_owned(), What::Integer, *least, *most);
             problem.of_field.push(field);
         }
-        problem.set_launch(kernel, bounds);
+        problem.set_launch(kernel, bounds, blocks);
         for (text, alternatives) in &kernel.clauses {
             let links = |condition| problem.links(condition, kernel);
             let alternatives = alternatives.iter().map(links).collect();
@@ -221,14 +221,16 @@ impl Problem {
     }
 
     /// Adds the launch, and what every launch must meet.
-    fn set_launch(&mut self, kernel: &Kernel, bounds: Bounds) {
+    fn set_launch(&mut self, kernel: &Kernel, bounds: Bounds, blocks: bool) {
         let threads = i128::from(bounds.threads);
         let (mut block, mut grid) = (vec![Term::Int(1); 3], vec![Term::Int(1); 3]);
         let mut total = Term::Int(1);
         if let Some((text, extents)) = &kernel.over {
-            for (axis, (extent, size)) in extents.iter().enumerate() {
+            for (axis, (extent, size)) in extents.iter().take(3).enumerate() {
                 let (extent, size) = (self.term(extent, kernel), i128::from(*size));
-                self.clauses.push(Clause::one(*text, extent.clone(), Comparison::GreaterEqual, 0));
+                let least = i128::from(blocks);
+                let clause = Clause::one(*text, extent.clone(), Comparison::GreaterEqual, least);
+                self.clauses.push(clause);
                 let up = Term::binary(extent, Op::Add, Term::Int(size - 1));
                 block[axis] = Term::Int(size);
                 grid[axis] = Term::binary(up, Op::Div, Term::Int(size));

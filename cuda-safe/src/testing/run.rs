@@ -31,6 +31,9 @@ struct Trial<'t> {
     seed: u64,
 }
 
+/// One of so many draws may be of a launch without blocks.
+const EMPTY: u64 = 16;
+
 impl Launches<'_> {
     /// Tests one kernel: generated code calls it.
     ///
@@ -45,16 +48,20 @@ impl Launches<'_> {
         };
         let trial = Trial {
             kernel,
-            problem: Problem::new(kernel, bounds),
+            problem: Problem::new(kernel, bounds, false),
             seed: seed_of(self.seed, &name),
         };
+        let with_blocks = Problem::new(kernel, bounds, true);
         let mut tested = Tested { kernel: name, launched: 0, empty: 0, refused: 0 };
         let (mut last, mut draws) = (None, 0_usize);
         while tested.launched < self.count && draws < self.count.saturating_mul(DRAWS) {
             draws += 1;
             let contents = trial.seed.wrapping_add(draws as u64);
             let mut random = Random::new(contents);
-            let values = trial.problem.solve(self.elements, &mut random).map_err(|unmet| {
+            let wanted = if random.once_in(EMPTY) { &trial.problem } else { &with_blocks };
+            let values = wanted.solve(self.elements, &mut random);
+            let values = values.or_else(|_| trial.problem.solve(self.elements, &mut random));
+            let values = values.map_err(|unmet| {
                 let kernel = tested.kernel.clone();
                 Error::Unmet { kernel, clause: unmet.clause, draws: unmet.draws }
             })?;
