@@ -137,7 +137,7 @@ fn test(function: &Function, types: &[&Instance], krate: &[Token]) -> Vec<Token>
         aliases.extend(quote("type $T = $ty;", holes));
         instance.push(format!("{} = {}", param.text, type_text(&of.ty)));
     }
-    let (mut arguments, mut passed) = (Vec::new(), Vec::new());
+    let (mut arguments, mut passed, mut compared) = (Vec::new(), Vec::new(), Vec::new());
     for (i, param) in function.params.iter().enumerate() {
         let argument = [Token::Ident(format!("argument_{i}"), Span::Macro)];
         let Some(made) = made(i, param, krate) else { continue };
@@ -151,6 +151,12 @@ fn test(function: &Function, types: &[&Instance], krate: &[Token]) -> Vec<Token>
             _ => "$argument,",
         };
         passed.extend(quote(pass, &[("argument", &argument)]));
+        if let Kind::Slice { mutable: false, .. } = &param.kind {
+            let holes: &[(&str, &[Token])] =
+                &[("cuda", krate), ("i", &[index(i)]), ("argument", &argument)];
+            compared
+                .extend(quote("$cuda::testing::Drawn::unchanged(drawn, $i, &$argument)?;", holes));
+        }
         for (k, field) in fields.iter().enumerate() {
             let Expr::Field(owner, path) = field else { continue };
             if *owner == i {
@@ -182,7 +188,10 @@ fn test(function: &Function, types: &[&Instance], krate: &[Token]) -> Vec<Token>
         $cuda::testing::Launches::test(launches, &kernel, &mut |drawn: &mut $cuda::testing::Drawn<'_>| {
             use $cuda::testing::values::{OfBytes as _, OfOthers as _};
             $arguments
-            Self::$name $generics(self, $cuda::testing::Drawn::stream(drawn), $launch $passed)
+            let made = Self::$name $generics(
+                self, $cuda::testing::Drawn::stream(drawn), $launch $passed);
+            $compared
+            made
         })?;
         ",
         &[
@@ -194,6 +203,7 @@ fn test(function: &Function, types: &[&Instance], krate: &[Token]) -> Vec<Token>
             ("generics", &generics),
             ("launch", &launch),
             ("passed", &passed),
+            ("compared", &compared),
         ],
     )
 }
@@ -387,7 +397,7 @@ fn tree(expr: &Expr, fields: &[&Expr], krate: &[Token]) -> Vec<Token> {
         }
         Expr::Paren(inner) => tree(inner, fields, krate),
         Expr::Neg(inner) => quote(
-            "$cuda::testing::declared::Expr::neg($inner)",
+            "$cuda::testing::declared::Expr::negated($inner)",
             &[("cuda", krate), ("inner", &tree(inner, fields, krate))],
         ),
         Expr::Binary(left, op, right) => {

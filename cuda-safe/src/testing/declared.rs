@@ -69,7 +69,7 @@ pub enum Condition {
 impl Expr {
     /// Returns `-inner`.
     #[must_use]
-    pub fn neg(inner: Self) -> Self {
+    pub fn negated(inner: Self) -> Self {
         Self::Neg(Box::new(inner))
     }
 

@@ -1,6 +1,7 @@
 //! One launch that was drawn: its arguments.
 
 use std::any::{Any, type_name};
+use std::mem::MaybeUninit;
 
 use super::declared::{Kernel, Kind};
 use super::error::Error;
@@ -21,18 +22,11 @@ pub struct Drawn<'a> {
     generators: &'a Generators,
     random: Random,
     stream: &'a Stream,
-    memory: Vec<Memory>,
+    /// What the slices hold that the kernel only reads, with their parameters.
+    before: Vec<(usize, Vec<u8>)>,
+    pub(super) written: Vec<String>,
     pub(super) others: Vec<(String, String)>,
     pub(super) missing: Option<Error>,
-}
-
-/// The memory of a slice.
-#[derive(Debug)]
-enum Memory {
-    /// The kernel only reads it.
-    Read { name: &'static str, memory: DeviceBuffer<u8>, before: Vec<u8> },
-    /// The kernel may write it.
-    Written { _memory: Box<dyn Any> },
 }
 
 impl<'a> Drawn<'a> {
@@ -44,12 +38,24 @@ impl<'a> Drawn<'a> {
         contents: u64,
         stream: &'a Stream,
     ) -> Self {
-        let (memory, others, missing) = Default::default();
+        let (before, written, others, missing) = Default::default();
         let random = Random::new(contents);
-        Self { kernel, problem, values, generators, random, stream, memory, others, missing }
+        Self {
+            kernel,
+            problem,
+            values,
+            generators,
+            random,
+            stream,
+            before,
+            written,
+            others,
+            missing,
+        }
     }
 
     /// Returns the stream of the launch.
+    #[doc(hidden)]
     #[must_use]
     pub fn stream(&self) -> &'a Stream {
         self.stream
@@ -111,6 +117,7 @@ impl<'a> Drawn<'a> {
     ///
     /// # Errors
     /// No values are known of the type, or memory ran out.
+    #[doc(hidden)]
     pub fn slice<T: Copy + 'static>(
         &mut self,
         param: usize,
@@ -122,31 +129,44 @@ impl<'a> Drawn<'a> {
             Ok(contents) => contents,
             Err(missing) => return Err(self.none(name, &missing)),
         };
-        let written = matches!(
-            self.kernel.params.get(param).map(|param| &param.kind),
-            Some(Kind::Slice { written: true })
-        );
-        let (start, memory) = match contents {
-            None => {
-                let bytes = len.saturating_mul(size_of::<T>());
-                let memory = DeviceBuffer::<std::mem::MaybeUninit<u8>>::uninit(self.stream, bytes)?;
-                (memory.device_ptr(), Memory::Written { _memory: Box::new(memory) })
-            }
-            Some(before) => {
-                let memory = DeviceBuffer::from_slice(self.stream, &before)?;
-                let start = memory.device_ptr();
-                let kept = match written {
-                    true => Memory::Written { _memory: Box::new(memory) },
-                    false => Memory::Read { name, memory, before },
-                };
-                (start, kept)
-            }
+        let Some(contents) = contents else {
+            let bytes = len.saturating_mul(size_of::<T>());
+            let memory = DeviceBuffer::<MaybeUninit<u8>>::uninit(self.stream, bytes)?;
+            // SAFETY: the elements are a `MaybeUninit`, and as many as there is memory for.
+            return unsafe { memory.into_elements(len) };
         };
-        self.memory.push(memory);
-        // SAFETY: the memory has `len` elements of `T`, whose bytes are those of values, or those of a `MaybeUninit`.
-        // It is kept in `self.memory`, which outlives the launch: the test waits for the stream before it drops that.
-        // All its uses are on one stream.
-        unsafe { DeviceBuffer::from_raw(self.stream, start, len, Some(Box::new(()))) }
+        let memory = DeviceBuffer::from_slice(self.stream, &contents)?;
+        if let Some(Kind::Slice { written: false }) =
+            self.kernel.params.get(param).map(|param| &param.kind)
+        {
+            self.before.push((param, contents));
+        }
+        // SAFETY: the bytes are those of `len` values of `T`: it has a value for any bytes, is a number or a `bool`, or
+        // the test has made the values.
+        unsafe { memory.into_elements(len) }
+    }
+
+    /// Compares memory that the kernel only reads with what was in it. Waits for the stream.
+    ///
+    /// # Errors
+    /// The error that the driver returns.
+    pub fn unchanged<T: Copy + 'static>(
+        &mut self,
+        param: usize,
+        memory: &DeviceBuffer<T>,
+    ) -> Result<()> {
+        let Some((_, before)) = self.before.iter().find(|(other, _)| *other == param) else {
+            return Ok(());
+        };
+        let after = memory.to_bytes(self.stream)?;
+        if let Some(at) = before.iter().zip(&after).position(|(before, after)| before != after) {
+            let name = self.name(param);
+            let element = at / size_of::<T>().max(1);
+            self.written.push(format!(
+                "the kernel wrote to `{name}`, which it only reads: element {element}"
+            ));
+        }
+        Ok(())
     }
 
     fn name(&self, param: usize) -> &'static str {
@@ -160,20 +180,6 @@ impl<'a> Drawn<'a> {
             type_name: missing.0,
         });
         crate::Error::invalid("no values are known of a type")
-    }
-
-    /// Returns what the kernel wrote to memory that it only reads, as it was promised. Waits for the stream.
-    pub(super) fn written(&self) -> Result<Vec<String>> {
-        let mut found = Vec::new();
-        for memory in &self.memory {
-            let Memory::Read { name, memory, before } = memory else { continue };
-            let after = memory.to_vec(self.stream)?;
-            if let Some(at) = before.iter().zip(&after).position(|(before, after)| before != after)
-            {
-                found.push(format!("the kernel wrote to `{name}`, which it only reads: byte {at}"));
-            }
-        }
-        Ok(found)
     }
 }
 

@@ -114,7 +114,7 @@ impl Launches<'_> {
         let mut found = (self.found)();
         let others = std::mem::take(&mut drawn.others);
         match (made, done) {
-            (Ok(()), Ok(())) => found.extend(drawn.written()?),
+            (Ok(()), Ok(())) => found.append(&mut drawn.written),
             // On a GPU, and without an observation: nothing can be launched any more.
             (_, Err(error)) | (Err(error), _) if error.is_fatal() => found.push(error.to_string()),
             (Err(error), _) => match error.kind() {

@@ -105,7 +105,7 @@ fn every_solution_of_a_small_problem_is_found() {
     let power = Condition::PowerOfTwo(Expr::binary(a.clone(), Op::Sub, b.clone()));
     let either = vec![
         power,
-        Condition::Chain(int(-4), vec![(C::Equal, Expr::neg(times(a.clone(), b.clone())))]),
+        Condition::Chain(int(-4), vec![(C::Equal, Expr::negated(times(a.clone(), b.clone())))]),
     ];
     let kernel = |clause: Vec<Condition>| {
         let range = |expr: &Expr| {
@@ -159,7 +159,7 @@ fn what_can_not_be_met_names_the_clause() {
         ("n > n", chain(n(), C::Greater, n())),
         ("overflow", chain(times(n(), huge()), C::Greater, times(huge(), huge()))),
         ("division", chain(Expr::binary(n(), Op::Div, int(0)), C::GreaterEqual, int(0))),
-        ("negation", chain(Expr::neg(int(i128::MIN)), C::GreaterEqual, n())),
+        ("negation", chain(Expr::negated(int(i128::MIN)), C::GreaterEqual, n())),
         ("range", chain(n(), C::Equal, int(300))),
     ] {
         let kernel = Kernel::new("k", "").integer::<u8>("n").clause(text, clause);

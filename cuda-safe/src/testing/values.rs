@@ -10,9 +10,12 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::random::Random;
 
-/// How values of a type are made.
+/// How values of a type are made. Only this module makes it: safe code can't claim that any bytes are a value.
 #[derive(Debug)]
-pub enum How<T> {
+pub struct How<T>(Way<T>);
+
+#[derive(Debug)]
+enum Way<T> {
     /// From any bytes.
     Bytes(fn(&[u8]) -> T),
     /// Not at all: memory of them is not written yet.
@@ -38,7 +41,7 @@ impl<T> Values<MaybeUninit<T>> {
     /// Returns that there is nothing to make.
     #[must_use]
     pub fn how(&self) -> How<MaybeUninit<T>> {
-        How::Unwritten
+        How(Way::Unwritten)
     }
 }
 
@@ -50,7 +53,7 @@ pub trait OfBytes<T> {
 
 impl<T: AnyBitPattern> OfBytes<T> for Values<T> {
     fn how(&self) -> How<T> {
-        How::Bytes(|bytes| bytemuck::pod_read_unaligned(bytes))
+        How(Way::Bytes(|bytes| bytemuck::pod_read_unaligned(bytes)))
     }
 }
 
@@ -62,7 +65,7 @@ pub trait OfOthers<T> {
 
 impl<T> OfOthers<T> for &Values<T> {
     fn how(&self) -> How<T> {
-        How::Unknown
+        How(Way::Unknown)
     }
 }
 
@@ -116,9 +119,9 @@ impl Generators {
         {
             return Ok(*value);
         }
-        match how {
-            How::Bytes(read) => Ok(read(&bytes(TypeId::of::<T>(), size_of::<T>(), 1, random))),
-            How::Unwritten | How::Unknown => number(random).ok_or(NoValues(type_name::<T>())),
+        match &how.0 {
+            Way::Bytes(read) => Ok(read(&bytes(TypeId::of::<T>(), size_of::<T>(), 1, random))),
+            Way::Unwritten | Way::Unknown => number(random).ok_or(NoValues(type_name::<T>())),
         }
     }
 
@@ -133,15 +136,15 @@ impl Generators {
         if let Some(fill) = self.elements.get(&id) {
             return Ok(Some(fill(random, len)));
         }
-        match how {
-            How::Unwritten => Ok(None),
-            How::Bytes(_) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
+        match &how.0 {
+            Way::Unwritten => Ok(None),
+            Way::Bytes(_) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
             // In generic code a number is not known to be one.
-            How::Unknown if is_number(id) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
-            How::Unknown if id == TypeId::of::<bool>() => {
+            Way::Unknown if is_number(id) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
+            Way::Unknown if id == TypeId::of::<bool>() => {
                 Ok(Some((0..len).map(|_| (random.bits() & 1) as u8).collect()))
             }
-            How::Unknown => Err(NoValues(type_name::<T>())),
+            Way::Unknown => Err(NoValues(type_name::<T>())),
         }
     }
 }

@@ -22,7 +22,7 @@ mod tiles {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the kernel reads whole tiles, and no clause says that the extents are multiples of a tile.
+        // SAFETY: wrong: the kernel reads whole tiles, and no clause says that the extents are multiples of a tile.
         unsafe in r#"
             #define TILE 16
             __global__ void matrixMul(float *c, float *a, float *b, int wa, int wb)
@@ -65,7 +65,7 @@ mod off_by_one {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the last element reads its neighbour behind.
+        // SAFETY: wrong: the last element reads its neighbour behind.
         unsafe in r#"
             extern "C" __global__ void differences(const float* x, float* out, int n) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -92,7 +92,7 @@ mod any {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: `first` is an index.
+        // SAFETY: wrong: `first` is an index.
         unsafe in r#"
             extern "C" __global__ void shift(const float* x, float* out, int n, int first) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -116,7 +116,7 @@ mod grid_stride {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the stride leaves out the number of blocks, so blocks touch the same elements.
+        // SAFETY: wrong: the stride leaves out the number of blocks, so blocks touch the same elements.
         unsafe in r#"
             extern "C" __global__ void add_one(float* x, unsigned n) {
                 for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x) x[i] += 1;
@@ -140,7 +140,7 @@ mod swapped {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the row is multiplied by the height.
+        // SAFETY: wrong: the row is multiplied by the height.
         unsafe in r#"
             extern "C" __global__ void fill(float* x, int width, int height, float value) {
                 int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -166,7 +166,7 @@ mod unwritten {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the sum begins with what is in `out`.
+        // SAFETY: wrong: the sum begins with what is in `out`.
         unsafe in r#"
             extern "C" __global__ void copy(const float* x, float* out, int n) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -188,7 +188,7 @@ mod written {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: the kernel writes to `x`.
+        // SAFETY: wrong: the kernel writes to `x`.
         unsafe in r#"
             __global__ void scale(float* x, float* out, int n) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -210,7 +210,7 @@ mod instances {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong for elements of 8 bytes alone: the shared memory is too small for them.
+        // SAFETY: wrong, for elements of 8 bytes alone: the shared memory is too small for them.
         unsafe in r#"
             template <class T> __global__ void swap(T* x) {
                 extern __shared__ __align__(8) char bytes[];
@@ -249,7 +249,7 @@ mod fields {
     super::kernels! {
         #[test_launches]
         pub(super) struct Kernels;
-        // Wrong: `<=`.
+        // SAFETY: wrong: `<=`.
         unsafe in r#"
             struct Params { float scale; unsigned n; };
             extern "C" __global__ void scale(Params p, float* x) {
