@@ -17,6 +17,19 @@ pub trait KernelSource {
     /// The error that compiling or loading returns.
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module>;
 
+    /// Makes a module as [`load_kernels`](Self::load_kernels) does, if possible with line information, so that reports of
+    /// checkers name lines of the source. `test_launches` of the structs of [`kernels!`](crate::kernels) uses it. Unless
+    /// the source implements this function, it is `load_kernels`.
+    ///
+    /// # Errors
+    /// As `load_kernels`.
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module>
+    where
+        Self: Sized,
+    {
+        self.load_kernels(context, names)
+    }
+
     /// Returns the kernels that a module for `arch` has, without a device or a driver: text is compiled, by the NVRTC
     /// that [`nvrtc::Nvrtc::find`] finds unless the program has one. `check` of the structs of
     /// [`kernels!`](crate::kernels) compares them with the declarations.
@@ -42,6 +55,10 @@ impl KernelSource for &str {
         nvrtc::Program::new(self).load_kernels(context, names)
     }
 
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        nvrtc::Program::new(self).load_with_lines(context, names)
+    }
+
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
         nvrtc::Program::new(self).signatures(arch, names)
     }
@@ -52,6 +69,10 @@ impl KernelSource for &String {
         self.as_str().load_kernels(context, names)
     }
 
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.as_str().load_with_lines(context, names)
+    }
+
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
         self.as_str().signatures(arch, names)
     }
@@ -60,6 +81,10 @@ impl KernelSource for &String {
 impl KernelSource for nvrtc::Program {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         (&with_expressions(self, names)).load_kernels(context, &[])
+    }
+
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.with_options(|options| options.lineinfo(true)).load_kernels(context, names)
     }
 
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
@@ -74,6 +99,10 @@ impl KernelSource for &nvrtc::Program {
         let driver = context.driver().version()?;
         let image = timed!(INFO, [%arch, "compile"], self.compile_for_driver(arch, driver))?;
         Module::load(context, &image)
+    }
+
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.clone().load_with_lines(context, names)
     }
 
     fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
