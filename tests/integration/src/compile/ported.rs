@@ -276,8 +276,11 @@ fn wrong_declarations_are_named(compiler: &Compiler) -> TestResult {
         (WrongElement::check, "argument `x` of kernel `smooth`: the elements of"),
         (NoInstance::check, "missing"),
         (OfStruct::<u8>::check, "has instances for f32 and i32, not for u8"),
-        (GlobalTypo::check, "no global `tabel`; hint: the module has filter::offset, "),
-        (GlobalSize::check, "`table` is declared as [f64;11], which has 88 bytes, but the variable has 96"),
+        (GlobalTypo::check, "no global `tabel`; hint: the module has "),
+        (
+            GlobalSize::check,
+            "`table` is declared as [f64; 11], which has 88 bytes, but the variable has 96",
+        ),
         (GlobalKind::check, "`count` is declared as f32, but the variable is an integer"),
         (GlobalOfTemplate::check, "`value<float>` is declared as i32, but the variable is a float"),
         (GlobalTwice::check, "several variables are called `b::x`"),
