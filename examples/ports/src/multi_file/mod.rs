@@ -15,7 +15,13 @@ kernels! {
     }
 }
 
-pub(super) fn load(context: &Context) -> cuda_safe::Result<Kernels> {
+/// Evaluates a polynomial at a thousand integers and rounds.
+///
+/// # Errors
+/// The driver fails, or the file does not compile.
+pub fn run(context: &Context) -> Output {
+    let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+
     let (arch, driver) = (context.device().arch()?, context.driver().version()?);
     let mut linker = Linker::new(context);
     for (name, program) in
@@ -26,17 +32,8 @@ pub(super) fn load(context: &Context) -> cuda_safe::Result<Kernels> {
     }
     let module = Module::load(context, &linker.link()?)?;
     // SAFETY: the module has been linked of the declared file and the one that it needs.
-    unsafe { Kernels::from_module(&module) }
-}
+    let kernels = unsafe { Kernels::from_module(&module)? };
 
-/// Evaluates a polynomial at a thousand integers and rounds.
-///
-/// # Errors
-/// The driver fails, or the file does not compile.
-pub fn run(context: &Context) -> Output {
-    let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
-
-    let kernels = load(context)?;
     let stream = context.stream()?;
     let mut data = DeviceBuffer::from_slice(&stream, &x)?;
     kernels.evaluate(&stream, &mut data)?;
