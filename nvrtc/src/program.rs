@@ -72,6 +72,12 @@ impl Program {
         self
     }
 
+    /// Returns what messages call the source: `program.cu` unless [`name`](Self::name) was called.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a header in memory, which `#include` finds under exactly this name before any file.
     ///
     /// Sets of headers may overlap: a header that the program has already, with the same text, changes nothing.
@@ -143,6 +149,13 @@ impl Program {
     pub fn options(mut self, options: Options) -> Self {
         let paths = std::mem::replace(&mut self.options, options).include_paths;
         self.options.include_paths.extend(paths);
+        self
+    }
+
+    /// Compiles relocatable code, for a link: [`Options::relocatable`] beside the options given so far.
+    #[doc(alias = "rdc")]
+    pub fn relocatable(mut self, on: bool) -> Self {
+        self.options.relocatable = on;
         self
     }
 
