@@ -39,7 +39,7 @@ fn check(text: &str) {
         }
         (Err(error), _) | (_, Err(error)) => {
             assert!(!error.problems.is_empty());
-            assert_eq!(error.to_string().is_empty(), false);
+            assert!(!error.to_string().is_empty());
         }
     }
 }
