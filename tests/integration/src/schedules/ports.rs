@@ -81,8 +81,10 @@ fn under_the_checkers() -> TestResult {
 }
 
 /// Tests that are wrong on purpose.
-const WRONG: [(&str, Test, &str); 2] =
-    [("planted::a_race", race, "race"), ("planted::unwritten_memory", unwritten, "never written")];
+const WRONG: [(&str, Test, &str); 2] = [
+    ("planted::a_race", race, "race"),
+    ("planted::unwritten_memory", unwritten, "nothing has written"),
+];
 
 /// Returns a test that is wrong on purpose.
 pub(super) fn planted(name: &str) -> Option<Test> {
