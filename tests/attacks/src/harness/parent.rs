@@ -26,6 +26,7 @@ const CLEARED: [&str; 19] = [
     "CUDA_EMU_HEAP",
     "CUDA_EMU_LOG",
     "CUDA_EMU_MEMORY",
+    "CUDA_EMU_MULTIPROCESSORS",
     "CUDA_EMU_SEED",
     "CUDA_EMU_STACK",
     "CUDA_EMU_TANGENTS",
