@@ -387,9 +387,7 @@ impl Activity {
     fn is_whole(&self, low: Slot) -> bool {
         let of = |slot: Slot| self.source.get(slot.index()).copied().flatten();
         match (of(low), of(Slot::high(low.reg()))) {
-            (Some(low), Some(high)) => {
-                low == Slot::low(low.reg()) && high == Slot::high(low.reg())
-            }
+            (Some(low), Some(high)) => low == Slot::low(low.reg()) && high == Slot::high(low.reg()),
             (None, None) => true,
             _ => false,
         }
