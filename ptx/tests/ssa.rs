@@ -522,10 +522,12 @@ fn many_long_lives_take_little_time_or_are_refused() {
     let text = |n: usize, again: bool| {
         let mut text =
             format!(".version 8.0\n.target sm_90\n.entry k() {{ .reg .pred p; .reg .b32 r<{n}>;\n");
-        (0..n).for_each(|i| drop(writeln!(text, "mov.b32 r{i}, {i};")));
-        (0..n).for_each(|i| drop(writeln!(text, "@p bra l{i}; mov.b32 r0, 1; l{i}:")));
-        (0..n).filter(|_| again).for_each(|i| drop(writeln!(text, "@p mov.b32 r{i}, {i};")));
-        (0..n).for_each(|i| drop(writeln!(text, "st.global.b32 [0], r{i};")));
+        (0..n).for_each(|i| writeln!(text, "mov.b32 r{i}, {i};").expect("a string"));
+        (0..n).for_each(|i| writeln!(text, "@p bra l{i}; mov.b32 r0, 1; l{i}:").expect("a string"));
+        (0..n)
+            .filter(|_| again)
+            .for_each(|i| writeln!(text, "@p mov.b32 r{i}, {i};").expect("a string"));
+        (0..n).for_each(|i| writeln!(text, "st.global.b32 [0], r{i};").expect("a string"));
         ptx::parse(&(text + "}")).expect("a module")
     };
     let start = std::time::Instant::now();
