@@ -90,6 +90,14 @@ impl Activity {
         self.set(slot, varied, lost);
     }
 
+    /// A number depends on these slots.
+    fn vary_number(&mut self, d: RegId, real: Real, from: &[Slot]) {
+        self.vary(Slot::low(d), from.iter().copied());
+        if real == Real::F64 {
+            self.vary(Slot::high(d), from.iter().copied());
+        }
+    }
+
     fn set(&mut self, slot: Slot, varied: bool, lost: Option<usize>) {
         if let Some(place) = self.varied.get_mut(slot.index()) {
             *place |= varied;
@@ -147,17 +155,17 @@ impl Activity {
                         }
                     }
                     Meaning::Arithmetic(arithmetic) => {
-                        self.vary(Slot::low(arithmetic.d), operands(&arithmetic));
+                        self.vary_number(arithmetic.d, arithmetic.real, &operands(&arithmetic));
                     }
                     Meaning::Rule { real, d, terms, .. } => {
                         let terms = terms.iter().flat_map(|(by, _)| slots(by, real));
-                        self.vary(Slot::low(d), terms.collect::<Vec<_>>());
+                        self.vary_number(d, real, &terms.collect::<Vec<_>>());
                     }
                     Meaning::Bits => {
                         if let Some((_, real, d, a)) = sign_mask(instr)
                             && kinds.real(Slot::low(d)) == Some(real)
                         {
-                            self.vary(Slot::low(d), slots(&a, real));
+                            self.vary_number(d, real, &slots(&a, real).collect::<Vec<_>>());
                             continue;
                         }
                         self.tainted(kinds, instr, Reason::Bits, &mut lose);

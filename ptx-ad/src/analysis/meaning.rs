@@ -337,7 +337,7 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
     let registers: Vec<RegId> = operands
         .iter()
         .filter_map(|piece| match piece {
-            Piece::Reg(reg) => Some(*reg),
+            Piece::Reg(reg) | Piece::Dst(reg) | Piece::Src(reg) => Some(*reg),
             _ => None,
         })
         .collect();

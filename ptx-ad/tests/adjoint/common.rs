@@ -1,0 +1,428 @@
+//! Runs a kernel with tangents and its adjoint on the software device, and compares the two products
+//! ⟨ȳ, J ẋ⟩ and ⟨Jᵀ ȳ, ẋ⟩.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
+use cuda_emu::space::{Kind, Space};
+use cuda_emu::{Real as Number, Tangents};
+use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, differentiate};
+use test_support::Rng;
+
+/// An argument of a kernel.
+#[derive(Debug, Clone)]
+pub(crate) enum Arg {
+    /// Elements in memory.
+    Buffer { bytes: Vec<u8>, size: u32, layout: Layout, active: bool, length: Option<(u32, usize)> },
+    /// Bytes that are passed by value, and the numbers in them.
+    Value { bytes: Vec<u8>, reals: Vec<(u32, Real)>, active: bool },
+}
+
+/// Where the numbers of an element lie.
+#[derive(Debug, Clone)]
+pub(crate) enum Layout {
+    None,
+    All(Real),
+    /// Offsets in an element.
+    Some(Real, Vec<u32>),
+}
+
+pub(crate) fn floats(values: &[f32]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 4, layout: Layout::All(Real::F32), active: true, length: None }
+}
+
+pub(crate) fn doubles(values: &[f64]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 8, layout: Layout::All(Real::F64), active: true, length: None }
+}
+
+pub(crate) fn words(values: &[u32]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 4, layout: Layout::None, active: false, length: None }
+}
+
+pub(crate) fn word(value: u32) -> Arg {
+    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: Vec::new(), active: false }
+}
+
+pub(crate) fn scalar(value: f32) -> Arg {
+    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F32)], active: true }
+}
+
+pub(crate) fn scalar_f64(value: f64) -> Arg {
+    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F64)], active: true }
+}
+
+impl Arg {
+    pub(crate) fn constant(mut self) -> Self {
+        match &mut self {
+            Self::Buffer { active, .. } | Self::Value { active, .. } => *active = false,
+        }
+        self
+    }
+
+    pub(crate) fn len(mut self, factor: u32, param: usize) -> Self {
+        if let Self::Buffer { length, .. } = &mut self {
+            *length = Some((factor, param));
+        }
+        self
+    }
+
+    /// Offsets and types of the numbers whose gradients are wanted.
+    fn numbers(&self) -> Vec<(usize, Real)> {
+        match self {
+            Self::Value { reals, active: true, .. } => {
+                reals.iter().map(|(at, real)| (*at as usize, *real)).collect()
+            }
+            Self::Buffer { bytes, layout: Layout::All(real), active: true, .. } => {
+                (0..bytes.len()).step_by(real.bytes() as usize).map(|at| (at, *real)).collect()
+            }
+            Self::Buffer { bytes, size, layout: Layout::Some(real, at), active: true, .. } => {
+                let elements = (0..bytes.len()).step_by(*size as usize);
+                elements.flat_map(|start| at.iter().map(move |at| (start + *at as usize, *real))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Returns what is said of the arguments.
+pub(crate) fn spec(kernel: &str, args: &[Arg]) -> Spec {
+    let param = |(at, arg): (usize, &Arg)| {
+        let name = format!("p{at}");
+        match arg {
+            Arg::Buffer { size, layout, active, length, .. } => {
+                let reals = match layout {
+                    Layout::None => None,
+                    Layout::All(real) => Some(Reals::All(*real)),
+                    Layout::Some(real, _) => Some(Reals::Some(*real)),
+                };
+                let (size, active, length) = (*size, *active, *length);
+                let pointers = vec![Pointer { offset: 0, size, reals, active, length }];
+                Param { name, pointers, ..Param::default() }
+            }
+            Arg::Value { reals, active, .. } => {
+                Param { name, reals: reals.clone(), active: *active, ..Param::default() }
+            }
+        }
+    };
+    Spec { kernel: kernel.to_owned(), params: args.iter().enumerate().map(param).collect() }
+}
+
+/// The dimensions of a launch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+}
+
+pub(crate) fn shape(grid: u32, block: u32) -> Shape {
+    Shape { grid: [grid, 1, 1], block: [block, 1, 1] }
+}
+
+/// How an adjoint compares.
+#[derive(Debug, Clone)]
+pub(crate) struct Compared {
+    /// The difference of the products, relative to the sum of their terms' magnitudes.
+    pub(crate) error: f64,
+    /// That sum.
+    pub(crate) magnitude: f64,
+    /// The gradient, by argument and number.
+    pub(crate) gradient: Vec<Vec<f64>>,
+    /// The gradient of the memory after the kernel.
+    pub(crate) weights: Vec<Vec<f64>>,
+}
+
+/// Why there is nothing to compare.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(NotDifferentiable),
+    /// The kernel itself fails, or its tangents are infinite.
+    Undefined(String),
+    /// The adjoint fails.
+    Wrong(String),
+}
+
+/// A device that tracks tangents, without a driver.
+pub(crate) struct Device {
+    pub(crate) space: Arc<Space>,
+    info: DeviceInfo,
+    config: ExecConfig,
+    heap: Heap,
+}
+
+const PARTIALS: usize = 8;
+
+impl Device {
+    pub(crate) fn new() -> Self {
+        let space = Space::new().expect("a range of addresses");
+        space.track_tangents();
+        let mut config = ExecConfig::default();
+        config.workers = 1;
+        config.timeout = Some(Duration::from_secs(20));
+        let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
+        Self { space, info, config, heap: Heap::new(0, 1 << 20) }
+    }
+
+    fn tangents(&self) -> Tangents<'_> {
+        Tangents::of(&self.space).expect("they are tracked")
+    }
+
+    pub(crate) fn load(&self, text: &str) -> Result<Program, String> {
+        Program::load(text, &self.space, &self.info).map_err(|error| format!("{error}\n{text}"))
+    }
+
+    fn upload(&self, bytes: &[u8]) -> u64 {
+        let count = bytes.len().max(1) as u64;
+        let start = self.space.allocate(count, 256, Kind::Device, 0).expect("memory");
+        // SAFETY: the allocation has room for the bytes, and no kernel runs.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
+        start
+    }
+
+    fn download(&self, start: u64, count: usize) -> Vec<u8> {
+        // SAFETY: so many bytes were uploaded there, and no kernel runs.
+        unsafe { std::slice::from_raw_parts(start as *const u8, count) }.to_vec()
+    }
+
+    fn launch(&self, program: &Program, name: &str, shape: Shape, values: &[Vec<u8>]) -> Result<(), String> {
+        let entry = program.entry(name).ok_or("no such kernel")?;
+        let mut params = vec![0; program.param_bytes(entry)];
+        let places = program.params(entry);
+        assert_eq!(places.len(), values.len(), "arguments of {name}");
+        for (&(offset, bytes), value) in places.iter().zip(values) {
+            params[offset..offset + bytes].copy_from_slice(&value[..bytes]);
+        }
+        let Shape { grid, block } = shape;
+        let launch = Launch { entry, grid, block, shared: 0, params, cooperative: false };
+        let env = Env {
+            space: &self.space,
+            device: &self.info,
+            config: &self.config,
+            heap: &self.heap,
+            printf: &|_| {},
+        };
+        run(program, &launch, &env).map(|_| ()).map_err(|fault| fault.to_string())
+    }
+
+    /// Differentiates, runs and compares.
+    pub(crate) fn compare(
+        &self,
+        text: &str,
+        kernel: &str,
+        args: &[Arg],
+        shape: Shape,
+        seed: u64,
+    ) -> Result<(Compared, Adjoint), Failure> {
+        let module = ptx_ad::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let adjoint = differentiate(&module, &spec(kernel, args)).map_err(Failure::Refused)?;
+        let compared = self.compare_with(text, kernel, args, shape, seed, &adjoint)?;
+        Ok((compared, adjoint))
+    }
+
+    pub(crate) fn compare_with(
+        &self,
+        text: &str,
+        kernel: &str,
+        args: &[Arg],
+        shape: Shape,
+        seed: u64,
+        adjoint: &Adjoint,
+    ) -> Result<Compared, Failure> {
+        ptx_ad::parse(&adjoint.text)
+            .unwrap_or_else(|error| panic!("{error}\n{}", adjoint.text));
+        let mut rng = Rng::new(seed);
+        let mut used = Vec::new();
+        let tangents = self.tangents();
+        tangents.clear_arguments();
+        let program = self.load(text).map_err(Failure::Undefined)?;
+        let reverse = self.load(&adjoint.text).map_err(Failure::Wrong)?;
+
+        // Forward, with tangents.
+        let entry = program.entry(kernel).expect("it was differentiated");
+        let places = program.params(entry).to_vec();
+        let mut directions: Vec<Vec<f64>> = Vec::new();
+        let (mut values, mut memory) = (Vec::new(), Vec::new());
+        for (arg, &(place, _)) in args.iter().zip(&places) {
+            let numbers = arg.numbers();
+            let direction: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+            match arg {
+                Arg::Buffer { bytes, .. } => {
+                    let start = self.upload(bytes);
+                    used.push(start);
+                    for ((at, real), tangent) in numbers.iter().zip(&direction) {
+                        let at = start + *at as u64;
+                        tangents.set(at, number(*real), &[*tangent]).expect("memory");
+                    }
+                    values.push(start.to_le_bytes().to_vec());
+                    memory.push(Some(start));
+                }
+                Arg::Value { bytes, .. } => {
+                    for ((at, real), tangent) in numbers.iter().zip(&direction) {
+                        let at = place + at;
+                        tangents.set_argument(kernel, at, number(*real), *tangent).expect("an offset");
+                    }
+                    values.push(bytes.clone());
+                    memory.push(None);
+                }
+            }
+            directions.push(direction);
+        }
+        let result = self.launch(&program, kernel, shape, &values);
+        let mut outputs = Vec::new();
+        for (arg, start) in args.iter().zip(&memory) {
+            let Some(start) = *start else {
+                outputs.push(Vec::new());
+                continue;
+            };
+            let got = arg.numbers().into_iter().map(|(at, real)| {
+                tangents.get(start + at as u64, number(real), 1).expect("memory")[0]
+            });
+            outputs.push(got.collect::<Vec<f64>>());
+        }
+        let lost = tangents.lost();
+        tangents.clear_arguments();
+        tangents.clear();
+        let free = |used: Vec<u64>| {
+            for start in used {
+                self.space.free(start);
+            }
+        };
+        if let Err(fault) = result {
+            free(used);
+            return Err(Failure::Undefined(fault));
+        }
+        if let Some(wrong) = outputs.iter().flatten().find(|tangent| !tangent.is_finite()) {
+            free(used);
+            return Err(match lost.first() {
+                // The generator says that it is differentiable, the device that it is not.
+                Some(lost) => Failure::Wrong(format!("the tangent was lost: {lost:?}")),
+                None => Failure::Undefined(format!("a tangent is {wrong}")),
+            });
+        }
+
+        // Reverse, from random gradients, on the memory as it was.
+        let mut arguments = Vec::new();
+        let mut before = Vec::new();
+        for arg in args {
+            match arg {
+                Arg::Buffer { bytes, .. } => {
+                    let start = self.upload(bytes);
+                    used.push(start);
+                    before.push((start, bytes));
+                    arguments.push(start.to_le_bytes().to_vec());
+                }
+                Arg::Value { bytes, .. } => arguments.push(bytes.clone()),
+            }
+        }
+        let mut gradients = Vec::new();
+        let mut weights: Vec<Vec<f64>> = Vec::new();
+        for arg in args {
+            let numbers = arg.numbers();
+            match arg {
+                Arg::Buffer { bytes, active: true, .. } => {
+                    let chosen: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+                    let mut image = vec![0; bytes.len()];
+                    for ((at, real), weight) in numbers.iter().zip(&chosen) {
+                        write(&mut image, *at, *real, *weight);
+                    }
+                    let start = self.upload(&image);
+                    used.push(start);
+                    gradients.push(start);
+                    arguments.push(start.to_le_bytes().to_vec());
+                    weights.push(chosen);
+                }
+                Arg::Value { active: true, .. } => {
+                    let start = self.upload(&[0; PARTIALS * 128]);
+                    used.push(start);
+                    gradients.push(start);
+                    arguments.push(start.to_le_bytes().to_vec());
+                    weights.push(Vec::new());
+                }
+                _ => {
+                    gradients.push(0);
+                    weights.push(Vec::new());
+                }
+            }
+        }
+        let mut frame = vec![0; 128];
+        frame[36..40].copy_from_slice(&PARTIALS.ilog2().to_le_bytes());
+        arguments.push(frame);
+        let result = self.launch(&reverse, &adjoint.name, shape, &arguments);
+        let mut gradient: Vec<Vec<f64>> = Vec::new();
+        for (arg, start) in args.iter().zip(&gradients) {
+            let numbers = arg.numbers();
+            let got: Vec<f64> = match arg {
+                _ if *start == 0 => Vec::new(),
+                Arg::Buffer { bytes, .. } => {
+                    let image = self.download(*start, bytes.len());
+                    numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
+                }
+                Arg::Value { .. } => {
+                    let image = self.download(*start, PARTIALS * 128);
+                    let sum = |(at, real): &(usize, Real)| {
+                        (0..PARTIALS).map(|part| read(&image, part * 128 + at, *real)).sum()
+                    };
+                    numbers.iter().map(sum).collect()
+                }
+            };
+            gradient.push(got);
+        }
+        let untouched = before.iter().all(|(start, bytes)| self.download(*start, bytes.len()) == **bytes);
+        free(used);
+        result.map_err(|fault| Failure::Wrong(format!("{fault}\n{}", adjoint.text)))?;
+        if !untouched {
+            return Err(Failure::Wrong("the adjoint has changed the kernel's memory".to_owned()));
+        }
+        let terms = |a: &[Vec<f64>], b: &[Vec<f64>]| -> Vec<f64> {
+            a.iter().zip(b).flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b)).collect()
+        };
+        let forward = terms(&weights, &outputs);
+        let backward = terms(&gradient, &directions);
+        let sum = |terms: &[f64]| terms.iter().sum::<f64>();
+        let size = |terms: &[f64]| terms.iter().map(|term| term.abs()).sum::<f64>();
+        let magnitude = size(&forward) + size(&backward);
+        let difference = (sum(&forward) - sum(&backward)).abs();
+        // Not a number counts as wrong.
+        let error = if difference == 0.0 { 0.0 } else { difference / magnitude };
+        Ok(Compared { error, magnitude, gradient, weights })
+    }
+}
+
+fn number(real: Real) -> Number {
+    match real {
+        Real::F32 => Number::F32,
+        Real::F64 => Number::F64,
+    }
+}
+
+fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
+    match real {
+        Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
+        Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+    }
+}
+
+fn read(image: &[u8], at: usize, real: Real) -> f64 {
+    match real {
+        Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
+        Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+    }
+}
+
+/// A kernel with these parameters and this code, in a module of its own.
+pub(crate) fn kernel(params: &str, code: &str) -> String {
+    module("", params, code)
+}
+
+/// The same, with what stands before the kernel. Line 10 is the first of the code.
+pub(crate) fn module(before: &str, params: &str, code: &str) -> String {
+    let before = before.replace('\n', " ");
+    format!(
+        ".version 8.3\n.target sm_90\n.address_size 64\n{before}\n.visible .entry k({params})\n{{\n\
+         .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<40>; .reg .b64 %w<40>;\n\
+         .reg .f32 %f<40>; .reg .f64 %d<40>;\n\n{code}\n}}\n"
+    )
+}

@@ -1,0 +1,7 @@
+//! Adjoints against the tangents of the software device, and what is refused.
+
+mod accepted;
+mod common;
+mod programs;
+mod reasons;
+mod robust;
