@@ -1,6 +1,6 @@
 //! The kernel as the passes see it: blocks in topological order, each register with one definition.
 
-use ptx::ir::{Formal, Function, Instr, Operand, Pred, RegId, VarId};
+use ptx::ir::{Dim, Formal, Function, Instr, Op, Operand, Pred, RegId, Space, Special, VarId};
 
 /// A block. It runs at most once in a thread.
 #[derive(Debug, Clone)]
@@ -52,6 +52,8 @@ pub(crate) struct Body {
     /// Tables of registers, variables and source places. Its body is empty.
     pub(crate) function: Function,
     pub(crate) blocks: Vec<Block>,
+    /// The space of each variable of the module.
+    pub(crate) globals: Vec<Space>,
     /// The block in which each register is defined.
     pub(crate) defined: Vec<Option<usize>>,
     /// The nearest block after each that every thread comes to.
@@ -59,7 +61,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(crate) fn new(function: Function, blocks: Vec<Block>) -> Self {
+    pub(crate) fn new(function: Function, blocks: Vec<Block>, globals: Vec<Space>) -> Self {
         let mut defined = vec![None; function.registers.len()];
         for (index, block) in blocks.iter().enumerate() {
             let mut define = |reg: RegId| {
@@ -73,7 +75,7 @@ impl Body {
             }
         }
         let after = after(&blocks);
-        Self { function, blocks, defined, after }
+        Self { function, blocks, globals, defined, after }
     }
 
     /// Returns whether each thread that comes to block `from` comes to block `to`, which is the same or a later one.
@@ -102,6 +104,20 @@ impl Body {
         })
     }
 
+    /// Returns the number of dimensions of a launch that indices depend on.
+    pub(crate) fn dimensions(&self) -> u32 {
+        let mut most = 1;
+        for special in self.instrs().flat_map(|(_, instr)| specials(&instr.op)) {
+            let (Special::Tid(dim) | Special::Ctaid(dim)) = special else { continue };
+            most = most.max(match dim {
+                Dim::X | Dim::W => 1,
+                Dim::Y => 2,
+                Dim::Z => 3,
+            });
+        }
+        most
+    }
+
     /// Returns every instruction with the index of its block.
     pub(crate) fn instrs(&self) -> impl Iterator<Item = (usize, &Instr)> {
         let of = |(index, block)| Block::code_of(block).map(move |instr| (index, instr));
@@ -113,6 +129,31 @@ impl Block {
     fn code_of(&self) -> impl Iterator<Item = &Instr> {
         self.code.iter()
     }
+}
+
+/// Returns the special registers that an instruction reads. PTX reads them by `mov`; ptxas takes them elsewhere too.
+pub(crate) fn specials(op: &Op) -> Vec<Special> {
+    let operands: &[Operand] = match op {
+        Op::Mov { a, .. } | Op::Cvt { a, .. } | Op::Cvta { a, .. } | Op::Unary { a, .. } => &[*a],
+        Op::Binary { a, b, .. }
+        | Op::Mul { a, b, .. }
+        | Op::Setp { a, b, .. }
+        | Op::Set { a, b, .. }
+        | Op::Selp { a, b, .. }
+        | Op::Mul24 { a, b, .. } => &[*a, *b],
+        Op::Mad { a, b, c, .. }
+        | Op::Mad24 { a, b, c, .. }
+        | Op::Bfe { a, b, c, .. }
+        | Op::Shf { a, b, c, .. }
+        | Op::Lop3 { a, b, c, .. } => &[*a, *b, *c],
+        Op::St { a, .. } | Op::Atom { a, .. } | Op::Pack { a, .. } => a,
+        _ => &[],
+    };
+    let of = |operand: &Operand| match operand {
+        Operand::Special(special) => Some(*special),
+        _ => None,
+    };
+    operands.iter().filter_map(of).collect()
 }
 
 /// Returns the immediate post-dominator of each block; of the last, itself.

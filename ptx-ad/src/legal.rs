@@ -1,11 +1,13 @@
 //! Kernels whose adjoint would be wrong, by name.
 
-use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
+use ptx::ir::{AtomOp, Instr, LdKind, Module, Op, Order, RegId, Space};
 
-use crate::analysis::{Access, Analysis, Lost, Meaning, Origin, Slot, is_global, meaning};
+use crate::analysis::{
+    Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
+};
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
-use crate::spec::Spec;
+use crate::spec::{Reals, Spec};
 
 /// Returns all reasons why a kernel can't be differentiated.
 pub(crate) fn check(
@@ -16,7 +18,9 @@ pub(crate) fn check(
 ) -> Vec<Refusal> {
     let mut check = Check { module, body, analysis, found: Vec::new() };
     check.lost();
+    check.mixed();
     check.accesses();
+    check.results_of_calls();
     check.order();
     check.atomics();
     if check.found.is_empty() {
@@ -70,10 +74,123 @@ impl Check<'_> {
         }
     }
 
+    /// Registers that hold numbers of several types.
+    fn mixed(&mut self) {
+        for (_, instr) in self.body.instrs() {
+            let mut mixed = false;
+            instr.for_each_def(|reg| {
+                for slot in [Slot::low(reg), Slot::high(reg)] {
+                    mixed |= self.analysis.activity.is_active(slot)
+                        && matches!(self.analysis.kinds.get(slot), Some(Kind::Mixed));
+                }
+            });
+            if mixed {
+                let text = "the bits of a number that depends on active inputs are read as another type";
+                self.refuse(Reason::Bits, text, instr);
+            }
+        }
+    }
+
+    /// Calls are left out, so nothing may depend on what they return.
+    fn results_of_calls(&mut self) {
+        let used = self.used();
+        for (_, instr) in self.body.instrs() {
+            let Some(access) = Access::of(instr) else { continue };
+            let Op::Ld { d, .. } = &instr.op else { continue };
+            let origin = self.analysis.forms.address(self.body, access.address).origin;
+            if access.is_param() && !matches!(origin, Origin::Param(_)) {
+                let is_used = |reg: &RegId| used.get(reg.index()).copied().unwrap_or(false);
+                if d.iter().flatten().any(is_used) {
+                    self.refuse(Reason::Call, "the result of a call is used", instr);
+                }
+            }
+        }
+        for (_, instr) in self.body.instrs() {
+            if !matches!(instr.op, Op::Call { .. }) {
+                continue;
+            }
+            let mut returns = false;
+            instr.for_each_def(|reg| returns |= used.get(reg.index()).copied().unwrap_or(false));
+            if returns {
+                self.refuse(Reason::Call, "the result of a call is used", instr);
+            }
+        }
+    }
+
+    /// Accesses that are not to the numbers that the specification names.
+    fn types(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
+        let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
+        let found = |reg: RegId| {
+            // An integer moves bits; what they are is known by their use.
+            real(access.ty).or_else(|| kinds.real(Slot::low(reg)))
+        };
+        if let Origin::Param(param) = form.origin {
+            let wrong = access.parts().any(|(at, reg)| {
+                let Some(reg) = reg else { return false };
+                let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
+                let Some((said, true)) = place.and_then(|p| self.analysis.pointers.number(param, p))
+                else {
+                    return false;
+                };
+                activity.is_active(Slot::low(reg)) && found(reg).is_some_and(|found| found != said)
+            });
+            if wrong {
+                let text = "a number is read as another type than the specification says";
+                self.refuse(Reason::Parameter, text, instr);
+            }
+            return;
+        }
+        let Origin::Pointer(index) = form.origin else { return };
+        let Some(pointer) = self.analysis.pointers.get(index).filter(|p| p.slot.is_some()) else {
+            return;
+        };
+        let Some(said) = pointer.spec.reals.map(|reals| reals.real()) else {
+            let text = "the gradient of memory without numbers is wanted";
+            self.refuse(Reason::Parameter, text, instr);
+            return;
+        };
+        let other = |reg: RegId| {
+            [Slot::low(reg), Slot::high(reg)].into_iter().any(|slot| {
+                matches!(kinds.real(slot), Some(real) if real != said)
+                    || matches!(kinds.get(slot), Some(Kind::Mixed))
+            })
+        };
+        if real(access.ty).is_some_and(|real| real != said) || access.registers().any(other) {
+            let text = "memory is accessed as numbers of another type than the specification says";
+            self.refuse(Reason::Parameter, text, instr);
+            return;
+        }
+        if !is_global(access.space) {
+            let text = "the memory behind a parameter is not accessed as global memory";
+            self.refuse(Reason::PointerInMemory, text, instr);
+            return;
+        }
+        let stores = !matches!(instr.op, Op::Ld { .. });
+        let bytes = access.ty.bytes();
+        let part = access.ty.bits() < 32
+            && access.parts().any(|(at, _)| {
+                let pointers = &self.analysis.pointers;
+                is_part_of_number(pointers, kinds, index, form, at, bytes)
+            });
+        // Halves of a `double`.
+        let half = access.ty.bits() == 32
+            && access.registers().any(|reg| {
+                let slot = Slot::low(reg);
+                activity.is_varied(slot)
+                    && matches!(kinds.get(slot), Some(Kind::F64 | Kind::F64High))
+            });
+        if stores && (part || half) {
+            let text = "a part of a number's bits is stored";
+            self.refuse(Reason::Bits, text, instr);
+        }
+    }
+
     fn accesses(&mut self) {
         for (_, instr) in self.body.instrs() {
             let Some(access) = Access::of(instr) else { continue };
-            let origin = self.analysis.forms.address(self.body, access.address).origin;
+            let form = self.analysis.forms.address(self.body, access.address);
+            let origin = form.origin;
+            self.types(instr, &access, &form);
             if is_global(access.space)
                 && access.order != Order::Weak
                 && !matches!(instr.op, Op::Atom { .. })
@@ -84,7 +201,9 @@ impl Check<'_> {
                     instr,
                 );
             }
-            if matches!(access.space, Space::Shared | Space::SharedCta | Space::SharedCluster) {
+            let is_shared =
+                |space: Space| matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster);
+            if is_shared(access.space) || matches!(origin, Origin::Variable(space) if is_shared(space)) {
                 self.refuse(Reason::SharedMemory, "shared memory can't be differentiated", instr);
             }
             if matches!(instr.op, Op::Ld { .. }) || !is_global(access.space) {
@@ -118,6 +237,19 @@ impl Check<'_> {
         let count = self.body.blocks.len();
         // The pointers that were written to before each block; the last position stands for unknown memory.
         let pointers = self.analysis.pointers.iter().count();
+        // Of unknown memory there is no copy from before the launch: a load that is repeated would see the stores.
+        let unknown = |this: &Self, instr: &Instr| {
+            !matches!(instr.op, Op::Ld { .. })
+                && Access::of(instr).is_some_and(|access| is_global(access.space))
+                && this.origin(instr).is_some_and(|origin| {
+                    !matches!(origin, Origin::Pointer(_) | Origin::Param(_) | Origin::Variable(_))
+                })
+        };
+        let any_unknown = self.body.instrs().any(|(_, instr)| unknown(self, instr));
+        let any_variable = self.body.instrs().any(|(_, instr)| {
+            !matches!(instr.op, Op::Ld { .. })
+                && self.origin(instr) == Some(Origin::Variable(Space::Global))
+        });
         let mut before = vec![vec![false; pointers + 1]; count];
         for (index, block) in self.body.blocks.iter().enumerate() {
             let mut written = before.get(index).cloned().unwrap_or_default();
@@ -128,12 +260,18 @@ impl Check<'_> {
                 };
                 let at = match self.analysis.forms.address(self.body, access.address).origin {
                     Origin::Pointer(pointer) => pointer,
-                    Origin::Variable(Space::Local | Space::Shared) | Origin::Param(_) => continue,
+                    Origin::Param(_) => continue,
+                    Origin::Variable(Space::Local | Space::Shared) if !any_unknown => continue,
                     _ => pointers,
                 };
-                if matches!(instr.op, Op::Ld { .. }) {
+                if let Op::Ld { kind, .. } = instr.op {
+                    if kind == LdKind::NonCoherent {
+                        // The compiler promises that nobody writes there.
+                        continue;
+                    }
                     let known = |at: usize| written.get(at).copied().unwrap_or(false);
-                    if known(at) || known(pointers) || at == pointers && written.contains(&true) {
+                    let unknown = at == pointers && (any_variable || written.contains(&true));
+                    if any_unknown || known(at) || unknown {
                         let text = "memory is loaded that the kernel may have stored to before";
                         self.refuse(Reason::LoadAfterStore, text, instr);
                     }
@@ -149,7 +287,8 @@ impl Check<'_> {
         }
     }
 
-    fn atomics(&mut self) {
+    /// Returns for each register whether it is read.
+    fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.body.function.registers.len()];
         for block in &self.body.blocks {
             let args = block.phis.iter().flat_map(|phi| &phi.args);
@@ -168,6 +307,11 @@ impl Check<'_> {
                 mark(pred.reg);
             }
         }
+        used
+    }
+
+    fn atomics(&mut self) {
+        let used = self.used();
         for (_, instr) in self.body.instrs() {
             let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
             if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
@@ -176,24 +320,34 @@ impl Check<'_> {
                 self.refuse(Reason::AtomicResult, text, instr);
                 continue;
             }
-            let Origin::Pointer(pointer) = self.analysis.forms.address(self.body, addr).origin
-            else {
+            let form = self.analysis.forms.address(self.body, addr);
+            let Origin::Pointer(pointer) = form.origin else { continue };
+            let Some(info) = self.analysis.pointers.get(pointer).filter(|p| p.slot.is_some()) else {
                 continue;
             };
-            let active =
-                self.analysis.pointers.get(pointer).is_some_and(|pointer| pointer.slot.is_some());
-            if !active {
+            let adds = *op == AtomOp::Add && real(*ty).is_some();
+            let bytes = u64::from(ty.bytes());
+            let on_number = match info.spec.reals {
+                Some(Reals::Some(_)) => {
+                    let is_number = |reg: RegId| self.analysis.kinds.get(Slot::low(reg)).is_some();
+                    let size = u64::from(info.spec.size);
+                    ty.is_float()
+                        || Access::of(instr).is_some_and(|access| access.registers().any(is_number))
+                        || form.within(size, 0).is_some_and(|within| {
+                            self.analysis.kinds.has_number_at(pointer, within, bytes)
+                        })
+                }
+                _ => true,
+            };
+            if on_number && !adds {
+                let half = *op == AtomOp::Add && ty.is_float();
+                let reason = if half { Reason::Half } else { Reason::AtomicOther };
+                let text = format!("an atomic `{}.{}` of numbers has no adjoint", op.name(), ty.name());
+                self.refuse(reason, text, instr);
                 continue;
             }
-            if *op != AtomOp::Add && (ty.is_float() || matches!(op, AtomOp::Exch | AtomOp::Cas)) {
-                let text = format!("an atomic `{}` of numbers has no adjoint", op.name());
-                self.refuse(Reason::AtomicOther, text, instr);
-            }
             let effects = self.analysis.used.get(pointer).copied().unwrap_or_default();
-            if matches!(meaning(instr), Meaning::Accumulate)
-                && ty.is_float()
-                && (effects.loaded || effects.stored)
-            {
+            if adds && (effects.loaded || effects.stored) {
                 let text = "memory is added to by atomics, and also loaded or stored to";
                 self.refuse(Reason::MixedAtomics, text, instr);
             }

@@ -55,14 +55,16 @@
 mod analysis;
 mod body;
 mod emit;
+mod globals;
 mod legal;
 mod prepare;
 mod refusal;
 mod spec;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use ptx::ir::{Dim, Function, Item, Module, Op, Operand, Special};
+use ptx::ir::{Function, GlobalId, Item, Module, Op};
 
 pub use refusal::{Place, Reason, Refusal};
 pub use spec::{Access, Effect, Param, Pointer, Real, Reals, Spec};
@@ -121,6 +123,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     }
     let name = format!("{}_adjoint", spec.kernel);
     let (function, loaded) = emit::adjoint(&body, &analysis, &name);
+    let kept = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,
         offset: pointer.spec.offset,
@@ -132,30 +135,19 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let accesses = accesses.collect();
     let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { .. });
     let shares = function.instrs().iter().any(is_sum);
-    let dimensions = dimensions(&body);
+    let dimensions = body.dimensions();
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
-    Ok(Adjoint { text: text(module, function), name, accesses, dimensions, shares, threads })
+    Ok(Adjoint { text: text(module, &kept, function), name, accesses, dimensions, shares, threads })
 }
 
-/// Returns the number of dimensions of a launch that indices depend on.
-fn dimensions(body: &body::Body) -> u32 {
-    let mut most = 1;
-    for (_, instr) in body.instrs() {
-        let Op::Mov { a: Operand::Special(special), .. } = &instr.op else { continue };
-        let (Special::Tid(dim) | Special::Ctaid(dim)) = special else { continue };
-        most = most.max(match dim {
-            Dim::X | Dim::W => 1,
-            Dim::Y => 2,
-            Dim::Z => 3,
-        });
-    }
-    most
-}
-
-/// Returns the text of a module with this function, and the variables that it may use.
-fn text(module: &Module, function: Function) -> String {
+/// Returns the text of a module with this function, and the variables that it uses.
+fn text(module: &Module, kept: &BTreeSet<GlobalId>, function: Function) -> String {
     let mut adjoint = module.clone();
-    adjoint.items.retain(|item| matches!(item, Item::Global(_) | Item::File(_)));
+    adjoint.items.retain(|item| match item {
+        Item::Global(id) => kept.contains(id),
+        Item::File(_) => true,
+        _ => false,
+    });
     let id = ptx::ir::FunctionId(u32::try_from(adjoint.functions.len()).unwrap_or(u32::MAX));
     adjoint.functions.push(function);
     adjoint.aliases.clear();

@@ -58,7 +58,7 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
     if !found.is_empty() {
         return Err(found);
     }
-    Ok(blocks(&ssa))
+    Ok(blocks(module, &ssa))
 }
 
 /// Checks whether the parameters that are specified fit the kernel's.
@@ -84,6 +84,26 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
         let reals = param.reals.iter().all(|(offset, real)| within(*offset, real.bytes()));
         if !pointers || !reals {
             let text = format!("`{}` has {size} bytes, and more are specified", param.name);
+            wrong.push(Refusal::new(Reason::Parameter, text));
+        }
+        let pointers = param.pointers.iter().map(|pointer| (pointer.offset, 8));
+        let reals = param.reals.iter().map(|(offset, real)| (*offset, real.bytes()));
+        let mut parts: Vec<(u32, u32)> = pointers.chain(reals).collect();
+        parts.sort_unstable();
+        let apart = |pair: &[(u32, u32)]| match pair {
+            [(at, bytes), (next, _)] => at.saturating_add(*bytes) <= *next,
+            _ => true,
+        };
+        if !parts.windows(2).all(apart) {
+            let text = format!("parts of `{}` overlap", param.name);
+            wrong.push(Refusal::new(Reason::Parameter, text));
+        }
+        let aligned = |pointer: &crate::spec::Pointer| match pointer.reals {
+            Some(reals) => pointer.size > 0 && pointer.size.is_multiple_of(reals.real().bytes()),
+            None => !pointer.active,
+        };
+        if !param.pointers.iter().all(aligned) {
+            let text = format!("elements of `{}` are no multiple of its numbers", param.name);
             wrong.push(Refusal::new(Reason::Parameter, text));
         }
     }
@@ -187,7 +207,7 @@ fn no_form(error: &SsaError) -> Refusal {
 }
 
 /// Returns the blocks of a function without loops.
-fn blocks(ssa: &Ssa) -> Body {
+fn blocks(module: &Module, ssa: &Ssa) -> Body {
     let (cfg, function) = (&ssa.cfg, &ssa.function);
     let is_exit = |block: u32| {
         let last = cfg
@@ -249,7 +269,8 @@ fn blocks(ssa: &Ssa) -> Body {
     }
     let mut function = function.clone();
     function.body = None;
-    Body::new(function, blocks)
+    let globals = module.globals.iter().map(|variable| variable.space).collect();
+    Body::new(function, blocks, globals)
 }
 
 fn end(

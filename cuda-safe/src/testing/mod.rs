@@ -51,7 +51,8 @@
 //!
 //! # Limits
 //! Launches are small: at most 4,096 elements in a slice and 16,384 threads, unless [`Launches::most_elements`] and
-//! [`Launches::most_threads`] say otherwise; so overflows of large indices are not found. Results are not compared with
+//! [`Launches::most_threads`] say otherwise; so overflows of large indices are not found. A kernel that does not end needs a limit, as `cuda_emu::Config::timeout`
+//! sets it. Results are not compared with
 //! anything. Declarations with conditions that are hard to meet may fail with [`Error::Unmet`]. On a GPU, a faulty launch
 //! loses the device: it is reported, but not made smaller, and an access outside a slice is noticed only if it faults.
 
@@ -65,7 +66,6 @@ mod run;
 mod solve;
 #[cfg(test)]
 mod tests;
-
 #[doc(hidden)]
 pub mod values;
 

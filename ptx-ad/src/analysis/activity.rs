@@ -3,11 +3,12 @@
 use ptx::ir::{Instr, Operand, RegId, Space};
 
 use super::form::{Forms, Origin};
-use super::kind::Kinds;
-use super::meaning::{Meaning, Slot, is_global, meaning, sign_mask};
+use super::kind::{Kind, Kinds};
+use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, sign_mask};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
+use crate::spec::{Real, Reals};
 
 /// Where the derivative of a number was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) struct Activity {
     /// Positions in `losses`.
     lost: Vec<Option<usize>>,
     losses: Vec<Lost>,
+    /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
+    source: Vec<Option<Slot>>,
     /// Slots whose value reaches an output whatever is chosen.
     certain: Vec<bool>,
 }
@@ -37,6 +40,7 @@ impl Activity {
             useful: vec![false; slots],
             lost: vec![None; slots],
             certain: vec![false; slots],
+            source: vec![None; slots],
             ..Self::default()
         };
         let local = this.forward(body, pointers, forms, kinds);
@@ -119,7 +123,23 @@ impl Activity {
                 };
                 match meaning(instr) {
                     Meaning::Copy(pairs) => {
-                        pairs.into_iter().for_each(|(d, a)| self.vary(d, a));
+                        for (d, a) in &pairs {
+                            self.vary(*d, *a);
+                            let source = a.map(|a| self.source_of(a));
+                            if let Some(place) = self.source.get_mut(d.index()) {
+                                *place = source;
+                            }
+                        }
+                        for (d, _) in &pairs {
+                            let (d, high) = (*d, Slot::high(d.reg()));
+                            let both = pairs.iter().any(|(other, _)| *other == high);
+                            if both && kinds.get(d) == Some(Kind::F64) && !self.is_whole(d) {
+                                if self.is_varied(d) || self.is_varied(high) {
+                                    let lost = lose(self, Reason::Bits);
+                                    self.set(d, false, Some(lost));
+                                }
+                            }
+                        }
                     }
                     Meaning::Choice { pairs, .. } => {
                         for (d, sources) in pairs {
@@ -127,18 +147,17 @@ impl Activity {
                         }
                     }
                     Meaning::Arithmetic(arithmetic) => {
-                        let args = arithmetic.args.iter().filter_map(Slot::of);
-                        self.vary(Slot::low(arithmetic.d), args);
+                        self.vary(Slot::low(arithmetic.d), operands(&arithmetic));
                     }
-                    Meaning::Rule { d, terms, .. } => {
-                        let terms = terms.iter().filter_map(|(by, _)| Slot::of(by));
-                        self.vary(Slot::low(d), terms);
+                    Meaning::Rule { real, d, terms, .. } => {
+                        let terms = terms.iter().flat_map(|(by, _)| slots(by, real));
+                        self.vary(Slot::low(d), terms.collect::<Vec<_>>());
                     }
                     Meaning::Bits => {
                         if let Some((_, real, d, a)) = sign_mask(instr)
                             && kinds.real(Slot::low(d)) == Some(real)
                         {
-                            self.vary(Slot::low(d), Slot::of(&a));
+                            self.vary(Slot::low(d), slots(&a, real));
                             continue;
                         }
                         self.tainted(kinds, instr, Reason::Bits, &mut lose);
@@ -149,9 +168,17 @@ impl Activity {
                     }
                     Meaning::Store => {
                         let Some(access) = Access::of(instr) else { continue };
-                        let private = !is_global(access.space) && !access.is_param();
-                        local |=
-                            private && access.registers().any(|reg| self.is_varied(Slot::low(reg)));
+                        let origin = forms.address(body, access.address).origin;
+                        let private = matches!(origin, Origin::Variable(_))
+                            || matches!(access.space, Space::Local | Space::Shared);
+                        let depends = |slot: Slot| {
+                            self.is_varied(slot)
+                                || self.lost.get(slot.index()).copied().flatten().is_some()
+                        };
+                        local |= private
+                            && access
+                                .registers()
+                                .any(|reg| depends(Slot::low(reg)) || depends(Slot::high(reg)));
                     }
                     Meaning::Constant | Meaning::Accumulate | Meaning::Nothing => {}
                 }
@@ -208,7 +235,25 @@ impl Activity {
         for (at, reg) in access.parts() {
             let Some(reg) = reg else { continue };
             for (slot, more) in halves(reg) {
-                if kinds.get(slot).is_none() || access.ty.bits() < 32 {
+                let private = matches!(form.origin, Origin::Variable(_))
+                    || matches!(access.space, Space::Local | Space::Shared);
+                if private {
+                    if *local {
+                        let lost = lose(self, Reason::LocalMemory);
+                        self.set(slot, false, Some(lost));
+                    }
+                    continue;
+                }
+                if access.ty.bits() < 32 {
+                    // A part of a number's bits.
+                    let Origin::Pointer(index) = form.origin else { continue };
+                    if is_part_of_number(pointers, kinds, index, &form, at, access.ty.bytes()) {
+                        let lost = lose(self, Reason::Bits);
+                        self.set(slot, false, Some(lost));
+                    }
+                    continue;
+                }
+                if kinds.get(slot).is_none() {
                     continue;
                 }
                 match form.origin {
@@ -221,15 +266,16 @@ impl Activity {
                         };
                         let active = number.or_else(is_f64_high).is_some_and(|(_, active)| active);
                         self.set(slot, active, None);
+                        let any = pointers.numbers_are_active(param);
+                        if any && offset.is_none() {
+                            let lost = lose(self, Reason::LocalMemory);
+                            self.set(slot, false, Some(lost));
+                        }
                     }
                     Origin::Pointer(index) => {
                         let active =
                             pointers.get(index).is_some_and(|pointer| pointer.slot.is_some());
                         self.set(slot, active, None);
-                    }
-                    Origin::Variable(Space::Local | Space::Shared | Space::SharedCta) if *local => {
-                        let lost = lose(self, Reason::LocalMemory);
-                        self.set(slot, false, Some(lost));
                     }
                     Origin::Variable(_) => {}
                     Origin::Number | Origin::Unknown => {
@@ -264,6 +310,7 @@ impl Activity {
                             let high = (access.ty.bits() == 64).then(|| Slot::high(reg));
                             for slot in [Some(Slot::low(reg)), high].into_iter().flatten() {
                                 if kinds.get(slot).is_some() {
+                                    // The upper half of a `double` has no gradient of its own.
                                     self.reach(body, index, slot, true);
                                 }
                             }
@@ -293,15 +340,15 @@ impl Activity {
                         let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
                         let certain = certain(self, d) && !chooses;
                         if self.is_useful(d) {
-                            for arg in arithmetic.args.iter().filter_map(Slot::of) {
+                            for arg in operands(&arithmetic) {
                                 self.reach(body, index, arg, certain);
                             }
                         }
                     }
-                    Meaning::Rule { d, terms, .. } => {
+                    Meaning::Rule { real, d, terms, .. } => {
                         let certain = certain(self, Slot::low(d));
                         if self.is_useful(Slot::low(d)) {
-                            for by in terms.iter().filter_map(|(by, _)| Slot::of(by)) {
+                            for by in terms.iter().flat_map(|(by, _)| slots(by, real)) {
                                 self.reach(body, index, by, certain);
                             }
                         }
@@ -310,9 +357,7 @@ impl Activity {
                         let Some((_, real, d, a)) = sign_mask(instr) else { continue };
                         if kinds.real(Slot::low(d)) == Some(real) && self.is_useful(Slot::low(d)) {
                             let certain = certain(self, Slot::low(d));
-                            Slot::of(&a)
-                                .into_iter()
-                                .for_each(|a| self.reach(body, index, a, certain));
+                            slots(&a, real).for_each(|a| self.reach(body, index, a, certain));
                         }
                     }
                     Meaning::Load | Meaning::Opaque(_) | Meaning::Constant | Meaning::Nothing => {}
@@ -334,6 +379,22 @@ impl Activity {
         }
     }
 
+    fn source_of(&self, slot: Slot) -> Slot {
+        self.source.get(slot.index()).copied().flatten().unwrap_or(slot)
+    }
+
+    /// Returns whether the lower half of a `double` and its upper half are those of one number.
+    fn is_whole(&self, low: Slot) -> bool {
+        let of = |slot: Slot| self.source.get(slot.index()).copied().flatten();
+        match (of(low), of(Slot::high(low.reg()))) {
+            (Some(low), Some(high)) => {
+                low == Slot::low(low.reg()) && high == Slot::high(low.reg())
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// An output depends on a slot, by an instruction of block `at`.
     fn reach(&mut self, body: &Body, at: usize, slot: Slot, certain: bool) {
         if let Some(place) = self.useful.get_mut(slot.index()) {
@@ -347,5 +408,44 @@ impl Activity {
         {
             *place = true;
         }
+    }
+}
+
+/// Returns the slots of an operand: a `double` lies in two.
+fn slots(operand: &Operand, real: Real) -> impl Iterator<Item = Slot> {
+    let reg = match operand {
+        Operand::Reg(reg) => Some(*reg),
+        _ => None,
+    };
+    let high = reg.filter(|_| real == Real::F64).map(Slot::high);
+    reg.map(Slot::low).into_iter().chain(high)
+}
+
+fn operands(arithmetic: &Arithmetic) -> Vec<Slot> {
+    let of = match arithmetic.op {
+        Smooth::Convert(from) => from,
+        _ => arithmetic.real,
+    };
+    arithmetic.args.iter().flat_map(|arg| slots(arg, of)).collect()
+}
+
+/// Returns whether less than 32 bits at an offset belong to a number that is active.
+pub(crate) fn is_part_of_number(
+    pointers: &Pointers,
+    kinds: &Kinds,
+    index: usize,
+    form: &super::form::Form,
+    at: i64,
+    bytes: u32,
+) -> bool {
+    let Some(pointer) = pointers.get(index).filter(|pointer| pointer.slot.is_some()) else {
+        return false;
+    };
+    match pointer.spec.reals {
+        None => false,
+        Some(Reals::All(_)) => true,
+        Some(Reals::Some(_)) => form
+            .within(u64::from(pointer.spec.size), at)
+            .is_none_or(|within| kinds.has_number_at(index, within, u64::from(bytes))),
     }
 }

@@ -225,6 +225,12 @@ fn gcd(a: u64, b: u64) -> u64 {
     a
 }
 
+/// Returns whether it is one number of 32 or 64 bits.
+fn is_integer(ty: Type) -> bool {
+    use Type::{B32, B64, S32, S64, U32, U64};
+    matches!(ty, B32 | B64 | S32 | S64 | U32 | U64)
+}
+
 /// The forms of a kernel's registers.
 #[derive(Debug)]
 pub(crate) struct Forms(Vec<Form>);
@@ -307,14 +313,15 @@ impl Forms {
                 let offset = Form::constant(*offset);
                 (*d, symbol_form(body, *symbol).add(offset, false, 64))
             }
-            Op::Mov { d, a, .. } | Op::Cvta { d, a, .. } => (*d, self.operand(a)),
-            Op::Binary { op: BinaryOp::Add, ty, d, a, b, .. } if !ty.is_float() => {
+            Op::Mov { ty, d, a } if bits(*ty) >= 32 => (*d, self.operand(a)),
+            Op::Cvta { d, a, .. } => (*d, self.operand(a)),
+            Op::Binary { op: BinaryOp::Add, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
                 (*d, self.int(a, *ty).add(self.int(b, *ty), false, bits(*ty)))
             }
-            Op::Binary { op: BinaryOp::Sub, ty, d, a, b, .. } if !ty.is_float() => {
+            Op::Binary { op: BinaryOp::Sub, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
                 (*d, self.int(a, *ty).add(self.int(b, *ty), true, bits(*ty)))
             }
-            Op::Binary { op: BinaryOp::Shl, ty, d, a, b, .. } => match self.operand(b).value() {
+            Op::Binary { op: BinaryOp::Shl, ty, d, a, b, .. } if is_integer(*ty) => match self.operand(b).value() {
                 Some(by @ 0..=31) => (*d, self.int(a, *ty).times(1 << by, bits(*ty), false)),
                 _ => return,
             },
@@ -324,8 +331,8 @@ impl Forms {
                 (*d, self.int(a, *ty).product(self.int(b, *ty), of, wide))
             }
             Op::Mad {
-                ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, c, ..
-            } => {
+                ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), mode, d, a, b, c
+            } if !mode.sat => {
                 let wide = *part == MulPart::Wide;
                 let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
                 let product = self.int(a, *ty).product(self.int(b, *ty), of, wide);
@@ -392,7 +399,10 @@ fn symbol_form(body: &Body, symbol: Symbol) -> Form {
                 None => Origin::Unknown,
             },
         },
-        Symbol::Global(_) => Origin::Variable(Space::Global),
+        Symbol::Global(id) => {
+            let space = body.globals.get(id.index()).copied();
+            Origin::Variable(space.unwrap_or(Space::Global))
+        }
         Symbol::Function(_) => Origin::Unknown,
     };
     Form::of(origin)

@@ -35,10 +35,17 @@ impl Kind {
     }
 }
 
+/// Returns whether the types of an instruction's operands say what they are.
+fn is_typed(op: &Op) -> bool {
+    matches!(op, Op::Setp { .. } | Op::Set { .. } | Op::Cvt { .. } | Op::Testp { .. })
+}
+
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     parent: Vec<u32>,
+    /// How many slots a root stands for.
+    size: Vec<u32>,
     kind: Vec<Option<Kind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
@@ -48,7 +55,8 @@ impl Kinds {
     pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms) -> Self {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
-        let mut kinds = Self { parent, kind: vec![None; slots], cells: HashMap::new() };
+        let (size, kind) = (vec![1; slots], vec![None; slots]);
+        let mut kinds = Self { parent, size, kind, cells: HashMap::new() };
         for block in &body.blocks {
             for phi in &block.phis {
                 let ty = body.function.registers.get(phi.reg.index()).copied().unwrap_or(Type::B32);
@@ -98,6 +106,15 @@ impl Kinds {
         self.get(slot).and_then(Kind::real)
     }
 
+    /// Returns whether a float was found at bytes of an element behind a pointer.
+    pub(crate) fn has_number_at(&self, pointer: usize, within: u64, bytes: u64) -> bool {
+        let end = within.saturating_add(bytes);
+        self.cells.iter().any(|((of, at), cell)| {
+            let number = self.kind.get(self.root(*cell as usize)).copied().flatten().is_some();
+            *of == pointer && number && *at < end && within < at.saturating_add(4)
+        })
+    }
+
     fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
         match meaning(instr) {
             Meaning::Copy(pairs) => {
@@ -136,11 +153,16 @@ impl Kinds {
             Meaning::Load | Meaning::Store | Meaning::Accumulate => {
                 self.access(body, pointers, forms, instr);
             }
-            Meaning::Constant => match &instr.op {
+            Meaning::Constant | Meaning::Bits if is_typed(&instr.op) => match &instr.op {
                 Op::Setp { ty, a, b, .. } | Op::Set { ty, a, b, .. } => {
                     if let Some(real) = real(*ty) {
                         self.operand(a, real);
                         self.operand(b, real);
+                    }
+                }
+                Op::Testp { ty, a, .. } => {
+                    if let Some(real) = real(*ty) {
+                        self.operand(a, real);
                     }
                 }
                 Op::Cvt { to, from, d, a, .. } => {
@@ -153,7 +175,7 @@ impl Kinds {
                 }
                 _ => {}
             },
-            Meaning::Opaque(_) | Meaning::Bits | Meaning::Nothing => {
+            Meaning::Opaque(_) | Meaning::Bits | Meaning::Constant | Meaning::Nothing => {
                 // Whatever it is, a register of a float type holds a number.
                 instr.for_each_def(&mut |reg: RegId| {
                     let declared = body.function.registers.get(reg.index()).copied();
@@ -171,6 +193,19 @@ impl Kinds {
         for (at, reg) in access.offsets().zip(values) {
             if let Some(real) = real(access.ty) {
                 self.number(Slot::low(reg), real);
+                let form = forms.address(body, access.address);
+                if let Origin::Pointer(index) = form.origin
+                    && let Some(pointer) = pointers.get(index)
+                    && matches!(pointer.spec.reals, Some(Reals::Some(_)))
+                    && let Some(within) = form.within(u64::from(pointer.spec.size), at)
+                {
+                    let cell = self.cell(index, within);
+                    self.unite_indices(Slot::low(reg).index(), cell as usize);
+                    if real == Real::F64 {
+                        let cell = self.cell(index, within.saturating_add(4));
+                        self.unite_indices(Slot::high(reg).index(), cell as usize);
+                    }
+                }
                 continue;
             }
             self.member(
@@ -229,18 +264,25 @@ impl Kinds {
                     }
                     Some(Reals::Some(_)) => {
                         let Some(within) = form.within(size, at) else { return };
-                        let fresh = u32::try_from(self.parent.len()).unwrap_or(u32::MAX);
-                        let cell = *self.cells.entry((index, within)).or_insert(fresh);
-                        if cell == fresh {
-                            self.parent.push(fresh);
-                            self.kind.push(None);
-                        }
+                        let cell = self.cell(index, within);
                         self.unite_indices(slot.index(), cell as usize);
                     }
                 }
             }
             _ => {}
         }
+    }
+
+    /// Returns what stands for 32 bits of the elements behind a pointer.
+    fn cell(&mut self, pointer: usize, within: u64) -> u32 {
+        let fresh = u32::try_from(self.parent.len()).unwrap_or(u32::MAX);
+        let cell = *self.cells.entry((pointer, within)).or_insert(fresh);
+        if cell == fresh {
+            self.parent.push(fresh);
+            self.size.push(1);
+            self.kind.push(None);
+        }
+        cell
     }
 
     /// A half of a `double`, or a `float`.
@@ -294,6 +336,12 @@ impl Kinds {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {
             return;
+        }
+        let count = |at: usize| self.size.get(at).copied().unwrap_or(0);
+        let (both, swap) = (count(a).saturating_add(count(b)), count(a) < count(b));
+        let (a, b) = if swap { (b, a) } else { (a, b) };
+        if let Some(size) = self.size.get_mut(a) {
+            *size = both;
         }
         let kind = match (self.kind.get(a).copied().flatten(), self.kind.get(b).copied().flatten())
         {

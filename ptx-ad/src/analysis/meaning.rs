@@ -191,7 +191,9 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
                     let mode = ptx::ir::Mode { sat: *sat, relu: *relu, ..Default::default() };
                     arithmetic(Smooth::Convert(from), *to, &mode, *d, &[*a])
                 }
-                _ if !to.is_float() || !from.is_float() => Meaning::Constant,
+                (_, Some(_)) if is_integer(*to) => Meaning::Constant,
+                // The integer may be the bits of a number.
+                _ if is_integer(*from) => Meaning::Bits,
                 _ => Meaning::Opaque(Reason::Half),
             }
         }
@@ -242,6 +244,11 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             if defines { Meaning::Bits } else { Meaning::Nothing }
         }
     }
+}
+
+fn is_integer(ty: Type) -> bool {
+    use Type::{B8, B16, B32, B64, S8, S16, S32, S64, U8, U16, U32, U64};
+    matches!(ty, B8 | B16 | B32 | B64 | S8 | S16 | S32 | S64 | U8 | U16 | U32 | U64)
 }
 
 /// A bit operation that negates (`true`) or takes the absolute value of the number in its source.

@@ -8,9 +8,9 @@ mod own;
 
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type};
 
-pub(crate) use activity::{Activity, Lost};
-pub(crate) use form::{Forms, Origin};
-pub(crate) use kind::Kinds;
+pub(crate) use activity::{Activity, Lost, is_part_of_number};
+pub(crate) use form::{Form, Forms, Origin};
+pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
     Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, meaning, real, sign_mask,
 };
@@ -95,6 +95,11 @@ impl Pointers {
             (*known == param).then_some((*at, *real))
         };
         self.numbers.iter().filter_map(of)
+    }
+
+    /// Returns whether gradients with respect to the numbers in a parameter are wanted.
+    pub(crate) fn numbers_are_active(&self, param: usize) -> bool {
+        self.numbers.iter().any(|(of, _, _, active)| *of == param && *active)
     }
 
     /// Returns the type of the number that lies at an offset in a parameter.

@@ -41,6 +41,10 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, used: &[Used]) -> Self {
         let mut this = Self { pointers: Vec::new(), widest: 1 };
+        if body.dimensions() > 1 {
+            // Threads that differ in y have the same index in x.
+            return this;
+        }
         for (index, pointer) in pointers.iter().enumerate() {
             let own = pointer.slot.and_then(|_| accesses(body, forms, index)).and_then(
                 |(sites, widest)| {
@@ -155,8 +159,8 @@ fn is_below(body: &Body, forms: &Forms, pred: Pred, count: usize) -> Option<bool
     };
     let is_count = |operand: &Operand| {
         let Operand::Reg(reg) = operand else { return false };
-        let Some(Instr { op: Op::Ld { addr, .. }, .. }) = define(*reg) else { return false };
-        loads_param(body, forms, addr, count)
+        let Some(Instr { op: Op::Ld { addr, ty, .. }, .. }) = define(*reg) else { return false };
+        ty.bits() >= 32 && loads_param(body, forms, addr, count)
     };
     let below = match cmp {
         Cmp::Lt | Cmp::Lo if forms.operand(a).is_thread() && is_count(b) => true,

@@ -51,6 +51,8 @@ pub(super) fn remove(function: &mut Function) -> Vec<bool> {
 /// Returns whether an instruction does more than to write registers.
 fn has_effect(instr: &Instr) -> bool {
     match &instr.op {
+        // The carry flag is no register.
+        Op::Carry { .. } => true,
         // Lanes wait for each other here.
         Op::Shfl { .. }
         | Op::Vote { .. }

@@ -97,6 +97,10 @@ impl Emit<'_> {
                 (None, 64) if assumed == Some(Real::F32) => {
                     vec![(0, None, assumed), (4, None, assumed)]
                 }
+                // A half of a `double`, or an integer beside one.
+                (None, 32) if declared.is_none() && assumed == Some(Real::F64) => {
+                    vec![(0, None, Some(Real::F32))]
+                }
                 (None, _) => vec![(0, None, assumed)],
             };
             for (more, slot, real) in halves {

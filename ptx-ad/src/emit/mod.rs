@@ -155,7 +155,7 @@ impl Emit<'_> {
     fn repeated(&self, instr: &Instr, frame: &frame::Frame) -> Option<Instr> {
         match (&instr.op, Access::of(instr)) {
             (Op::St { .. } | Op::Atom { .. }, Some(access))
-                if is_global(access.space) || access.is_param() =>
+                if (is_global(access.space) && !self.is_local(&access)) || access.is_param() =>
             {
                 return None;
             }
@@ -195,6 +195,12 @@ impl Emit<'_> {
             instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a: value };
         }
         Some(instr)
+    }
+
+    /// Memory of the thread, also by a generic address.
+    fn is_local(&self, access: &Access<'_>) -> bool {
+        let form = self.analysis.forms.address(self.body, access.address);
+        form.origin == Origin::Variable(ptx::ir::Space::Local)
     }
 
     fn is_formal(&self, access: &Access<'_>) -> bool {

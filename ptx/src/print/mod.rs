@@ -6,6 +6,7 @@ mod opcode;
 mod operand;
 mod variable;
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use crate::ir::{
@@ -216,12 +217,13 @@ impl<'m> Printer<'m> {
         by_place.sort_by_key(|label| label.at);
         let mut labels = by_place.into_iter().peekable();
         let mut loc = None;
+        let mut places = HashSet::new();
         for (at, instr) in function.instrs().iter().enumerate() {
             while let Some(label) = labels.next_if(|label| label.at as usize <= at) {
                 writeln!(self.out, "{}:", label.name)?;
             }
             if let Some(id) = instr.loc.filter(|_| instr.loc != loc) {
-                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?)?;
+                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?, &mut places)?;
                 loc = instr.loc;
             }
             self.instr(instr)?;
@@ -233,8 +235,15 @@ impl<'m> Printer<'m> {
         Ok(())
     }
 
-    fn loc(&mut self, loc: &Loc) -> fmt::Result {
+    /// Writes a place in the source. ptxas wants the place that it is inlined into among the `places` before it.
+    fn loc(&mut self, loc: &Loc, places: &mut HashSet<(u32, u32, u32)>) -> fmt::Result {
         let Loc { file, line, column, inlined } = loc;
+        if let Some(Inlined { function: _, file, line, column }) = inlined
+            && places.insert((*file, *line, *column))
+        {
+            writeln!(self.out, "    .loc {file} {line} {column}")?;
+        }
+        places.insert((*file, *line, *column));
         write!(self.out, "    .loc {file} {line} {column}")?;
         if let Some(Inlined { function, file, line, column }) = inlined {
             write!(self.out, ", function_name {function}, inlined_at {file} {line} {column}")?;

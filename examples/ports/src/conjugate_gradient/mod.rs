@@ -7,8 +7,7 @@ use crate::Output;
 const BLOCK: u32 = 256;
 
 kernels! {
-    #[cfg_attr(test, test_launches)]
-    pub(super) struct Kernels;
+    struct Kernels;
     // SAFETY: nothing is promised: the kernel is an `unsafe fn`.
     unsafe in include_cuda!("conjugate_gradient.cu") {
         /// Solves `A x = r`, with `x` 0.
