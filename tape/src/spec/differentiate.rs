@@ -7,7 +7,7 @@ use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{NotDifferentiable, Real, Reals, Spec};
 
 use super::param::{Param, Pointer, Shape};
-use super::{Effect, Kernels, Op, OpSpec, Primal, register};
+use super::{Effect, Kernels, Op, OpSpec, Primal, Settings, register};
 use crate::element::{Element, FloatType};
 
 /// How an adjoint was generated; see [`Op::derivation`].
@@ -180,6 +180,7 @@ impl OpSpec {
         text: &str,
     ) -> Result<Op, DifferentiateError> {
         let kernel = forward.name().to_owned();
+        self.only_the_kernel(&kernel)?;
         let parsed =
             ptx_ad::parse(text).map_err(|error| Error::invalid(format!("`{kernel}`: {error}")))?;
         let spec = self.described(&kernel)?;
@@ -232,6 +233,24 @@ impl OpSpec {
         let derivation =
             Derivation { text: adjoint.text, accesses, dimensions: adjoint.dimensions };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
+    }
+
+    /// Refuses what describes an adjoint by hand: it would be believed of the generated one.
+    fn only_the_kernel(&self, kernel: &str) -> Result<(), DifferentiateError> {
+        let Settings { shape, scratch, log, .. } = self.settings;
+        let said = [
+            ("shape", shape.is_some()),
+            ("scratch", scratch.is_some()),
+            ("log", log.is_some()),
+            ("primal", self.primal.is_some()),
+        ];
+        match said.iter().find(|(_, said)| *said) {
+            Some((name, _)) => Err(Error::invalid(format!(
+                "`{kernel}`: `OpSpec::{name}` describes an adjoint by hand, and this one is generated"
+            ))
+            .into()),
+            None => Ok(()),
+        }
     }
 
     /// Returns the parameters as the generator knows them.
