@@ -13,14 +13,14 @@ pub enum Expr {
     Param(usize),
     /// The length of a slice parameter.
     Len(usize),
-    /// A field of a structure, by its number in [`Kernel::field`]'s order.
+    /// A field of a structure, by its number in [`DeclaredKernel::field`]'s order.
     Field(usize),
     /// A number of the launch, by its number in [`LAUNCH`].
     Launch(usize),
     /// `-a`
     Neg(Box<Expr>),
     /// `a + b`, …
-    Binary(Box<Expr>, Op, Box<Expr>),
+    Binary(Box<Expr>, Arithmetic, Box<Expr>),
 }
 
 /// The numbers of a launch, as clauses write them.
@@ -29,7 +29,7 @@ pub const LAUNCH: [&str; 7] =
 
 /// An operator of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
+pub enum Arithmetic {
     /// `+`
     Add,
     /// `-`
@@ -75,7 +75,7 @@ impl Expr {
 
     /// Returns `left op right`.
     #[must_use]
-    pub fn binary(left: Self, op: Op, right: Self) -> Self {
+    pub fn binary(left: Self, op: Arithmetic, right: Self) -> Self {
         Self::Binary(Box::new(left), op, Box::new(right))
     }
 }
@@ -96,7 +96,7 @@ pub(super) enum Kind {
 
 /// A kernel, or one instance of it.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct DeclaredKernel {
     pub(super) name: &'static str,
     pub(super) instance: &'static str,
     pub(super) params: Vec<Param>,
@@ -111,7 +111,7 @@ pub struct Kernel {
     pub(super) cooperative: bool,
 }
 
-impl Kernel {
+impl DeclaredKernel {
     /// Describes a kernel without parameters. `instance` says which types its type parameters are.
     #[must_use]
     pub fn new(name: &'static str, instance: &'static str) -> Self {
