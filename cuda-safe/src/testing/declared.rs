@@ -82,13 +82,13 @@ impl Expr {
 
 /// A parameter of a kernel.
 #[derive(Debug)]
-pub(super) struct Param {
+pub(super) struct TakenParam {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TakenKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum TakenKind {
     Slice { written: bool },
     Integer { range: (i128, i128), filled: Option<Expr> },
     Value,
@@ -99,7 +99,7 @@ pub(super) enum Kind {
 pub struct DeclaredKernel {
     pub(super) name: &'static str,
     pub(super) instance: &'static str,
-    pub(super) params: Vec<Param>,
+    pub(super) params: Vec<TakenParam>,
     /// The text, and the range of the type.
     pub(super) fields: Vec<(&'static str, (i128, i128))>,
     /// The text, and the alternatives.
@@ -123,13 +123,13 @@ impl DeclaredKernel {
     /// Adds a slice.
     #[must_use]
     pub fn slice(self, name: &'static str, written: bool) -> Self {
-        self.param(name, Kind::Slice { written })
+        self.param(name, TakenKind::Slice { written })
     }
 
     /// Adds an integer that the caller passes.
     #[must_use]
     pub fn integer<N: Number>(self, name: &'static str) -> Self {
-        self.param(name, Kind::Integer { range: N::RANGE, filled: None })
+        self.param(name, TakenKind::Integer { range: N::RANGE, filled: None })
     }
 
     /// Adds an integer that the method fills in.
@@ -140,17 +140,17 @@ impl DeclaredKernel {
             vec![(Comparison::LessEqual, value.clone()), (Comparison::LessEqual, Expr::Int(most))];
         let text = format!("{text} (fits {})", type_name::<N>());
         self.clauses.push((text, vec![Condition::Chain(Expr::Int(least), fits)]));
-        self.param(name, Kind::Integer { range: N::RANGE, filled: Some(value) })
+        self.param(name, TakenKind::Integer { range: N::RANGE, filled: Some(value) })
     }
 
     /// Adds a value of another type.
     #[must_use]
     pub fn value(self, name: &'static str) -> Self {
-        self.param(name, Kind::Value)
+        self.param(name, TakenKind::Value)
     }
 
-    fn param(mut self, name: &'static str, kind: Kind) -> Self {
-        self.params.push(Param { name, kind });
+    fn param(mut self, name: &'static str, kind: TakenKind) -> Self {
+        self.params.push(TakenParam { name, kind });
         self
     }
 

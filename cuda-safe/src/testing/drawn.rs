@@ -3,7 +3,7 @@
 use std::any::{Any, type_name};
 use std::mem::MaybeUninit;
 
-use super::declared::{DeclaredKernel, Kind};
+use super::declared::{DeclaredKernel, TakenKind};
 use super::error::Error;
 use super::problem::{Problem, Term};
 use super::random::Random;
@@ -136,7 +136,7 @@ impl<'a> Drawn<'a> {
             return unsafe { memory.into_elements(len) };
         };
         let memory = DeviceBuffer::from_slice(self.stream, &contents)?;
-        if let Some(Kind::Slice { written: false }) =
+        if let Some(TakenKind::Slice { written: false }) =
             self.kernel.params.get(param).map(|param| &param.kind)
         {
             self.before.push((param, contents));

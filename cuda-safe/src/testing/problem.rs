@@ -1,6 +1,6 @@
 //! The variables of a kernel's launches, and the conditions that they must meet.
 
-use super::declared::{Arithmetic, Comparison, Condition, DeclaredKernel, Expr, Kind, LAUNCH};
+use super::declared::{Arithmetic, Comparison, Condition, DeclaredKernel, Expr, LAUNCH, TakenKind};
 use super::random::Random;
 
 /// An expression over variables: what a method fills in or derives is replaced by its expression.
@@ -190,14 +190,14 @@ impl Problem {
         let elements = i128::from(bounds.elements);
         for param in &kernel.params {
             let variable = match &param.kind {
-                Kind::Slice { .. } => {
+                TakenKind::Slice { .. } => {
                     let name = format!("{}.len()", param.name);
                     Some(problem.variable(name, What::Length, 0, elements))
                 }
-                Kind::Integer { range: (least, most), filled: None } => {
+                TakenKind::Integer { range: (least, most), filled: None } => {
                     Some(problem.variable(param.name.to_owned(), What::Any, *least, *most))
                 }
-                Kind::Integer { .. } | Kind::Value => None,
+                TakenKind::Integer { .. } | TakenKind::Value => None,
             };
             problem.of_param.push(variable);
         }
@@ -293,7 +293,7 @@ impl Problem {
             Expr::Int(value) => Term::Int(*value),
             // A filled-in parameter reads those before it alone, so this ends.
             Expr::Param(i) => match kernel.params.get(*i).map(|param| &param.kind) {
-                Some(Kind::Integer { filled: Some(value), .. }) => self.term(value, kernel),
+                Some(TakenKind::Integer { filled: Some(value), .. }) => self.term(value, kernel),
                 _ => variable(self.of_param.get(*i)),
             },
             Expr::Len(i) => variable(self.of_param.get(*i)),
