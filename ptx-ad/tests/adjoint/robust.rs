@@ -162,9 +162,13 @@ fn chain(count: usize) -> String {
 
 #[test]
 fn time_and_size() {
+    let (_, before, after) = measured(&chain(500).replace("@%p1 bra", "//"), 1);
+    println!("without branches: {before} instructions, {after} instructions");
+    assert!(after <= 5 * before, "{before} became {after}");
     let (time, before, after) = measured(&chain(500), 10);
     println!("{before} instructions: {time:?}, {after} instructions");
-    assert!(after <= 5 * before, "{before} became {after}");
+    // Where a value may not be chosen, each product is checked for a gradient of zero.
+    assert!(2 * after <= 13 * before, "{before} became {after}");
     // The bar is 5 ms; other processes may use the machine.
     assert!(time < Duration::from_millis(20), "{time:?}");
 }

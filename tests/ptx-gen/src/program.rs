@@ -185,14 +185,7 @@ impl Program {
             draw.statement(place, branches, &mut body);
         }
         for _ in 0..draw.rng.below(6) {
-            let mut row = draw.any_row(place);
-            let is_float = |row: usize| {
-                let name = rows()[row].name();
-                ["f32", "f64", "mov", "selp"].iter().any(|word| name.contains(word))
-            };
-            while !is_float(row) && draw.rng.below(16) > 0 {
-                row = draw.any_row(place);
-            }
+            let row = draw.any_row(place);
             body.push(draw.op(row));
         }
         Self { seed, body }
@@ -208,7 +201,14 @@ impl Program {
         let place = Place { depth: 0, together: false, masked: false };
         let mut body = Vec::new();
         for _ in 0..1 + draw.rng.below(4) {
-            let row = draw.any_row(place);
+            let mut row = draw.any_row(place);
+            let is_float = |row: usize| {
+                let name = rows()[row].name();
+                ["f32", "f64", "mov", "selp"].iter().any(|word| name.contains(word))
+            };
+            while !is_float(row) && draw.rng.below(16) > 0 {
+                row = draw.any_row(place);
+            }
             body.push(draw.op(row));
         }
         Self { seed, body }
