@@ -86,9 +86,11 @@ fn is_constant(module: &Module, id: GlobalId) -> bool {
         && matches!(variable.space, Space::Global | Space::Const)
         && !variable.managed;
     let plain = variable.init.as_ref().is_some_and(|init| init.addresses.is_empty());
-    let escapes = module.globals.iter().filter_map(|other| other.init.as_ref()).any(|init| {
-        init.addresses.iter().any(|address| address.symbol == Symbol::Global(id))
-    });
+    let escapes = module
+        .globals
+        .iter()
+        .filter_map(|other| other.init.as_ref())
+        .any(|init| init.addresses.iter().any(|address| address.symbol == Symbol::Global(id)));
     private && plain && !escapes && !module.functions.iter().any(|f| may_store(f, id))
 }
 
@@ -127,14 +129,19 @@ fn may_store(function: &Function, id: GlobalId) -> bool {
         let mut touches = names(instr);
         instr.for_each_place(|place| {
             if let Place::Register(Role::Use | Role::Unknown, reg) = place {
-                touches |= addresses.contains(&reg);
+                touches |= addresses.contains(reg);
             }
         });
         let mut defines = false;
         instr.for_each_def(|_| defines = true);
         let harmless = matches!(
             instr.op,
-            Op::Bra { .. } | Op::BrxIdx { .. } | Op::Ret { .. } | Op::Exit | Op::Trap | Op::Ld { .. }
+            Op::Bra { .. }
+                | Op::BrxIdx { .. }
+                | Op::Ret { .. }
+                | Op::Exit
+                | Op::Trap
+                | Op::Ld { .. }
         );
         let passes = matches!(instr.op, Op::Atom { .. } | Op::Call { .. } | Op::Other { .. });
         touches && !harmless && (!defines || passes)

@@ -85,7 +85,8 @@ impl Check<'_> {
                 }
             });
             if mixed {
-                let text = "the bits of a number that depends on active inputs are read as another type";
+                let text =
+                    "the bits of a number that depends on active inputs are read as another type";
                 self.refuse(Reason::Bits, text, instr);
             }
         }
@@ -128,7 +129,8 @@ impl Check<'_> {
             let wrong = access.parts().any(|(at, reg)| {
                 let Some(reg) = reg else { return false };
                 let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
-                let Some((said, true)) = place.and_then(|p| self.analysis.pointers.number(param, p))
+                let Some((said, true)) =
+                    place.and_then(|p| self.analysis.pointers.number(param, p))
                 else {
                     return false;
                 };
@@ -201,9 +203,12 @@ impl Check<'_> {
                     instr,
                 );
             }
-            let is_shared =
-                |space: Space| matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster);
-            if is_shared(access.space) || matches!(origin, Origin::Variable(space) if is_shared(space)) {
+            let is_shared = |space: Space| {
+                matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster)
+            };
+            if is_shared(access.space)
+                || matches!(origin, Origin::Variable(space) if is_shared(space))
+            {
                 self.refuse(Reason::SharedMemory, "shared memory can't be differentiated", instr);
             }
             if matches!(instr.op, Op::Ld { .. }) || !is_global(access.space) {
@@ -322,7 +327,8 @@ impl Check<'_> {
             }
             let form = self.analysis.forms.address(self.body, addr);
             let Origin::Pointer(pointer) = form.origin else { continue };
-            let Some(info) = self.analysis.pointers.get(pointer).filter(|p| p.slot.is_some()) else {
+            let Some(info) = self.analysis.pointers.get(pointer).filter(|p| p.slot.is_some())
+            else {
                 continue;
             };
             let adds = *op == AtomOp::Add && real(*ty).is_some();
@@ -342,7 +348,8 @@ impl Check<'_> {
             if on_number && !adds {
                 let half = *op == AtomOp::Add && ty.is_float();
                 let reason = if half { Reason::Half } else { Reason::AtomicOther };
-                let text = format!("an atomic `{}.{}` of numbers has no adjoint", op.name(), ty.name());
+                let text =
+                    format!("an atomic `{}.{}` of numbers has no adjoint", op.name(), ty.name());
                 self.refuse(reason, text, instr);
                 continue;
             }

@@ -141,11 +141,11 @@ impl Activity {
                         for (d, _) in &pairs {
                             let (d, high) = (*d, Slot::high(d.reg()));
                             let both = pairs.iter().any(|(other, _)| *other == high);
-                            if both && kinds.get(d) == Some(Kind::F64) && !self.is_whole(d) {
-                                if self.is_varied(d) || self.is_varied(high) {
-                                    let lost = lose(self, Reason::Bits);
-                                    self.set(d, false, Some(lost));
-                                }
+                            let varied = self.is_varied(d) || self.is_varied(high);
+                            let is_double = both && kinds.get(d) == Some(Kind::F64);
+                            if is_double && varied && !self.is_whole(d) {
+                                let lost = lose(self, Reason::Bits);
+                                self.set(d, false, Some(lost));
                             }
                         }
                     }
@@ -395,9 +395,7 @@ impl Activity {
     fn is_whole(&self, low: Slot) -> bool {
         let of = |slot: Slot| self.source.get(slot.index()).copied().flatten();
         match (of(low), of(Slot::high(low.reg()))) {
-            (Some(low), Some(high)) => {
-                low == Slot::low(low.reg()) && high == Slot::high(low.reg())
-            }
+            (Some(low), Some(high)) => low == Slot::low(low.reg()) && high == Slot::high(low.reg()),
             (None, None) => true,
             _ => false,
         }

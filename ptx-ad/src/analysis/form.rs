@@ -321,18 +321,20 @@ impl Forms {
             Op::Binary { op: BinaryOp::Sub, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
                 (*d, self.int(a, *ty).add(self.int(b, *ty), true, bits(*ty)))
             }
-            Op::Binary { op: BinaryOp::Shl, ty, d, a, b, .. } if is_integer(*ty) => match self.operand(b).value() {
-                Some(by @ 0..=31) => (*d, self.int(a, *ty).times(1 << by, bits(*ty), false)),
-                _ => return,
-            },
+            Op::Binary { op: BinaryOp::Shl, ty, d, a, b, .. } if is_integer(*ty) => {
+                match self.operand(b).value() {
+                    Some(by @ 0..=31) => (*d, self.int(a, *ty).times(1 << by, bits(*ty), false)),
+                    _ => return,
+                }
+            }
             Op::Mul { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, .. } => {
                 let wide = *part == MulPart::Wide;
                 let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
                 (*d, self.int(a, *ty).product(self.int(b, *ty), of, wide))
             }
-            Op::Mad {
-                ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), mode, d, a, b, c
-            } if !mode.sat => {
+            Op::Mad { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), mode, d, a, b, c }
+                if !mode.sat =>
+            {
                 let wide = *part == MulPart::Wide;
                 let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
                 let product = self.int(a, *ty).product(self.int(b, *ty), of, wide);
