@@ -71,6 +71,7 @@ pub struct Checks {
 pub struct Config {
     pub(crate) devices: u32,
     pub(crate) compute_capability: (u32, u32),
+    pub(crate) multiprocessors: u32,
     pub(crate) workers: usize,
     pub(crate) timeout: Option<Duration>,
     pub(crate) seed: Option<u64>,
@@ -92,6 +93,7 @@ impl Default for Config {
         Self {
             devices: 1,
             compute_capability: (9, 0),
+            multiprocessors: 132,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             timeout: None,
             seed: None,
@@ -114,8 +116,8 @@ impl Config {
         Self::default()
     }
 
-    /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`), `_WORKERS`,
-    /// `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
+    /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`),
+    /// `_MULTIPROCESSORS`, `_WORKERS`, `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
     /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_CHECK` (`race`, `init`,
     /// `leak`, or several with commas), `_TANGENTS` (`0` or `1`), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
     /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
@@ -164,6 +166,11 @@ impl Config {
             config.memory = bytes(text).filter(|bytes| *bytes > 0)?;
             Some(())
         });
+        read("CUDA_EMU_MULTIPROCESSORS", &mut |config, text| {
+            config.multiprocessors =
+                text.parse().ok().filter(|count| (1..=MAX_MULTIPROCESSORS).contains(count))?;
+            Some(())
+        });
         read("CUDA_EMU_HEAP", &mut |config, text| {
             config.heap = bytes(text)?;
             Some(())
@@ -207,6 +214,14 @@ impl Config {
     #[must_use]
     pub fn devices(mut self, count: u32) -> Self {
         self.devices = count.min(MAX_DEVICES);
+        self
+    }
+
+    /// Sets the number of multiprocessors that the devices report, from 1 to 1,024; 132 unless set. It changes how many
+    /// blocks a cooperative launch may have, and so how long a kernel takes here that fills the device.
+    #[must_use]
+    pub fn multiprocessors(mut self, count: u32) -> Self {
+        self.multiprocessors = count.clamp(1, MAX_MULTIPROCESSORS);
         self
     }
 
@@ -301,6 +316,9 @@ impl Config {
 
 /// More would have no distinct PCI address.
 const MAX_DEVICES: u32 = 64;
+
+/// A device has at most as many multiprocessors.
+const MAX_MULTIPROCESSORS: u32 = 1024;
 
 /// `never` or `always`.
 fn contraction(text: &str) -> Option<Contraction> {

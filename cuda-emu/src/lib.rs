@@ -47,8 +47,8 @@ use std::sync::OnceLock;
 
 pub use config::{Checks, Config, Contraction, Failure};
 pub use driver::{
-    Interleaving, Ledger, Moment, Watch, fault_report, interleaving, ledger, reseed, resolve,
-    support, watch,
+    Interleaving, Ledger, Moment, Observation, ObserveError, Watch, fault_report, interleaving,
+    ledger, observe, reseed, resolve, support, watch,
 };
 pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
 pub use exec::tangent::lost::Lost;

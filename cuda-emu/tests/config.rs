@@ -15,6 +15,7 @@ fn two_small_devices_of_another_kind_that_fail_and_tell() {
     let config = Config::new()
         .devices(2)
         .compute_capability(8, 6)
+        .multiprocessors(3)
         .memory(1 << 20)
         .workers(1)
         .fail("cuEventCreate", 2, CUresult::CUDA_ERROR_OUT_OF_MEMORY)
@@ -31,6 +32,9 @@ fn two_small_devices_of_another_kind_that_fail_and_tell() {
     let major = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
     ok!(cuDeviceGetAttribute(&raw mut value, major, 1));
     assert_eq!(value, 8);
+    let multiprocessors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    ok!(cuDeviceGetAttribute(&raw mut value, multiprocessors, 1));
+    assert_eq!(value, 3);
     fails!(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetAttribute(&raw mut value, major, 2));
     let mut name = [0_u8; 100];
     ok!(cuDeviceGetName(name.as_mut_ptr().cast(), 100, 0));

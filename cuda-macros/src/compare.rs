@@ -72,7 +72,7 @@ pub(crate) fn comparisons(
 }
 
 /// Returns the lists of instances in the order of [`Function::symbols`]: the last parameter's vary fastest.
-fn instances(params: &[TypeParam]) -> Vec<Vec<&Instance>> {
+pub(crate) fn instances(params: &[TypeParam]) -> Vec<Vec<&Instance>> {
     params.iter().fold(vec![Vec::new()], |lists, param| {
         let longer = |list: &Vec<_>| {
             let each = param.instances.iter();

@@ -6,7 +6,7 @@ use crate::method::{access, method};
 use crate::parse::{Attribute, Declaration};
 use crate::symbol::local;
 use crate::token::{Span, Token, to_text};
-use crate::{compare, source};
+use crate::{compare, source, testing};
 use proc_macro::Delimiter;
 
 /// Returns the generated items.
@@ -24,6 +24,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     let mut clones = Vec::new();
     let mut methods = Vec::new();
     let mut comparisons = Vec::new();
+    let mut tests = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         let cfg = cfg(&function.attributes);
         let each = function.symbols();
@@ -64,6 +65,9 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         comparisons.extend(compare::comparisons(function, params, krate));
         methods.extend(method(function, krate));
         methods.extend(access(function, krate));
+        if declaration.testing.is_some() {
+            tests.extend(testing::tests(function, krate));
+        }
     }
     for (index, global) in globals.iter().enumerate() {
         let parts = global.parts(index, params, krate);
@@ -72,6 +76,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         clones.extend(parts.clone);
         symbols.extend(parts.symbol);
         methods.extend(parts.method);
+        comparisons.extend(parts.comparison);
     }
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
@@ -144,6 +149,19 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         Token::Ident("unsafe".to_owned(), *promise),
         Token::Group(Delimiter::Brace, quote("Self::from_module(&module)", &[]), *promise),
     ];
+    let source = source::named(source, krate);
+    let testing = match &declaration.testing {
+        None => Vec::new(),
+        Some(cfg) => testing::functions(&[
+            ("cfg", cfg),
+            ("cuda", krate),
+            ("instances", &instances),
+            ("source", &source),
+            ("symbols", &symbols),
+            ("promise", &promised),
+            ("tests", &tests),
+        ]),
+    };
     quote(
         r#"
         $default_doc $attributes
@@ -204,17 +222,18 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 })
             }
 
-            /// Compiles the source for `arch`, or reads its PTX, and compares the declared kernels with those of the
-            /// image, as their first launches do. Needs no device and no driver.
+            /// Compiles the source for `arch`, or reads its PTX, and compares the declared kernels and globals with those
+            /// of the image, as first launches and `load` do. Needs no device and no driver.
             ///
             /// # Errors
-            /// The source does not compile, a kernel is not in its image, or its parameters are others.
+            /// The source does not compile, a kernel or a global is not in its image, a kernel has other parameters, or a
+            /// global has another size or type.
             #[allow(dead_code, reason = "for tests")]
             pub fn check(arch: $cuda::nvrtc::Arch) -> $cuda::Result<()> {
                 $instances
                 let kernels = <_ as $cuda::KernelSource>::signatures($source, arch, &[$symbols])?;
                 $comparisons
-                // Perhaps every kernel is behind a `#[cfg]` that does not hold.
+                // Perhaps everything is behind a `#[cfg]` that does not hold.
                 let _ = &kernels;
                 ::core::result::Result::Ok(())
             }
@@ -226,6 +245,7 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 $cuda::__private::DeclaredIn::module(&self.module)
             }
 
+            $testing
             $methods
         }
 
@@ -243,10 +263,11 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("fields", &fields),
             ("cuda", krate),
             ("promise", &promised),
-            ("source", &source::named(source, krate)),
+            ("source", &source),
             ("symbols", &symbols),
             ("found", &found),
             ("methods", &methods),
+            ("testing", &testing),
             ("debug", &debug),
             ("declared_kernels", &declared_kernels),
             ("generics", &generics),

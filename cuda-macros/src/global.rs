@@ -142,6 +142,8 @@ pub(crate) struct Parts {
     pub(crate) symbol: Vec<Token>,
     /// The method.
     pub(crate) method: Vec<Token>,
+    /// The comparison with the image, in `check`.
+    pub(crate) comparison: Vec<Token>,
 }
 
 impl Global {
@@ -181,6 +183,10 @@ impl Global {
             ),
             clone: quote("$cfg $name: ::core::clone::Clone::clone(&self.$name),", holes),
             symbol,
+            comparison: quote(
+                "$cfg $cuda::KernelSignatures::check_global::<$T>(&kernels, $symbol, $declared, $len)?;",
+                holes,
+            ),
             method: quote(
                 "$attributes $docs
                 #[allow(dead_code, reason = \"a source may have more globals than the program uses\")]

@@ -23,6 +23,7 @@ mod shape;
 mod source;
 mod symbol;
 mod taken;
+mod testing;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -308,7 +309,7 @@ use proc_macro::TokenStream;
 /// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and
 /// compares all declared kernels and their instances with it: that the symbols exist, and the number, size and class of
 /// the parameters, and what the mangled names say of pointers and `const`. Each is compared as its first launch compares
-/// it. No device and no driver is needed, so a test finds what would else be found at the first launch:
+/// it. Declared globals are compared as `load` compares them: name, size, and whether they are floats. No device and no driver is needed, so a test finds what would else be found at the first launch:
 ///
 /// ```ignore
 /// #[test]
@@ -319,6 +320,23 @@ use proc_macro::TokenStream;
 ///
 /// The first difference is the error. A parameter of the type `impl KernelArg` is not compared. The NVRTC is the newest
 /// that is found; an `nvrtc::Program` as the source can name another.
+///
+/// # Testing the promise
+/// `#[test_launches]` on the struct, or `#[cfg_attr(test, test_launches)]`, adds a function that tries launches which the
+/// declaration allows, on a device that checks them, such as the software device of `cuda-emu`:
+///
+/// ```ignore
+/// #[test]
+/// fn the_declaration_holds() -> Result<(), Box<dyn std::error::Error>> {
+///     let observation = cuda_emu::observe()?;
+///     Saxpy::test_launches(&mut Launches::new(&context, || observation.found())?)?;
+///     Ok(())
+/// }
+/// ```
+///
+/// `Saxpy::test_launches(&mut launches)` loads the kernels with line information, `kernels.test_loaded(&mut launches)` takes
+/// those that are loaded. Both need the feature `testing` of `cuda_safe`, whose module `cuda_safe::testing` says what is
+/// tried and found. Without the attribute nothing is generated.
 ///
 /// # Other names for `cuda_safe`
 /// A first line `#![crate = path::to::cuda_safe]` says where the generated code finds the crate: for

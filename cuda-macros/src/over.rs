@@ -82,7 +82,7 @@ impl Over {
     }
 
     /// Returns the declaration as text, with the usual spaces and without the block.
-    fn display(&self, params: &[Param]) -> String {
+    pub(crate) fn display(&self, params: &[Param]) -> String {
         let extents: Vec<String> =
             self.extents.iter().map(|extent| extent.display(params)).collect();
         match extents.as_slice() {
@@ -178,20 +178,7 @@ pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<T
     for (extent, threads) in over.extents.iter().zip(&over.block) {
         extent.collect_leaves(&mut leaves);
         extents.extend(quote("$value,", &[("value", &checked(extent, params, krate))]));
-        let threads = match threads {
-            Threads::Int(threads) => vec![Token::Literal(format!("{threads}u32"), Span::Macro)],
-            Threads::Const(path) => {
-                let [keyword, value] = constant(path);
-                let mut call =
-                    at(value.span(), quote("$cuda::__private::extent", &[("cuda", krate)]));
-                call.push(Token::Group(
-                    Delimiter::Parenthesis,
-                    vec![keyword, value.clone()],
-                    value.span(),
-                ));
-                call
-            }
-        };
+        let threads = self::threads(threads, krate);
         block.extend(quote("$threads,", &[("threads", &threads)]));
     }
     quote(
@@ -205,4 +192,19 @@ pub(crate) fn launch(over: &Over, function: &Function, krate: &[Token]) -> Vec<T
             ("values", &values(&leaves, params, krate)),
         ],
     )
+}
+
+/// Returns an expression for the threads of a block in one dimension, as a `u32`.
+pub(crate) fn threads(threads: &Threads, krate: &[Token]) -> Vec<Token> {
+    let path = match threads {
+        Threads::Int(threads) => {
+            return vec![Token::Literal(format!("{threads}u32"), Span::Macro)];
+        }
+        Threads::Const(path) => path,
+    };
+    let [keyword, value] = constant(path);
+    let mut call = at(value.span(), quote("$cuda::__private::extent", &[("cuda", krate)]));
+    let span = value.span();
+    call.push(Token::Group(Delimiter::Parenthesis, vec![keyword, value], span));
+    call
 }

@@ -5,6 +5,7 @@ use crate::function::{Function, Shared, function};
 use crate::generics::generics;
 use crate::global::{Global, global, is_global};
 use crate::symbol::take_name;
+use crate::testing::take_testing;
 use crate::token::{Error, Span, Token};
 use proc_macro::Delimiter;
 
@@ -17,6 +18,8 @@ pub(crate) struct Declaration {
     pub(crate) visibility: Vec<Token>,
     pub(crate) name: Token,
     pub(crate) shared: Shared,
+    /// The `#[cfg]` of the function `test_launches`, if there is to be one.
+    pub(crate) testing: Option<Vec<Token>>,
     /// Where the promise was written.
     pub(crate) promise: Span,
     /// The expression after `unsafe in`.
@@ -54,7 +57,7 @@ pub(crate) fn parse(tokens: &[Token]) -> Result<Declaration, Vec<Error>> {
             }
         }
     }
-    names_are_free(&declaration.functions, &declaration.globals, &mut errors);
+    names_are_free(&declaration, &mut errors);
     if errors.is_empty() { Ok(declaration) } else { Err(errors) }
 }
 
@@ -70,8 +73,10 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
     let visibility = cursor.visibility();
     let mut name = Token::Ident("Kernels".to_owned(), Span::Call);
     let mut shared = Shared { pattern: None, generics: Vec::new() };
+    let mut testing = None;
     if cursor.eat("struct").is_some() {
         name = cursor.name("a name for the struct")?;
+        testing = take_testing(&mut attributes)?;
         shared = Shared { pattern: take_name(&mut attributes)?, generics: generics(cursor, &[])? };
         if let Some(pattern) = shared.pattern.as_ref().filter(|pattern| !pattern.has_function()) {
             return Err(Error::new(
@@ -115,6 +120,7 @@ fn head<'t>(cursor: &mut Cursor<'t>) -> Result<(Declaration, &'t [Token], Span),
         visibility,
         name,
         shared,
+        testing,
         promise,
         source,
         functions,
@@ -146,8 +152,13 @@ fn krate(cursor: &mut Cursor<'_>) -> Result<Vec<Token>, Error> {
 /// The functions that each generated struct has.
 const GENERATED: [&str; 5] = ["load", "load_from", "from_module", "module", "check"];
 
+/// Those that a struct with `#[test_launches]` has.
+const TESTING: [&str; 2] = ["test_launches", "test_loaded"];
+
 /// No two items of the generated `impl` may have one name.
-fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<Error>) {
+fn names_are_free(declaration: &Declaration, errors: &mut Vec<Error>) {
+    let Declaration { functions, globals, testing, .. } = declaration;
+    let generated = || GENERATED.iter().chain(TESTING.iter().filter(|_| testing.is_some()));
     let is_accessed = |text: &str| {
         functions
             .iter()
@@ -155,8 +166,8 @@ fn names_are_free(functions: &[Function], globals: &[Global], errors: &mut Vec<E
             .map(|other| format!("`{text}` is the generated access to the kernel `{}`", other.text))
     };
     let is_generated = |text: &str| {
-        GENERATED
-            .contains(&text)
+        generated()
+            .any(|name| *name == text)
             .then(|| format!("`{text}` is a function of the generated struct"))
             .or_else(|| is_accessed(text))
     };

@@ -66,6 +66,7 @@
 //!   waits between streams at `DEBUG`, and loads of modules and waits of the host there, with their
 //!   times in nanoseconds; compiles, also cached ones, at `INFO`; every error of the driver at `ERROR`,
 //!   also a handled one, such as a cubin refused in favour of PTX; errors of drops at `WARN`.
+//! - `testing`: launches that try whether the declarations of [`kernels!`] hold, in the module `testing`.
 //! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
 // First: the others use their macros.
@@ -91,6 +92,8 @@ mod peer;
 pub mod prelude;
 mod stream;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod vector;
 
 #[cfg(feature = "ndarray")]

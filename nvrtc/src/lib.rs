@@ -41,6 +41,7 @@ mod hint;
 mod image;
 mod library;
 mod linker;
+mod linker_fatbin;
 mod linker_search;
 mod linker_symbols;
 mod options;

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::{NvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 use ptx::Signature;
-use ptx::fatbin::{self, Fatbin};
 
 use crate::error::LinkError;
+use crate::linker_fatbin;
 use crate::linker_search::find;
 use crate::linker_symbols::{of_cubin, of_ptx};
 use crate::{Arch, Error, Image, NvrtcVersion};
@@ -61,7 +61,7 @@ struct Input {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Ptx,
     Cubin,
     Fatbin,
@@ -104,12 +104,17 @@ impl Linker {
         self.add(name, Kind::Cubin, cubin.into())
     }
 
-    /// Adds a fat binary.
+    /// Adds a fat binary, of which the link takes the image for the architecture: machine code for exactly this one, or,
+    /// in a link with LTO-IR, LTO-IR, or else PTX. LTO-IR alone, or beside PTX where the architecture is a real one
+    /// (`nvcc -arch=sm_90 -dlto`), makes the link one with LTO-IR.
+    ///
+    /// nvJitLink trusts machine code and LTO-IR: bytes that no compiler has written can make it crash.
     pub fn fatbin(self, name: impl Into<String>, fatbin: impl Into<Vec<u8>>) -> Self {
         self.add(name, Kind::Fatbin, fatbin.into())
     }
 
-    /// Adds LTO-IR. If there is any, the link optimises across all LTO-IR.
+    /// Adds LTO-IR. If there is any, the link optimises across all LTO-IR. nvJitLink trusts it, as in
+    /// [`fatbin`](Self::fatbin).
     pub fn lto_ir(self, name: impl Into<String>, lto_ir: impl Into<Vec<u8>>) -> Self {
         self.add(name, Kind::LtoIr, lto_ir.into())
     }
@@ -175,7 +180,11 @@ impl Linker {
             };
             return Err(LinkError::Input { name: input.name.clone(), why: why.to_owned() });
         }
-        let lto = self.inputs.iter().any(|input| input.kind == Kind::LtoIr);
+        let lto = self.inputs.iter().any(|input| match input.kind {
+            Kind::LtoIr => true,
+            Kind::Fatbin => linker_fatbin::wants_lto(&input.bytes, self.arch),
+            _ => false,
+        });
         let mut image = Image::new(self.arch);
         if self.arch.is_real() || lto {
             let (bytes, log) = self.by_library(lto)?;
@@ -218,29 +227,16 @@ impl Linker {
     }
 
     /// Returns the image of an input: what it is, or what a fat binary has for the architecture.
-    ///
-    /// nvJitLink 13.0 reads fat binaries itself, but without checks: some make it crash.
-    fn image_of<'i>(&self, input: &'i Input) -> Result<(Kind, Cow<'i, [u8]>), LinkError> {
+    fn image_of<'i>(
+        &self,
+        input: &'i Input,
+        lto: bool,
+    ) -> Result<(Kind, Cow<'i, [u8]>), LinkError> {
         if input.kind != Kind::Fatbin {
             return Ok((input.kind, Cow::Borrowed(&input.bytes)));
         }
-        let failed = |why: String| LinkError::Input { name: input.name.clone(), why };
-        let fatbin = Fatbin::parse(&input.bytes).map_err(|error| failed(error.to_string()))?;
-        let (major, minor) = self.arch.capability();
-        let number = major * 10 + minor;
-        let mut cubins = fatbin.entries().iter().filter(|entry| {
-            self.arch.is_real()
-                && entry.kind == fatbin::Kind::Cubin
-                && entry.arch.number == number
-                && entry.arch.runs_on(number)
-        });
-        if let Some(entry) = cubins.next() {
-            let code = entry.contents(MOST).map_err(|error| failed(error.to_string()))?;
-            return Ok((Kind::Cubin, code));
-        }
-        let entry = fatbin.ptx_for(number).map_err(|error| failed(error.to_string()))?;
-        let text = entry.ptx(MOST).map_err(|error| failed(error.to_string()))?;
-        Ok((Kind::Ptx, Cow::Owned(text.into_bytes())))
+        linker_fatbin::image_of(&input.bytes, self.arch, lto)
+            .map_err(|why| LinkError::Input { name: input.name.clone(), why })
     }
 
     /// Links PTX.
@@ -248,7 +244,7 @@ impl Linker {
         let mut texts = Vec::new();
         for input in &self.inputs {
             let failed = |why: String| LinkError::Input { name: input.name.clone(), why };
-            let (Kind::Ptx, bytes) = self.image_of(input)? else {
+            let (Kind::Ptx, bytes) = self.image_of(input, false)? else {
                 let why = format!("machine code, which does not link to PTX for {}", self.arch);
                 return Err(failed(why));
             };
@@ -280,7 +276,7 @@ impl Linker {
         let mut images = Vec::new();
         let mut defined: HashMap<String, &str> = HashMap::new();
         for input in &self.inputs {
-            let (kind, bytes) = self.image_of(input)?;
+            let (kind, bytes) = self.image_of(input, lto)?;
             let names = match kind {
                 Kind::Ptx => of_ptx(&bytes),
                 Kind::Cubin => of_cubin(&bytes),
@@ -347,9 +343,6 @@ unsafe fn loaded(path: &Path) -> Result<&'static NvJitLink, LinkError> {
     loaded.push((path.to_owned(), raw));
     Ok(raw)
 }
-
-/// Bytes at most of an image in a fat binary.
-const MOST: usize = 1 << 30;
 
 /// The functions that a device has without a definition.
 const SYSTEM: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional"];

@@ -72,6 +72,12 @@ impl Program {
         self
     }
 
+    /// Returns what messages call the source: `program.cu` unless [`name`](Self::name) was called.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a header in memory, which `#include` finds under exactly this name before any file.
     ///
     /// Sets of headers may overlap: a header that the program has already, with the same text, changes nothing.
@@ -149,6 +155,13 @@ impl Program {
     /// Changes the options that the program has: `program.with_options(|options| options.lineinfo(true))`.
     pub fn with_options(mut self, change: impl FnOnce(Options) -> Options) -> Self {
         self.options = change(self.options);
+        self
+    }
+
+    /// Compiles relocatable code, for a link: [`Options::relocatable`] beside the options given so far.
+    #[doc(alias = "rdc")]
+    pub fn relocatable(mut self, on: bool) -> Self {
+        self.options.relocatable = on;
         self
     }
 

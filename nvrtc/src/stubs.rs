@@ -12,10 +12,11 @@ pub(crate) const PRELUDE_NAME: &str = "cuda_safe/prelude.h";
 /// Included before each program.
 pub(crate) const PRELUDE: &str = include_str!("stubs/prelude.h");
 
-const EMPTY: &str = "// NVRTC has the contents of this header built in.\n";
+/// In place of a header whose contents NVRTC has built in, the prelude has, or only host code uses.
+const EMPTY: &str = "// What device code uses of this header is declared without it.\n";
 
 /// The headers' names and texts.
-const STUBS: [(&str, &str); 35] = [
+const STUBS: [(&str, &str); 48] = [
     ("assert.h", include_str!("stubs/assert.h")),
     ("float.h", include_str!("stubs/float.h")),
     ("limits.h", include_str!("stubs/limits.h")),
@@ -51,6 +52,19 @@ const STUBS: [(&str, &str); 35] = [
     ("vector_functions.h", EMPTY),
     ("vector_types.h", EMPTY),
     ("sm_20_intrinsics.h", EMPTY),
+    ("channel_descriptor.h", EMPTY),
+    ("cuda_device_runtime_api.h", EMPTY),
+    ("cuda_profiler_api.h", EMPTY),
+    ("cuda_surface_types.h", EMPTY),
+    ("cuda_texture_types.h", EMPTY),
+    ("cudaProfiler.h", EMPTY),
+    ("cudaTypedefs.h", EMPTY),
+    ("surface_functions.h", EMPTY),
+    ("surface_indirect_functions.h", EMPTY),
+    ("surface_types.h", EMPTY),
+    ("texture_fetch_functions.h", EMPTY),
+    ("texture_indirect_functions.h", EMPTY),
+    ("texture_types.h", EMPTY),
 ];
 
 /// Returns all headers: names and texts.
@@ -60,7 +74,15 @@ pub(crate) fn all() -> impl Iterator<Item = (String, String)> {
 
 /// Headers of CUDA's own that NVRTC cannot compile, or that only warn: files in the folders that are searched do not
 /// replace these. (CUDA's headers include some of them in quotes.)
-const REPLACED: [&str; 4] = ["cuda.h", "device_functions.h", "host_defines.h", "math_functions.h"];
+const REPLACED: [&str; 7] = [
+    "channel_descriptor.h",
+    "cuda.h",
+    "cudaTypedefs.h",
+    "cuda_device_runtime_api.h",
+    "device_functions.h",
+    "host_defines.h",
+    "math_functions.h",
+];
 
 /// Returns the prelude, and those of `all` headers that are not the program's own: in memory, or files that its includes
 /// mean.

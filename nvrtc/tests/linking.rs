@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use cuda_safe_nvrtc::{Arch, Cache, Image, LinkError, Linker, Nvrtc, Options, Program};
 use libtest_mimic::{Arguments, Failed, Trial};
-use test_support::fatbin::{Entry, Packing, write};
+use test_support::fatbin::{Entry, LTO, Packing, write};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -21,9 +21,11 @@ struct Installed {
 /// A test and its name.
 type Test = (&'static str, fn(&Installed) -> Outcome);
 
-const TESTS: [Test; 6] = [
+const TESTS: [Test; 8] = [
     ("two_files_link_to_a_cubin", two_files_link_to_a_cubin),
     ("lto_ir_links_to_a_cubin_and_to_ptx", lto_ir_links_to_a_cubin_and_to_ptx),
+    ("lto_ir_in_fat_binaries_links", lto_ir_in_fat_binaries_links),
+    ("lto_ir_that_does_not_fit_is_named", lto_ir_that_does_not_fit_is_named),
     ("kinds_of_inputs_can_be_mixed", kinds_of_inputs_can_be_mixed),
     ("ptx_for_a_virtual_architecture_needs_no_library", ptx_needs_no_library),
     ("symbols_that_do_not_fit_are_named", symbols_that_do_not_fit_are_named),
@@ -145,6 +147,54 @@ fn lto_ir_links_to_a_cubin_and_to_ptx(installed: &Installed) -> Outcome {
     let names: Vec<_> = module.functions.iter().map(|function| &function.name).collect();
     assert_eq!(names, [KERNEL]);
     assert_eq!(image.kernel("apply<float>").map(|kernel| kernel.params.len()), Some(1));
+    Ok(())
+}
+
+fn lto_ir_in_fat_binaries_links(installed: &Installed) -> Outcome {
+    let [weight, encoded, plain] = LTO;
+    for apply in [encoded, plain] {
+        let link = |arch| {
+            let linker = installed.linker(arch);
+            linker.fatbin("weight.fatbin", weight).fatbin("apply.fatbin", apply).link()
+        };
+        is_linked_cubin(&link(Arch::sm(9, 0))?)?;
+        let image = link(Arch::compute(9, 0))?;
+        let module = ptx::parse(image.ptx.as_deref().ok_or("PTX")?)?;
+        // The function of the other file is inlined: its LTO-IR was taken, and not its PTX.
+        let names: Vec<_> = module.functions.iter().map(|function| &function.name).collect();
+        assert_eq!(names, [KERNEL]);
+    }
+    // LTO-IR makes a link of fat binaries with PTX one with LTO-IR; beside machine code there is no need.
+    for arch in [Arch::sm(9, 0), Arch::sm(10, 0)] {
+        let compiled = installed.relocatable(WEIGHT, arch)?;
+        let linker = installed.linker(arch).fatbin("apply", encoded);
+        is_linked_cubin(&linker.image("weight", &compiled).link()?)?;
+    }
+    let apply = installed.relocatable(APPLY, Arch::sm(9, 0))?.cubin.ok_or("a cubin")?;
+    is_linked_cubin(
+        &installed.linker(Arch::sm(9, 0)).fatbin("weight", weight).cubin("apply", apply).link()?,
+    )
+}
+
+fn lto_ir_that_does_not_fit_is_named(installed: &Installed) -> Outcome {
+    let [weight, apply, _] = LTO;
+    let text = refusal(&installed.linker(Arch::sm(7, 5)).fatbin("apply", apply))?.to_string();
+    assert!(
+        text.contains("input `apply`: the fatbin has no PTX") && text.contains("LTO-IR for sm_80"),
+        "{text}"
+    );
+    let text = refusal(&installed.linker(Arch::sm(9, 0)).fatbin("apply", apply))?.to_string();
+    assert!(text.contains("_Z6weightf"), "{text}");
+    // PTX for a virtual architecture needs no library.
+    // SAFETY: there is no such library, so none is loaded.
+    let linker = unsafe { Linker::new(Arch::compute(9, 0)).library("/no/such/library") };
+    let image = linker.fatbin("weight", weight).link()?;
+    assert!(image.ptx.is_some_and(|text| text.contains("_Z6weightf")));
+    for length in 0..apply.len() {
+        let text =
+            refusal(&installed.linker(Arch::sm(9, 0)).fatbin("cut", &apply[..length]))?.to_string();
+        assert!(text.contains("input `cut`"), "{length}: {text}");
+    }
     Ok(())
 }
 

@@ -2,7 +2,9 @@
 
 use ptx::cfg::Loops;
 use ptx::inline::{InlineError, inline};
-use ptx::ir::{Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred};
+use ptx::ir::{
+    Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
+};
 use ptx::simplify::single_exit;
 use ptx::ssa::{Ssa, SsaError};
 
@@ -37,7 +39,8 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
     }
     refuse(module, &kernel, unknown(module, &kernel))?;
     let kernel = single_exit(module, &kernel);
-    let ssa = Ssa::new(module, &kernel).map_err(|error| vec![no_form(&error)])?;
+    let mut ssa = Ssa::new(module, &kernel).map_err(|error| vec![no_form(&error)])?;
+    drop_results(&mut ssa);
     let loops = Loops::new(&ssa.cfg, &ssa.dominators);
     let function = &ssa.function;
     let first = |block: u32| {
@@ -203,6 +206,25 @@ fn no_form(error: &SsaError) -> Refusal {
             Refusal { ptx_line: *line, ..Refusal::new(Reason::Unknown(opcode.clone()), text) }
         }
         other => Refusal::new(Reason::NoKernel, other.to_string()),
+    }
+}
+
+/// Removes the results of atomic operations that nothing reads: compilers write them for `double`.
+fn drop_results(ssa: &mut Ssa) {
+    let mut used = vec![false; ssa.function.registers.len()];
+    let mut mark = |reg: RegId| {
+        if let Some(place) = used.get_mut(reg.index()) {
+            *place = true;
+        }
+    };
+    ssa.params.iter().flatten().flat_map(|param| &param.args).for_each(|(_, reg)| mark(*reg));
+    ssa.function.instrs().iter().for_each(|instr| instr.for_each_use(&mut mark));
+    for instr in ssa.function.body.iter_mut().flatten() {
+        if let Op::Atom { d, .. } = &mut instr.op
+            && d.iter().flatten().all(|reg| used.get(reg.index()) == Some(&false))
+        {
+            *d = Box::default();
+        }
     }
 }
 

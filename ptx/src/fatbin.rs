@@ -35,6 +35,7 @@ const SMALLEST: u64 = 16;
 /// Flags of an entry.
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
+const ENCODED: u64 = 0x1_0000;
 const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
@@ -117,6 +118,7 @@ pub struct Entry<'a> {
     pub compression: Compression,
     /// The bytes as the file has them, with padding.
     pub stored: &'a [u8],
+    header: &'a [u8],
     /// Bytes of `stored` without padding, if it is compressed.
     packed: u64,
     /// Bytes after decompression.
@@ -176,6 +178,13 @@ impl<'a> Fatbin<'a> {
         &self.entries
     }
 
+    /// Returns the LTO-IR that links to code for a device of compute capability `device` (90 for 9.0): the one for the
+    /// highest architecture that the device can run, as [`ptx_for`](Self::ptx_for) chooses.
+    #[must_use]
+    pub fn lto_ir_for(&self, device: u32) -> Option<&Entry<'a>> {
+        choose::best(&self.entries, Kind::LtoIr, device)
+    }
+
     /// Returns the PTX for a device of compute capability `device` (90 for 9.0): the one for the highest architecture
     /// that the device can run. PTX that is specific to this device is preferred to PTX of the same number that is not.
     ///
@@ -229,6 +238,7 @@ impl<'a> Entry<'a> {
             arch: Arch { number: word(header, 0x1c), specific },
             compression,
             stored,
+            header,
             packed: u64::from(word(header, 0x10)),
             unpacked: wide(header, 0x38),
         };
@@ -240,9 +250,12 @@ impl<'a> Entry<'a> {
     /// The result has at most `most` bytes, and takes memory only as far as there is data for it.
     ///
     /// # Errors
-    /// The contents have more than `most` bytes, or the compressed data is corrupt.
+    /// The contents have more than `most` bytes, or the compressed data is corrupt or [encoded](Self::is_encoded).
     pub fn contents(&self, most: usize) -> Result<Cow<'a, [u8]>, FatbinError> {
         let failed = |why| FatbinError::Contents { entry: self.index, why };
+        if self.is_encoded() {
+            return Err(failed("it is encoded, and only NVIDIA's linkers read it".to_owned()));
+        }
         if self.compression == Compression::None {
             return Ok(Cow::Borrowed(self.stored));
         }
@@ -260,6 +273,49 @@ impl<'a> Entry<'a> {
             _ => unpack::zstd(packed, size),
         };
         unpacked.map(Cow::Owned).map_err(failed)
+    }
+
+    /// Returns whether the contents are encoded in a way that NVIDIA does not document, as the compressed LTO-IR of nvcc
+    /// is. [`alone`](Self::alone) gives them to a linker.
+    #[must_use]
+    pub fn is_encoded(&self) -> bool {
+        wide(self.header, 0x28) & ENCODED != 0
+    }
+
+    /// Returns a fat binary that has only this entry, as it is stored: for NVIDIA's linkers, which read what
+    /// [`contents`](Self::contents) does not, but trust the fields of the header.
+    ///
+    /// # Errors
+    /// A field of the header points outside the entry.
+    pub fn alone(&self) -> Result<Vec<u8>, FatbinError> {
+        let corrupt = |what: &str| {
+            FatbinError::Corrupt(format!("{what} of entry {} are not in it", self.index))
+        };
+        if self.packed > self.stored.len() as u64 {
+            return Err(corrupt("the compressed bytes"));
+        }
+        // The place of the compiler's options: the position and the length of a string in the header, with a NUL behind.
+        let place = word(self.header, 0x14) as usize;
+        if place != 0 {
+            let part = |at: usize, length: usize| {
+                self.header.get(at..at.checked_add(length)?).filter(|_| at >= 0x40)
+            };
+            let ends = part(place, 8).is_some_and(|pair| {
+                let (at, length) = (word(pair, 0) as usize, word(pair, 4) as usize);
+                length == 0 || part(at, length.saturating_add(1)).is_some_and(|o| o.ends_with(&[0]))
+            });
+            if !ends {
+                return Err(corrupt("the options"));
+            }
+        }
+        let size = self.header.len() + self.stored.len();
+        let mut bytes = Vec::with_capacity(16 + size);
+        bytes.extend(MAGIC);
+        bytes.extend([1, 0, 16, 0]);
+        bytes.extend((size as u64).to_le_bytes());
+        bytes.extend(self.header);
+        bytes.extend(self.stored);
+        Ok(bytes)
     }
 
     /// Returns the text of a PTX entry, decompressed and without the NULs at its end. As to `most` see

@@ -1,7 +1,10 @@
-//! Reads PTX, the assembly of CUDA's virtual machine, without CUDA.
+//! Reads and transforms PTX, the assembly of CUDA's virtual machine, without CUDA.
 //!
-//! - [`parse`] reads a whole text into a typed [`ir::Module`], whose `Display` writes PTX again;
-//!   [`cfg::Cfg`] has a function's basic blocks and post-dominators.
+//! - [`parse`] reads a whole text into a typed [`ir::Module`], whose `Display` writes PTX again. Its
+//!   [instructions](ir::Instr) list the registers that they use and define.
+//! - [`mod@cfg`] has a function's basic blocks, dominators, post-dominators, loops and live registers.
+//! - [`ssa::Ssa`] brings a function into static single assignment form and back; [`mod@inline`] takes direct calls out of
+//!   it, and [`simplify`] guards, critical edges and all exits but one.
 //! - [`entries`] scans a text for the signatures of its kernels: how many bytes each parameter
 //!   takes, where it lies and whether it is an integer, a float or a structure.
 //! - [`Parts`] splits a text into one for each kernel.

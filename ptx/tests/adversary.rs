@@ -34,6 +34,16 @@ fn check(text: &str) {
             formed.functions[at] = ssa.into_function();
         }
     }
+    for (at, _) in (0..).zip(&module.functions) {
+        let id = ptx::ir::FunctionId(at);
+        let Ok(flat) = ptx::inline::inline(&module, id) else { continue };
+        if let Ok(ssa) = ptx::ssa::Ssa::new(&module, &flat) {
+            assert_eq!(ssa.verify(), Ok(()), "read from\n{text}");
+            if at % 2 == 0 {
+                formed.functions[id.index()] = ssa.into_function();
+            }
+        }
+    }
     let formed = formed.to_string();
     if let Err(error) = ptx::parse(&formed) {
         panic!("{error}\nread from\n{text}\nformed as\n{formed}");

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use ptx::fatbin::{Compression, Fatbin, FatbinError, Kind, Specific};
-use test_support::fatbin::{Entry, Packing, write};
+use test_support::fatbin::{Entry, LTO, Packing, write};
 
 /// `fatbinary --image3=kind=ptx,sm=75,file=scale.ptx --image3=kind=ptx,sm=80,file=…` with `--compress-mode` none,
 /// speed and size. The second file has `sm_80` where the first has `sm_75`.
@@ -101,6 +101,50 @@ fn the_ptx_for_the_highest_architecture_that_fits_is_chosen() {
          compute_80, PTX for compute_90a; compile it with -gencode arch=compute_70,code=compute_70"
     );
     assert!(Fatbin::parse(&write(&[])).unwrap().ptx_for(90).is_err());
+}
+
+#[test]
+fn lto_ir_of_nvcc_is_found_and_handed_on_as_it_is_stored() {
+    let [both, encoded, plain] = LTO.map(|bytes| Fatbin::parse(bytes).unwrap());
+    let kinds: Vec<_> = both.entries().iter().map(|entry| entry.kind).collect();
+    assert_eq!(kinds, [Kind::Ptx, Kind::LtoIr]);
+    assert!(both.ptx_for(90).is_ok() && both.lto_ir_for(89).is_none());
+    assert_eq!(both.lto_ir_for(100).map(|entry| entry.arch.number), Some(90));
+    for fatbin in [&both, &encoded, &plain] {
+        let entry = fatbin.lto_ir_for(90).unwrap();
+        let alone = entry.alone().unwrap();
+        let again = Fatbin::parse(&alone).unwrap();
+        let [only] = again.entries() else { panic!("{again:?}") };
+        assert_eq!((only.arch, only.stored), (entry.arch, entry.stored));
+    }
+    let entry = plain.lto_ir_for(80).unwrap();
+    assert!(!entry.is_encoded() && entry.contents(MOST).unwrap().starts_with(b"\xed\x43\x4e\x7f"));
+    let entry = encoded.lto_ir_for(80).unwrap();
+    let error = entry.contents(MOST).unwrap_err().to_string();
+    assert!(entry.is_encoded() && error.contains("only NVIDIA's linkers"), "{error}");
+    let error = encoded.ptx_for(90).unwrap_err().to_string();
+    assert!(
+        error.contains("it has LTO-IR for sm_80; link the LTO-IR (`nvrtc::Linker`), or"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_header_that_points_outside_is_not_handed_on() {
+    let [_, encoded, plain] = LTO;
+    for whole in [encoded, plain] {
+        // The compressed size, the place of the options, and their position and length.
+        for at in [0x10, 0x14, 0x40, 0x44] {
+            for value in [1, 0x3f, 0x77, 0x78, 0x1000, u32::MAX] {
+                let mut bytes = whole.to_vec();
+                bytes[16 + at..20 + at].copy_from_slice(&value.to_le_bytes());
+                let fatbin = Fatbin::parse(&bytes).unwrap();
+                let alone = fatbin.entries()[0].alone();
+                let fits = at == 0x10 && value < 0x1000;
+                assert_eq!(alone.is_ok(), fits, "{at:#x}: {value:#x}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -197,6 +197,31 @@ fn the_newest_version_and_the_highest_architecture_count() {
 }
 
 #[test]
+fn features_of_a_family_reach_every_text_or_exclude_one_in_any_order() {
+    let link = |targets: &[&str]| {
+        let text = |(at, target): (usize, &&str)| {
+            format!(".version 8.8\n.target {target}\n.address_size 64\n.entry k{at}() {{ ret; }}")
+        };
+        let texts: Vec<_> = targets.iter().enumerate().map(text).collect();
+        let linked = raw(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        linked.map(|text| ptx::parse(&text).expect("PTX").targets.join(","))
+    };
+    for targets in [["sm_100f", "sm_103", "sm_80"], ["sm_80", "sm_103", "sm_100f"]] {
+        assert_eq!(link(&targets).unwrap(), "sm_103f");
+    }
+    assert_eq!(link(&["sm_103a", "sm_100f"]).unwrap(), "sm_103a");
+    for targets in [
+        ["sm_100f", "sm_103", "sm_120"],
+        ["sm_103", "sm_120", "sm_100f"],
+        ["sm_120", "sm_100f", "sm_103"],
+    ] {
+        let error = link(&targets).unwrap_err().to_string();
+        let part = "is for sm_100f, which excludes sm_120 of";
+        assert!(error.contains(part) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
 fn bad_inputs_are_named() {
     assert_eq!(raw(&[]).unwrap_err().problems, [Problem::NoInput]);
     assert_eq!(

@@ -135,3 +135,43 @@ fn instructions_are_small() {
     // An executor keeps tens of thousands of them; a variant that grows should be boxed.
     assert!(size_of::<ptx::ir::Instr>() <= 176, "{}", size_of::<ptx::ir::Instr>());
 }
+
+#[test]
+fn a_bodys_pragma_is_not_written_at_the_declaration_before_it() {
+    let text = ".version 8.0 .target sm_90 .func f();
+        .entry k() { call f, (); ret; }
+        .func f() { l: .pragma \"nounroll\"; bra l; }";
+    let mut module = ptx::parse(text).expect("a module");
+    let printed = module.to_string();
+    assert_eq!(printed.matches(".pragma").count(), 1, "{printed}");
+    assert!(printed.contains("f();"), "{printed}");
+    assert!(printed.contains("{\n.pragma"), "{printed}");
+    let mut again = ptx::parse(&printed).expect("its own text");
+    again.forget_lines();
+    module.forget_lines();
+    assert_eq!(again, module);
+}
+
+#[test]
+fn places_that_code_is_inlined_into_stand_before_it() {
+    // No instruction is at 1 7 5 itself, so that only the inlined place remembers it.
+    let text = ".version 8.0\n.target sm_90\n.file 1 \"a.cu\"\n.entry k()\n{\n.loc 1 7 5\n\
+        .loc 1 3 1, function_name $L_f, inlined_at 1 7 5\nbar.sync 0;\n.loc 1 4 1, function_name $L_f, inlined_at 1 7 5\n\
+        bar.sync 1;\nret;\n}\n.section .debug_str\n{\n$L_f:\n.b8 102, 0\n}\n";
+    let mut module = ptx::parse(text).expect("a module");
+    let printed = module.to_string();
+    let locs: Vec<&str> =
+        printed.lines().map(str::trim).filter(|line| line.starts_with(".loc")).collect();
+    assert_eq!(
+        locs,
+        [
+            ".loc 1 7 5",
+            ".loc 1 3 1, function_name $L_f, inlined_at 1 7 5",
+            ".loc 1 4 1, function_name $L_f, inlined_at 1 7 5"
+        ]
+    );
+    let mut again = ptx::parse(&printed).expect("its own text");
+    again.forget_lines();
+    module.forget_lines();
+    assert_eq!(again, module);
+}

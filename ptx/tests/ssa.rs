@@ -172,6 +172,37 @@ fn expected_params(function: &Function, cfg: &Cfg) -> Vec<BTreeSet<RegId>> {
     params
 }
 
+/// The form with the source of each copy in the place of its result. Then parameters are arguments of parameters of
+/// the same block, and live on beside them: the copies of an edge overwrite each other's sources if done in a bad order.
+fn propagated(ssa: &Ssa) -> Ssa {
+    let mut new = ssa.clone();
+    let mut source: Vec<RegId> =
+        (0..ssa.origin.len()).map(|at| RegId(u32::try_from(at).expect("few"))).collect();
+    // Definitions come before copies of them in this order.
+    for &block in ssa.dominators.preorder() {
+        let block = &ssa.cfg.blocks[block as usize];
+        for instr in &ssa.function.instrs()[block.start as usize..block.end as usize] {
+            if let Op::Mov { d: Some(d), a: Operand::Reg(a), .. } = instr.op {
+                source[d.index()] = source[a.index()];
+            }
+        }
+    }
+    for instr in new.function.body.iter_mut().flatten() {
+        instr.for_each_register_mut(|role, reg| {
+            if role == Role::Use {
+                *reg = source[reg.index()];
+            }
+        });
+    }
+    for (_, arg) in new.params.iter_mut().flatten().flat_map(|param| &mut param.args) {
+        *arg = source[arg.index()];
+    }
+    for reg in new.results.iter_mut().flatten() {
+        *reg = source[reg.index()];
+    }
+    new
+}
+
 /// Everything that is promised of the form of a function.
 fn check(module: &Module) {
     let function = &module.functions[0];
@@ -206,11 +237,14 @@ fn check(module: &Module) {
     for (new, old) in ssa.function.registers.iter().zip(&ssa.origin) {
         assert_eq!(*new, function.registers[old.index()]);
     }
+    let propagated = propagated(&ssa);
+    assert_eq!(propagated.verify(), Ok(()));
+    let propagated = propagated.into_function();
     let back = ssa.into_function();
     let printed = module_with(module, back.clone()).to_string();
     let read_again = ptx::parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
-    let forms =
-        [guarded, reached, split, single, back, read_again.functions.into_iter().next().unwrap()];
+    let read_again = read_again.functions.into_iter().next().unwrap();
+    let forms = [guarded, reached, split, single, back, propagated, read_again];
     for a in [0, 3] {
         let before = run(function, a, 60);
         for form in &forms {
@@ -481,4 +515,28 @@ fn long_functions_take_little_time() {
     let back = ssa.into_function();
     println!("{} instructions: {built:?} in, {:?} out", back.instrs().len(), start.elapsed());
     assert!(built.as_secs() < 5);
+}
+
+#[test]
+fn many_long_lives_take_little_time_or_are_refused() {
+    let text = |n: usize, again: bool| {
+        let mut text =
+            format!(".version 8.0\n.target sm_90\n.entry k() {{ .reg .pred p; .reg .b32 r<{n}>;\n");
+        (0..n).for_each(|i| writeln!(text, "mov.b32 r{i}, {i};").expect("a string"));
+        (0..n).for_each(|i| writeln!(text, "@p bra l{i}; mov.b32 r0, 1; l{i}:").expect("a string"));
+        (0..n)
+            .filter(|_| again)
+            .for_each(|i| writeln!(text, "@p mov.b32 r{i}, {i};").expect("a string"));
+        (0..n).for_each(|i| writeln!(text, "st.global.b32 [0], r{i};").expect("a string"));
+        ptx::parse(&(text + "}")).expect("a module")
+    };
+    let start = std::time::Instant::now();
+    let module = text(20_000, false);
+    let ssa = Ssa::new(&module, &module.functions[0]).expect("a form");
+    assert_eq!(ssa.params.iter().flatten().count(), 20_000);
+    assert_eq!(ssa.verify(), Ok(()));
+    let module = text(20_000, true);
+    let error = Ssa::new(&module, &module.functions[0]).expect_err("too many");
+    assert_eq!(error, SsaError::TooLarge { name: "k".into() });
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }

@@ -1,39 +1,25 @@
 //! Gradients through kernels: records launches, and runs their adjoints backwards.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module, Result};
-//! use cuda_tape::{Element, OpSpec, Param, Primal, Tape, Variable};
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, nvrtc::Program};
+//! use cuda_tape::{Element, OpSpec, Param, Tape, Variable};
 //!
 //! const SOURCE: &str = r#"
-//!     #include <geom/tape.cuh>
 //!     extern "C" __global__ void scale(float a, const float* x, float* out, unsigned n) {
 //!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 //!         if (i < n) out[i] = a * x[i];
-//!     }
-//!     extern "C" __global__ void scale_adjoint(
-//!         float a, const float* x, float*, unsigned n,   // as the kernel
-//!         float* ga, float* gx, float* gout,             // gradients of the active parameters
-//!         geom::tape::Frame frame
-//!     ) {
-//!         using namespace geom::tape;
-//!         if (!begin(frame)) return;
-//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-//!         float g = i < n ? grad_take(frame, 2, at(gout, i)) : 0.0f;
-//!         if (i < n) grad_own(frame, 1, at(gx, i), a * g);
-//!         partial_add(frame, ga, i < n ? x[i] * g : 0.0f);
 //!     }"#;
 //!
 //! fn main() -> Result<()> {
 //!     let context = Context::new(0)?;
 //!     let stream = context.stream()?;
-//!     let module = Module::compile(&context, cuda_tape::program(SOURCE))?;
 //!     let spec = OpSpec::new("scale")
 //!         .param(Param::scalar("a", Element::F32).active())
-//!         .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
-//!         .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
+//!         .param(Param::buffer("x", Element::F32).len("n").active())
+//!         .param(Param::buffer("out", Element::F32).len("n").active())
 //!         .param(Param::value("n"));
 //!     // The promise: thread i touches element i of each buffer, and only if i < n.
-//!     let scale = unsafe { spec.register(&module) }?;
+//!     let scale = unsafe { spec.differentiate(&context, &Program::new(SOURCE)) }?;
 //!
 //!     let a = Variable::new(&stream, 3.0f32)?;
 //!     let x = DeviceBuffer::from_slice(&stream, &[2.0f32])?;
@@ -89,8 +75,9 @@
 //! infinite or NaN, the sum is NaN.
 //!
 //! # Adjoints
-//! [`OpSpec`] says how adjoints are called and with which arguments; `geom/tape.cuh` ([`program`]) has the
-//! functions that they need. [`CustomOp`] is for adjoints in Rust. [`check`] compares both with differences.
+//! [`OpSpec::differentiate`] generates the adjoint from the compiled kernel. [`OpSpec::register`] takes one that was
+//! written in CUDA C++, for which `geom/tape.cuh` ([`program`]) has the functions. [`CustomOp`] is for adjoints in Rust.
+//! [`check`] compares all of them with differences.
 //!
 //! # Features
 //! - `half`: gradients with respect to `f16` and `bf16`, which are `f32`.

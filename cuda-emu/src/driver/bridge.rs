@@ -17,6 +17,7 @@ pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
         ordinal,
         name: format!("CUDA emulator (software), sm_{major}{minor}"),
         cc: (major, minor),
+        multiprocessors: config.multiprocessors,
         total_memory: config.memory,
         contract: config.contraction == Contraction::Always,
         checks: config.checks,

@@ -12,6 +12,7 @@ use super::conditional::{Choice, Condition};
 use super::engine::Turn;
 use super::graph_memory::GraphMemory;
 use super::objects::handle;
+use super::observation;
 use super::process::Process;
 use crate::exec::Report;
 use crate::exec::check::finding::{Check, Finding, note};
@@ -145,6 +146,7 @@ pub(super) fn perform(process: &Process, turn: &Turn) -> Outcome {
         Work::Nothing | Work::Record(_) => Outcome::Done,
         Work::Kernel(kernel) => match bridge::run(process, kernel, turn) {
             Ok(()) => Outcome::Done,
+            Err((code, report)) if observation::keep(code, &report) => Outcome::Done,
             Err((code, report)) => Outcome::Fault(code, report),
         },
         Work::Copy(copy) => run_copy(process, copy),

@@ -101,6 +101,37 @@ __global__ void vectors(const float4 *x, float4 *out, World world, int n)
     out[i] = p;
 }
 
+// Markers.
+__device__ float rule(float y, float x, float slope)
+{
+    float d;
+    asm("ad.rule.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(y), "f"(x), "f"(slope));
+    return d;
+}
+
+__device__ float stop(float x)
+{
+    float d;
+    asm("ad.stop.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
+
+__device__ double lost(double x)
+{
+    double d;
+    asm("ad.lost.f64 %0, %1;" : "=d"(d) : "d"(x));
+    return d;
+}
+
+__global__ void markers(const float *x, const float *y, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    out[i] = rule(stop(v * v * v), v, 3.0f * v * v) + rule(7.0f, y[i], 2.0f) * stop(v);
+    if (i == 5) out[i] = (float)lost((double)v);
+}
+
 // Functions of the mathematical library: right, or lost.
 __global__ void library(const float *x, float *out, int which, int n)
 {

@@ -73,6 +73,19 @@ fn each_instance_is_compared_under_its_symbol() {
 }
 
 #[test]
+fn each_global_is_compared_as_loading_compares_it() {
+    let body = checks(
+        "unsafe in S { #[cfg(a)] #[name = \"ns::a\"] global a: f32; global b: [u64; 2 * N]; }",
+    );
+    for part in [
+        "#[cfg(a)]::cuda_safe::KernelSignatures::check_global::<::core::primitive::f32>(&kernels,\"ns::a\",\"f32\",1usize)?;",
+        "::cuda_safe::KernelSignatures::check_global::<::core::primitive::u64>(&kernels,\"b\",\"[u64;2*N]\",{2*N})?;",
+    ] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+}
+
+#[test]
 fn an_embedded_file_gets_the_path_of_the_crate() {
     let code = code("#![crate = a::b] unsafe in include_cuda!(\"x.cu\") { unsafe fn k(); }");
     assert_eq!(code.matches("include_cuda!(crate=a::b,\"x.cu\")").count(), 2, "{code}");

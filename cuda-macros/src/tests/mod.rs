@@ -6,6 +6,7 @@ mod derived;
 mod emission;
 mod globals;
 mod instances;
+mod testing;
 
 use crate::function::Function;
 use crate::lex::lex;

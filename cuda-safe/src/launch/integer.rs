@@ -33,8 +33,14 @@ mod sealed {
     label = "`{Self}` is no integer, or not one of at most 64 bits or an `i128`"
 )]
 pub trait Number: sealed::Primitive {
+    /// The least and the greatest value.
+    const RANGE: (i128, i128);
+
     /// Returns the value.
     fn number(self) -> i128;
+
+    /// Returns the number of this value; `None` if it is out of range.
+    fn of(value: i128) -> Option<Self>;
 }
 
 macro_rules! integers {
@@ -57,6 +63,13 @@ macro_rules! numbers {
     ($($integer:ident)+) => {$(
         #[diagnostic::do_not_recommend]
         impl Number for $integer {
+            const RANGE: (i128, i128) = ($integer::MIN as i128, $integer::MAX as i128);
+
+            #[inline]
+            fn of(value: i128) -> Option<Self> {
+                Self::try_from(value).ok()
+            }
+
             #[inline]
             fn number(self) -> i128 {
                 // No value is lost: the list has no u128.

@@ -369,3 +369,33 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
         Ok(buffer)
     }
 }
+
+#[cfg(feature = "testing")]
+impl<B: Copy + 'static> DeviceBuffer<B> {
+    /// Returns the same memory as `len` elements of `T`.
+    ///
+    /// # Errors
+    /// The memory has another size.
+    ///
+    /// # Safety
+    /// The buffer's bytes are `len` values of `T`.
+    pub(crate) unsafe fn into_elements<T: Copy + 'static>(
+        self,
+        len: usize,
+    ) -> Result<DeviceBuffer<T>> {
+        if len.checked_mul(size_of::<T>()) != self.len.checked_mul(size_of::<B>()) {
+            return Err(Error::invalid("the memory has another size than its elements"));
+        }
+        Ok(DeviceBuffer { allocation: self.allocation, len, marker: PhantomData })
+    }
+
+    /// Copies the bytes of the elements, padding included, to a new vector. Those that nothing has written are any.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::to_vec`].
+    pub(crate) fn to_bytes(&self, stream: &Stream) -> Result<Vec<u8>> {
+        let (allocation, marker) = (self.allocation.clone(), PhantomData);
+        let len = self.allocation.size_bytes();
+        DeviceBuffer::<u8> { allocation, len, marker }.to_vec(stream)
+    }
+}

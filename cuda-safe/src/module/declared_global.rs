@@ -29,25 +29,41 @@ impl<S, const I: usize, T: Copy + 'static> DeclaredGlobal<S, I, T> {
     pub fn find(module: &Module, name: &str, declared: &'static str, len: usize) -> Result<Self> {
         let inner = &module.inner;
         let (symbol, address, bytes) = inner.locate(name)?;
-        let size = len.checked_mul(size_of::<T>());
-        if size != Some(bytes) {
-            let size = size.map_or_else(|| "too many".to_owned(), |size| size.to_string());
-            return Err(Error::invalid(format!(
-                "the global `{name}` is declared as {declared}, which has {size} bytes, but the variable has {bytes}"
-            )));
-        }
         let scalar = inner.declaration(symbol).and_then(|variable| variable.scalar);
-        if let (Some(scalar), Some(is_float)) = (scalar, scalar_element(TypeId::of::<T>()))
-            && is_float != scalar.is_float()
-        {
-            let kind = if is_float { "an integer or a pointer" } else { "a float" };
-            return Err(Error::invalid(format!(
-                "the global `{name}` is declared as {declared}, but the variable is {kind}"
-            )));
-        }
+        fits::<T>(name, declared, len, Some(bytes), scalar)?;
         let place = Place::at::<T>(inner, name, address, bytes)?;
         Ok(Self { place, of: PhantomData })
     }
+}
+
+/// Compares the variable `name`, which is declared as `len` elements of `T`, with the image's: `bytes` is its size and
+/// `scalar` the type of a scalar, as far as they are known.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size differs, or if one is a float and the other an integer.
+pub(super) fn fits<T: 'static>(
+    name: &str,
+    declared: &str,
+    len: usize,
+    bytes: Option<usize>,
+    scalar: Option<ptx::ir::Type>,
+) -> Result<()> {
+    let size = len.checked_mul(size_of::<T>());
+    if let Some(bytes) = bytes.filter(|bytes| size != Some(*bytes)) {
+        let size = size.map_or_else(|| "too many".to_owned(), |size| size.to_string());
+        return Err(Error::invalid(format!(
+            "the global `{name}` is declared as {declared}, which has {size} bytes, but the variable has {bytes}"
+        )));
+    }
+    if let (Some(scalar), Some(is_float)) = (scalar, scalar_element(TypeId::of::<T>()))
+        && is_float != scalar.is_float()
+    {
+        let kind = if is_float { "an integer or a pointer" } else { "a float" };
+        return Err(Error::invalid(format!(
+            "the global `{name}` is declared as {declared}, but the variable is {kind}"
+        )));
+    }
+    Ok(())
 }
 
 impl<S, const I: usize, T> DeclaredGlobal<S, I, T> {

@@ -36,21 +36,14 @@ impl Module {
 impl ModuleInner {
     fn list_variables(&self) -> Option<Vec<GlobalInfo>> {
         let declared = self.variables.declared()?.iter();
-        // The compiler's own names begin with `$`: texts that are printed.
-        let written = declared.filter(|variable| !variable.name.starts_with('$'));
+        let written = declared.filter(|variable| is_written(variable));
         Some(written.map(|variable| self.describe(variable)).collect())
     }
 
     fn describe(&self, variable: &GlobalVariable) -> GlobalInfo {
-        let symbol = variable.name.clone();
-        let name = ptx::mangled::variable(&symbol).or_else(|| {
-            let (expression, _) =
-                self.signatures.lowered.iter().find(|(_, lowered)| *lowered == symbol)?;
-            Some(expression.trim_start_matches('&').to_owned())
-        });
         GlobalInfo {
-            name: name.unwrap_or_else(|| symbol.clone()),
-            symbol,
+            name: variable_name(variable, &self.signatures.lowered),
+            symbol: variable.name.clone(),
             kind: variable.kind,
             size: usize::try_from(variable.size).unwrap_or(usize::MAX),
         }
@@ -67,27 +60,8 @@ impl ModuleInner {
     /// # Errors
     /// Several variables have the name.
     pub(super) fn variable_symbol<'a>(&'a self, name: &'a str) -> Result<&'a str> {
-        let name = name.strip_prefix('&').unwrap_or(name);
-        if self.declaration(name).is_some() {
-            return Ok(name);
-        }
-        let is_expression =
-            |expression: &str| expression.strip_prefix('&').unwrap_or(expression) == name;
-        if let Some((_, lowered)) = self.signatures.lowered.iter().find(|(it, _)| is_expression(it))
-        {
-            return Ok(lowered);
-        }
-        let declared = self.variables.declared().unwrap_or_default().iter();
-        let mut named =
-            declared.filter(|it| ptx::mangled::variable(&it.name).as_deref() == Some(name));
-        match (named.next(), named.next()) {
-            (Some(only), None) => Ok(&only.name),
-            (Some(first), Some(second)) => {
-                Err(Error::invalid(format!("several variables are called `{name}`"))
-                    .with_hint(format!("name one by its symbol: {}, {}", first.name, second.name)))
-            }
-            (None, _) => Ok(name),
-        }
+        let declared = self.variables.declared().unwrap_or_default();
+        variable_symbol(name, declared, &self.signatures.lowered)
     }
 
     /// Returns the name in the image of the variable `name`, where it lies, and its size in bytes.
@@ -110,4 +84,51 @@ impl ModuleInner {
         })?;
         Ok((symbol, address, bytes))
     }
+}
+
+/// Returns the name in the image of the variable `name`, of those that are `declared`. `lowered` has name expressions
+/// with their names in the image. A name that is none of these is returned without its `&`.
+///
+/// # Errors
+/// Several variables have the name.
+pub(super) fn variable_symbol<'a>(
+    name: &'a str,
+    declared: &'a [GlobalVariable],
+    lowered: &'a [(String, String)],
+) -> Result<&'a str> {
+    let name = name.strip_prefix('&').unwrap_or(name);
+    if declared.iter().any(|variable| variable.name == name) {
+        return Ok(name);
+    }
+    let is_expression =
+        |expression: &str| expression.strip_prefix('&').unwrap_or(expression) == name;
+    if let Some((_, lowered)) = lowered.iter().find(|(it, _)| is_expression(it)) {
+        return Ok(lowered);
+    }
+    let mut named =
+        declared.iter().filter(|it| ptx::mangled::variable(&it.name).as_deref() == Some(name));
+    match (named.next(), named.next()) {
+        (Some(only), None) => Ok(&only.name),
+        (Some(first), Some(second)) => {
+            Err(Error::invalid(format!("several variables are called `{name}`"))
+                .with_hint(format!("name one by its symbol: {}, {}", first.name, second.name)))
+        }
+        (None, _) => Ok(name),
+    }
+}
+
+/// Returns the name of a variable in C++ for a list: that of an instance of a template is the name expression that the
+/// program was compiled with.
+pub(super) fn variable_name(variable: &GlobalVariable, lowered: &[(String, String)]) -> String {
+    let symbol = &variable.name;
+    let expression = || {
+        let (expression, _) = lowered.iter().find(|(_, lowered)| lowered == symbol)?;
+        Some(expression.trim_start_matches('&').to_owned())
+    };
+    ptx::mangled::variable(symbol).or_else(expression).unwrap_or_else(|| symbol.clone())
+}
+
+/// Returns whether the program wrote the variable: the compiler's own, such as texts that are printed, begin with `$`.
+pub(super) fn is_written(variable: &GlobalVariable) -> bool {
+    !variable.name.starts_with('$')
 }

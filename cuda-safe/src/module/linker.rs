@@ -5,6 +5,7 @@ use std::fmt;
 
 use cuda_sys::{CUjitInputType, CUlinkState};
 use ptx::Signature;
+use ptx::fatbin::{Fatbin, Kind};
 
 use super::jit::{Arguments, JitOptions};
 use super::load::wants_ptx;
@@ -238,7 +239,16 @@ fn check(contents: &Contents) -> std::result::Result<(), String> {
         Contents::Ptx(text) => ptx(text),
         Contents::Cubin(bytes) => image::check_relocatable(bytes),
         Contents::Fatbin(bytes) => {
-            ptx::fatbin::Fatbin::parse(bytes).map(drop).map_err(|error| error.to_string())
+            let fatbin = Fatbin::parse(bytes).map_err(|error| error.to_string())?;
+            let mut kinds = fatbin.entries().iter().map(|entry| entry.kind);
+            match fatbin.entries() {
+                [_, ..] if kinds.all(|kind| kind == Kind::LtoIr) => Err(
+                    "only LTO-IR, which the driver's linker does not take: link it by `nvrtc::Linker`, or compile \
+                     without -dlto"
+                        .to_owned(),
+                ),
+                _ => Ok(()),
+            }
         }
         Contents::Image(image) => match (&image.cubin, &image.ptx) {
             (Some(cubin), _) => image::check_relocatable(cubin),

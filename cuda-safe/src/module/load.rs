@@ -124,7 +124,13 @@ fn load_image(
         (None, Some(cubin)) => Variables::of_machine_code(cubin),
         (None, None) => Variables::default(),
     };
-    let mut module = module(context, loaded, image.into(), from, variables);
+    // `variables` has those of the PTX.
+    let signatures = KernelSignatures {
+        kernels: image.kernels.clone(),
+        lowered: image.lowered.clone(),
+        globals: None,
+    };
+    let mut module = module(context, loaded, signatures, from, variables);
     module.compile_log.clone_from(&image.log);
     Ok(module)
 }

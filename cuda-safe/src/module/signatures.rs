@@ -1,16 +1,20 @@
 //! The kernels of an image, by name, and what the image says of their parameters: for loading, and for checking
 //! declarations without a device.
 
+use super::declared_global::fits;
+use super::globals::{is_written, variable_name, variable_symbol};
 use crate::error::{Error, Result};
 use crate::launch::{self, ArgType};
 
-/// The kernels of an image: their names and parameters.
+/// The kernels of an image, with their names and parameters, and the variables that its PTX declares.
 #[derive(Debug, Clone, Default)]
 pub struct KernelSignatures {
     /// In the image's order.
     pub(super) kernels: Vec<ptx::Signature>,
     /// Name expressions given to NVRTC and the names that they have in the image.
     pub(super) lowered: Vec<(String, String)>,
+    /// `None` without PTX, and where a module has them itself.
+    pub(super) globals: Option<Vec<ptx::GlobalVariable>>,
 }
 
 impl KernelSignatures {
@@ -30,7 +34,7 @@ impl KernelSignatures {
             )));
         }
         let kernels = ptx::entries(ptx).map_err(|error| Error::invalid(error.to_string()))?;
-        Ok(Self { kernels, lowered: Vec::new() })
+        Ok(Self { kernels, lowered: Vec::new(), globals: Some(ptx::globals(ptx)) })
     }
 
     /// Returns the name in the image for `name`, and the signature if the image has PTX. `list` returns the kernels'
@@ -84,11 +88,46 @@ impl KernelSignatures {
         let parameters = crate::kernel::parameters(image_name, &[], Some(signature));
         launch::compare(image_name, &parameters, args.iter().map(Option::as_ref))
     }
+
+    /// Compares a declared global, `len` elements of `T` that the declaration spells `declared`, with the image's
+    /// variable, as loading does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if there is no variable of this name (the error lists those that
+    /// exist) or several, if its size or its scalar type differs, or if the image has no PTX.
+    #[doc(hidden)]
+    pub fn check_global<T: 'static>(&self, name: &str, declared: &str, len: usize) -> Result<()> {
+        let Some(globals) = &self.globals else {
+            return Err(Error::invalid(format!(
+                "the global `{name}` can't be checked: the image has no PTX"
+            )));
+        };
+        let symbol = variable_symbol(name, globals, &self.lowered)?;
+        let Some(variable) = globals.iter().find(|variable| variable.name == symbol) else {
+            let written = globals.iter().filter(|variable| is_written(variable));
+            let names: Vec<String> =
+                written.map(|variable| variable_name(variable, &self.lowered)).collect();
+            let hint = match names.is_empty() {
+                true => "the module has no variables".to_owned(),
+                false => format!("the module has {}", names.join(", ")),
+            };
+            return Err(
+                Error::invalid(format!("the module has no global `{name}`")).with_hint(hint)
+            );
+        };
+        // A text need not state the size.
+        let bytes = usize::try_from(variable.size).ok().filter(|bytes| *bytes > 0);
+        fits::<T>(name, declared, len, bytes, variable.scalar)
+    }
 }
 
 impl From<&nvrtc::Image> for KernelSignatures {
     fn from(image: &nvrtc::Image) -> Self {
-        Self { kernels: image.kernels.clone(), lowered: image.lowered.clone() }
+        Self {
+            kernels: image.kernels.clone(),
+            lowered: image.lowered.clone(),
+            globals: image.ptx.as_deref().map(ptx::globals),
+        }
     }
 }
 
@@ -172,6 +211,51 @@ mod tests {
         assert!(message("twin", &[n]).contains("several kernels are called `twin`"));
         let empty = KernelSignatures::default();
         assert!(empty.check("axpy", &[]).is_err_and(|e| e.to_string().contains("`__global__`")));
+    }
+
+    #[test]
+    fn globals_are_compared_by_name_size_and_scalar() {
+        const GLOBALS: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\
+            .const .align 4 .f32 factor;\n.global .align 4 .b8 table[1024];\n\
+            .global .align 4 .u32 _ZN1a5twiceE;\n.global .align 4 .u32 _ZN1a3oneE;\n\
+            .global .align 4 .u32 _Z5valueIiE;\n.global .align 1 .b8 $str[4];\n";
+        let arch = nvrtc::Arch::sm(9, 0);
+        let mut kernels = KernelSignatures::from_ptx(GLOBALS, arch).unwrap();
+        let lowered = ("&value<int>".to_owned(), "_Z5valueIiE".to_owned());
+        kernels.lowered.push(lowered);
+        assert!(kernels.check_global::<f32>("factor", "f32", 1).is_ok());
+        assert!(kernels.check_global::<u32>("a::one", "u32", 1).is_ok());
+        assert!(kernels.check_global::<u32>("_ZN1a3oneE", "u32", 1).is_ok());
+        assert!(kernels.check_global::<i32>("value<int>", "i32", 1).is_ok());
+        assert!(kernels.check_global::<[f32; 4]>("table", "[[f32; 4]; 64]", 64).is_ok());
+        let refused = |result: Result<()>, part: &str| {
+            let text = result.map_err(|error| error.to_string()).unwrap_err();
+            assert!(text.contains(part), "{text}");
+        };
+        refused(
+            kernels.check_global::<f32>("faktor", "f32", 1),
+            "no global `faktor`; hint: the module has factor, table, a::twice, a::one, value<int>",
+        );
+        refused(kernels.check_global::<u8>("str", "[u8; 4]", 4), "no global `str`");
+        refused(
+            kernels.check_global::<f64>("factor", "f64", 1),
+            "the global `factor` is declared as f64, which has 8 bytes, but the variable has 4",
+        );
+        refused(kernels.check_global::<u8>("table", "[u8; 1023]", 1023), "has 1023 bytes");
+        refused(kernels.check_global::<u64>("table", "[u64; N]", usize::MAX), "too many bytes");
+        refused(kernels.check_global::<u32>("factor", "u32", 1), "but the variable is a float");
+        refused(kernels.check_global::<f32>("a::one", "f32", 1), "is an integer or a pointer");
+        // Two spellings of one name: a variable, and one of that name in an anonymous namespace.
+        let twins = "\n.global .align 4 .u32 _ZN1b1xE;\n.global .align 4 .u32 _ZN1bL1xE;\n";
+        let kernels = KernelSignatures::from_ptx(&format!("{GLOBALS}{twins}"), arch).unwrap();
+        refused(
+            kernels.check_global::<u32>("b::x", "u32", 1),
+            "several variables are called `b::x`",
+        );
+        let none = KernelSignatures::default();
+        refused(none.check_global::<f32>("factor", "f32", 1), "the image has no PTX");
+        let empty = KernelSignatures::from_ptx(PTX, arch).unwrap();
+        refused(empty.check_global::<f32>("factor", "f32", 1), "the module has no variables");
     }
 
     #[test]

@@ -2,13 +2,35 @@
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::module::{KernelSignatures, Module};
+use crate::module::{KernelSignatures, Linker, Module};
 use crate::trace::timed;
 
 /// Something that [`kernels!`](crate::kernels) and [`Module::compile`] make a module of.
 ///
 /// CUDA C++ text is compiled for the context's device, with the cache of `nvrtc`; an
 /// [`nvrtc::Program`] likewise, with its options and headers; an [`nvrtc::Image`] is loaded.
+///
+/// An array of programs is a program of several files, as `nvcc -rdc=true a.cu b.cu` makes it: each is compiled as
+/// relocatable code, and [`Linker`] links them. Kernels may be in any file; instances of templates are those of the first
+/// one.
+///
+/// ```
+/// use cuda_safe::kernels;
+/// use cuda_safe::nvrtc::Program;
+///
+/// const KERNELS: &str = "__device__ float half(float x);
+///     __global__ void halve(float* x) { x[threadIdx.x] = half(x[threadIdx.x]); }";
+/// const FUNCTIONS: &str = "__device__ float half(float x) { return 0.5f * x; }";
+///
+/// kernels! {
+///     struct Kernels;
+///     // SAFETY: thread i touches element i alone, and there are as many threads as elements.
+///     unsafe in [Program::new(KERNELS).name("kernels.cu"), Program::new(FUNCTIONS).name("functions.cu")] {
+///         safe fn halve(x: &mut [f32]) where grid.x == 1, block.x == x.len();
+///     }
+/// }
+/// # fn main() {}
+/// ```
 pub trait KernelSource {
     /// Makes a module that has the kernels `names`: plain names, or name expressions such as
     /// `axpy<float>`, which are passed to the compiler.
@@ -16,6 +38,19 @@ pub trait KernelSource {
     /// # Errors
     /// The error that compiling or loading returns.
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module>;
+
+    /// Makes a module as [`load_kernels`](Self::load_kernels) does, if possible with line information, so that reports of
+    /// checkers name lines of the source. `test_launches` of the structs of [`kernels!`](crate::kernels) uses it. Unless
+    /// the source implements this function, it is `load_kernels`.
+    ///
+    /// # Errors
+    /// As `load_kernels`.
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module>
+    where
+        Self: Sized,
+    {
+        self.load_kernels(context, names)
+    }
 
     /// Returns the kernels that a module for `arch` has, without a device or a driver: text is compiled, by the NVRTC
     /// that [`nvrtc::Nvrtc::find`] finds unless the program has one. `check` of the structs of
@@ -42,6 +77,10 @@ impl KernelSource for &str {
         nvrtc::Program::new(self).load_kernels(context, names)
     }
 
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        nvrtc::Program::new(self).load_with_lines(context, names)
+    }
+
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
         nvrtc::Program::new(self).signatures(arch, names)
     }
@@ -52,6 +91,10 @@ impl KernelSource for &String {
         self.as_str().load_kernels(context, names)
     }
 
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.as_str().load_with_lines(context, names)
+    }
+
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
         self.as_str().signatures(arch, names)
     }
@@ -60,6 +103,10 @@ impl KernelSource for &String {
 impl KernelSource for nvrtc::Program {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         (&with_expressions(self, names)).load_kernels(context, &[])
+    }
+
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.with_options(|options| options.lineinfo(true)).load_kernels(context, names)
     }
 
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
@@ -76,10 +123,47 @@ impl KernelSource for &nvrtc::Program {
         Module::load(context, &image)
     }
 
+    fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
+        self.clone().load_with_lines(context, names)
+    }
+
     fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
         let image = timed!(INFO, [%arch, "compile"], self.compile(arch))?;
         Ok((&image).into())
     }
+}
+
+impl<const N: usize> KernelSource for [nvrtc::Program; N] {
+    fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        let (arch, driver) = (context.device().arch()?, context.driver().version()?);
+        let mut linker = Linker::new(context);
+        for program in relocatable(self, names) {
+            let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
+            linker = linker.image(program.source_name(), &image);
+        }
+        Module::load(context, &linker.link()?)
+    }
+
+    /// Returns the kernels of the linked programs. The link is one of PTX, which needs no library.
+    fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
+        let (major, minor) = arch.capability();
+        let mut linker = nvrtc::Linker::new(nvrtc::Arch::compute(major, minor));
+        for program in relocatable(self, names) {
+            let image = timed!(INFO, [%arch, "compile"], program.compile(arch))?;
+            linker = linker.image(program.source_name(), &image);
+        }
+        Ok((&linker.link()?).into())
+    }
+}
+
+/// Returns the programs as those of a link, the first one with the name expressions.
+fn relocatable<const N: usize>(
+    programs: [nvrtc::Program; N],
+    names: &[&str],
+) -> impl Iterator<Item = nvrtc::Program> {
+    programs.into_iter().enumerate().map(move |(at, program)| {
+        with_expressions(program.relocatable(true), if at == 0 { names } else { &[] })
+    })
 }
 
 impl KernelSource for &nvrtc::Image {

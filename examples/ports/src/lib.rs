@@ -7,6 +7,8 @@
 pub mod async_streams;
 pub mod black_scholes;
 pub mod conjugate_gradient;
+#[cfg(test)]
+mod declarations;
 pub mod fdtd3d;
 pub mod functors;
 pub mod matrix_mul;

@@ -1,4 +1,5 @@
-// What nvcc declares in every .cu file without an #include, and NVRTC does not: names of <sys/types.h> and <math.h>.
+// What nvcc declares in every .cu file without an #include, and NVRTC does not: names of <sys/types.h> and
+// <math.h>, and functions of <cuda_device_runtime_api.h>.
 // The compiler includes this text before each program; see `Program::host_headers`.
 #ifndef CUDA_SAFE_PRELUDE
 #define CUDA_SAFE_PRELUDE
@@ -25,5 +26,17 @@ typedef unsigned long ulong;
 #define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
+#endif
+// As templates, because some versions of NVRTC define the functions themselves, and those are preferred.
+#if __CUDA_ARCH__ >= 900
+template <int = 0> static __inline__ __device__ void cudaTriggerProgrammaticLaunchCompletion() {
+    asm volatile("griddepcontrol.launch_dependents;" :::);
+}
+template <int = 0> static __inline__ __device__ void cudaGridDependencySynchronize() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+#endif
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1203
+extern "C" __device__ void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
 #endif
 #endif

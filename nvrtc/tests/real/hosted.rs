@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 const SM_75: Arch = Arch::compute(7, 5);
 
-const HEADERS: [&str; 35] = [
+const HEADERS: [&str; 48] = [
     "assert.h",
     "float.h",
     "limits.h",
@@ -52,6 +52,19 @@ const HEADERS: [&str; 35] = [
     "vector_functions.h",
     "vector_types.h",
     "sm_20_intrinsics.h",
+    "channel_descriptor.h",
+    "cuda_device_runtime_api.h",
+    "cuda_profiler_api.h",
+    "cuda_surface_types.h",
+    "cuda_texture_types.h",
+    "cudaProfiler.h",
+    "cudaTypedefs.h",
+    "surface_functions.h",
+    "surface_indirect_functions.h",
+    "surface_types.h",
+    "texture_fetch_functions.h",
+    "texture_indirect_functions.h",
+    "texture_types.h",
 ];
 
 /// Returns includes of all headers.

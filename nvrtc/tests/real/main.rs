@@ -8,6 +8,7 @@ mod child;
 mod compiling;
 mod faults;
 mod hosted;
+mod refused;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -51,7 +52,8 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
-    let tests = [compiling::TESTS, caching::TESTS, faults::TESTS, hosted::TESTS].concat();
+    let tests =
+        [compiling::TESTS, caching::TESTS, faults::TESTS, hosted::TESTS, refused::TESTS].concat();
     let mut trials = Vec::new();
     for (version, folder) in INSTALLED {
         let library = installed(folder);

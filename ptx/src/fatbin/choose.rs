@@ -58,11 +58,16 @@ fn family(number: u32) -> u32 {
 /// No PTX of a fat binary is for a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the fatbin has no PTX for compute capability {}.{}: it has {}; compile it with \
+    "the fatbin has no PTX for compute capability {}.{}: it has {}; {}compile it with \
      -gencode arch=compute_{device},code=compute_{device}",
     device / 10,
     device % 10,
-    list(images)
+    list(images),
+    if images.iter().any(|(kind, _)| *kind == Kind::LtoIr) {
+        "link the LTO-IR (`nvrtc::Linker`), or "
+    } else {
+        ""
+    }
 )]
 pub struct NoImage {
     /// The compute capability of the device: 90 for 9.0.
@@ -90,14 +95,22 @@ fn list(images: &[(Kind, Arch)]) -> String {
     if names.is_empty() { "no image".to_owned() } else { names.join(", ") }
 }
 
+/// Returns the image of a kind for the highest architecture that the device can run.
+pub(super) fn best<'e, 'a>(
+    entries: &'e [Entry<'a>],
+    kind: Kind,
+    device: u32,
+) -> Option<&'e Entry<'a>> {
+    let fitting = entries.iter().filter(|e| e.kind == kind && e.arch.runs_on(device));
+    // Of equal ones the first.
+    fitting.rev().max_by_key(|entry| (entry.arch.number, entry.arch.specific))
+}
+
 pub(super) fn ptx_for<'e, 'a>(
     entries: &'e [Entry<'a>],
     device: u32,
 ) -> Result<&'e Entry<'a>, NoImage> {
-    let fitting = entries.iter().filter(|e| e.kind == Kind::Ptx && e.arch.runs_on(device));
-    // Of equal ones the first.
-    let best = fitting.rev().max_by_key(|entry| (entry.arch.number, entry.arch.specific));
-    best.ok_or_else(|| NoImage {
+    best(entries, Kind::Ptx, device).ok_or_else(|| NoImage {
         device,
         images: entries.iter().map(|entry| (entry.kind, entry.arch)).collect(),
     })

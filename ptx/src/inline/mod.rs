@@ -51,7 +51,8 @@ pub enum InlineError {
         /// The line of the call in the PTX text.
         line: u32,
     },
-    /// The callee writes a parameter that is no result.
+    /// The callee writes a parameter that is no result, or may write it by its address while other calls have the same
+    /// argument. No compiler generates that.
     #[error("line {line}: `{name}` writes one of its parameters")]
     WritesParameter {
         /// The callee's name.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Defined, Flat, InlineError, MOST_PARTS, params};
 use crate::ir::{
     Access, Address, Base, Formal, Function, Instr, LabelId, LdKind, LocId, Module, Names, Op,
-    Operand, Order, PlaceMut, Pred, PrototypeId, RegId, Space, Symbol, TableId, Type, VarId,
+    Operand, Order, Place, PlaceMut, Pred, PrototypeId, RegId, Space, Symbol, TableId, Type, VarId,
     Variable,
 };
 use crate::simplify::{Edit, Origin, copy, single_exit};
@@ -42,7 +42,17 @@ pub(super) fn splice(
             shared.insert((number, VarId(at)), VarId(at));
         }
     }
-    let mut splicer = Splicer { module, edit, shared };
+    let mut arguments = HashMap::new();
+    for instr in &old {
+        if let Op::Call { args, .. } = &instr.op {
+            for arg in args {
+                if let Operand::Symbol(Symbol::Var(id), _) = arg {
+                    *arguments.entry(*id).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    let mut splicer = Splicer { module, edit, shared, arguments };
     let end = old.len();
     for (at, instr) in old.into_iter().enumerate() {
         splicer.edit.begin(at);
@@ -74,6 +84,8 @@ struct Splicer<'m> {
     edit: Edit,
     /// The instances of shared variables, by the function that declares them.
     shared: HashMap<(usize, VarId), VarId>,
+    /// How many arguments of calls each variable is.
+    arguments: HashMap<VarId, u32>,
 }
 
 /// The place of what the callee has in the caller.
@@ -99,14 +111,18 @@ impl Splicer<'_> {
         let Op::Call { returns, args, .. } = &call.op else { return Ok(()) };
         let (callee, origin) = (&flat.function, Origin::of(call));
         let mismatch = || InlineError::Mismatch { name: callee.name.clone(), line: call.line };
-        // A call may leave the results away. One that is also an argument would be overwritten while it is read.
-        let results = returns.is_empty() || returns.len() == callee.returns.len();
+        // A result that is also an argument would be overwritten while it is read.
         let symbol = |operand: &&Operand| matches!(operand, Operand::Symbol(..));
         let overlap = returns.iter().filter(symbol).any(|result| args.contains(result));
-        if args.len() != callee.params.len() || !results || overlap {
+        let counts = (args.len(), returns.len()) == (callee.params.len(), callee.returns.len());
+        if !counts || overlap {
             return Err(mismatch());
         }
-        if writes_parameter(callee) {
+        let shared = |arg: &Operand| match arg {
+            Operand::Symbol(Symbol::Var(id), _) => self.arguments.get(id).is_some_and(|&n| n > 1),
+            _ => false,
+        };
+        if writes_parameter(callee, args.iter().any(shared)) {
             return Err(InlineError::WritesParameter {
                 name: callee.name.clone(),
                 line: call.line,
@@ -122,7 +138,7 @@ impl Splicer<'_> {
         for (formal, &arg) in callee.params.iter().zip(args) {
             match *formal {
                 Formal::Var(formal) => {
-                    let variable = self.variable(callee, formal, Some(arg)).ok_or_else(mismatch)?;
+                    let variable = self.variable(callee, formal, arg).ok_or_else(mismatch)?;
                     map.variables.insert(formal, variable);
                     if !matches!(arg, Operand::Symbol(..)) {
                         let ty = scalar(callee, formal).ok_or_else(mismatch)?;
@@ -134,9 +150,8 @@ impl Splicer<'_> {
                 }
             }
         }
-        for (at, formal) in callee.returns.iter().enumerate() {
+        for (formal, &result) in callee.returns.iter().zip(returns) {
             if let Formal::Var(formal) = *formal {
-                let result = returns.get(at).copied();
                 let variable = self.variable(callee, formal, result).ok_or_else(mismatch)?;
                 map.variables.insert(formal, variable);
             }
@@ -238,15 +253,10 @@ impl Splicer<'_> {
 
     /// Returns the variable of the caller that takes the place of a parameter or result: the one that the call names, or
     /// a new one. `None` if it does not fit.
-    fn variable(
-        &mut self,
-        callee: &Function,
-        formal: VarId,
-        actual: Option<Operand>,
-    ) -> Option<VarId> {
+    fn variable(&mut self, callee: &Function, formal: VarId, actual: Operand) -> Option<VarId> {
         let variable = callee.variables.get(formal.index())?;
         match actual {
-            Some(Operand::Symbol(Symbol::Var(id), 0)) => {
+            Operand::Symbol(Symbol::Var(id), 0) => {
                 let given = self.edit.function.variables.get(id.index())?;
                 let fits = given.size() == variable.size()
                     && given.align >= variable.align
@@ -254,8 +264,8 @@ impl Splicer<'_> {
                     && matches!(given.space, Space::Param | Space::ParamFunc);
                 (fits && !formals(&self.edit.function).any(|formal| formal == id)).then_some(id)
             }
-            Some(Operand::Symbol(..)) => None,
-            Some(Operand::Reg(_) | Operand::Imm(_) | Operand::Special(_)) | None => {
+            Operand::Symbol(..) => None,
+            Operand::Reg(_) | Operand::Imm(_) | Operand::Special(_) => {
                 let name = self.edit.names.fresh(&variable.name);
                 let (space, ptr) = (Space::Param, None);
                 let new = Variable { name, space, ptr, ..variable.clone() };
@@ -358,24 +368,37 @@ fn param(variable: VarId) -> (Access, Address) {
     (access, Address { base: Base::Symbol(Symbol::Var(variable)), offset: 0 })
 }
 
-/// Returns whether a function stores to a parameter that is no result, which its caller would see.
-fn writes_parameter(function: &Function) -> bool {
-    let params: HashSet<VarId> = function
-        .params
-        .iter()
-        .filter_map(|formal| match formal {
-            Formal::Var(id) => Some(*id),
-            Formal::Reg(_) => None,
-        })
-        .collect();
-    function.instrs().iter().any(|instr| match &instr.op {
-        Op::St { addr: Address { base: Base::Symbol(Symbol::Var(id)), .. }, .. } => {
-            params.contains(id)
+/// Returns whether a function stores to a parameter that is no result, which its caller would see: directly, or perhaps
+/// by its `address`.
+fn writes_parameter(function: &Function, address: bool) -> bool {
+    let formals = function.params.iter().filter_map(|formal| match formal {
+        Formal::Var(id) => Some(*id),
+        Formal::Reg(_) => None,
+    });
+    let formals: HashSet<VarId> = formals.collect();
+    function.instrs().iter().any(|instr| {
+        let loads = matches!(
+            instr.op,
+            Op::Ld { addr: Address { base: Base::Symbol(_), .. }, .. } | Op::Call { .. }
+        );
+        let mut writes = false;
+        match &instr.op {
+            Op::St { addr: Address { base: Base::Symbol(Symbol::Var(id)), .. }, .. } => {
+                writes = formals.contains(id);
+            }
+            Op::Call { returns, .. } => {
+                writes = returns.iter().any(
+                    |to| matches!(to, Operand::Symbol(Symbol::Var(id), _) if formals.contains(id)),
+                );
+            }
+            _ => {}
         }
-        Op::Call { returns, .. } => returns.iter().any(
-            |result| matches!(result, Operand::Symbol(Symbol::Var(id), _) if params.contains(id)),
-        ),
-        _ => false,
+        instr.for_each_place(|place| {
+            if let Place::Symbol(Symbol::Var(id)) = place {
+                writes |= address && !loads && formals.contains(id);
+            }
+        });
+        writes
     })
 }
 

@@ -18,19 +18,14 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head that suits all texts: the newest version and the highest architecture.
+    /// Returns the head that suits all texts: the newest version and the highest architecture, with the features that
+    /// any text needs (`sm_103f` for texts of `sm_100f` and `sm_103`).
     pub(super) fn of(parts: &[Part<'_>], problems: &mut Problems) -> Self {
         let mut head = Self::default();
-        let mut best: Option<(&Part<'_>, &str, Arch)> = None;
+        let mut archs: Vec<(&Part<'_>, &str, Arch)> = Vec::new();
         for part in parts {
             let module = &part.module;
             head.version = head.version.max(module.version);
-            let conflict = |first: &Part<'_>, has: String, other: String| Problem::Target {
-                first: first.name.to_owned(),
-                has,
-                second: part.name.to_owned(),
-                other,
-            };
             if head.address_size == 0 {
                 head.address_size = module.address_size;
             } else if let (true, Some(first)) =
@@ -38,33 +33,38 @@ impl Head {
             {
                 let bits = |size| format!("addresses of {size} bits");
                 let (has, other) = (bits(head.address_size), bits(module.address_size));
-                problems.add(conflict(first, has, other));
+                problems.add(conflict((first, &has), (part, &other)));
             }
             for target in &module.targets {
-                let Some(arch) = arch(target) else {
-                    if !head.targets.contains(target) {
-                        head.targets.push(target.clone());
-                    }
-                    continue;
-                };
-                let Some((first, name, before)) = best else {
-                    best = Some((part, target.as_str(), arch));
-                    continue;
-                };
-                let key = |arch: Arch| (arch.number, arch.specific);
-                let (low, high) =
-                    if key(arch) > key(before) { (before, arch) } else { (arch, before) };
-                if !low.runs_on(high.number) {
-                    problems.add(conflict(first, name.to_owned(), target.clone()));
-                } else if high == arch {
-                    best = Some((part, target.as_str(), arch));
+                if let Some(arch) = arch(target) {
+                    archs.push((part, target, arch));
+                } else if !head.targets.contains(target) {
+                    head.targets.push(target.clone());
                 }
             }
         }
-        if let Some((_, target, _)) = best {
-            head.targets.insert(0, target.to_owned());
+        // Of equal ones the first.
+        let key = |(_, _, arch): &&(_, _, Arch)| (arch.number, arch.specific);
+        let Some(&(highest, name, Arch { number, .. })) = archs.iter().rev().max_by_key(key) else {
+            return head;
+        };
+        for &(part, target, _) in archs.iter().filter(|(_, _, arch)| !arch.runs_on(number)) {
+            problems.add(conflict((part, target), (highest, name)));
         }
+        let specific = archs.iter().map(|(_, _, arch)| arch.specific).max();
+        let target = Arch { number, specific: specific.unwrap_or(Specific::No) };
+        head.targets.insert(0, format!("sm_{target}"));
         head
+    }
+}
+
+/// The problem that two texts cannot be for one device.
+fn conflict((first, has): (&Part<'_>, &str), (second, other): (&Part<'_>, &str)) -> Problem {
+    Problem::Target {
+        first: first.name.to_owned(),
+        has: has.to_owned(),
+        second: second.name.to_owned(),
+        other: other.to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ mod opcode;
 mod operand;
 mod variable;
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use crate::ir::{
@@ -121,7 +122,20 @@ impl<'m> Printer<'m> {
         }
         self.out.push_str(&function.name);
         self.formals(&function.params)?;
-        self.directives(&function.directives)
+        self.directives(&function.directives)?;
+        if function.body.is_none() {
+            self.pragmas()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the pragmas of the head and the body. ptxas refuses them at a declaration that a definition follows, and
+    /// at the head of a `.func`.
+    fn pragmas(&mut self) -> fmt::Result {
+        for pragma in &self.function.directives.pragmas {
+            write!(self.out, "\n.pragma \"{pragma}\";")?;
+        }
+        Ok(())
     }
 
     fn formals(&mut self, formals: &[Formal]) -> fmt::Result {
@@ -183,27 +197,33 @@ impl<'m> Printer<'m> {
         for other in &d.others {
             write!(out, "\n{other}")?;
         }
-        for pragma in &d.pragmas {
-            write!(out, "\n.pragma \"{pragma}\";")?;
-        }
         Ok(())
     }
 
     fn body(&mut self) -> fmt::Result {
-        self.out.push_str("\n{\n");
-        self.declarations()?;
         let function = self.function;
+        let entry = function.kind == FunctionKind::Entry;
+        if entry {
+            self.pragmas()?;
+        }
+        self.out.push_str("\n{");
+        if !entry {
+            self.pragmas()?;
+        }
+        self.out.push('\n');
+        self.declarations()?;
         let mut by_place: Vec<_> = function.labels.iter().collect();
         // Stable: labels of one place keep their order.
         by_place.sort_by_key(|label| label.at);
         let mut labels = by_place.into_iter().peekable();
         let mut loc = None;
+        let mut places = HashSet::new();
         for (at, instr) in function.instrs().iter().enumerate() {
             while let Some(label) = labels.next_if(|label| label.at as usize <= at) {
                 writeln!(self.out, "{}:", label.name)?;
             }
             if let Some(id) = instr.loc.filter(|_| instr.loc != loc) {
-                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?)?;
+                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?, &mut places)?;
                 loc = instr.loc;
             }
             self.instr(instr)?;
@@ -215,8 +235,15 @@ impl<'m> Printer<'m> {
         Ok(())
     }
 
-    fn loc(&mut self, loc: &Loc) -> fmt::Result {
+    /// Writes a place in the source. ptxas wants the place that it is inlined into among the `places` before it.
+    fn loc(&mut self, loc: &Loc, places: &mut HashSet<(u32, u32, u32)>) -> fmt::Result {
         let Loc { file, line, column, inlined } = loc;
+        if let Some(Inlined { function: _, file, line, column }) = inlined
+            && places.insert((*file, *line, *column))
+        {
+            writeln!(self.out, "    .loc {file} {line} {column}")?;
+        }
+        places.insert((*file, *line, *column));
         write!(self.out, "    .loc {file} {line} {column}")?;
         if let Some(Inlined { function, file, line, column }) = inlined {
             write!(self.out, ", function_name {function}, inlined_at {file} {line} {column}")?;

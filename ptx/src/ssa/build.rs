@@ -6,6 +6,10 @@ use crate::cfg::{Cfg, Dominators, Ranges, register};
 use crate::ir::{Formal, Function, Instr, Module, Op, Place, RegId, Role, Type};
 use crate::simplify::{branch_guards, remove_unreachable, split_critical_edges};
 
+/// The blocks in which registers with several definitions live may be this many, counted for each register. Compiled
+/// kernels of 10,000 instructions have a hundredth of it.
+const MOST_SEARCHED: usize = 1 << 25;
+
 pub(super) fn build(module: &Module, function: &Function) -> Result<Ssa, SsaError> {
     if function.body.is_none() {
         return Err(SsaError::Declaration { name: function.name.clone() });
@@ -21,8 +25,12 @@ pub(super) fn build(module: &Module, function: &Function) -> Result<Ssa, SsaErro
     let mut joined: Vec<Vec<RegId>> = vec![Vec::new(); cfg.blocks.len()];
     let ranges = Ranges::new(&cfg, &function);
     let mut joins = Joins::new(&cfg, &dominators, &into);
+    let mut searched = 0usize;
     for range in &ranges.list {
-        joins.of(range, |block| joined[block as usize].push(range.reg));
+        searched += joins.of(range, |block| joined[block as usize].push(range.reg));
+        if searched > MOST_SEARCHED {
+            return Err(SsaError::TooLarge { name: function.name });
+        }
     }
     let mut body = function.body.take().unwrap_or_default();
     let mut renaming = Renaming::new(&mut function, cfg.blocks.len());

@@ -102,6 +102,12 @@ pub enum SsaError {
         /// The line of the PTX text.
         line: u32,
     },
+    /// Many registers that are written more than once live in many blocks: the search would take seconds.
+    #[error("`{name}` is too large")]
+    TooLarge {
+        /// The function's name.
+        name: String,
+    },
     /// An instruction names a register, label or table that the function does not have. No parsed text has one.
     #[error(
         "line {line}: an instruction names a register, label or table that `{name}` does not have"

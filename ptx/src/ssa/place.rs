@@ -38,14 +38,21 @@ impl<'g> Joins<'g> {
         }
     }
 
-    /// Calls `found` for each block at which definitions of the register meet and where it is live.
-    pub(super) fn of(&mut self, range: &Range, mut found: impl FnMut(u32)) {
-        if range.defined.is_empty() {
-            return;
+    /// Calls `found` for each block at which definitions of the register meet and where it is live, and returns the number
+    /// of blocks that were searched.
+    pub(super) fn of(&mut self, range: &Range, mut found: impl FnMut(u32)) -> usize {
+        // Nothing meets where one definition comes before all uses, which is so for most registers.
+        let dominates = |home: u32| {
+            range.exposed.iter().all(|&b| b != home && self.dominators.dominates(home, b))
+        };
+        match range.defined.as_slice() {
+            [] => return 0,
+            &[home] if dominates(home) => return 0,
+            _ => {}
         }
         self.number += 1;
         let number = self.number;
-        let _ = self.live.live_in(range, self.into);
+        let searched = self.live.live_in(range, self.into).len();
         for &block in &range.defined {
             self.queued[block as usize] = number;
             self.heap.push((self.dominators.depth(block), block));
@@ -79,5 +86,6 @@ impl<'g> Joins<'g> {
                 }
             }
         }
+        searched
     }
 }

@@ -7,7 +7,7 @@ use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{NotDifferentiable, Real, Reals, Spec};
 
 use super::param::{Param, Pointer, Shape};
-use super::{Effect, Kernels, Op, OpSpec, Primal, register};
+use super::{Effect, Kernels, Op, OpSpec, Primal, Settings, register};
 use crate::element::{Element, FloatType};
 
 /// How an adjoint was generated; see [`Op::derivation`].
@@ -132,14 +132,25 @@ impl OpSpec {
         context: &Context,
         program: &Program,
     ) -> Result<Op, DifferentiateError> {
-        let module = Module::compile(context, program)?;
         let (major, minor) = context.device().compute_capability()?;
+        let driver = context.driver().version()?;
+        let arch = Arch::compute(major, minor);
         let copy = program
             .clone()
             .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
-        let driver = context.driver().version()?;
-        let image =
-            copy.compile_for_driver(Arch::compute(major, minor), driver).map_err(Error::from)?;
+        // Side by side: each takes as long as the other.
+        let (module, image) = std::thread::scope(|scope| {
+            let read = || copy.compile_for_driver(arch, driver);
+            let compiling = std::thread::Builder::new().spawn_scoped(scope, read);
+            let module = Module::compile(context, program);
+            let image = match compiling.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(image)) => image,
+                // There is no thread to be had, or it has panicked.
+                Ok(Err(_)) | Err(_) => read(),
+            };
+            (module, image)
+        });
+        let (module, image) = (module?, image.map_err(Error::from)?);
         let name = module.kernel(&self.name)?;
         let text = image.ptx.as_deref().unwrap_or_default();
         self.generate(context, name, text)
@@ -169,6 +180,7 @@ impl OpSpec {
         text: &str,
     ) -> Result<Op, DifferentiateError> {
         let kernel = forward.name().to_owned();
+        self.only_the_kernel(&kernel)?;
         let parsed =
             ptx_ad::parse(text).map_err(|error| Error::invalid(format!("`{kernel}`: {error}")))?;
         let spec = self.described(&kernel)?;
@@ -221,6 +233,24 @@ impl OpSpec {
         let derivation =
             Derivation { text: adjoint.text, accesses, dimensions: adjoint.dimensions };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
+    }
+
+    /// Refuses what describes an adjoint by hand: it would be believed of the generated one.
+    fn only_the_kernel(&self, kernel: &str) -> Result<(), DifferentiateError> {
+        let Settings { shape, scratch, log, .. } = self.settings;
+        let said = [
+            ("shape", shape.is_some()),
+            ("scratch", scratch.is_some()),
+            ("log", log.is_some()),
+            ("primal", self.primal.is_some()),
+        ];
+        match said.iter().find(|(_, said)| *said) {
+            Some((name, _)) => Err(Error::invalid(format!(
+                "`{kernel}`: `OpSpec::{name}` describes an adjoint by hand, and this one is generated"
+            ))
+            .into()),
+            None => Ok(()),
+        }
     }
 
     /// Returns the parameters as the generator knows them.

@@ -155,13 +155,12 @@ impl Op {
             ))
             .with_hint("`OpSpec::dimensions` says from how many"));
         }
-        let threads = launch.threads();
-        if threads > inner.settings.most_threads {
-            let most = inner.settings.most_threads;
-            return Err(Error::invalid(format!(
-                "`{}` is differentiated for {most} threads at most, not {threads}",
-                inner.name
-            )));
+        let most = inner.settings.most_threads;
+        if most < u64::MAX && launch.threads() > most {
+            let (name, threads) = (&inner.name, launch.threads());
+            let message =
+                format!("`{name}` has an adjoint for {most} threads at most, not {threads}");
+            return Err(Error::invalid(message));
         }
         Ok(())
     }

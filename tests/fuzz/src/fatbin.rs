@@ -1,6 +1,6 @@
 //! Fat binaries.
 
-use ptx::fatbin::{Fatbin, Kind};
+use ptx::fatbin::{Entry, Fatbin, Kind};
 
 use crate::within;
 
@@ -36,6 +36,17 @@ fn check(data: &[u8]) {
         if let Ok(text) = entry.ptx(MOST) {
             assert!(entry.kind == Kind::Ptx && !text.ends_with('\0'));
         }
+        if let Ok(alone) = entry.alone() {
+            let again = Fatbin::parse(&alone).map(|again| again.entries().to_vec());
+            let same = |again: &Entry<'_>| {
+                (again.kind, again.arch, again.stored) == (entry.kind, entry.arch, entry.stored)
+            };
+            assert!(again.is_ok_and(|again| matches!(&again[..], [again] if same(again))));
+        }
+    }
+    for device in [75, 90, 121] {
+        let lto = fatbin.lto_ir_for(device);
+        assert!(lto.is_none_or(|e| e.kind == Kind::LtoIr && e.arch.runs_on(device)));
     }
     for device in [0, 52, 75, 90, 103, 121, u32::MAX] {
         match fatbin.ptx_for(device) {

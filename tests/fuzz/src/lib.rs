@@ -8,6 +8,7 @@
 
 mod cache;
 mod fatbin;
+mod link;
 mod log;
 mod mesh;
 mod nvdb;
@@ -22,6 +23,7 @@ static METER: meter::Meter = meter::Meter;
 
 pub use cache::cache_entry;
 pub use fatbin::fatbin;
+pub use link::ptx_link;
 pub use log::nvrtc_log;
 pub use mesh::{obj, ply, stl};
 pub use nvdb::{nvdb_file, nvdb_grid};
@@ -45,7 +47,7 @@ macro_rules! targets {
     };
 }
 
-targets!(cache_entry fatbin kernel nvdb_file nvdb_grid nvrtc_log obj ply ptx stl);
+targets!(cache_entry fatbin kernel nvdb_file nvdb_grid nvrtc_log obj ply ptx ptx_link stl);
 
 /// Runs `body`, in which nothing may ask for a block of more than `most` bytes.
 fn within<T>(most: usize, body: impl FnOnce() -> T) -> T {

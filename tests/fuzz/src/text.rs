@@ -56,7 +56,7 @@ fn check(text: &str) {
     assert!(again == module, "read from\n{text}\nprinted as\n{printed}");
 }
 
-/// Functions in static single assignment form keep its promises, and can be read after it.
+/// Functions in static single assignment form keep its promises, and can be read after it, as after inlining.
 fn transform(module: &Module, text: &str) {
     let mut formed = module.clone();
     for (at, function) in module.functions.iter().enumerate() {
@@ -68,6 +68,15 @@ fn transform(module: &Module, text: &str) {
             }
             Err(_) => single,
         };
+    }
+    for at in (0..module.functions.len()).step_by(2) {
+        let id = ptx::ir::FunctionId(u32::try_from(at).unwrap_or(u32::MAX));
+        if let Ok(flat) = ptx::inline::inline(module, id) {
+            if let Ok(ssa) = ptx::ssa::Ssa::new(module, &flat) {
+                assert_eq!(ssa.verify(), Ok(()), "read from\n{text}");
+            }
+            formed.functions[at] = flat;
+        }
     }
     let printed = formed.to_string();
     if let Err(error) = ptx::parse(&printed) {

@@ -1,9 +1,18 @@
 //! Writes fat binaries as NVIDIA's `fatbinary` does.
 
+/// Fat binaries of CUDA 13.0 with LTO-IR: `nvcc -rdc=true -arch=sm_90 -dlto -fatbin` of a file with the function
+/// `weight`, and `-gencode arch=compute_80,code=lto_80` of one with a kernel that calls it, also without compression. The
+/// texts are those of nvrtc's tests of the linker.
+pub const LTO: [&[u8]; 3] = [
+    include_bytes!("../data/weight_sm_90_dlto.fatbin"),
+    include_bytes!("../data/apply_lto_80.fatbin"),
+    include_bytes!("../data/apply_lto_80_plain.fatbin"),
+];
+
 /// An entry, before it is written.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// 1 is PTX, 2 machine code.
+    /// 1 is PTX, 2 machine code, 8 LTO-IR.
     pub kind: u16,
     pub sm: u32,
     /// `"a"`, `"f"` or nothing.

@@ -38,7 +38,7 @@ options() {
     echo -timeout=10 -rss_limit_mb=2048
     local dictionary=$1
     # They read the same language.
-    [ "$1" = kernel ] && dictionary=ptx
+    case $1 in kernel | ptx_link) dictionary=ptx ;; esac
     [ -f "$here/dictionaries/$dictionary.dict" ] && echo "-dict=$here/dictionaries/$dictionary.dict"
 }
 

@@ -112,7 +112,6 @@ pub(crate) fn derivative(function: Function, mode: &Mode, v: [f64; 3], t: [f64; 
         Function::Sub => (a - b, da - db),
         Function::Mul => (a * b, scaled(da, b) + scaled(db, a)),
         Function::Div => (a / b, scaled(da, 1.0 / b) - scaled(db, a / b / b)),
-        Function::Fma if mode.oob && (a.is_nan() || b.is_nan()) => (0.0, 0.0),
         Function::Fma => (a.mul_add(b, c), scaled(da, b) + scaled(db, a) + dc),
         Function::Copysign => (b.copysign(a), scaled(db, sign(a) * sign(b))),
         Function::Min(count) | Function::Max(count) => {

@@ -37,6 +37,20 @@ fn new_memory_is_constant() {
 }
 
 #[test]
+fn memory_that_comes_again_is_constant() {
+    let tracked = Tracked::new();
+    let space = &tracked.device.space;
+    let region = space.set_aside(4096, 256, cuda_emu::space::Kind::Pool, 0).expect("addresses");
+    for _ in 0..2 {
+        assert!(space.map(&region));
+        assert_eq!(tracked.get(region.start, Real::F64, 512), [0.0; 512]);
+        tracked.tangents().set(region.start, Real::F64, &[1.0; 512]).expect("memory");
+        assert!(space.unmap(&region));
+        assert!(tracked.tangents().get(region.start, Real::F64, 1).is_err());
+    }
+}
+
+#[test]
 fn bad_input_is_an_error_and_changes_nothing() {
     assert!(Tangents::of(&Device::new(1).space).is_none());
     let tracked = Tracked::new();

@@ -206,6 +206,37 @@ fn vectors_and_members_of_arguments_have_tangents() {
     }
 }
 
+#[test]
+fn markers_pass_the_compiler() {
+    let tracked = Tracked::new();
+    let program = tracked.load(TEXT);
+    let n = 33;
+    let mut rng = Rng::new(6);
+    let (x, y) = (rng.floats(n), rng.floats(n));
+    let mut directions = || -> Vec<f64> { rng.floats(n).iter().map(|&x| x.into()).collect() };
+    let (dx, dy) = (directions(), directions());
+    let px = tracked.upload(&x, Real::F32, &dx);
+    let py = tracked.upload(&y, Real::F32, &dy);
+    let out = tracked.device.upload(&vec![0f32; n]);
+    tracked.launch(&program, "markers", shape(1, 64), &[px, py, out, n as u64]);
+    let values: Vec<f32> = tracked.device.download(out, n);
+    let got = tracked.get(out, Real::F32, n);
+    for i in (0..n).filter(|&i| i != 5) {
+        let v = f64::from(x[i]);
+        close(values[i].into(), v * v * v + 7.0 * v, 1.0, 1e-5, "a value");
+        // The slope is one of f32.
+        close(got[i], 3.0 * v * v * dx[i] + 2.0 * dy[i] * v, 1.0, 1e-6, "a rule");
+    }
+    let lost = tracked.lost();
+    let [one] = &lost[..] else { panic!("{lost:?}") };
+    let line =
+        include_str!("../../ptx/tangents.cu").lines().position(|line| line.contains("ad.lost"));
+    let (file, at, _) = one.place.source.clone().expect("line information");
+    assert_eq!((file.as_str(), Some(at as usize)), ("tangents.cu", line.map(|line| line + 1)));
+    assert_eq!((one.opcode.as_str(), one.count, one.place.thread), ("ad.lost.f64", 1, [5, 0, 0]));
+    assert!(values[5] == x[5] && got[5].is_nan());
+}
+
 /// A function and its derivative.
 type Known = (&'static str, fn(f64) -> f64);
 
@@ -263,6 +294,10 @@ fn functions_of_the_library_are_right_or_lost() {
         for one in &lost {
             assert!(one.place.source.is_some() && one.count > 0, "{name}: {one}");
         }
+    }
+    // These scale by bits.
+    for name in ["exp", "log", "pow", "exp of f64", "log of f64"] {
+        assert!(!right.contains(&name), "{name} is not lost; right are {right:?}");
     }
     for name in ["sqrt", "floor", "copysign", "isfinite"] {
         assert!(right.contains(&name), "{name} is lost; right are {right:?}");

@@ -65,6 +65,23 @@ fn ties_zeros_and_nan_follow_the_conventions() {
         ("add.sat.f32 %f0, %f1, %f2;", NAN, -0.5, 0.0),
         ("add.f32 %f0, %f1, %f2;", INF, 1.0, 101.0),
         ("copysign.f32 %f0, %f2, %f1;", 3.0, -0.0, -1.0),
+        ("max.f32 %f0, %f1, %f2;", NAN, NAN, 1.0),
+        (
+            "{cvt.rn.f16.f32 %h1, %f1; cvt.rn.f16.f32 %h2, %f2; max.f16 %h1, %h1, %h2; cvt.f32.f16 %f0, %h1;}",
+            NAN,
+            2.0,
+            100.0,
+        ),
+        (
+            "{cvt.rn.f16.f32 %h1, %f1; cvt.rn.f16.f32 %h2, %f2; max.f16 %h1, %h1, %h2; cvt.f32.f16 %f0, %h1;}",
+            INF,
+            2.0,
+            1.0,
+        ),
+        ("{cvt.rna.satfinite.tf32.f32 %r1, %f1; mov.b32 %f0, %r1;}", INF, 0.0, 0.0),
+        ("{cvt.rna.satfinite.tf32.f32 %r1, %f1; mov.b32 %f0, %r1;}", 3.0, 0.0, 1.0),
+        // A constant has no slope, so what is infinite about the other factor does not count.
+        ("mul.f32 %f0, %f1, 0f40000000;", INF, 0.0, 2.0),
         // A constant stays one, whatever it is multiplied with.
         ("mul.f32 %f0, %f3, %f2; mul.f32 %f0, %f0, %f1;", 1.0, INF, f64::NAN),
         ("mov.f32 %f0, 0f40000000; mul.f32 %f0, %f0, %f1;", 1.0, 0.0, 2.0),

@@ -5,7 +5,8 @@ use cuda_safe::{Context, DeviceBuffer, PinnedBuffer, include_cuda, kernels};
 use crate::Output;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: thread i touches element i alone, and only if i < n. Indices and sums of them are ints.
     unsafe in include_cuda!("async_streams.cu") {
         #[name = "addWave"]

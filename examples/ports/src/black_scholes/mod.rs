@@ -5,7 +5,8 @@ use cuda_safe::{Context, DeviceBuffer, include_cuda, kernels};
 use crate::Output;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: each thread touches the elements of its own indices below n; with one thread for each element no index is
     // larger than 31 bits hold.
     unsafe in include_cuda!("black_scholes.cu") {

@@ -9,7 +9,8 @@ use crate::Output;
 const RADIUS: usize = 4;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: thread (x, y) writes the elements of its column alone, and reads values that lie up to RADIUS beside it only
     // where it is as far from each border. The clauses say that the arrays have all elements, whose indices are ints.
     unsafe in include_cuda!("fdtd3d.cu") {

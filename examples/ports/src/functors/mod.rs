@@ -6,15 +6,15 @@ use crate::Output;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Scale {
-    factor: f32,
+pub(super) struct Scale {
+    pub(super) factor: f32,
 }
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Clamp {
-    low: f32,
-    high: f32,
+pub(super) struct Clamp {
+    pub(super) low: f32,
+    pub(super) high: f32,
 }
 
 // SAFETY: the structures of functors.cu have the same members in the same order.
@@ -23,7 +23,8 @@ unsafe impl DeviceRepr for Scale {}
 unsafe impl DeviceRepr for Clamp {}
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: thread i touches element i alone, and only if i < n; i is an int.
     unsafe in include_cuda!("functors.cu") {
         safe fn apply<F in [Scale = "Scale", Clamp = "Clamp"]>(f: F, data: &mut [f32], n: i32 = data.len()) over n

@@ -7,7 +7,8 @@ use crate::Output;
 const TILE: usize = 16;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: thread (x, y) writes element (x, y) of c. It reads row y of a, with wA elements, and column x of b, of which
     // the clauses say that they exist: all extents are multiples of the tile's, and all indices are ints. Every thread meets
     // every barrier.

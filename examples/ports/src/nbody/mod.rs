@@ -10,7 +10,8 @@ use crate::Output;
 const BLOCK: usize = 128;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: threads read elements of the old positions below n; thread i writes element i of the new ones and of the
     // velocities, if i < n; i is an int. `tile` has an element for each thread, and every thread meets every barrier.
     unsafe in include_cuda!("nbody.cu") {

@@ -5,7 +5,8 @@ use cuda_safe::{Context, DeviceBuffer, LaunchConfig, include_cuda, kernels};
 use crate::Output;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: threads read x[i] for i < n alone; thread 0 of block b writes out[b]; `part` has an element for each thread,
     // halving a power of two reaches all of them, and every thread meets every barrier.
     unsafe in include_cuda!("reduction.cu") {

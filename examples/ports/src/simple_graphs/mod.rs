@@ -5,7 +5,8 @@ use cuda_safe::{Context, DeviceBuffer, include_cuda, kernels};
 use crate::Output;
 
 kernels! {
-    struct Kernels;
+    #[cfg_attr(test, test_launches)]
+    pub(super) struct Kernels;
     // SAFETY: thread i writes out[i] and reads x[i] and its neighbours where they exist, and only if i < n; i is an int.
     unsafe in include_cuda!("simple_graphs.cu") {
         safe fn smooth(out: &mut [f32], #[only_read] x: &[f32], n: i32 = out.len()) over n

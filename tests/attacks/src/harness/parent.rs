@@ -16,7 +16,7 @@ const SEED_VARIABLE: &str = "ATTACK_SEED";
 const DEEP_SEEDS: u64 = 50;
 
 /// The variables that no attack inherits: they change the device, or which files are trusted.
-const CLEARED: [&str; 18] = [
+const CLEARED: [&str; 20] = [
     "CUDA_DRIVER",
     "CUDA_EMU_CC",
     "CUDA_EMU_CHECK",
@@ -26,8 +26,10 @@ const CLEARED: [&str; 18] = [
     "CUDA_EMU_HEAP",
     "CUDA_EMU_LOG",
     "CUDA_EMU_MEMORY",
+    "CUDA_EMU_MULTIPROCESSORS",
     "CUDA_EMU_SEED",
     "CUDA_EMU_STACK",
+    "CUDA_EMU_TANGENTS",
     "CUDA_EMU_TIMEOUT_MS",
     "CUDA_EMU_WORKERS",
     "CUDA_HOME",

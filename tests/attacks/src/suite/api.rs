@@ -30,6 +30,8 @@ const NOT_HANDLES: &[(&str, &str)] = &[
         "keeps a context and its inputs; the link ends in the call, and its result is bytes",
     ),
     ("Domain", "names ranges for profilers, which know nothing of the device's objects"),
+    ("Launches", "draws launches for tests of declarations, which go through the kernels' methods"),
+    ("Drawn", "one launch of `Launches`; only generated code is given one"),
     ("RangeGuard", "ends a range for profilers, which know nothing of the device's objects"),
 ];
 
@@ -52,6 +54,8 @@ const NOT_TARGETS: &[(&str, &str)] = &[
         "Nvrtc::from_functions",
         "a table of functions comes from `cuda_sys::Nvrtc::load_from` or `from_resolver`, which are unsafe",
     ),
+    ("KernelSource::load_with_lines", "as `load_kernels`, with another option of the compiler"),
+    ("Launches::context", "returns the context that the caller has passed"),
     ("Op::detach", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("Op::kernel", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),

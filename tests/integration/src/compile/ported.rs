@@ -121,6 +121,66 @@ kernels! {
     unsafe in Ptx { unsafe fn plain(x: &mut [u32], a: f32); }
 }
 
+const GLOBALS: &str = r#"
+    namespace filter { __constant__ float offset; __device__ int twice; }
+    namespace { __device__ int twice; }
+    __device__ double table[3][4];
+    __managed__ unsigned count;
+    template <class T> __device__ T value = 3;
+    extern "C" __global__ void use(double* out) {
+        out[0] = filter::offset + table[0][1] + count + filter::twice + twice;
+    }
+"#;
+
+/// Declares a struct of the globals `$globals`.
+macro_rules! globals {
+    ($name:ident: $($globals:tt)*) => {
+        kernels! {
+            struct $name;
+            // SAFETY: nothing is launched.
+            unsafe in with(Program::new(GLOBALS)) { unsafe fn r#use(out: &mut [f64]); $($globals)* }
+        }
+    };
+}
+
+globals!(Globals:
+    #[name = "filter::offset"] global offset: f32;
+    global table: [[f64; 4]; 3];
+    global count: u32;
+    #[name = "value<double>"] global of_doubles: f64;
+    #[name = "filter::twice"] global twice: i32;
+);
+globals!(GlobalTypo: global tabel: [[f64; 4]; 3];);
+globals!(GlobalSize: global table: [f64; 11];);
+globals!(GlobalKind: global count: f32;);
+globals!(GlobalOfTemplate: #[name = "value<float>"] global value: i32;);
+
+const TWINS: &str = ".version 8.0\n.target sm_75\n.address_size 64\n\
+    .global .align 4 .u32 _ZN1b1xE;\n.global .align 4 .u32 _ZN1bL1xE;\n";
+
+/// PTX with two variables of one name.
+struct Twins;
+
+impl cuda_safe::KernelSource for Twins {
+    fn load_kernels(
+        self,
+        context: &cuda_safe::Context,
+        _: &[&str],
+    ) -> cuda_safe::Result<cuda_safe::Module> {
+        cuda_safe::Module::from_ptx(context, TWINS)
+    }
+
+    fn signatures(self, arch: Arch, _: &[&str]) -> cuda_safe::Result<cuda_safe::KernelSignatures> {
+        cuda_safe::KernelSignatures::from_ptx(TWINS, arch)
+    }
+}
+
+kernels! {
+    struct GlobalTwice;
+    // SAFETY: nothing is launched.
+    unsafe in Twins { #[name = "b::x"] global x: u32; }
+}
+
 fn an_embedded_file_compiles(compiler: &Compiler) -> TestResult {
     LIBRARY.set(Some(compiler.library.clone()));
     let image = smooth().compile(SM_75).map_err(|error| Failure::new(error.to_string()))?;
@@ -202,6 +262,7 @@ fn declarations_are_checked(compiler: &Compiler) -> TestResult {
     OfStruct::<f32>::check(SM_75)?;
     OfStruct::<i32>::check(SM_75)?;
     OfPtx::check(Arch::sm(8, 0))?;
+    Globals::check(SM_75)?;
     Ok(())
 }
 
@@ -215,6 +276,14 @@ fn wrong_declarations_are_named(compiler: &Compiler) -> TestResult {
         (WrongElement::check, "argument `x` of kernel `smooth`: the elements of"),
         (NoInstance::check, "missing"),
         (OfStruct::<u8>::check, "has instances for f32 and i32, not for u8"),
+        (GlobalTypo::check, "no global `tabel`; hint: the module has "),
+        (
+            GlobalSize::check,
+            "`table` is declared as [f64; 11], which has 88 bytes, but the variable has 96",
+        ),
+        (GlobalKind::check, "`count` is declared as f32, but the variable is an integer"),
+        (GlobalOfTemplate::check, "`value<float>` is declared as i32, but the variable is a float"),
+        (GlobalTwice::check, "several variables are called `b::x`"),
         (OfPtx::check, "the PTX is for sm_80 and newer, not for compute_75"),
     ] {
         let message = match check(SM_75) {

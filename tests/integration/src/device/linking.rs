@@ -2,7 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, ErrorKind, Linker, Module, kernels};
 use nvrtc::{Options, Program};
-use test_support::fatbin::{Entry, Packing, write};
+use test_support::fatbin::{Entry, LTO, Packing, write};
 
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
@@ -214,6 +214,7 @@ fn bad_inputs(device: &TestDevice) -> TestResult {
         ),
         (add("good").fatbin("fat", vec![0x50, 0xed, 0x55, 0xba]), "input `fat`: truncated fatbin"),
         (add("good").image("lto", &lto), "input `lto`: LTO-IR"),
+        (add("good").fatbin("lto", LTO[1]), "input `lto`: only LTO-IR"),
     ] {
         let error = match linker.link() {
             Ok(_) => return Err(Failure::new(format!("{linker:?} links"))),
@@ -221,6 +222,12 @@ fn bad_inputs(device: &TestDevice) -> TestResult {
         };
         ensure!(invalid(&error) && error.to_string().contains(text), "{error}");
     }
+    let error = match Module::from_fatbin(device.context(), LTO[1]) {
+        Ok(_) => return Err(Failure::new("LTO-IR alone loads")),
+        Err(error) => error,
+    };
+    let link = error.to_string().contains("link the LTO-IR (`nvrtc::Linker`)");
+    ensure!(link || device.runs_machine_code(), "{error}");
     // What only the driver can see, with its log.
     let wrong =
         ".version 8.0\n.target sm_50\n.address_size 64\n.visible .entry k() { nonsense; }\n";

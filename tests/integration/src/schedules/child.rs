@@ -18,8 +18,8 @@ use crate::seeds::{self, Plant};
 /// nothing, and then standard input has a line for each test: its name, the bug, and the seeds.
 pub(crate) const COMMAND: &str = "--schedule";
 
-/// How the lines begin that tell of a run: the seed, the order, how many operations and choices, and
-/// the numbers.
+/// How the lines begin that tell of a run: the seed, the order, how many operations and choices, the
+/// numbers, and how many launches were checked.
 pub(super) const RAN: &str = "schedule ran ";
 /// A run that failed: the seed, and why.
 pub(super) const WRONG: &str = "schedule failed ";
@@ -31,7 +31,7 @@ const STUCK: Duration = Duration::from_secs(120);
 
 pub(crate) fn command(arguments: impl Iterator<Item = String>) -> ExitCode {
     // Blocks one after the other, so that the seed decides their order, too.
-    cuda_emu::Config::new().workers(1).install();
+    cuda_emu::Config::from_env().workers(1).install();
     let arguments: Vec<String> = arguments.collect();
     let done = match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => serve(),
@@ -59,7 +59,10 @@ fn planted(name: &str) -> Result<Plant, Failure> {
 /// What a person asks for.
 fn once(name: &str, seed: &str, plant: &str) -> TestResult {
     let (interleaving, numbers) = run(find(name)?, seed.parse()?, planted(plant)?)?;
-    println!("{name}, seed {seed}: {interleaving:x?}, numbers {numbers:x}");
+    let checked = checked_launches();
+    println!(
+        "{name}, seed {seed}: {interleaving:x?}, numbers {numbers:x}, {checked} launches checked"
+    );
     Ok(())
 }
 
@@ -74,10 +77,12 @@ fn serve() -> TestResult {
         let (test, plant) = (find(name)?, planted(plant)?);
         for seed in seeds.split(',').filter(|seed| !seed.is_empty()) {
             RUNS.fetch_add(1, Ordering::Relaxed);
+            let before = checked_launches();
             // A line of its own, whatever kernels have printed.
             match run(test, seed.parse()?, plant) {
                 Ok((Interleaving { order, operations, choices, .. }, numbers)) => {
-                    println!("\n{RAN}{seed} {order} {operations} {choices} {numbers}");
+                    let checked = checked_launches() - before;
+                    println!("\n{RAN}{seed} {order} {operations} {choices} {numbers} {checked}");
                 }
                 Err(failure) => {
                     println!("\n{WRONG}{seed} {}", failure.to_string().replace('\n', " | "));
@@ -91,6 +96,11 @@ fn serve() -> TestResult {
         std::io::stdout().flush()?;
     }
     Ok(())
+}
+
+/// Returns how many launches of this process the checkers for races and unwritten memory have seen.
+fn checked_launches() -> u64 {
+    cuda_emu::checked_kernels().values().sum()
 }
 
 /// Runs begun.

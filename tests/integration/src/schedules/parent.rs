@@ -27,13 +27,15 @@ pub(super) struct Ran {
     pub(super) operations: u64,
     pub(super) choices: u64,
     pub(super) numbers: u64,
+    /// Launches under the checkers for races and unwritten memory.
+    pub(super) checked: u64,
 }
 
 impl Ran {
     fn parse(text: &str) -> Option<Self> {
         let numbers: Vec<u64> = text.split(' ').map_while(|word| word.parse().ok()).collect();
-        let [seed, order, operations, choices, numbers] = numbers[..] else { return None };
-        Some(Self { seed, order, operations, choices, numbers })
+        let [seed, order, operations, choices, numbers, checked] = numbers[..] else { return None };
+        Some(Self { seed, order, operations, choices, numbers, checked })
     }
 }
 
@@ -45,8 +47,12 @@ pub(super) struct Outcome {
     pub(super) wrong: Option<String>,
 }
 
+/// Environment variables of the processes.
+type Variables = &'static [(&'static str, &'static str)];
+
 /// A process that runs units.
 struct Worker {
+    variables: Variables,
     child: Child,
     units: ChildStdin,
     told: BufReader<ChildStdout>,
@@ -55,8 +61,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn start() -> Result<Self, Failure> {
+    fn start(variables: Variables) -> Result<Self, Failure> {
         let mut command = spawn_self(&[COMMAND])?;
+        command.envs(variables.iter().copied());
         let errors = tempfile::tempfile()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
         // Tests panic on purpose.
@@ -64,7 +71,7 @@ impl Worker {
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (units, told) = pipes.ok_or_else(|| Failure::new("a child without pipes"))?;
-        Ok(Self { child, units, told: BufReader::new(told), errors })
+        Ok(Self { variables, child, units, told: BufReader::new(told), errors })
     }
 
     /// Runs a unit. Answers whether the process is good for another one.
@@ -81,7 +88,8 @@ impl Worker {
                 self.errors.read_to_string(&mut other)?;
                 let at = outcome.ran.len();
                 let seed = unit.seeds.get(at).copied().unwrap_or_default();
-                outcome.wrong = Some(told(unit, seed, &format!("{status}\n{other}")));
+                let what = format!("{status}\n{other}");
+                outcome.wrong = Some(told(unit, self.variables, seed, &what));
                 return Ok(false);
             }
             let text = String::from_utf8_lossy(&line);
@@ -94,7 +102,7 @@ impl Worker {
             } else if let Some(rest) = text.strip_prefix(WRONG) {
                 let (seed, what) = rest.split_once(' ').unwrap_or((rest, ""));
                 let what = what.replace(" | ", "\n");
-                outcome.wrong = Some(told(unit, seed.parse()?, &what));
+                outcome.wrong = Some(told(unit, self.variables, seed.parse()?, &what));
                 // Who knows what the test has left behind.
                 return Ok(false);
             } else if text == END {
@@ -115,21 +123,27 @@ impl Worker {
 }
 
 /// A failure, with the command that shows it again.
-fn told(unit: &Unit, seed: u64, what: &str) -> String {
+fn told(unit: &Unit, variables: Variables, seed: u64, what: &str) -> String {
     let Unit { case, plant, .. } = unit;
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     let plant = match plant {
         Plant::Nothing => String::new(),
         plant => format!(" {}", plant.name()),
     };
     format!(
         "{case}, seed {seed}: {what}\n\
-         again: cargo test --release -p integration-tests --test integration -- \
+         again: {set}cargo test --release -p integration-tests --test integration -- \
          {COMMAND} {case} {seed}{plant}"
     )
 }
 
 /// Runs units, as many at a time as there are cores; answers in the order in which they end.
 pub(super) fn run_all(units: Vec<Unit>) -> Vec<(Unit, Outcome)> {
+    run_all_with(&[], units)
+}
+
+/// Runs units in processes with these environment variables.
+pub(super) fn run_all_with(variables: Variables, units: Vec<Unit>) -> Vec<(Unit, Outcome)> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let ended = Mutex::new(Vec::with_capacity(units.len()));
     let threads = cores.min(units.len());
@@ -139,7 +153,7 @@ pub(super) fn run_all(units: Vec<Unit>) -> Vec<(Unit, Outcome)> {
         let mut worker = None;
         while let Some(unit) = next() {
             let mut outcome = Outcome::default();
-            match run_on(&mut worker, &unit, &mut outcome) {
+            match run_on(&mut worker, variables, &unit, &mut outcome) {
                 Ok(()) => {}
                 Err(failure) => outcome.wrong = Some(format!("{}: {failure}", unit.case)),
             }
@@ -154,10 +168,15 @@ pub(super) fn run_all(units: Vec<Unit>) -> Vec<(Unit, Outcome)> {
 }
 
 /// Runs a unit on a process, or on a new one.
-fn run_on(worker: &mut Option<Worker>, unit: &Unit, outcome: &mut Outcome) -> Result<(), Failure> {
+fn run_on(
+    worker: &mut Option<Worker>,
+    variables: Variables,
+    unit: &Unit,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let mut this = match worker.take() {
         Some(this) => this,
-        None => Worker::start()?,
+        None => Worker::start(variables)?,
     };
     if this.run(unit, outcome)? {
         *worker = Some(this);

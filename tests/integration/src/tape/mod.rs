@@ -6,6 +6,7 @@ mod basics;
 mod chains;
 mod custom;
 mod fresh;
+mod generated;
 mod graphs;
 mod masks;
 pub(crate) mod ops;
@@ -46,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         graphs::cases(),
         streams::cases(),
         chains::cases(),
+        generated::cases(),
     ]
     .concat()
 }

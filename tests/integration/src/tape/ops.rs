@@ -5,7 +5,7 @@ use cuda_safe::{
     DeviceRepr, DeviceSlice, KernelArg, LaunchConfig, Module, Result,
     arg::{ArgType, UseVisitor},
 };
-use tape::{Differentiable, Element, Op, OpSpec, Param, Primal};
+use tape::{Differentiable, DifferentiateError, Element, Op, OpSpec, Param, Primal};
 
 use crate::harness::{Failure, Rng, TestDevice};
 
@@ -65,16 +65,49 @@ pub(crate) fn module(device: &TestDevice) -> Result<Module> {
     Module::compile(device.context(), tape::program(SOURCE).name("ops.cu"))
 }
 
-fn reads<T: Number>(name: &'static str) -> Param {
-    Param::buffer(name, <T as Number>::ELEMENT).reads(Primal::Entry).len("n").covers_all().active()
+/// How adjoints are made.
+#[derive(Clone, Copy)]
+enum Made<'a> {
+    ByHand,
+    /// By [`OpSpec::differentiate`], which is told no effects.
+    Generated(&'a TestDevice),
 }
 
-fn out<T: Number>() -> Param {
-    written::<T>("out")
-}
+impl Made<'_> {
+    fn op<T: Number>(self, module: &Module, name: &str, params: Vec<Param>) -> Result<Op> {
+        self.make(module, spec::<T>(name, params), |spec| spec.log(|_| 0))
+    }
 
-fn written<T: Number>(name: &'static str) -> Param {
-    Param::buffer(name, <T as Number>::ELEMENT).overwrites().len("n").covers_all().active()
+    /// `by_hand` says what adjoints by hand need.
+    fn make(
+        self,
+        module: &Module,
+        spec: OpSpec,
+        by_hand: impl FnOnce(OpSpec) -> OpSpec,
+    ) -> Result<Op> {
+        match self {
+            Self::ByHand => register(module, by_hand(spec)),
+            Self::Generated(device) => generate(device, spec).map_err(cuda_safe::Error::from),
+        }
+    }
+
+    /// Says what the kernel does with a parameter, if that is not derived.
+    fn says(self, param: Param, said: impl FnOnce(Param) -> Param) -> Param {
+        match self {
+            Self::ByHand => said(param),
+            Self::Generated(_) => param,
+        }
+    }
+
+    fn reads<T: Number>(self, name: &'static str) -> Param {
+        let param = Param::buffer(name, <T as Number>::ELEMENT).len("n").active();
+        self.says(param, |param| param.reads(Primal::Entry).covers_all())
+    }
+
+    fn written<T: Number>(self, name: &'static str) -> Param {
+        let param = Param::buffer(name, <T as Number>::ELEMENT).len("n").active();
+        self.says(param, |param| param.overwrites().covers_all())
+    }
 }
 
 /// The specification of an operation, and registers it.
@@ -93,6 +126,16 @@ pub(crate) fn register(module: &Module, spec: OpSpec) -> Result<Op> {
     unsafe { spec.register(module) }
 }
 
+/// As [`register`], with an adjoint that is generated.
+pub(crate) fn generate(
+    device: &TestDevice,
+    spec: OpSpec,
+) -> std::result::Result<Op, DifferentiateError> {
+    let program = tape::program(SOURCE).name("ops.cu");
+    // SAFETY: as for `register`.
+    unsafe { spec.differentiate(device.context(), &program) }
+}
+
 impl Ops {
     pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::in_module::<T>(&module(device)?)
@@ -100,78 +143,78 @@ impl Ops {
 
     /// Those of a module that may have been compiled otherwise.
     pub(crate) fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
+        Self::made::<T>(module, Made::ByHand)
+    }
+
+    /// Those with generated adjoints, except `power` and `power_times`, which have loops.
+    pub(crate) fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+        Self::made::<T>(&module(device)?, Made::Generated(device))
+    }
+
+    fn made<T: Number>(module: &Module, how: Made<'_>) -> std::result::Result<Self, Failure> {
         let element = <T as Number>::ELEMENT;
+        let reads = |name| how.reads::<T>(name);
+        let written = |name| how.written::<T>(name);
+        let out = || how.written::<T>("out");
+        let read = |param: Param| param.reads(Primal::Entry);
+        let shared = |name| how.says(Param::buffer(name, element).len("n").active(), read);
+        let updates = |param: Param| param.updates(Primal::Entry).covers_all();
+        let [x, power_out] = [Made::ByHand.reads::<T>("x"), Made::ByHand.written::<T>("out")];
         let n = || Param::value("n");
         Ok(Self {
-            scale: op::<T>(
+            scale: how.op::<T>(
                 module,
                 "scale",
-                vec![Param::scalar("a", element).active(), reads::<T>("x"), out::<T>(), n()],
+                vec![Param::scalar("a", element).active(), reads("x"), out(), n()],
             )?,
-            square_add: op::<T>(
+            square_add: how.op::<T>(
                 module,
                 "square_add",
                 vec![
-                    reads::<T>("x"),
-                    Param::buffer("y", element).accumulates().len("n").active(),
+                    reads("x"),
+                    how.says(Param::buffer("y", element).len("n").active(), Param::accumulates),
                     n(),
                 ],
             )?,
-            bend: op::<T>(
+            bend: how.op::<T>(
                 module,
                 "bend",
-                vec![
-                    Param::buffer("x", element)
-                        .updates(Primal::Entry)
-                        .len("n")
-                        .covers_all()
-                        .active(),
-                    n(),
-                ],
+                vec![how.says(Param::buffer("x", element).len("n").active(), updates), n()],
             )?,
-            multiply: op::<T>(
+            multiply: how.op::<T>(module, "multiply", vec![reads("x"), reads("y"), out(), n()])?,
+            multiply_shared: how.make(
                 module,
-                "multiply",
-                vec![reads::<T>("x"), reads::<T>("y"), out::<T>(), n()],
+                spec::<T>("multiply_shared", vec![shared("x"), shared("y"), out(), n()]),
+                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize * 2),
             )?,
-            multiply_shared: register(
-                module,
-                spec::<T>(
-                    "multiply_shared",
-                    vec![
-                        Param::buffer("x", element).reads(Primal::Entry).len("n").active(),
-                        Param::buffer("y", element).reads(Primal::Entry).len("n").active(),
-                        out::<T>(),
-                        n(),
-                    ],
-                )
-                .log(|launch: &LaunchConfig| launch.threads() as usize * 2),
-            )?,
-            energy: op::<T>(
+            energy: how.op::<T>(
                 module,
                 "energy",
                 vec![
-                    reads::<T>("x"),
-                    Param::buffer("loss", element).accumulates().len_fixed(1).active(),
+                    reads("x"),
+                    how.says(
+                        Param::buffer("loss", element).len_fixed(1).active(),
+                        Param::accumulates,
+                    ),
                     n(),
                 ],
             )?,
-            gather: register(
+            gather: how.make(
                 module,
                 spec::<T>(
                     "gather",
                     vec![
-                        Param::buffer("x", element).reads(Primal::None).active(),
+                        how.says(Param::buffer("x", element).active(), |x| x.reads(Primal::None)),
                         Param::buffer("index", Element::bytes(4)).reads(Primal::Entry).len("n"),
-                        out::<T>(),
+                        out(),
                         n(),
                     ],
-                )
-                .log(|launch: &LaunchConfig| launch.threads() as usize),
+                ),
+                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
             power: register(
                 module,
-                spec::<T>("power", vec![reads::<T>("x"), out::<T>(), n()])
+                spec::<T>("power", vec![x.clone(), power_out.clone(), n()])
                     .scratch(|launch| launch.threads() as usize * 32)
                     .log(|_| 0),
             )?,
@@ -179,35 +222,31 @@ impl Ops {
                 module,
                 spec::<T>(
                     "power_times",
-                    vec![Param::scalar("a", element).active(), reads::<T>("x"), out::<T>(), n()],
+                    vec![Param::scalar("a", element).active(), x, power_out, n()],
                 )
                 .scratch(|launch| launch.threads() as usize * 32)
                 .log(|_| 0),
             )?,
-            split: op::<T>(
+            split: how.op::<T>(
                 module,
                 "split",
                 vec![
-                    reads::<T>("x").with_value(Primal::None),
-                    written::<T>("one"),
-                    written::<T>("two"),
+                    how.says(reads("x"), |x| x.with_value(Primal::None)),
+                    written("one"),
+                    written("two"),
                     n(),
                 ],
             )?,
-            times: op::<T>(
+            times: how.op::<T>(
                 module,
                 "times",
                 vec![
-                    reads::<T>("x"),
-                    Param::buffer("y", element)
-                        .updates(Primal::Entry)
-                        .len("n")
-                        .covers_all()
-                        .active(),
+                    reads("x"),
+                    how.says(Param::buffer("y", element).len("n").active(), updates),
                     n(),
                 ],
             )?,
-            look_up: register(
+            look_up: how.make(
                 module,
                 spec::<T>(
                     "look_up",
@@ -216,20 +255,19 @@ impl Ops {
                             .pointer(0, element)
                             .reads(Primal::Entry)
                             .active(),
-                        out::<T>(),
+                        out(),
                         n(),
                     ],
-                )
-                .log(|launch: &LaunchConfig| launch.threads() as usize),
+                ),
+                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
-            series: register(
+            series: how.make(
                 module,
                 spec::<T>(
                     "series",
-                    vec![reads::<T>("x").with_value(Primal::None), out::<T>(), n()],
-                )
-                .log(|_| 0)
-                .counted_primal(format!("series_{}_primal", T::SUFFIX)),
+                    vec![how.says(reads("x"), |x| x.with_value(Primal::None)), out(), n()],
+                ),
+                |spec| spec.log(|_| 0).counted_primal(format!("series_{}_primal", T::SUFFIX)),
             )?,
         })
     }

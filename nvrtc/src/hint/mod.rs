@@ -1,4 +1,8 @@
-//! What to do about a program that does not compile, where the log shows host code or a missing header.
+//! What to do about a program that does not compile, where the log shows what NVRTC lacks: host code, a header, the
+//! device runtime, or what CUDA has removed.
+
+mod headers;
+mod removed;
 
 use crate::{Diagnostic, Severity};
 
@@ -6,19 +10,18 @@ use crate::{Diagnostic, Severity};
 const GUARD: &str = "put host code between `#ifndef __CUDACC_RTC__` and `#endif`";
 
 /// Parts of the messages about functions and variables of the host.
-const HOST: [&str; 5] = [
+const HOST: [&str; 4] = [
     "is considered a host function",
     "is considered a host variable",
     "explicitly marked as a __host__ function",
     "was inferred to be __host__",
-    DEVICE_LAUNCH,
 ];
 
 /// Part of the message about `<<<…>>>`, in host code or in a kernel.
 const DEVICE_LAUNCH: &str = "device-side kernel launch";
 
 /// Folders of headers with algorithms that the host calls.
-const CALLED_BY_HOST: [&str; 2] = ["/thrust/", "/cub/device/"];
+const CALLED_BY_HOST: [&str; 3] = ["/thrust/", "/cub/device/", "/cub/cub.cuh"];
 
 /// Names of the C library's and iostream's that only host code uses.
 const HOST_NAMES: [&str; 18] = [
@@ -26,72 +29,82 @@ const HOST_NAMES: [&str; 18] = [
     "getenv", "putchar", "puts", "rand", "srand", "stderr", "stdout", "strcmp",
 ];
 
-/// Beginnings of the names of CUDA's headers.
-const CUDA_HEADERS: [&str; 12] = [
-    "cooperative_groups",
-    "crt/",
-    "cub/",
-    "cuComplex",
-    "cuda",
-    "curand",
-    "cusparse",
-    "math_constants",
-    "mma.h",
-    "nv/",
-    "nvtx",
-    "thrust/",
-];
-
 /// Returns what to do, if the messages are of this kind. `name` and `source` are those of the program.
 pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Option<String> {
     let errors = || diagnostics.iter().filter(|d| d.severity >= Severity::Error);
-    if let Some(hint) = errors().find_map(missing_header) {
-        return Some(hint);
+    let first = |hint: fn(&Diagnostic, &str, &str) -> Option<String>| {
+        errors().find_map(|error| hint(error, name, source))
+    };
+    let named = first(headers::missing).or_else(|| first(library_of_the_host));
+    let named = named.or_else(|| first(removed::hint));
+    if named.is_some() {
+        return named;
     }
-    if let Some(hint) = errors().find_map(|error| library_of_the_host(error, name, source)) {
-        return Some(hint);
+    // Without a function or a variable of the host, the runtime is called on the device.
+    if !errors().any(|error| HOST.iter().any(|part| error.message.contains(part))) {
+        let calls = errors().filter(|error| calls_runtime(&error.message)).map(|error| {
+            let called = if error.message.contains(DEVICE_LAUNCH) {
+                "<<<…>>>"
+            } else {
+                quoted(&error.message)
+            };
+            format!("`{called}` in {}", place(error, name, source))
+        });
+        if let Some(calls) = list(calls) {
+            return Some(format!(
+                "a kernel cannot launch kernels with NVRTC, nor call CUDA's runtime ({calls}): do that on the host; if this is \
+                 host code, {GUARD}"
+            ));
+        }
     }
+    let places = errors().filter(|e| is_host_code(&e.message)).map(|e| place(e, name, source));
+    let places = list(places)?;
+    Some(format!(
+        "NVRTC compiles device code alone, and {places} is host code: {GUARD}, or mark what kernels use `__device__`"
+    ))
+}
+
+/// Lists the first two, each once, and counts the others.
+fn list(all: impl Iterator<Item = String>) -> Option<String> {
     let mut places: Vec<String> = Vec::new();
-    for error in errors().filter(|error| is_host_code(&error.message)) {
-        let place = place(error, name, source);
+    for place in all {
         if !places.contains(&place) {
             places.push(place);
         }
     }
     let (first, others) = places.split_first()?;
-    let more = match others {
-        [] => String::new(),
-        [one] => format!(" and {one}"),
-        [one, rest @ ..] => format!(", {one} and {} more", rest.len()),
-    };
-    let launches = |error: &Diagnostic| error.message.contains(DEVICE_LAUNCH);
-    if errors().all(launches) {
-        return Some(format!(
-            "a kernel cannot launch kernels with NVRTC ({first}{more}): launch them from the host; if this is host code, \
-             {GUARD}"
-        ));
-    }
-    Some(format!(
-        "NVRTC compiles device code alone, and {first}{more} is host code: {GUARD}, or mark what kernels use `__device__`"
-    ))
+    Some(match others {
+        [] => first.clone(),
+        [one] => format!("{first} and {one}"),
+        [one, rest @ ..] => format!("{first}, {one} and {} more", rest.len()),
+    })
+}
+
+/// Returns the name that a message has in quotation marks, without arguments.
+fn quoted(message: &str) -> &str {
+    let quoted = message.split('"').nth(1).unwrap_or_default();
+    quoted.split(['(', '<', ' ']).next().unwrap_or_default()
+}
+
+/// Returns whether a name is one of CUDA's runtime or driver API.
+fn is_of_cuda(name: &str) -> bool {
+    name.strip_prefix("cuda").is_some_and(starts_upper)
+        || name.strip_prefix("cu").is_some_and(starts_upper)
+}
+
+/// Returns whether a message is about a launch, or a function or constant of CUDA's runtime that NVRTC does not have.
+fn calls_runtime(message: &str) -> bool {
+    let missing = message.starts_with("identifier ") && message.contains("is undefined")
+        || message.starts_with("function ") && message.contains("referenced but not defined");
+    message.contains(DEVICE_LAUNCH) || missing && is_of_cuda(quoted(message))
 }
 
 fn is_host_code(message: &str) -> bool {
-    if HOST.iter().any(|part| message.contains(part)) {
-        return true;
-    }
-    let quoted = message.split('"').nth(1).unwrap_or_default();
-    let name = quoted.split(['(', '<', ' ']).next().unwrap_or_default();
-    let function_of_cuda = name.strip_prefix("cuda").is_some_and(starts_upper)
-        || name.strip_prefix("cu").is_some_and(starts_upper);
-    if message.starts_with("identifier ") {
-        return message.contains("is undefined")
-            && (function_of_cuda || HOST_NAMES.binary_search(&name).is_ok());
-    }
-    if message.starts_with("function ") {
-        return message.contains("referenced but not defined") && function_of_cuda;
-    }
-    message.starts_with("namespace \"std\" has no member")
+    let of_host = || message.starts_with("identifier ") && message.contains("is undefined");
+    HOST.iter().any(|part| message.contains(part))
+        || calls_runtime(message)
+        || of_host() && HOST_NAMES.binary_search(&quoted(message)).is_ok()
+        || message.starts_with("namespace \"std\" has no member")
 }
 
 fn starts_upper(text: &str) -> bool {
@@ -104,8 +117,7 @@ fn place(error: &Diagnostic, name: &str, source: &str) -> String {
     if let (Some(line), false) = (error.line, file.starts_with("__nv_nvrtc")) {
         return format!("line {line} of {file}");
     }
-    let quoted = error.message.split('"').nth(1).unwrap_or_default();
-    let called = quoted.split(['(', '<', ' ']).next().unwrap_or_default();
+    let called = quoted(&error.message);
     match source.lines().position(|line| !called.is_empty() && line.contains(called)) {
         Some(index) => format!("line {} of {name}", index + 1),
         None if called.is_empty() => name.to_owned(),
@@ -126,40 +138,8 @@ fn library_of_the_host(error: &Diagnostic, name: &str, source: &str) -> Option<S
         None => name.to_owned(),
     };
     Some(format!(
-        "{place} includes a header of Thrust or CUB with algorithms that the host calls: {GUARD}, and such includes, too"
-    ))
-}
-
-/// Returns what to do about a header that is not there.
-fn missing_header(error: &Diagnostic) -> Option<String> {
-    let message = &error.message;
-    let rest = message
-        .strip_prefix("could not open source file \"")
-        .or_else(|| message.strip_prefix("cannot open source file \""))?;
-    let header = rest.split('"').next()?;
-    let place = match (&error.file, error.line) {
-        (Some(file), Some(line)) => format!("line {line} of {file} includes"),
-        _ => "the program includes".to_owned(),
-    };
-    if CUDA_HEADERS.iter().any(|cuda| header.starts_with(cuda)) {
-        let packages = match header.starts_with("curand") {
-            true => "nvidia-curand",
-            false => "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl",
-        };
-        return Some(format!(
-            "{place} {header}: install CUDA's headers beside NVRTC (`python3 -m pip install {packages}`, or a toolkit), or give their \
-             folder to the program by `include_path`"
-        ));
-    }
-    let is_cpp = !header.contains(['.', '/']);
-    let own = if is_cpp {
-        format!("libcu++ has what kernels can use of it, if anything, as <cuda/std/{header}>")
-    } else {
-        "give its text by `header`, its folder by `include_path`, or embed the file by `include_cuda!`".to_owned()
-    };
-    let missing = if is_cpp { ", a header of the host" } else { "" };
-    Some(format!(
-        "{place} {header}{missing}: if only host code needs it, {GUARD}; otherwise, {own}"
+        "{place} includes a header of Thrust or CUB with algorithms that the host calls: {GUARD}, and such includes, too; \
+         kernels include the parts that they use, such as <cub/block/block_reduce.cuh>"
     ))
 }
 
@@ -218,7 +198,13 @@ mod tests {
     fn a_kernel_that_launches_kernels_is_not_called_host_code() {
         let launch = format!("error: {DEVICE_LAUNCH} could not be processed");
         let alone = of(&format!("a.cu(2): {launch}\n"));
-        assert!(alone.contains("launch kernels with NVRTC (line 2 of a.cu)"), "{alone}");
+        assert!(alone.contains("cannot launch kernels with NVRTC"), "{alone}");
+        assert!(alone.contains("(`<<<…>>>` in line 2 of a.cu)"), "{alone}");
+        let undefined = |name: &str| format!("error: identifier \"{name}\" is undefined");
+        let waits =
+            of(&format!("a.cu(2): {launch}\n\na.cu(4): {}\n", undefined("cudaDeviceSynchronize")));
+        let text = "(`<<<…>>>` in line 2 of a.cu and `cudaDeviceSynchronize` in line 4 of a.cu)";
+        assert!(waits.contains(text), "{waits}");
         let beside = of(&format!("a.cu(2): {launch}\n\na.cu(3): {FUNCTION}\n"));
         assert!(beside.contains("line 2 of a.cu and line 3 of a.cu is host code"), "{beside}");
     }
@@ -230,24 +216,6 @@ mod tests {
         let hint = hint(&parse(&log), "a.cu", source).unwrap_or_default();
         assert!(hint.starts_with("line 2 of a.cu includes"), "{hint}");
         assert!(of(&log).starts_with("a.cu includes"), "{}", of(&log));
-    }
-
-    #[test]
-    fn missing_headers_are_told_apart() {
-        let of = |header: &str| {
-            let text = "could not open source file";
-            of(&format!(
-                "k.cu(2): catastrophic error: {text} \"{header}\" (no directories in search list)\n"
-            ))
-        };
-        assert!(of("vector").contains("line 2 of k.cu includes vector, a header of the host"));
-        assert!(of("vector").contains("`#ifndef __CUDACC_RTC__`"));
-        assert!(of("cuda_fp16.h").contains("pip install nvidia-cuda-runtime"));
-        assert!(of("curand_kernel.h").contains("pip install nvidia-curand"));
-        assert!(
-            of("helper_math.h").contains("`include_path`")
-                && of("sys/time.h").contains("__CUDACC_RTC__")
-        );
     }
 
     #[test]
