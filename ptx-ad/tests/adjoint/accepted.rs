@@ -379,7 +379,7 @@ fn stencils_and_pairs() {
     right(&text, &[floats(&values[..70]), floats(&[0.0; 70])], shape(1, 35));
     // Elements by an index: sums by atomics.
     let gather =
-        text.replace("add.s64 %w7, %w1, %w6;", "and.b64 %w6, %w6, 56; add.s64 %w7, %w1, %w6;");
+        text.replace("add.s64 %w7, %w1, %w6;", "and.b64 %w11, %w6, 56; add.s64 %w7, %w1, %w11;");
     right(&gather, &[floats(&values[..70]), floats(&[0.0; 70])], shape(1, 35));
 }
 
