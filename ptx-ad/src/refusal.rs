@@ -16,7 +16,8 @@ pub enum Reason {
     NoPath,
     /// Bits of a number were computed with integer instructions, and became a number again.
     Bits,
-    /// The address was loaded from memory, or comes from several parameters.
+    /// The address was loaded from memory or comes from several parameters, or the memory behind a parameter is not
+    /// accessed as global memory.
     PointerInMemory,
     /// The result of an atomic operation is used, so an adjoint can't repeat it.
     AtomicResult,
@@ -24,17 +25,18 @@ pub enum Reason {
     AtomicOther,
     /// The same memory is loaded from and added to by atomics.
     MixedAtomics,
-    /// Memory is loaded that the kernel may have stored to before.
+    /// Memory is loaded that the kernel may have stored to before; or, where it stores to unknown memory, any.
     LoadAfterStore,
     /// A volatile or ordered access: it waits for other threads.
     Volatile,
-    /// A variable of the module that depends on active inputs.
+    /// A variable of the module that depends on active inputs, or that the host or another kernel may write: the adjoint
+    /// is a module of its own. Private variables with an initial value that nothing stores to are constants.
     ModuleGlobal,
     /// A loop.
     Loop,
     /// Blocks that can be entered in several ways without being a loop.
     Irreducible,
-    /// A local array that depends on active inputs.
+    /// A local array, or a parameter with an index that is not constant, that depends on active inputs.
     LocalMemory,
     /// Shared memory.
     SharedMemory,

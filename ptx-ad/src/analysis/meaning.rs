@@ -310,7 +310,8 @@ fn halves(ty: Type, d: RegId, a: &Operand) -> impl Iterator<Item = Copy32> {
         Operand::Reg(reg) => Some(slot(*reg)),
         _ => None,
     };
-    let low = (ty.bits() >= 32).then(|| (Slot::low(d), source(Slot::low)));
+    // Less than 32 bits are no number, but may be a part of one.
+    let low = (ty.bits() >= 8).then(|| (Slot::low(d), source(Slot::low)));
     let high = (ty.bits() == 64).then(|| (Slot::high(d), source(Slot::high)));
     low.into_iter().chain(high)
 }

@@ -165,7 +165,8 @@ fn two_dimensions() {
     let args = [floats(&[0.5; 16]), floats(&[0.0; 64])];
     let shape = Shape { grid: [2, 1, 1], block: [8, 4, 1] };
     right(&text, &args, shape);
-    let (_, adjoint) = Device::new().compare(&text, "k", &args, shape, 1).ok().expect("right");
+    let right = Device::new().compare(&text, "k", &args, shape, 1);
+    let (_, adjoint) = right.unwrap_or_else(|failure| panic!("{failure:?}"));
     assert!(!adjoint.accesses[0].own && adjoint.dimensions == 2);
 }
 
@@ -351,4 +352,54 @@ fn gathers_and_scatters() {
         shape(1, 64),
     );
     assert!(got.error < 1e-14);
+}
+
+/// Threads that read their neighbours' elements, and those that read two floats at once.
+#[test]
+fn stencils_and_pairs() {
+    let code = format!(
+        "{START} ld.global.f32 %f1, [%w4]; ld.global.f32 %f3, [%w4+4]; mul.f32 %f2, %f1, %f3; st.global.f32 [%w5], %f2; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let values: Vec<f32> = (0..71).map(|at| 0.5 + at as f32 / 64.0).collect();
+    let args = [floats(&values), floats(&[0.0; 70])];
+    let (got, adjoint) = Device::new()
+        .compare(&text, "k", &args, shape(2, 35), 1)
+        .unwrap_or_else(|failure| panic!("{failure:?}"));
+    assert!(got.error < 1e-6, "{got:?}");
+    assert!(!adjoint.accesses[0].own && adjoint.accesses[1].own && adjoint.shares);
+
+    // A sum of both halves of 64 bits, loaded and stored whole.
+    let code = format!(
+        "{START} mul.wide.u32 %w6, %r1, 8; add.s64 %w7, %w1, %w6; add.s64 %w8, %w2, %w6; \
+         ld.global.b64 %w9, [%w7]; mov.b64 {{%f1, %f3}}, %w9; mul.f32 %f2, %f1, %f3; mov.b64 %w10, {{%f2, %f3}}; \
+         st.global.b64 [%w8], %w10; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    right(&text, &[floats(&values[..70]), floats(&[0.0; 70])], shape(1, 35));
+    // Elements by an index: sums by atomics.
+    let gather =
+        text.replace("add.s64 %w7, %w1, %w6;", "and.b64 %w11, %w6, 56; add.s64 %w7, %w1, %w11;");
+    right(&gather, &[floats(&values[..70]), floats(&[0.0; 70])], shape(1, 35));
+}
+
+/// One number of a vector that has a gradient is enough to clear it.
+#[test]
+fn vectors_with_zeros() {
+    let code = format!(
+        "{START} mul.wide.u32 %w6, %r1, 16; add.s64 %w7, %w1, %w6; add.s64 %w8, %w2, %w6; \
+         ld.global.v4.f32 {{%f1, %f2, %f3, %f4}}, [%w7]; mul.f32 %f1, %f1, %f2; mul.f32 %f3, %f3, %f4; \
+         st.global.v4.f32 [%w8], {{%f1, %f3, 0f00000000, %f1}}; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let values: Vec<f32> = (0..32).map(|at| 0.5 + at as f32 / 64.0).collect();
+    for zeros in 2..=4 {
+        let mut device = Device::new();
+        device.zeros = zeros;
+        let (got, _) = device
+            .compare(&text, "k", &[floats(&values), floats(&[0.0; 32])], shape(1, 8), 1)
+            .unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert!(got.error < 1e-6, "{got:?}");
+        assert_eq!(got.gradient[1], [0.0; 32]);
+    }
 }

@@ -51,10 +51,6 @@ pub(crate) fn scalar(value: f32) -> Arg {
     Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F32)], active: true }
 }
 
-pub(crate) fn scalar_f64(value: f64) -> Arg {
-    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F64)], active: true }
-}
-
 impl Arg {
     pub(crate) fn constant(mut self) -> Self {
         match &mut self {
@@ -153,6 +149,8 @@ pub(crate) struct Device {
     info: DeviceInfo,
     config: ExecConfig,
     heap: Heap,
+    /// Every so many gradients of outputs are zero.
+    pub(crate) zeros: usize,
 }
 
 const PARTIALS: usize = 8;
@@ -165,7 +163,7 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20) }
+        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX }
     }
 
     fn tangents(&self) -> Tangents<'_> {
@@ -303,12 +301,23 @@ impl Device {
             free(used);
             return Err(Failure::Undefined(fault));
         }
-        if let Some(wrong) = outputs.iter().flatten().find(|tangent| !tangent.is_finite()) {
+        if outputs.iter().flatten().any(|tangent| !tangent.is_finite()) {
+            // A tangent may be infinite where a value is. Where the value is finite and the device has lost the
+            // tangent, the generator should have refused.
+            let finite = args.iter().zip(&memory).zip(&outputs).any(|((arg, start), tangents)| {
+                let Some(start) = *start else { return false };
+                let Arg::Buffer { bytes, .. } = arg else { return false };
+                let image = self.download(start, bytes.len());
+                let numbers = arg.numbers();
+                let mut each = numbers.iter().zip(tangents);
+                each.any(|((at, real), tangent)| {
+                    tangent.is_nan() && read(&image, *at, *real).is_finite()
+                })
+            });
             free(used);
-            return Err(match lost.first() {
-                // The generator says that it is differentiable, the device that it is not.
+            return Err(match lost.first().filter(|_| finite) {
                 Some(lost) => Failure::Wrong(format!("the tangent was lost: {lost:?}")),
-                None => Failure::Undefined(format!("a tangent is {wrong}")),
+                None => Failure::Undefined("a tangent is infinite".to_owned()),
             });
         }
 
@@ -332,7 +341,11 @@ impl Device {
             let numbers = arg.numbers();
             match arg {
                 Arg::Buffer { bytes, active: true, .. } => {
-                    let chosen: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+                    let chosen: Vec<f64> = (1..=numbers.len())
+                        .map(|at| {
+                            f64::from(rng.float()) * f64::from(u8::from(at % self.zeros != 0))
+                        })
+                        .collect();
                     let mut image = vec![0; bytes.len()];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
                         write(&mut image, *at, *real, *weight);
@@ -394,6 +407,9 @@ impl Device {
         let sum = |terms: &[f64]| terms.iter().sum::<f64>();
         let size = |terms: &[f64]| terms.iter().map(|term| term.abs()).sum::<f64>();
         let magnitude = size(&forward) + size(&backward);
+        if !magnitude.is_finite() && size(&forward) > 1e30 {
+            return Err(Failure::Undefined("a product is infinite".to_owned()));
+        }
         let difference = (sum(&forward) - sum(&backward)).abs();
         // Not a number counts as wrong.
         let error = if difference == 0.0 { 0.0 } else { difference / magnitude };

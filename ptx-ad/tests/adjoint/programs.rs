@@ -65,7 +65,8 @@ fn arguments(seed: u64, double: bool) -> Vec<Arg> {
 fn smooth() {
     let device = Device::new();
     let total = count(400);
-    let mut shares: BTreeMap<&str, u64> = Smooth::CONSTRUCTS.iter().map(|&name| (name, 0)).collect();
+    let mut shares: BTreeMap<&str, u64> =
+        Smooth::CONSTRUCTS.iter().map(|&name| (name, 0)).collect();
     let (mut worst, mut wrong) = ([0f64; 2], Vec::new());
     let mut growth = [0usize; 2];
     for seed in 0..total {
@@ -89,7 +90,8 @@ fn smooth() {
         }
     }
     println!("{total} programs: worst errors {worst:?}; instructions {growth:?}");
-    let rare: Vec<_> = shares.iter().map(|(name, n)| format!("{name} {}%", n * 100 / total)).collect();
+    let rare: Vec<_> =
+        shares.iter().map(|(name, n)| format!("{name} {}%", n * 100 / total)).collect();
     println!("{}", rare.join(", "));
     assert!(wrong.is_empty(), "{} of {total} are wrong, first {}", wrong.len(), wrong[0]);
     assert_eq!(shares.len(), Smooth::CONSTRUCTS.len(), "a construct is not listed");
@@ -108,7 +110,8 @@ fn instructions(text: &str) -> usize {
 fn plain(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
-        let words: Vec<&str> = line.split([' ', '\t', ',', ';']).filter(|w| !w.is_empty()).collect();
+        let words: Vec<&str> =
+            line.split([' ', '\t', ',', ';']).filter(|w| !w.is_empty()).collect();
         match &*words {
             ["xor.b16" | "xor.b32" | "xor.b64", d, a, "%zero" | "%zero16" | "%zero64"] => {
                 if d != a {
@@ -117,7 +120,13 @@ fn plain(text: &str) -> String {
                 }
             }
             ["st.global.b64", to, "%next"] => {
-                let before: Vec<&str> = lines.last().map_or("", |line| line.as_str()).trim().split([' ', ',', ';']).filter(|w| !w.is_empty()).collect();
+                let before: Vec<&str> = lines
+                    .last()
+                    .map_or("", |line| line.as_str())
+                    .trim()
+                    .split([' ', ',', ';'])
+                    .filter(|w| !w.is_empty())
+                    .collect();
                 match &*before {
                     ["cvt.u64.u32", "%next", value] => {
                         let store = format!("st.global.b32 {to}, {value};");
@@ -155,19 +164,19 @@ fn others() {
             Real::F64 => doubles(&values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>()),
         };
         let results = vec![0.0; THREADS * 64 * 8 / real.bytes() as usize];
-        let args = [
-            buffer(&values),
-            buffer(&results),
-            words(&[0; SCRATCH.div_ceil(4)]),
-            word(0),
-            word(3),
-        ];
+        let args =
+            [buffer(&values), buffer(&results), words(&[0; SCRATCH.div_ceil(4)]), word(0), word(3)];
         match device.compare(&text, &kernel_name(&program), &args, shape(2, 64), seed) {
             Ok((got, _)) => {
                 // Approximations, and derivatives of inexact results, differ more than `Smooth`'s.
                 let bar = if real == Real::F64 { 1e-6 } else { 2e-3 };
                 if got.error.is_nan() || got.error > bar {
-                    wrong.push(format!("{seed}: {:e} of {}\n{}", got.error, got.magnitude, ptx_gen::body(&program)));
+                    wrong.push(format!(
+                        "{seed}: {:e} of {}\n{}",
+                        got.error,
+                        got.magnitude,
+                        ptx_gen::body(&program)
+                    ));
                 } else {
                     right += 1;
                     let worst = &mut worst[usize::from(real == Real::F64)];
@@ -189,7 +198,10 @@ fn others() {
     let mut common: Vec<_> = reasons.into_iter().map(|(reason, n)| (n, reason)).collect();
     common.sort_unstable();
     common.reverse();
-    println!("{total} programs: {right} right to {worst:?}, {undefined} without a finite tangent, refused: {:?}", &common[..common.len().min(12)]);
+    println!(
+        "{total} programs: {right} right to {worst:?}, {undefined} without a finite tangent, refused: {:?}",
+        &common[..common.len().min(12)]
+    );
     for wrong in wrong.iter().take(8) {
         println!("{wrong}");
     }

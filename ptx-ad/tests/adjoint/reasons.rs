@@ -59,6 +59,7 @@ fn bits_of_numbers() {
         "mov.b32 %r2, %f1; cvt.u64.u32 %w6, %r2; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
         // Halves of 16 bits.
         "mov.b32 {%h1, %h2}, %f1; mov.b32 %f2, {%h2, %h1};",
+        "mov.b32 {%h1, %h2}, %f1; setp.gt.u32 %p1, %r1, 3; selp.b16 %h3, %h1, %h2, %p1; mov.b16 %h4, %h3; mov.b32 %f2, {%h4, %h2};",
         // A half of a number in memory.
         "ld.global.u16 %h1, [%w4+2]; cvt.u32.u16 %r2, %h1; shl.b32 %r2, %r2, 16; mov.b32 %f2, %r2;",
         "ld.global.u8 %h1, [%w4]; cvt.rn.f32.u16 %f2, %h1;",
@@ -406,8 +407,7 @@ fn places() {
     let text = module(".file 1 \"fluid.cu\" .file 2 \"head.cuh\"", ".param .u64 x, .param .u64 out", &format!(
         "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %w3, %r1, 4;
          add.s64 %w4, %w1, %w3; add.s64 %w5, %w2, %w3; ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;"));
-    let text =
-        text.replace(".file 2", "\n.file 2").replace("function_name $n, ", "function_name $n, ");
+    let text = text.replace(".file 2", "\n.file 2");
     let text = format!("{text}\n.section .debug_str\n{{\n$n:\n.b8 102\n.b8 0\n}}\n");
     let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let error = differentiate(&module, &spec("k", &two())).expect_err("refused");

@@ -69,8 +69,11 @@ fn smooth_spec(double: bool) -> Spec {
         ..Param::default()
     };
     let all = || pointer(bytes, Some(Reals::All(real)));
-    let scalars =
-        Param { reals: (0..3).map(|at| (at * bytes, real)).collect(), active: true, ..Param::default() };
+    let scalars = Param {
+        reals: (0..3).map(|at| (at * bytes, real)).collect(),
+        active: true,
+        ..Param::default()
+    };
     let elements = pointer(bytes * 4, Some(Reals::Some(real)));
     let params =
         vec![all(), all(), all(), all(), elements, pointer(4, None), scalars, Param::default()];
@@ -184,23 +187,34 @@ fn ten_thousand_instructions() {
         let _ = writeln!(signs, "xor.b32 %r2, %r2, 0x80000000;");
         let _ = writeln!(loads, "ld.global.f32 %f3, [%w4+{}]; mul.f32 %f2, %f2, %f3;", at * 4);
         // All to one place, with several values.
-        let _ = writeln!(joins, "add.f32 %f2, %f2, %f3; setp.gt.f32 %p1, %f2, 0f40000000; @%p1 bra END;");
+        let _ = writeln!(
+            joins,
+            "add.f32 %f2, %f2, %f3; setp.gt.f32 %p1, %f2, 0f40000000; @%p1 bra END;"
+        );
     }
     movs.push_str("mov.f32 %f2, %f12;");
     signs.push_str("mov.b32 %f2, %r2;");
     joins.push_str("END: mul.f32 %f2, %f2, %f3;");
-    for (what, code) in
-        [("chain", chain(10_000)), ("moves", movs), ("signs", signs), ("loads", loads), ("joins", joins)]
-    {
+    for (what, code) in [
+        ("chain", chain(10_000)),
+        ("moves", movs),
+        ("signs", signs),
+        ("loads", loads),
+        ("joins", joins),
+    ] {
         let (time, before, after) = measured(&code, 1);
         println!("{what}: {before} instructions: {time:?}, {after} instructions");
         assert!(time < Duration::from_secs(4), "{what}: {time:?}");
     }
     // As many reasons.
     let lost = "shfl.sync.down.b32 %f3, %f1, 1, 31, -1; mul.f32 %f2, %f2, %f3;\n".repeat(5_000);
-    let text = kernel(".param .u64 x, .param .u64 out", &format!("{START}\nmov.f32 %f2, %f1;\n{lost}st.global.f32 [%w5], %f2; ret;"));
+    let text = kernel(
+        ".param .u64 x, .param .u64 out",
+        &format!("{START}\nmov.f32 %f2, %f1;\n{lost}st.global.f32 [%w5], %f2; ret;"),
+    );
     let start = Instant::now();
-    let error = differentiate(&parse(&text).expect("valid"), &spec("k", &[floats(&[1.0]), floats(&[1.0])]));
+    let error =
+        differentiate(&parse(&text).expect("valid"), &spec("k", &[floats(&[1.0]), floats(&[1.0])]));
     let error = error.expect_err("warps");
     println!("{} refusals: {:?}", error.refusals.len(), start.elapsed());
     assert!(error.refusals.len() == 5_000 && error.refusals[0].reason == Reason::Warp);

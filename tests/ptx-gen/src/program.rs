@@ -196,8 +196,7 @@ impl Program {
     /// A program of one to four instructions, each of one thread, most of them of `float` and `double`.
     #[must_use]
     pub fn short(seed: u64) -> Self {
-        let mut draw =
-            Draw { rng: Rng::new(seed ^ 0x5404_7000), company: false, hand: Vec::new() };
+        let mut draw = Draw { rng: Rng::new(seed ^ 0x5404_7000), company: false, hand: Vec::new() };
         let place = Place { depth: 0, together: false, masked: false };
         let mut body = Vec::new();
         for _ in 0..1 + draw.rng.below(4) {

@@ -35,9 +35,43 @@ impl Smooth {
     /// All constructs that programs are made of. Of these, `sat` and `cvt` are in programs of `float` alone, and so are
     /// the functions that PTX has for `float` alone.
     pub const CONSTRUCTS: [&'static str; 38] = [
-        "abs", "add", "and", "atomic", "branch", "const", "copysign", "cos", "cvt", "div", "else", "ex2", "fma",
-        "gather", "guard", "in place", "lg2", "load vector", "mad", "max", "member", "min", "mov", "move bits",
-        "mul", "neg", "pack", "rcp", "return", "rsqrt", "sat", "scalar", "selp", "sin", "slct", "sqrt", "sub",
+        "abs",
+        "add",
+        "and",
+        "atomic",
+        "branch",
+        "const",
+        "copysign",
+        "cos",
+        "cvt",
+        "div",
+        "else",
+        "ex2",
+        "fma",
+        "gather",
+        "guard",
+        "in place",
+        "lg2",
+        "load vector",
+        "mad",
+        "max",
+        "member",
+        "min",
+        "mov",
+        "move bits",
+        "mul",
+        "neg",
+        "pack",
+        "rcp",
+        "return",
+        "rsqrt",
+        "sat",
+        "scalar",
+        "selp",
+        "sin",
+        "slct",
+        "sqrt",
+        "sub",
         "tanh",
     ];
 
@@ -120,11 +154,17 @@ impl Draw {
         self.line("ld.param.u32 %r0, [n]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;");
         self.line("mad.lo.s32 %r3, %r1, %r2, %r3; setp.ge.u32 %p0, %r3, %r0; @%p0 bra END;");
         self.line(format!("mul.wide.u32 %w10, %r3, {}; add.s64 %w11, %w0, %w10;", 4 * size));
-        self.line(format!("mul.wide.u32 %w12, %r3, {}; add.s64 %w13, %w1, %w12; add.s64 %w14, %w2, %w12;", 2 * size));
+        self.line(format!(
+            "mul.wide.u32 %w12, %r3, {}; add.s64 %w13, %w1, %w12; add.s64 %w14, %w2, %w12;",
+            2 * size
+        ));
         self.line(format!("mul.wide.u32 %w15, %r3, {element}; add.s64 %w16, %w4, %w15;"));
         self.line("mul.wide.u32 %w17, %r3, 4; add.s64 %w18, %w5, %w17; ld.global.u32 %r4, [%w18];");
         self.line(format!("mul.wide.u32 %w19, %r4, {size}; add.s64 %w20, %w0, %w19;"));
-        self.line(format!("rem.u32 %r5, %r4, {}; mul.wide.u32 %w21, %r5, {size}; add.s64 %w22, %w3, %w21;", Smooth::SUMS));
+        self.line(format!(
+            "rem.u32 %r5, %r4, {}; mul.wide.u32 %w21, %r5, {size}; add.s64 %w22, %w3, %w21;",
+            Smooth::SUMS
+        ));
 
         // Eight values from all inputs.
         for at in 0..VALUES {
@@ -283,7 +323,9 @@ impl Draw {
             let size = if self.double { 8 } else { 4 };
             self.has("gather");
             let (w, r) = (self.fresh('w'), self.fresh('r'));
-            self.line(format!("xor.b32 {r}, %r4, 1; mul.wide.u32 {w}, {r}, {size}; add.s64 {w}, %w0, {w};"));
+            self.line(format!(
+                "xor.b32 {r}, %r4, 1; mul.wide.u32 {w}, {r}, {size}; add.s64 {w}, %w0, {w};"
+            ));
             self.line(format!("ld.global.$T %v{a}, [{w}];"));
             self.bounds[a] = 1.0;
         }
@@ -325,7 +367,8 @@ impl Draw {
             }
             5 | 6 => {
                 let (by, _) = self.positive();
-                let form = if self.double { "rn" } else { ["rn", "approx", "full"][self.rng.below(3)] };
+                let form =
+                    if self.double { "rn" } else { ["rn", "approx", "full"][self.rng.below(3)] };
                 self.has("div");
                 self.line(format!("div.{form}.$T {d}, %v{a}, {by};"));
                 (d, 2.0 * ba)
@@ -428,7 +471,11 @@ impl Draw {
             }
             25 => {
                 self.has("and");
-                let (r, q) = if single { (self.fresh('r'), self.fresh('r')) } else { (self.fresh('w'), self.fresh('w')) };
+                let (r, q) = if single {
+                    (self.fresh('r'), self.fresh('r'))
+                } else {
+                    (self.fresh('w'), self.fresh('w'))
+                };
                 let (op, mask) = match (self.rng.below(2), single) {
                     (0, true) => ("and", "0x7fffffff"),
                     (_, true) => ("xor", "0x80000000"),
