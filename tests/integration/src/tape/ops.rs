@@ -179,27 +179,12 @@ impl Ops {
             bend: how.op::<T>(
                 module,
                 "bend",
-                vec![
-                    how.says(Param::buffer("x", element).len("n").active(), updates),
-                    n(),
-                ],
+                vec![how.says(Param::buffer("x", element).len("n").active(), updates), n()],
             )?,
-            multiply: how.op::<T>(
-                module,
-                "multiply",
-                vec![reads("x"), reads("y"), out(), n()],
-            )?,
+            multiply: how.op::<T>(module, "multiply", vec![reads("x"), reads("y"), out(), n()])?,
             multiply_shared: how.make(
                 module,
-                spec::<T>(
-                    "multiply_shared",
-                    vec![
-                        shared("x"),
-                        shared("y"),
-                        out(),
-                        n(),
-                    ],
-                ),
+                spec::<T>("multiply_shared", vec![shared("x"), shared("y"), out(), n()]),
                 |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize * 2),
             )?,
             energy: how.op::<T>(
