@@ -257,7 +257,7 @@ fn description(
     let text = |text: &str| Token::string(text, Span::Macro);
     let of = |expr: &Expr| tree(expr, fields, krate);
     let mut out = quote(
-        "$cuda::testing::declared::Kernel::new($name, $instance)",
+        "$cuda::testing::declared::DeclaredKernel::new($name, $instance)",
         &[("cuda", krate), ("name", &[text(&function.text)]), ("instance", &[text(instance)])],
     );
     for param in params {
@@ -416,7 +416,7 @@ fn tree(expr: &Expr, fields: &[&Expr], krate: &[Token]) -> Vec<Token> {
             quote(
                 &format!(
                     "$cuda::testing::declared::Expr::binary(
-                        $left, $cuda::testing::declared::Op::{op}, $right)"
+                        $left, $cuda::testing::declared::Arithmetic::{op}, $right)"
                 ),
                 holes,
             )

@@ -129,7 +129,7 @@ fn may_store(function: &Function, id: GlobalId) -> bool {
         let mut touches = names(instr);
         instr.for_each_place(|place| {
             if let Place::Register(Role::Use | Role::Unknown, reg) = place {
-                touches |= addresses.contains(&reg);
+                touches |= addresses.contains(reg);
             }
         });
         let mut defines = false;

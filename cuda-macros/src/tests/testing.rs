@@ -39,7 +39,7 @@ fn the_declaration_becomes_data_and_the_launch_goes_through_the_method() {
          }",
     );
     for part in [
-        "Kernel::new(\"f\",\"\").value(\"p\").slice(\"x\",false).slice(\"out\",true)\
+        "DeclaredKernel::new(\"f\",\"\").value(\"p\").slice(\"x\",false).slice(\"out\",true)\
          .filled::<::core::primitive::i32>(\"n\",\"n:i32=x.len()\",::cuda_safe::testing::declared::Expr::Len(1usize))\
          .integer::<::core::primitive::u8>(\"m\").field(\"p.size.x\",|value:&Params|value.size.x)",
         ".clause(\"-m<p.size.x||block.x.is_power_of_two()\",",
@@ -47,7 +47,7 @@ fn the_declaration_becomes_data_and_the_launch_goes_through_the_method() {
          ::std::vec::Vec::from([(::cuda_safe::testing::declared::Comparison::Less,\
          ::cuda_safe::testing::declared::Expr::Field(0usize)),]))",
         "Condition::PowerOfTwo(::cuda_safe::testing::declared::Expr::Launch(0usize)),",
-        "::cuda_safe::testing::declared::Op::Mul,\
+        "::cuda_safe::testing::declared::Arithmetic::Mul,\
          ::cuda_safe::testing::declared::Expr::Int(::cuda_safe::__private::number(const{TILE}))",
         ".locked(true,true);",
         "letmutargument_1=::cuda_safe::testing::Drawn::slice::<::core::primitive::f32>(drawn,1usize,",
@@ -58,7 +58,7 @@ fn the_declaration_becomes_data_and_the_launch_goes_through_the_method() {
         "::cuda_safe::testing::Launches::skip(launches,\"g\");",
         "#[cfg(a)]{typeT=::core::primitive::f32;",
         "#[cfg(a)]{typeT=Mine;",
-        "Kernel::new(\"h\",\"T=Mine\")",
+        "DeclaredKernel::new(\"h\",\"T=Mine\")",
         ".over(\"overx.len()\",::std::vec::Vec::from([(::cuda_safe::testing::declared::Expr::Len(1usize),\
          ::cuda_safe::__private::extent(const{BLOCK})),])).locked(false,false).cooperative();",
         "Self::h::<T,>(self,::cuda_safe::testing::Drawn::stream(drawn),argument_0,&mutargument_1,)",

@@ -13,14 +13,14 @@ pub enum Expr {
     Param(usize),
     /// The length of a slice parameter.
     Len(usize),
-    /// A field of a structure, by its number in [`Kernel::field`]'s order.
+    /// A field of a structure, by its number in [`DeclaredKernel::field`]'s order.
     Field(usize),
     /// A number of the launch, by its number in [`LAUNCH`].
     Launch(usize),
     /// `-a`
     Neg(Box<Expr>),
     /// `a + b`, …
-    Binary(Box<Expr>, Op, Box<Expr>),
+    Binary(Box<Expr>, Arithmetic, Box<Expr>),
 }
 
 /// The numbers of a launch, as clauses write them.
@@ -29,7 +29,7 @@ pub const LAUNCH: [&str; 7] =
 
 /// An operator of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
+pub enum Arithmetic {
     /// `+`
     Add,
     /// `-`
@@ -75,20 +75,20 @@ impl Expr {
 
     /// Returns `left op right`.
     #[must_use]
-    pub fn binary(left: Self, op: Op, right: Self) -> Self {
+    pub fn binary(left: Self, op: Arithmetic, right: Self) -> Self {
         Self::Binary(Box::new(left), op, Box::new(right))
     }
 }
 
 /// A parameter of a kernel.
 #[derive(Debug)]
-pub(super) struct Param {
+pub(super) struct TakenParam {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TakenKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum TakenKind {
     Slice { written: bool },
     Integer { range: (i128, i128), filled: Option<Expr> },
     Value,
@@ -96,10 +96,10 @@ pub(super) enum Kind {
 
 /// A kernel, or one instance of it.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct DeclaredKernel {
     pub(super) name: &'static str,
     pub(super) instance: &'static str,
-    pub(super) params: Vec<Param>,
+    pub(super) params: Vec<TakenParam>,
     /// The text, and the range of the type.
     pub(super) fields: Vec<(&'static str, (i128, i128))>,
     /// The text, and the alternatives.
@@ -111,7 +111,7 @@ pub struct Kernel {
     pub(super) cooperative: bool,
 }
 
-impl Kernel {
+impl DeclaredKernel {
     /// Describes a kernel without parameters. `instance` says which types its type parameters are.
     #[must_use]
     pub fn new(name: &'static str, instance: &'static str) -> Self {
@@ -123,13 +123,13 @@ impl Kernel {
     /// Adds a slice.
     #[must_use]
     pub fn slice(self, name: &'static str, written: bool) -> Self {
-        self.param(name, Kind::Slice { written })
+        self.param(name, TakenKind::Slice { written })
     }
 
     /// Adds an integer that the caller passes.
     #[must_use]
     pub fn integer<N: Number>(self, name: &'static str) -> Self {
-        self.param(name, Kind::Integer { range: N::RANGE, filled: None })
+        self.param(name, TakenKind::Integer { range: N::RANGE, filled: None })
     }
 
     /// Adds an integer that the method fills in.
@@ -140,17 +140,17 @@ impl Kernel {
             vec![(Comparison::LessEqual, value.clone()), (Comparison::LessEqual, Expr::Int(most))];
         let text = format!("{text} (fits {})", type_name::<N>());
         self.clauses.push((text, vec![Condition::Chain(Expr::Int(least), fits)]));
-        self.param(name, Kind::Integer { range: N::RANGE, filled: Some(value) })
+        self.param(name, TakenKind::Integer { range: N::RANGE, filled: Some(value) })
     }
 
     /// Adds a value of another type.
     #[must_use]
     pub fn value(self, name: &'static str) -> Self {
-        self.param(name, Kind::Value)
+        self.param(name, TakenKind::Value)
     }
 
-    fn param(mut self, name: &'static str, kind: Kind) -> Self {
-        self.params.push(Param { name, kind });
+    fn param(mut self, name: &'static str, kind: TakenKind) -> Self {
+        self.params.push(TakenParam { name, kind });
         self
     }
 

@@ -3,7 +3,7 @@
 use std::any::{Any, type_name};
 use std::mem::MaybeUninit;
 
-use super::declared::{Kernel, Kind};
+use super::declared::{DeclaredKernel, TakenKind};
 use super::error::Error;
 use super::problem::{Problem, Term};
 use super::random::Random;
@@ -16,7 +16,7 @@ use crate::stream::Stream;
 /// The arguments of one launch; generated code passes them to the method.
 #[derive(Debug)]
 pub struct Drawn<'a> {
-    kernel: &'a Kernel,
+    kernel: &'a DeclaredKernel,
     problem: &'a Problem,
     values: &'a [i128],
     generators: &'a Generators,
@@ -31,7 +31,7 @@ pub struct Drawn<'a> {
 
 impl<'a> Drawn<'a> {
     pub(super) fn new(
-        kernel: &'a Kernel,
+        kernel: &'a DeclaredKernel,
         problem: &'a Problem,
         values: &'a [i128],
         generators: &'a Generators,
@@ -136,7 +136,7 @@ impl<'a> Drawn<'a> {
             return unsafe { memory.into_elements(len) };
         };
         let memory = DeviceBuffer::from_slice(self.stream, &contents)?;
-        if let Some(Kind::Slice { written: false }) =
+        if let Some(TakenKind::Slice { written: false }) =
             self.kernel.params.get(param).map(|param| &param.kind)
         {
             self.before.push((param, contents));

@@ -1,6 +1,6 @@
 //! The variables of a kernel's launches, and the conditions that they must meet.
 
-use super::declared::{Comparison, Condition, Expr, Kernel, Kind, LAUNCH, Op};
+use super::declared::{Arithmetic, Comparison, Condition, DeclaredKernel, Expr, LAUNCH, TakenKind};
 use super::random::Random;
 
 /// An expression over variables: what a method fills in or derives is replaced by its expression.
@@ -9,7 +9,7 @@ pub(super) enum Term {
     Int(i128),
     Var(usize),
     Neg(Box<Term>),
-    Binary(Box<Term>, Op, Box<Term>),
+    Binary(Box<Term>, Arithmetic, Box<Term>),
 }
 
 /// A comparison of two terms, or one of a term.
@@ -77,7 +77,7 @@ const MOST: [i128; 7] = [1024, 1024, 64, 0, 0, 0, 48 << 10];
 const RESIDENT: i128 = 16;
 
 impl Term {
-    fn binary(left: Self, op: Op, right: Self) -> Self {
+    fn binary(left: Self, op: Arithmetic, right: Self) -> Self {
         Self::Binary(Box::new(left), op, Box::new(right))
     }
 
@@ -90,11 +90,11 @@ impl Term {
             Self::Binary(left, op, right) => {
                 let (left, right) = (left.value(values)?, right.value(values)?);
                 match op {
-                    Op::Add => left.checked_add(right),
-                    Op::Sub => left.checked_sub(right),
-                    Op::Mul => left.checked_mul(right),
-                    Op::Div => left.checked_div(right),
-                    Op::Rem => left.checked_rem(right),
+                    Arithmetic::Add => left.checked_add(right),
+                    Arithmetic::Sub => left.checked_sub(right),
+                    Arithmetic::Mul => left.checked_mul(right),
+                    Arithmetic::Div => left.checked_div(right),
+                    Arithmetic::Rem => left.checked_rem(right),
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Clause {
 
 impl Problem {
     /// Describes the launches of `kernel` within `bounds`; with `blocks`, those with at least one block.
-    pub(super) fn new(kernel: &Kernel, bounds: Bounds, blocks: bool) -> Self {
+    pub(super) fn new(kernel: &DeclaredKernel, bounds: Bounds, blocks: bool) -> Self {
         let mut problem = Self {
             variables: Vec::new(),
             clauses: Vec::new(),
@@ -190,14 +190,14 @@ impl Problem {
         let elements = i128::from(bounds.elements);
         for param in &kernel.params {
             let variable = match &param.kind {
-                Kind::Slice { .. } => {
+                TakenKind::Slice { .. } => {
                     let name = format!("{}.len()", param.name);
                     Some(problem.variable(name, What::Length, 0, elements))
                 }
-                Kind::Integer { range: (least, most), filled: None } => {
+                TakenKind::Integer { range: (least, most), filled: None } => {
                     Some(problem.variable(param.name.to_owned(), What::Any, *least, *most))
                 }
-                Kind::Integer { .. } | Kind::Value => None,
+                TakenKind::Integer { .. } | TakenKind::Value => None,
             };
             problem.of_param.push(variable);
         }
@@ -221,7 +221,7 @@ impl Problem {
     }
 
     /// Adds the launch, and what every launch must meet.
-    fn set_launch(&mut self, kernel: &Kernel, bounds: Bounds, blocks: bool) {
+    fn set_launch(&mut self, kernel: &DeclaredKernel, bounds: Bounds, blocks: bool) {
         let threads = i128::from(bounds.threads);
         let (mut block, mut grid) = (vec![Term::Int(1); 3], vec![Term::Int(1); 3]);
         let mut total = Term::Int(1);
@@ -231,9 +231,9 @@ impl Problem {
                 let least = i128::from(blocks);
                 let clause = Clause::one(*text, extent.clone(), Comparison::GreaterEqual, least);
                 self.clauses.push(clause);
-                let up = Term::binary(extent, Op::Add, Term::Int(size - 1));
+                let up = Term::binary(extent, Arithmetic::Add, Term::Int(size - 1));
                 block[axis] = Term::Int(size);
-                grid[axis] = Term::binary(up, Op::Div, Term::Int(size));
+                grid[axis] = Term::binary(up, Arithmetic::Div, Term::Int(size));
             }
             self.launch = [block, grid, vec![Term::Int(0)]].concat();
         } else {
@@ -254,12 +254,12 @@ impl Problem {
             self.launch = variables;
             let of_block = self.launch.get(..3).unwrap_or_default().iter().cloned();
             let in_block =
-                of_block.fold(Term::Int(1), |all, term| Term::binary(all, Op::Mul, term));
+                of_block.fold(Term::Int(1), |all, term| Term::binary(all, Arithmetic::Mul, term));
             let text = "a block has at most 1024 threads";
             self.clauses.push(Clause::one(text, in_block, Comparison::LessEqual, 1024));
         }
         for term in self.launch.iter().take(6) {
-            total = Term::binary(total, Op::Mul, term.clone());
+            total = Term::binary(total, Arithmetic::Mul, term.clone());
         }
         let text =
             format!("a launch of the test has at most {threads} threads (Launches::most_threads)");
@@ -267,7 +267,7 @@ impl Problem {
         self.clauses.push(Clause::one(text, total, Comparison::LessEqual, threads.max(1024)));
     }
 
-    fn links(&self, condition: &Condition, kernel: &Kernel) -> Vec<Link> {
+    fn links(&self, condition: &Condition, kernel: &DeclaredKernel) -> Vec<Link> {
         match condition {
             Condition::PowerOfTwo(expr) => vec![Link::PowerOfTwo(self.term(expr, kernel))],
             Condition::Chain(first, rest) => {
@@ -283,7 +283,7 @@ impl Problem {
         }
     }
 
-    fn term(&self, expr: &Expr, kernel: &Kernel) -> Term {
+    fn term(&self, expr: &Expr, kernel: &DeclaredKernel) -> Term {
         let variable = |of: Option<&Option<usize>>| match of {
             Some(Some(variable)) => Term::Var(*variable),
             // The macro refuses such expressions.
@@ -293,7 +293,7 @@ impl Problem {
             Expr::Int(value) => Term::Int(*value),
             // A filled-in parameter reads those before it alone, so this ends.
             Expr::Param(i) => match kernel.params.get(*i).map(|param| &param.kind) {
-                Some(Kind::Integer { filled: Some(value), .. }) => self.term(value, kernel),
+                Some(TakenKind::Integer { filled: Some(value), .. }) => self.term(value, kernel),
                 _ => variable(self.of_param.get(*i)),
             },
             Expr::Len(i) => variable(self.of_param.get(*i)),

@@ -1,7 +1,7 @@
 //! Making launches, judging them, and making a wrong one smaller.
 
 use super::Launches;
-use super::declared::Kernel;
+use super::declared::DeclaredKernel;
 use super::drawn::{Drawn, launch};
 use super::error::{Broken, Error, Tested};
 use super::problem::{Bounds, Problem, What};
@@ -26,7 +26,7 @@ enum Outcome {
 
 /// A kernel under test.
 struct Trial<'t> {
-    kernel: &'t Kernel,
+    kernel: &'t DeclaredKernel,
     problem: Problem,
     seed: u64,
 }
@@ -40,7 +40,7 @@ impl Launches<'_> {
     /// # Errors
     /// As `test_launches` of the struct.
     #[doc(hidden)]
-    pub fn test(&mut self, kernel: &Kernel, call: &mut Call<'_>) -> Result<(), Error> {
+    pub fn test(&mut self, kernel: &DeclaredKernel, call: &mut Call<'_>) -> Result<(), Error> {
         let bounds = Bounds { elements: self.elements, threads: self.threads };
         let name = match kernel.instance {
             "" => kernel.name.to_owned(),

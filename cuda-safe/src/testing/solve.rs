@@ -4,7 +4,7 @@
 //! condition's variables, preferably a length, and sets it to a value for which the condition just holds. So `==` works as
 //! a definition, and bounds are met exactly. Draws that do not end well are given up, and begun again at another scale.
 
-use super::declared::{Comparison, Op};
+use super::declared::{Arithmetic, Comparison};
 use super::problem::{Clause, Link, Problem, Term, What};
 use super::random::Random;
 
@@ -233,18 +233,18 @@ fn invert(
                 (1.., 0) => {
                     let other = right.value(values)?;
                     let target = match op {
-                        Op::Add => target.checked_sub(other)?,
-                        Op::Sub => target.checked_add(other)?,
-                        Op::Mul => target.checked_div(other)?,
+                        Arithmetic::Add => target.checked_sub(other)?,
+                        Arithmetic::Sub => target.checked_add(other)?,
+                        Arithmetic::Mul => target.checked_div(other)?,
                         // Each dividend in a range gives the quotient.
-                        Op::Div => {
+                        Arithmetic::Div => {
                             let least = target.checked_mul(other)?;
                             let span = u64::try_from(other.unsigned_abs()).unwrap_or(u64::MAX);
                             let more = i128::from(random.below(span));
                             let up = if random.once_in(2) { 0 } else { more };
                             least.checked_add(if target < 0 { -up } else { up })?
                         }
-                        Op::Rem => {
+                        Arithmetic::Rem => {
                             let now = left.value(values)?;
                             let whole = now.checked_sub(now.checked_rem(other)?)?;
                             let whole = match random.below(3) {
@@ -260,13 +260,13 @@ fn invert(
                 (0, 1..) => {
                     let other = left.value(values)?;
                     let target = match op {
-                        Op::Add => target.checked_sub(other)?,
-                        Op::Sub => other.checked_sub(target)?,
-                        Op::Mul | Op::Div if target == 0 => 0,
-                        Op::Mul => target.checked_div(other)?,
-                        Op::Div => other.checked_div(target)?,
+                        Arithmetic::Add => target.checked_sub(other)?,
+                        Arithmetic::Sub => other.checked_sub(target)?,
+                        Arithmetic::Mul | Arithmetic::Div if target == 0 => 0,
+                        Arithmetic::Mul => target.checked_div(other)?,
+                        Arithmetic::Div => other.checked_div(target)?,
                         // A divisor of what is too much.
-                        Op::Rem => {
+                        Arithmetic::Rem => {
                             let much = other.checked_sub(target)?;
                             let divisor = 1 + i128::from(random.below(64));
                             if much.checked_rem(divisor)? == 0 { divisor } else { much }

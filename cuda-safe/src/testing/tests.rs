@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::declared::{Comparison as C, Condition, Expr, Kernel, LAUNCH, Op};
+use super::declared::{Arithmetic, Comparison as C, Condition, DeclaredKernel, Expr, LAUNCH};
 use super::problem::{Bounds, Problem};
 use super::random::Random;
 
@@ -17,17 +17,17 @@ fn chain(first: Expr, comparison: C, second: Expr) -> Vec<Condition> {
 }
 
 fn times(left: Expr, right: Expr) -> Expr {
-    Expr::binary(left, Op::Mul, right)
+    Expr::binary(left, Arithmetic::Mul, right)
 }
 
 /// `k(c: &mut [f32], a: &[f32], b: &[f32], wa: i32, wb: i32)` in tiles, as the port of matrixMul has it.
-fn matrix_mul() -> Kernel {
+fn matrix_mul() -> DeclaredKernel {
     let (c, a, b) = (Expr::Len(0), Expr::Len(1), Expr::Len(2));
     let (wa, wb) = (Expr::Param(3), Expr::Param(4));
-    let whole = |expr: &Expr| Expr::binary(expr.clone(), Op::Rem, int(16));
-    let rows = Expr::binary(c.clone(), Op::Div, wb.clone());
-    let tiles = Expr::binary(c.clone(), Op::Rem, times(int(16), wb.clone()));
-    Kernel::new("matrix_mul", "")
+    let whole = |expr: &Expr| Expr::binary(expr.clone(), Arithmetic::Rem, int(16));
+    let rows = Expr::binary(c.clone(), Arithmetic::Div, wb.clone());
+    let tiles = Expr::binary(c.clone(), Arithmetic::Rem, times(int(16), wb.clone()));
+    DeclaredKernel::new("matrix_mul", "")
         .slice("c", true)
         .slice("a", false)
         .slice("b", false)
@@ -63,7 +63,7 @@ fn draws_meet_all_conditions_and_differ() {
 #[test]
 fn slices_are_as_short_as_the_clauses_allow() {
     let n = || Expr::Param(1);
-    let kernel = Kernel::new("k", "")
+    let kernel = DeclaredKernel::new("k", "")
         .slice("x", false)
         .integer::<u32>("n")
         .clause("n < x.len()", chain(n(), C::Less, Expr::Len(0)));
@@ -79,7 +79,7 @@ fn slices_are_as_short_as_the_clauses_allow() {
 
 #[test]
 fn edges_are_drawn() {
-    let kernel = Kernel::new("k", "").slice("x", false).integer::<u64>("seed");
+    let kernel = DeclaredKernel::new("k", "").slice("x", false).integer::<u64>("seed");
     let problem = Problem::new(&kernel, BOUNDS, true);
     let draws: Vec<Vec<i128>> =
         (0..2000).map(|seed| problem.solve(4096, &mut Random::new(seed)).unwrap()).collect();
@@ -102,7 +102,7 @@ fn edges_are_drawn() {
 #[test]
 fn every_solution_of_a_small_problem_is_found() {
     let [a, b] = [Expr::Param(0), Expr::Param(1)];
-    let power = Condition::PowerOfTwo(Expr::binary(a.clone(), Op::Sub, b.clone()));
+    let power = Condition::PowerOfTwo(Expr::binary(a.clone(), Arithmetic::Sub, b.clone()));
     let either = vec![
         power,
         Condition::Chain(int(-4), vec![(C::Equal, Expr::negated(times(a.clone(), b.clone())))]),
@@ -114,7 +114,7 @@ fn every_solution_of_a_small_problem_is_found() {
                 vec![(C::LessEqual, expr.clone()), (C::LessEqual, int(8))],
             )]
         };
-        Kernel::new("k", "")
+        DeclaredKernel::new("k", "")
             .integer::<i8>("a")
             .integer::<i8>("b")
             .clause("a", range(&a))
@@ -122,7 +122,7 @@ fn every_solution_of_a_small_problem_is_found() {
             .clause("either", clause)
             .over("over 1", vec![(int(1), 32)])
     };
-    let sum = Expr::binary(a.clone(), Op::Add, b.clone());
+    let sum = Expr::binary(a.clone(), Arithmetic::Add, b.clone());
     for (clause, holds) in [
         (
             either,
@@ -130,12 +130,13 @@ fn every_solution_of_a_small_problem_is_found() {
                 as fn(i128, i128) -> bool,
         ),
         (chain(a.clone(), C::Equal, times(b.clone(), b.clone())), |a, b| a == b * b),
-        (chain(Expr::binary(a.clone(), Op::Div, b.clone()), C::Equal, int(2)), |a, b| {
+        (chain(Expr::binary(a.clone(), Arithmetic::Div, b.clone()), C::Equal, int(2)), |a, b| {
             b != 0 && a / b == 2
         }),
-        (chain(Expr::binary(a.clone(), Op::Rem, b.clone()), C::GreaterEqual, int(3)), |a, b| {
-            b != 0 && a % b >= 3
-        }),
+        (
+            chain(Expr::binary(a.clone(), Arithmetic::Rem, b.clone()), C::GreaterEqual, int(3)),
+            |a, b| b != 0 && a % b >= 3,
+        ),
         (chain(sum, C::Less, int(-13)), |a, b| a + b < -13),
     ] {
         let problem = Problem::new(&kernel(clause), BOUNDS, true);
@@ -158,16 +159,19 @@ fn what_can_not_be_met_names_the_clause() {
     for (text, clause) in [
         ("n > n", chain(n(), C::Greater, n())),
         ("overflow", chain(times(n(), huge()), C::Greater, times(huge(), huge()))),
-        ("division", chain(Expr::binary(n(), Op::Div, int(0)), C::GreaterEqual, int(0))),
+        ("division", chain(Expr::binary(n(), Arithmetic::Div, int(0)), C::GreaterEqual, int(0))),
         ("negation", chain(Expr::negated(int(i128::MIN)), C::GreaterEqual, n())),
         ("range", chain(n(), C::Equal, int(300))),
     ] {
-        let kernel = Kernel::new("k", "").integer::<u8>("n").clause(text, clause);
+        let kernel = DeclaredKernel::new("k", "").integer::<u8>("n").clause(text, clause);
         let unmet = Problem::new(&kernel, BOUNDS, true).solve(64, &mut Random::new(1));
         assert!(unmet.is_err_and(|unmet| unmet.clause == text && unmet.draws > 0), "{text}");
     }
-    let fits =
-        Kernel::new("k", "").slice("x", true).filled::<u8>("n", "n: u8 = x.len()", Expr::Len(0));
+    let fits = DeclaredKernel::new("k", "").slice("x", true).filled::<u8>(
+        "n",
+        "n: u8 = x.len()",
+        Expr::Len(0),
+    );
     for seed in 0..200 {
         let problem = Problem::new(&fits, BOUNDS, true);
         assert!(problem.solve(4096, &mut Random::new(seed)).is_ok_and(|values| values[0] < 256));

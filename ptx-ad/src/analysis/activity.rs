@@ -141,11 +141,13 @@ impl Activity {
                         for (d, _) in &pairs {
                             let (d, high) = (*d, Slot::high(d.reg()));
                             let both = pairs.iter().any(|(other, _)| *other == high);
-                            if both && kinds.get(d) == Some(Kind::F64) && !self.is_whole(d) {
-                                if self.is_varied(d) || self.is_varied(high) {
-                                    let lost = lose(self, Reason::Bits);
-                                    self.set(d, false, Some(lost));
-                                }
+                            if both
+                                && kinds.get(d) == Some(Kind::F64)
+                                && !self.is_whole(d)
+                                && (self.is_varied(d) || self.is_varied(high))
+                            {
+                                let lost = lose(self, Reason::Bits);
+                                self.set(d, false, Some(lost));
                             }
                         }
                     }

@@ -23,7 +23,8 @@ fn right(text: &str, args: &[Arg], shape: Shape) -> Compared {
 }
 
 fn simple(before: &str, code: &str) -> Compared {
-    let code = format!("{START} ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;");
+    let code =
+        format!("{START} ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;");
     let text = module(before, ".param .u64 x, .param .u64 out", &code);
     let values: Vec<f32> = (0..70).map(|at| 0.5 + at as f32 / 64.0).collect();
     right(&text, &[floats(&values), floats(&values)], shape(2, 35))
@@ -66,7 +67,10 @@ fn calls_that_print_or_stop() {
          call.uni __assertfail, (a, b, c, d, e); }\ntrap;\nFINE: mul.f32 %f2, %f1, %f1;",
     );
     simple("", "setp.lt.f32 %p1, %f1, 0f00000000; @%p1 trap; mul.f32 %f2, %f1, %f1;");
-    simple("", "setp.lt.f32 %p1, %f1, 0f00000000; @%p1 bra BAD; mul.f32 %f2, %f1, %f1; bra GOOD; BAD: trap; GOOD:");
+    simple(
+        "",
+        "setp.lt.f32 %p1, %f1, 0f00000000; @%p1 bra BAD; mul.f32 %f2, %f1, %f1; bra GOOD; BAD: trap; GOOD:",
+    );
 }
 
 /// Numbers where others may only be integers.
@@ -94,29 +98,35 @@ fn moves() {
 fn markers() {
     // A device has no such instruction, so the adjoint is compared with what it stands for.
     let made = |code: &str| {
-        let code = format!("{START} ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;");
+        let code =
+            format!("{START} ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;");
         let text = kernel(".param .u64 x, .param .u64 out", &code);
         let args = [floats(&[1.0]), floats(&[1.0])];
         let spec = crate::common::spec("k", &args);
         ptx_ad::differentiate(&ptx_ad::parse(&text).expect("valid"), &spec).expect("rules").text
     };
     let device = Device::new();
-    let rule = made("mul.f32 %f3, %f1, %f1; add.f32 %f4, %f1, %f1; ad.rule.f32 %f2, %f3, %f1, %f4;");
+    let rule =
+        made("mul.f32 %f3, %f1, %f1; add.f32 %f4, %f1, %f1; ad.rule.f32 %f2, %f3, %f1, %f4;");
     assert!(device.load(&rule).is_ok(), "{rule}");
     let args = [floats(&[0.5, 1.5, -2.0]), floats(&[0.0; 3])];
     let text = kernel(
         ".param .u64 x, .param .u64 out",
-        &format!("{START} ld.global.f32 %f1, [%w4];\nmul.f32 %f2, %f1, %f1;\nst.global.f32 [%w5], %f2;\nret;"),
+        &format!(
+            "{START} ld.global.f32 %f1, [%w4];\nmul.f32 %f2, %f1, %f1;\nst.global.f32 [%w5], %f2;\nret;"
+        ),
     );
     let module = ptx_ad::parse(&text).expect("valid");
-    let mut adjoint = ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("plain");
+    let mut adjoint =
+        ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("plain");
     adjoint.text = rule;
     let got = device.compare_with(&text, "k", &args, shape(1, 3), 3, &adjoint).expect("it runs");
     assert!(got.error < 1e-6, "{got:?}");
     // x stop(x): half of the derivative.
     adjoint.text = made("ad.stop.f32 %f3, %f1; mul.f32 %f2, %f1, %f3;");
     let half = device.compare_with(&text, "k", &args, shape(1, 3), 3, &adjoint).expect("it runs");
-    for ((whole, half), kept) in got.gradient[0].iter().zip(&half.gradient[0]).zip(&got.weights[0]) {
+    for ((whole, half), kept) in got.gradient[0].iter().zip(&half.gradient[0]).zip(&got.weights[0])
+    {
         assert!((whole - kept - 2.0 * (half - kept)).abs() < 1e-6, "{whole} {half}");
     }
 }
@@ -189,7 +199,8 @@ fn structures() {
     );
     let text = kernel(".param .u64 x, .param .u64 out", &code);
     let elements = || {
-        let bytes = (0..33).flat_map(|at| [0f64.to_le_bytes(), (0.5 + f64::from(at)).to_le_bytes()].concat());
+        let bytes = (0..33)
+            .flat_map(|at| [0f64.to_le_bytes(), (0.5 + f64::from(at)).to_le_bytes()].concat());
         let layout = Layout::Some(Real::F64, vec![8]);
         Arg::Buffer { bytes: bytes.collect(), size: 16, layout, active: true, length: None }
     };
@@ -229,14 +240,20 @@ fn strong_zeros() {
             "{START} ld.global.f32 %f1, [%w4]; abs.f32 %f4, %f1; {code} st.global.f32 [%w5], %f2; ret;"
         );
         let text = kernel(".param .u64 x, .param .u64 out", &code);
-        let values: Vec<f32> = (0..40).map(|at| if at % 3 == 0 { 0.0 } else { 0.5 + at as f32 }).collect();
+        let values: Vec<f32> =
+            (0..40).map(|at| if at % 3 == 0 { 0.0 } else { 0.5 + at as f32 }).collect();
         let args = [floats(&values), floats(&[0.0; 40])];
         let module = ptx_ad::parse(&text).expect("valid");
-        let adjoint = ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("smooth");
+        let adjoint =
+            ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("smooth");
         // Tangents of what is not chosen may be infinite; the gradient must not be.
         match Device::new().compare_with(&text, "k", &args, shape(1, 40), 5, &adjoint) {
             Ok(got) => {
-                assert!(got.gradient[0].iter().all(|g| g.is_finite()), "{code}: {:?}", got.gradient[0]);
+                assert!(
+                    got.gradient[0].iter().all(|g| g.is_finite()),
+                    "{code}: {:?}",
+                    got.gradient[0]
+                );
                 assert!(got.error < 2e-5, "{code}: {got:?}");
             }
             Err(Failure::Undefined(_)) => {}
@@ -255,7 +272,8 @@ fn special_values() {
         let text = kernel(".param .u64 x, .param .u64 out, .param .f32 n, .param .f32 m", &code);
         let args = [floats(&[1.0]).constant(), floats(&[0.0]), scalar(a), scalar(b)];
         let module = ptx_ad::parse(&text).expect("valid");
-        let adjoint = ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("smooth");
+        let adjoint =
+            ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("smooth");
         let got = Device::new().compare_with(&text, "k", &args, shape(1, 1), 5, &adjoint);
         let got = got.unwrap_or_else(|error| panic!("{error:?}"));
         // The gradient of the output: what an identity of the first number gets.
@@ -283,9 +301,15 @@ fn special_values() {
         if code.contains("copysign") || code.contains("sat") && a > 0.7 || code.contains("slct") {
             // One of the two has no path.
         }
-        let code = format!("{code} fma.rn.f32 %f2, %f1, 0f00000000, %f2; fma.rn.f32 %f2, %f3, 0f00000000, %f2;");
+        let code = format!(
+            "{code} fma.rn.f32 %f2, %f1, 0f00000000, %f2; fma.rn.f32 %f2, %f3, 0f00000000, %f2;"
+        );
         let zero = a.is_nan() || b.is_nan();
-        let got = if zero { gradient(code.split(" fma").next().expect("the first"), a, b) } else { gradient(&code, a, b) };
+        let got = if zero {
+            gradient(code.split(" fma").next().expect("the first"), a, b)
+        } else {
+            gradient(&code, a, b)
+        };
         assert_eq!(got, wanted, "{code} of {a} and {b}");
     }
 }
@@ -321,6 +345,10 @@ fn gathers_and_scatters() {
         red.global.add.f64 [%w8], %d1; ret;";
     let text = kernel(".param .u64 x, .param .u64 out, .param .u64 at", code);
     let at: Vec<u32> = (0..64).map(|n| n * 7 % 5).collect();
-    let got = right(&text, &[doubles(&[0.5, 1.5, -2.0, 3.0, 0.25]), doubles(&[0.0; 5]), words(&at)], shape(1, 64));
+    let got = right(
+        &text,
+        &[doubles(&[0.5, 1.5, -2.0, 3.0, 0.25]), doubles(&[0.0; 5]), words(&at)],
+        shape(1, 64),
+    );
     assert!(got.error < 1e-14);
 }

@@ -81,7 +81,9 @@ impl Arg {
             }
             Self::Buffer { bytes, size, layout: Layout::Some(real, at), active: true, .. } => {
                 let elements = (0..bytes.len()).step_by(*size as usize);
-                elements.flat_map(|start| at.iter().map(move |at| (start + *at as usize, *real))).collect()
+                elements
+                    .flat_map(|start| at.iter().map(move |at| (start + *at as usize, *real)))
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -187,7 +189,13 @@ impl Device {
         unsafe { std::slice::from_raw_parts(start as *const u8, count) }.to_vec()
     }
 
-    fn launch(&self, program: &Program, name: &str, shape: Shape, values: &[Vec<u8>]) -> Result<(), String> {
+    fn launch(
+        &self,
+        program: &Program,
+        name: &str,
+        shape: Shape,
+        values: &[Vec<u8>],
+    ) -> Result<(), String> {
         let entry = program.entry(name).ok_or("no such kernel")?;
         let mut params = vec![0; program.param_bytes(entry)];
         let places = program.params(entry);
@@ -231,8 +239,7 @@ impl Device {
         seed: u64,
         adjoint: &Adjoint,
     ) -> Result<Compared, Failure> {
-        ptx_ad::parse(&adjoint.text)
-            .unwrap_or_else(|error| panic!("{error}\n{}", adjoint.text));
+        ptx_ad::parse(&adjoint.text).unwrap_or_else(|error| panic!("{error}\n{}", adjoint.text));
         let mut rng = Rng::new(seed);
         let mut used = Vec::new();
         let tangents = self.tangents();
@@ -262,7 +269,9 @@ impl Device {
                 Arg::Value { bytes, .. } => {
                     for ((at, real), tangent) in numbers.iter().zip(&direction) {
                         let at = place + at;
-                        tangents.set_argument(kernel, at, number(*real), *tangent).expect("an offset");
+                        tangents
+                            .set_argument(kernel, at, number(*real), *tangent)
+                            .expect("an offset");
                     }
                     values.push(bytes.clone());
                     memory.push(None);
@@ -370,7 +379,8 @@ impl Device {
             };
             gradient.push(got);
         }
-        let untouched = before.iter().all(|(start, bytes)| self.download(*start, bytes.len()) == **bytes);
+        let untouched =
+            before.iter().all(|(start, bytes)| self.download(*start, bytes.len()) == **bytes);
         free(used);
         result.map_err(|fault| Failure::Wrong(format!("{fault}\n{}", adjoint.text)))?;
         if !untouched {

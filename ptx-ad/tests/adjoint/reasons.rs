@@ -1,6 +1,6 @@
 //! Each reason for which a kernel is refused, with its place.
 
-use ptx_ad::{Param, Place, Reason, Reals, Refusal, Spec, differentiate, parse};
+use ptx_ad::{Param, Place, Reals, Reason, Refusal, Spec, differentiate, parse};
 
 use crate::common::{Arg, Layout, floats, module, scalar, spec, word, words};
 
@@ -24,7 +24,8 @@ fn refusals(before: &str, code: &str, args: &[Arg]) -> (Vec<Refusal>, u32) {
     let line = text.lines().position(|line| line.contains("// !")).map_or(0, |at| at + 1);
     let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let error = differentiate(&module, &spec("k", args));
-    let refusals = error.map_or_else(|error| error.refusals, |made| panic!("{}\n{text}", made.text));
+    let refusals =
+        error.map_or_else(|error| error.refusals, |made| panic!("{}\n{text}", made.text));
     (refusals, u32::try_from(line).expect("few lines"))
 }
 
@@ -110,10 +111,7 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",
         &Reason::PointerInMemory,
     );
-    refused(
-        "st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w5]; // !",
-        &Reason::LoadAfterStore,
-    );
+    refused("st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w5]; // !", &Reason::LoadAfterStore);
     // A predicate from memory that the kernel has written.
     refused(
         "st.global.u32 [%w5], %r1;\nld.global.u32 %r2, [%w5]; // !\n\
@@ -129,16 +127,20 @@ fn memory() {
     for access in ["ld.volatile.global.f32", "ld.relaxed.gpu.global.f32", "ld.acquire.gpu.f32"] {
         refused(&format!("{access} %f2, [%w4]; // !"), &Reason::Volatile);
     }
-    for access in ["st.local.f32 [own], %f1; ld.local.f32 %f2, [own];",
+    for access in [
+        "st.local.f32 [own], %f1; ld.local.f32 %f2, [own];",
         // By generic addresses, and as integers.
         "mov.u64 %w6, own; cvta.local.u64 %w6, %w6; st.f32 [%w6], %f1; ld.f32 %f2, [%w6];",
         "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; mov.b32 %f2, %r2;",
         "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; cvt.rn.f32.s32 %f2, %r2;",
-        "mov.b64 %w7, {%r1, %f1}; st.local.b64 [own], %w7; ld.local.f32 %f2, [own+4];"]
-    {
+        "mov.b64 %w7, {%r1, %f1}; st.local.b64 [own], %w7; ld.local.f32 %f2, [own+4];",
+    ] {
         refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &Reason::LocalMemory);
     }
-    refused(".shared .b32 s;\nst.shared.f32 [s], %f1; // !\nmov.f32 %f2, %f1;", &Reason::SharedMemory);
+    refused(
+        ".shared .b32 s;\nst.shared.f32 [s], %f1; // !\nmov.f32 %f2, %f1;",
+        &Reason::SharedMemory,
+    );
     refused(
         ".shared .b32 s; mov.u64 %w6, s; cvta.shared.u64 %w6, %w6; mov.f32 %f2, %f1;\n\
          st.f32 [%w6], %f1; // !",
@@ -188,21 +190,33 @@ fn variables_of_the_module() {
 
 #[test]
 fn atomics() {
-    refused("atom.global.add.u32 %r2, [%w5], 1; cvt.rn.f32.u32 %f2, %r2; // !", &Reason::AtomicResult);
+    refused(
+        "atom.global.add.u32 %r2, [%w5], 1; cvt.rn.f32.u32 %f2, %r2; // !",
+        &Reason::AtomicResult,
+    );
     refused("atom.global.add.f32 %f2, [%w5], %f1; // !", &Reason::AtomicResult);
-    for op in ["red.global.min.s32 [%w5], %r1;", "red.global.add.u32 [%w5], %r1;",
-        "red.global.max.u32 [%w5], 7;", "red.global.xor.b32 [%w5], %r1;"]
-    {
+    for op in [
+        "red.global.min.s32 [%w5], %r1;",
+        "red.global.add.u32 [%w5], %r1;",
+        "red.global.max.u32 [%w5], 7;",
+        "red.global.xor.b32 [%w5], %r1;",
+    ] {
         refused(&format!("mov.f32 %f2, %f1;\n{op} // !"), &Reason::AtomicOther);
     }
     refused("mov.f32 %f2, %f1;\nred.global.add.f32 [%w5], %f1; // !", &Reason::MixedAtomics);
-    refused("mov.f32 %f2, %f1; cvt.rn.f16.f32 %h1, %f1; mov.b32 %r2, {%h1, %h1};\n\
-        red.global.add.noftz.f16x2 [%w5], %r2; // !", &Reason::Half);
+    refused(
+        "mov.f32 %f2, %f1; cvt.rn.f16.f32 %h1, %f1; mov.b32 %r2, {%h1, %h1};\n\
+        red.global.add.noftz.f16x2 [%w5], %r2; // !",
+        &Reason::Half,
+    );
 }
 
 #[test]
 fn control() {
-    refused("mov.u32 %r2, 0; mov.f32 %f2, %f1;\nAGAIN: mul.f32 %f2, %f2, %f1; // !\nadd.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra AGAIN;", &Reason::Loop);
+    refused(
+        "mov.u32 %r2, 0; mov.f32 %f2, %f1;\nAGAIN: mul.f32 %f2, %f2, %f1; // !\nadd.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra AGAIN;",
+        &Reason::Loop,
+    );
     refused(
         "mov.f32 %f2, %f1; setp.gt.u32 %p1, %r1, 3; @%p1 bra B;\n\
          A: add.f32 %f2, %f2, %f1; // !\nB: mul.f32 %f2, %f2, %f1; setp.lt.f32 %p2, %f2, 0f00000000; @%p2 bra A;",
@@ -245,7 +259,10 @@ fn control() {
 #[test]
 fn other_instructions() {
     refused("shfl.sync.down.b32 %f2, %f1, 1, 31, -1; // !", &Reason::Warp);
-    refused("cvt.rn.f16.f32 %h1, %f1; add.f16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !", &Reason::Half);
+    refused(
+        "cvt.rn.f16.f32 %h1, %f1; add.f16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
+        &Reason::Half,
+    );
     refused("cvt.rna.tf32.f32 %r2, %f1; mov.b32 %f2, %r2; // !", &Reason::Half);
     refused("mov.f32 %f2, %f1;\ncp.async.wait_all; // !", &Reason::Async);
     refused(
@@ -256,10 +273,7 @@ fn other_instructions() {
         "mov.f32 %f2, %f1;\nmovmatrix.sync.aligned.m8n8.trans.b16 %r2, %r3; // !",
         &Reason::Matrix,
     );
-    refused(
-        "tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !",
-        &Reason::Texture,
-    );
+    refused("tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !", &Reason::Texture);
     refused("ad.lost.f32 %f2, %f1; // !", &Reason::Lost);
     refused("ad.mystery.f32 %f2, %f1; // !", &unknown("ad.mystery.f32"));
     refused("max.xorsign.abs.f32 %f2, %f1, %f1; // !", &unknown("max.xorsign.abs"));
@@ -274,9 +288,15 @@ fn other_instructions() {
 #[test]
 fn no_path() {
     // Only compared.
-    refused("setp.gt.f32 %p1, %f1, 0f00000000; // !\nselp.f32 %f2, 0f3f800000, 0f00000000, %p1;", &Reason::NoPath);
+    refused(
+        "setp.gt.f32 %p1, %f1, 0f00000000; // !\nselp.f32 %f2, 0f3f800000, 0f00000000, %p1;",
+        &Reason::NoPath,
+    );
     refused("cvt.rni.f32.f32 %f2, %f1; // !", &Reason::NoPath);
-    refused("mov.f32 %f3, %f1;\nmov.f32 %f2, 0f3f800000;\nst.global.f32 [%w5+4], %f2; // !", &Reason::NoPath);
+    refused(
+        "mov.f32 %f3, %f1;\nmov.f32 %f2, 0f3f800000;\nst.global.f32 [%w5+4], %f2; // !",
+        &Reason::NoPath,
+    );
     let idle = spec("k", &two().map(Arg::constant));
     let text = module("", ".param .u64 x, .param .u64 out", "ret;");
     let error = differentiate(&parse(&text).expect("valid"), &idle).expect_err("nothing is active");
@@ -289,7 +309,8 @@ fn specifications_that_do_not_fit() {
     let parsed = parse(&text).expect("valid");
     let args = [floats(&[1.0]), floats(&[1.0]), scalar(1.0)];
     let whole = spec("k", &args);
-    let reason = |spec: &Spec| differentiate(&parsed, spec).expect_err("wrong").refusals[0].reason.clone();
+    let reason =
+        |spec: &Spec| differentiate(&parsed, spec).expect_err("wrong").refusals[0].reason.clone();
     let changed = |change: &dyn Fn(&mut Vec<Param>)| {
         let mut spec = whole.clone();
         change(&mut spec.params);
@@ -303,7 +324,13 @@ fn specifications_that_do_not_fit() {
         ("beyond the end", changed(&|params| params[0].pointers[0].offset = 8)),
         ("not aligned", changed(&|params| params[0].pointers[0].offset = 4)),
         ("at the largest offset", changed(&|params| params[2].reals[0].0 = u32::MAX)),
-        ("twice", changed(&|params| { let again = params[2].reals[0]; params[2].reals.push(again); })),
+        (
+            "twice",
+            changed(&|params| {
+                let again = params[2].reals[0];
+                params[2].reals.push(again);
+            }),
+        ),
         ("no numbers", changed(&|params| params[0].pointers[0].reals = None)),
         ("empty elements", changed(&|params| params[0].pointers[0].size = 0)),
     ];
@@ -315,11 +342,31 @@ fn specifications_that_do_not_fit() {
     assert_eq!(error.refusals[0].reason, Reason::Debug);
 
     // Other types than the kernel's.
-    refused("mov.f32 %f2, %f1;\nld.global.f64 %d1, [%w4]; // !\ncvt.rn.f32.f64 %f2, %d1;", &Reason::Parameter);
-    let both = [two().to_vec(), vec![Arg::Value { bytes: vec![0; 8], reals: vec![(0, ptx_ad::Real::F32)], active: true }]].concat();
-    refused_with("", "ld.param.f64 %d1, [n]; // !\ncvt.rn.f32.f64 %f2, %d1; add.f32 %f2, %f2, %f1;", &both, &Reason::Parameter);
+    refused(
+        "mov.f32 %f2, %f1;\nld.global.f64 %d1, [%w4]; // !\ncvt.rn.f32.f64 %f2, %d1;",
+        &Reason::Parameter,
+    );
+    let both = [
+        two().to_vec(),
+        vec![Arg::Value { bytes: vec![0; 8], reals: vec![(0, ptx_ad::Real::F32)], active: true }],
+    ]
+    .concat();
+    refused_with(
+        "",
+        "ld.param.f64 %d1, [n]; // !\ncvt.rn.f32.f64 %f2, %d1; add.f32 %f2, %f2, %f1;",
+        &both,
+        &Reason::Parameter,
+    );
     // An element of an array that is passed by value.
-    let array = [two().to_vec(), vec![Arg::Value { bytes: vec![0; 16], reals: (0..4).map(|at| (at * 4, ptx_ad::Real::F32)).collect(), active: true }]].concat();
+    let array = [
+        two().to_vec(),
+        vec![Arg::Value {
+            bytes: vec![0; 16],
+            reals: (0..4).map(|at| (at * 4, ptx_ad::Real::F32)).collect(),
+            active: true,
+        }],
+    ]
+    .concat();
     refused_with(
         "",
         "mov.u64 %w6, n; add.u64 %w6, %w6, %w3; ld.param.f32 %f3, [n]; ld.param.f32 %f4, [%w6]; // !\nfma.rn.f32 %f2, %f1, %f3, %f4;",
@@ -328,9 +375,25 @@ fn specifications_that_do_not_fit() {
     );
     // Integers and numbers in one element.
     let mixed = |at: Vec<u32>| {
-        [Arg::Buffer { bytes: vec![0; 64], size: 8, layout: Layout::Some(ptx_ad::Real::F32, at), active: true, length: None }, floats(&[0.0; 8]), word(1), words(&[1; 8])]
+        [
+            Arg::Buffer {
+                bytes: vec![0; 64],
+                size: 8,
+                layout: Layout::Some(ptx_ad::Real::F32, at),
+                active: true,
+                length: None,
+            },
+            floats(&[0.0; 8]),
+            word(1),
+            words(&[1; 8]),
+        ]
     };
-    refused_with("", "add.u64 %w7, %w4, %w3; mov.f32 %f2, %f1;\nld.global.u8 %r2, [%w7+1]; // !\nld.global.f32 %f3, [%w7]; mul.f32 %f2, %f2, %f3; cvt.rn.f32.u32 %f4, %r2; mul.f32 %f2, %f2, %f4;", &mixed(vec![0]), &Reason::Bits);
+    refused_with(
+        "",
+        "add.u64 %w7, %w4, %w3; mov.f32 %f2, %f1;\nld.global.u8 %r2, [%w7+1]; // !\nld.global.f32 %f3, [%w7]; mul.f32 %f2, %f2, %f3; cvt.rn.f32.u32 %f4, %r2; mul.f32 %f2, %f2, %f4;",
+        &mixed(vec![0]),
+        &Reason::Bits,
+    );
     let _ = Reals::All(ptx_ad::Real::F32);
 }
 
@@ -343,12 +406,17 @@ fn places() {
     let text = module(".file 1 \"fluid.cu\" .file 2 \"head.cuh\"", ".param .u64 x, .param .u64 out", &format!(
         "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %w3, %r1, 4;
          add.s64 %w4, %w1, %w3; add.s64 %w5, %w2, %w3; ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;"));
-    let text = text.replace(".file 2", "\n.file 2").replace("function_name $n, ", "function_name $n, ");
+    let text =
+        text.replace(".file 2", "\n.file 2").replace("function_name $n, ", "function_name $n, ");
     let text = format!("{text}\n.section .debug_str\n{{\n$n:\n.b8 102\n.b8 0\n}}\n");
     let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let error = differentiate(&module, &spec("k", &two())).expect_err("refused");
     let place = |file: &str, line: u32| Some(Place { file: file.to_owned(), line });
-    let found: Vec<_> = error.refusals.iter().map(|r| (r.reason.clone(), r.user.clone(), r.inner.clone())).collect();
+    let found: Vec<_> = error
+        .refusals
+        .iter()
+        .map(|r| (r.reason.clone(), r.user.clone(), r.inner.clone()))
+        .collect();
     assert_eq!(
         found,
         [

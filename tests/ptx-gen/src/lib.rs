@@ -55,6 +55,7 @@ mod coverage;
 mod pairs;
 mod program;
 mod reduce;
+mod smooth;
 mod table;
 mod text;
 mod universe;
@@ -63,6 +64,7 @@ pub use coverage::Coverage;
 pub use pairs::{Form, Pairs};
 pub use program::{Program, ROUND, TIMES};
 pub use reduce::reduce;
+pub use smooth::Smooth;
 pub use table::{Needs, Row, expand, rows};
 pub use text::{
     BLOCK, Ending, INPUTS, SCRATCH, THREADS, body, changed, instructions, kernel_name, module,

@@ -193,6 +193,27 @@ impl Program {
 }
 
 impl Program {
+    /// A program of one to four instructions, each of one thread, most of them of `float` and `double`.
+    #[must_use]
+    pub fn short(seed: u64) -> Self {
+        let mut draw =
+            Draw { rng: Rng::new(seed ^ 0x5404_7000), company: false, hand: Vec::new() };
+        let place = Place { depth: 0, together: false, masked: false };
+        let mut body = Vec::new();
+        for _ in 0..1 + draw.rng.below(4) {
+            let mut row = draw.any_row(place);
+            let is_float = |row: usize| {
+                let name = rows()[row].name();
+                ["f32", "f64", "mov", "selp"].iter().any(|word| name.contains(word))
+            };
+            while !is_float(row) && draw.rng.below(16) > 0 {
+                row = draw.any_row(place);
+            }
+            body.push(draw.op(row));
+        }
+        Self { seed, body }
+    }
+
     /// The names of the rows that it has instructions of, each once.
     #[must_use]
     pub fn rows(&self) -> Vec<&'static str> {

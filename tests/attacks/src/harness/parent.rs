@@ -16,7 +16,7 @@ const SEED_VARIABLE: &str = "ATTACK_SEED";
 const DEEP_SEEDS: u64 = 50;
 
 /// The variables that no attack inherits: they change the device, or which files are trusted.
-const CLEARED: [&str; 19] = [
+const CLEARED: [&str; 20] = [
     "CUDA_DRIVER",
     "CUDA_EMU_CC",
     "CUDA_EMU_CHECK",
