@@ -17,7 +17,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("tape::unseen::too_few_threads", too_few),
         Case::device("tape::unseen::detached_parameters", detached),
         Case::device("tape::unseen::no_path_has_its_line", no_path),
-        Case::device("tape::unseen::captured", captured),
         Case::device("tape::unseen::said_of_the_adjoint", said),
     ]
 }
@@ -539,29 +538,6 @@ fn no_path(device: &TestDevice) -> TestResult {
     ensure!(refusal.message.contains("`a`"), "{refusal}");
     // The body's first line is the ninth.
     ensure_eq!(refusal.user.as_ref().map(|at| at.line), Some(10));
-    Ok(())
-}
-
-/// Forward and backward as one graph, run again with other numbers.
-fn captured(device: &TestDevice) -> TestResult {
-    let (stream, op) = (device.stream()?, product::<f32>(device)?);
-    let mut x = DeviceBuffer::from_slice(&stream, &[3.0f32; 70])?;
-    let z = DeviceBuffer::from_slice(&stream, &[5.0f32; 70])?;
-    let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; 70])?;
-    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 70)?;
-    let a = Variable::new(&stream, 0.5f32)?;
-    let mut tape = Tape::new(&stream)?;
-    for value in [3.0f32, -2.0, 7.0] {
-        x.fill(&stream, value)?;
-        tape.record_again(&stream, |t| {
-            t.watch(&a)?;
-            t.watch(&x)?;
-            t.launch(&op, threads(70), (&a, &x, &z, &mut out, 70u32))
-        })?;
-        tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
-        ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, [2.5; 70]);
-        ensure_eq!(tape.gradient(&a)?.to_vec(&stream)?, [value * 5.0 * 70.0]);
-    }
     Ok(())
 }
 
