@@ -9,14 +9,15 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::{Reals, Spec};
 
-/// Returns all reasons why a kernel can't be differentiated.
+/// Returns all reasons why a kernel can't be differentiated, and pairs of pointers that must not lead to the same memory:
+/// the kernel loads through the first after it may have stored through the second.
 pub(crate) fn check(
     module: &Module,
     spec: &Spec,
     body: &Body,
     analysis: &Analysis,
-) -> Vec<Refusal> {
-    let mut check = Check { module, body, analysis, found: Vec::new() };
+) -> (Vec<Refusal>, Vec<(usize, usize)>) {
+    let mut check = Check { module, body, analysis, found: Vec::new(), apart: Vec::new() };
     check.lost();
     check.mixed();
     check.accesses();
@@ -26,7 +27,7 @@ pub(crate) fn check(
     if check.found.is_empty() {
         check.paths(spec);
     }
-    check.found
+    (check.found, check.apart)
 }
 
 struct Check<'a> {
@@ -34,6 +35,7 @@ struct Check<'a> {
     body: &'a Body,
     analysis: &'a Analysis,
     found: Vec<Refusal>,
+    apart: Vec<(usize, usize)>,
 }
 
 impl Check<'_> {
@@ -276,6 +278,10 @@ impl Check<'_> {
                     }
                     let known = |at: usize| written.get(at).copied().unwrap_or(false);
                     let unknown = at == pointers && (any_variable || written.contains(&true));
+                    let late = (0..pointers).filter(|&other| other != at && known(other));
+                    let late = late.map(|other| (at, other)).filter(|_| at < pointers);
+                    let late: Vec<_> = late.filter(|pair| !self.apart.contains(pair)).collect();
+                    self.apart.extend(late);
                     if any_unknown || known(at) || unknown {
                         let text = "memory is loaded that the kernel may have stored to before";
                         self.refuse(Reason::LoadAfterStore, text, instr);

@@ -87,6 +87,9 @@ pub struct Adjoint {
     pub dimensions: u32,
     /// Whether several threads may add to one gradient: by atomics, or by sums over blocks.
     pub shares: bool,
+    /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
+    /// first after it has stored through the second, and the adjoint loads what was there before.
+    pub apart: Vec<(usize, usize)>,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
 }
@@ -117,7 +120,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let body = prepare::prepare(module, spec).map_err(refused)?;
     let analysis = Analysis::new(&body, spec);
-    let refusals = legal::check(module, spec, &body, &analysis);
+    let (refusals, apart) = legal::check(module, spec, &body, &analysis);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
@@ -137,7 +140,15 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let shares = function.instrs().iter().any(is_sum);
     let dimensions = body.dimensions();
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
-    Ok(Adjoint { text: text(module, &kept, function), name, accesses, dimensions, shares, threads })
+    Ok(Adjoint {
+        text: text(module, &kept, function),
+        name,
+        accesses,
+        dimensions,
+        shares,
+        apart,
+        threads,
+    })
 }
 
 /// Returns the text of a module with this function, and the variables that it uses.

@@ -201,6 +201,7 @@ impl Recording {
             if let Some(used) = uses.iter().find(lost) {
                 return Err(no_gradient(op, used));
             }
+            may_share(op, uses)?;
         }
         for found in self.found.iter().filter(|found| !found.known) {
             if self.memories.is_active(found.memory, found.range()) {
@@ -359,6 +360,29 @@ fn unknown_part(op: &Op, used: &Use) -> Error {
         "{what} overwrites some elements of what depends on something watched, and has no gradient to tell which"
     ))
     .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
+}
+
+/// Memory that a generated adjoint loads as it was before the launch must not be what the kernel itself loads as it was
+/// after a store through another argument.
+fn may_share(op: &Op, uses: &[Use]) -> Result<()> {
+    let apart = op.inner.derivation.as_ref().map_or(&[][..], |derivation| &derivation.apart);
+    let of = |pointer: usize| {
+        let is = move |used: &&Use| matches!(used.target, Target::Pointer(at) if usize::from(at) == pointer);
+        uses.iter().filter(is)
+    };
+    for &(loaded, stored) in apart {
+        for used in of(loaded) {
+            if of(stored).any(|other| other.overlaps(used.memory, &used.range())) {
+                let what = op.inner.used(used);
+                return Err(Error::invalid(format!(
+                    "{what} is read after the kernel wrote to the same memory through another argument, so the \
+                     generated adjoint would not be right"
+                ))
+                .with_hint("read it before the first write, or pass other memory"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// An argument's gradient that ends here must not be the memory of another argument's gradient, which goes on.

@@ -19,6 +19,8 @@ pub struct Derivation {
     pub accesses: Vec<DerivedAccess>,
     /// The number of dimensions of a launch that the kernel's indices depend on.
     pub dimensions: u32,
+    /// Pointers that must not lead to the same memory, see [`ptx_ad::Adjoint::apart`].
+    pub(crate) apart: Vec<(usize, usize)>,
 }
 
 /// What was derived of the memory behind a pointer.
@@ -230,8 +232,8 @@ impl OpSpec {
         let module = Module::from_ptx(context, &adjoint.text)?;
         let kernels =
             Kernels { forward, adjoint: Some(module.kernel(&adjoint.name)?), primal: None };
-        let derivation =
-            Derivation { text: adjoint.text, accesses, dimensions: adjoint.dimensions };
+        let ptx_ad::Adjoint { text, dimensions, apart, .. } = adjoint;
+        let derivation = Derivation { text, accesses, dimensions, apart };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
     }
 

@@ -10,7 +10,8 @@ use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::device("tape::chains::against_differences_and_doubles", chains),
+        Case::device("tape::chains::against_differences_and_doubles", by_hand),
+        Case::device("tape::chains::of_generated_adjoints", generated),
         Case::device("tape::chains::the_same_bits_each_time", same_bits),
     ]
 }
@@ -222,15 +223,22 @@ impl Host {
     }
 }
 
-fn chains(device: &TestDevice) -> TestResult {
-    let (singles, doubles) = (Ops::of::<f32>(device)?, Ops::of::<f64>(device)?);
+fn by_hand(device: &TestDevice) -> TestResult {
+    chains(device, &Ops::of::<f32>(device)?, &Ops::of::<f64>(device)?)
+}
+
+fn generated(device: &TestDevice) -> TestResult {
+    chains(device, &Ops::generated::<f32>(device)?, &Ops::generated::<f64>(device)?)
+}
+
+fn chains(device: &TestDevice, singles: &Ops, doubles: &Ops) -> TestResult {
     let chains = if deep() { 20 } else { 3 };
     for seed in 900..900 + chains {
-        let f64s = Jacobian::from_rows(&[gradients::<f64>(device, &doubles, seed, false)?])?;
-        let wanted = Jacobian::from_rows(&[numerical(device, &doubles, seed)?])?;
+        let f64s = Jacobian::from_rows(&[gradients::<f64>(device, doubles, seed, false)?])?;
+        let wanted = Jacobian::from_rows(&[numerical(device, doubles, seed)?])?;
         let against = f64s.compare(&wanted, |_, _| false)?;
         ensure!(against.error <= 1e-8, "seed {seed}: {against}");
-        let f32s = Jacobian::from_rows(&[gradients::<f32>(device, &singles, seed, false)?])?;
+        let f32s = Jacobian::from_rows(&[gradients::<f32>(device, singles, seed, false)?])?;
         let against = f32s.compare(&f64s, |_, _| false)?;
         ensure!(against.error <= 1e-4, "seed {seed}: {against}");
     }

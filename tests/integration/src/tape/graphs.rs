@@ -10,9 +10,20 @@ use crate::harness::{Case, TestDevice, TestResult, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::device("tape::graphs::forward_and_backward_in_one", one_graph::<f32>),
-        Case::device("tape::graphs::forward_and_backward_in_two", two_graphs::<f64>),
-        Case::device("tape::graphs::backward_of_what_ran", backward_alone::<f64>),
+        Case::device("tape::graphs::forward_and_backward_in_one", |device| {
+            one_graph::<f32>(device, &Ops::of::<f32>(device)?, &[false, true])
+        }),
+        Case::device("tape::graphs::forward_and_backward_in_two", |device| {
+            two_graphs::<f64>(device, &Ops::of::<f64>(device)?)
+        }),
+        Case::device("tape::graphs::backward_of_what_ran", |device| {
+            backward_alone::<f64>(device, &Ops::of::<f64>(device)?)
+        }),
+        Case::device("tape::graphs::of_generated_adjoints", |device| {
+            one_graph::<f32>(device, &Ops::generated::<f32>(device)?, &[false])?;
+            two_graphs::<f64>(device, &Ops::generated::<f64>(device)?)?;
+            backward_alone::<f64>(device, &Ops::generated::<f64>(device)?)
+        }),
         Case::device("tape::graphs::scratch_overflow_is_told", overflow::<f64>),
         Case::device("tape::graphs::gradients_of_a_pass_that_never_ran", never_ran::<f32>),
     ]
@@ -75,12 +86,12 @@ impl<T: Number> State<T> {
     }
 }
 
-fn one_graph<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
-    for deterministic in [false, true] {
+fn one_graph<T: Number>(device: &TestDevice, ops: &Ops, tapes: &[bool]) -> TestResult {
+    let stream = device.stream()?;
+    for &deterministic in tapes {
         let state = State::<T>::new(&stream, deterministic)?;
         let mut graph = device.context().capture(state, |stream, state| {
-            state.forward(stream, &ops)?;
+            state.forward(stream, ops)?;
             state.backward(stream)
         })?;
         let mut rng = device.rng(841);
@@ -95,18 +106,18 @@ fn one_graph<T: Number>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn two_graphs<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn two_graphs<T: Number>(device: &TestDevice, ops: &Ops) -> TestResult {
+    let stream = device.stream()?;
     let mut rng = device.rng(842);
     // The first run, uncaptured, makes the memory that the captured ones use.
     let mut state = State::<T>::new(&stream, false)?;
     let host: Vec<T> = numbers(&mut rng, N);
     state.x.upload(&stream, &host)?;
-    state.forward(&stream, &ops)?;
+    state.forward(&stream, ops)?;
     state.backward(&stream)?;
     state.check(&stream, &host)?;
     let mut forward = device.context().capture(Some(state), |stream, state| {
-        state.as_mut().map_or(Ok(()), |state| state.forward(stream, &ops))
+        state.as_mut().map_or(Ok(()), |state| state.forward(stream, ops))
     })?;
     let Some(state) = forward.state_mut().take() else { return Ok(()) };
     let mut backward = device.context().capture(state, |stream, state| state.backward(stream))?;
@@ -123,20 +134,20 @@ fn two_graphs<T: Number>(device: &TestDevice) -> TestResult {
     let mut state = backward.into_state();
     state.x.upload(&stream, &host)?;
     forward.launch(&stream)?;
-    state.forward(&stream, &ops)?;
+    state.forward(&stream, ops)?;
     forward.launch(&stream)?;
     refused(state.backward(&stream), "was written since by something that is not recorded")?;
-    state.forward(&stream, &ops)?;
+    state.forward(&stream, ops)?;
     state.backward(&stream)?;
     state.check(&stream, &host)
 }
 
-fn backward_alone<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn backward_alone<T: Number>(device: &TestDevice, ops: &Ops) -> TestResult {
+    let stream = device.stream()?;
     let host: Vec<T> = numbers(&mut device.rng(843), N);
     let mut state = State::<T>::new(&stream, false)?;
     state.x.upload(&stream, &host)?;
-    state.forward(&stream, &ops)?;
+    state.forward(&stream, ops)?;
     let mut graph = device.context().capture(state, |stream, state| state.backward(stream))?;
     for _ in 0..2 {
         graph.launch(&stream)?;

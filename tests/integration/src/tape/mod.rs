@@ -17,8 +17,10 @@ mod specs;
 mod stale;
 mod streams;
 mod told;
+mod twins;
 mod unborrowed;
 mod unfinished;
+mod unseen;
 mod unwritten;
 mod values;
 
@@ -48,6 +50,8 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         chains::cases(),
         generated::cases(),
+        twins::cases(),
+        unseen::cases(),
     ]
     .concat()
 }

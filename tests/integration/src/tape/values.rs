@@ -2,12 +2,12 @@
 //! recordings used again, nested, in parts.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::{DeviceBuffer, DeviceRepr};
+use cuda_safe::{DeviceBuffer, DeviceRepr, LaunchConfig};
 use tape::{Differentiable, Element, FloatType, Param, Primal, Seeds, Tape, Variable};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
-use super::ops::{Number, Ops, module, numbers, register, spec, threads};
+use super::ops::{Number, Ops, generate, module, numbers, register, spec, threads};
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -75,33 +75,40 @@ where
     const N: usize = 333;
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let line = register(
-        &module(device)?,
-        spec::<T>(
-            "line",
-            vec![
-                Param::structure("line", size_of::<L>())
-                    .scalar_at(0, element)
-                    .scalar_at(size_of::<T>(), element),
-                Param::buffer("x", element).len("n").covers_all().active(),
-                Param::buffer("out", element).overwrites().len("n").covers_all().active(),
-                Param::value("n"),
-            ],
-        )
-        .log(|_| 0),
-    )?;
+    let spec = spec::<T>(
+        "line",
+        vec![
+            Param::structure("line", size_of::<L>())
+                .scalar_at(0, element)
+                .scalar_at(size_of::<T>(), element),
+            Param::buffer("x", element).len("n").covers_all().active(),
+            Param::buffer("out", element).overwrites().len("n").covers_all().active(),
+            Param::value("n"),
+        ],
+    );
+    let generated = generate(device, spec.clone()).map_err(cuda_safe::Error::from)?;
+    let by_hand = register(&module(device)?, spec.log(|_| 0))?;
     let host: Vec<T> = numbers(&mut device.rng(831), N);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let mut out = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<T>::zeroed(&stream, 1)?;
-    for (power, deterministic) in [(1, false), (2, false), (2, true)] {
+    let every = [
+        (&by_hand, 1, false, 64),
+        (&by_hand, 2, false, 64),
+        (&by_hand, 2, true, 64),
+        (&generated, 1, false, 64),
+        (&generated, 2, false, 1),
+        (&generated, 2, false, 33),
+        (&generated, 2, false, 1024),
+    ];
+    for (line, power, deterministic, block) in every {
         let l = Variable::new(&stream, of(power))?;
         let mut tape = Tape::new(&stream)?;
         tape.set_deterministic(deterministic);
         tape.record_again(&stream, |t| {
             t.watch(&l)?;
             t.watch(&x)?;
-            t.launch(&line, threads(N), (&l, &x, &mut out, N as u32))?;
+            t.launch(line, LaunchConfig::cover(N, block), (&l, &x, &mut out, N as u32))?;
             t.launch(&ops.energy, threads(N), (&out, &mut loss, N as u32))
         })?;
         tape.backward(&stream, &loss)?;
