@@ -122,8 +122,12 @@ impl OpSpec {
     ///
     /// # Errors
     /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would not be right; see [`ptx_ad`] for
-    /// what is differentiated. Otherwise compiling, loading or registering failed. Converts to
-    /// [`cuda_safe::Error`].
+    /// what is differentiated. Otherwise compiling, loading or registering failed, or the specification describes an
+    /// adjoint by hand ([`shape`](Self::shape), [`scratch`](Self::scratch), [`log`](Self::log) or a primal). Converts
+    /// to [`cuda_safe::Error`].
+    ///
+    /// Recording a launch fails if a gradient comes through it and the kernel, after it wrote to memory through one
+    /// argument, reads the same memory through another.
     ///
     /// # Safety
     /// For every launch whose arguments pass the checks of this specification, the kernel stays inside the memory

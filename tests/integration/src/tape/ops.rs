@@ -110,11 +110,6 @@ impl Made<'_> {
     }
 }
 
-/// The specification of an operation, and registers it.
-pub(crate) fn op<T: Number>(module: &Module, name: &str, params: Vec<Param>) -> Result<Op> {
-    register(module, spec::<T>(name, params).log(|_| 0))
-}
-
 pub(crate) fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
     let spec = OpSpec::new(format!("{name}_{}", T::SUFFIX));
     params.into_iter().fold(spec, OpSpec::param)

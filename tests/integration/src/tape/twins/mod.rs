@@ -133,11 +133,13 @@ fn compare<T: Number>(
     Ok(())
 }
 
+type OfOps = fn(&Ops) -> &Op;
+
 /// The kernels of `ops.cu` that `Ops` has.
 fn of_operations<T: Number>(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let (by_hand, generated) = (Ops::of::<T>(device)?, Ops::generated::<T>(device)?);
-    let all: [(&str, fn(&Ops) -> &Op, Record<T>); 11] = [
+    let all: [(&str, OfOps, Record<T>); 11] = [
         (
             "scale",
             |ops| &ops.scale,
