@@ -55,8 +55,9 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         let text = "control enters a cycle in several ways";
         return Err(vec![place(Refusal::new(Reason::Irreducible, text), *from)]);
     }
-    let found =
-        loops.all.iter().map(|found| place(Refusal::new(Reason::Loop, "a loop"), found.header));
+    let found = loops.all.iter().map(|found| {
+        place(Refusal::new(Reason::Loop, "adjoints of loops are not generated yet"), found.header)
+    });
     let found: Vec<Refusal> = found.collect();
     if !found.is_empty() {
         return Err(found);

@@ -162,13 +162,13 @@ impl OpSpec {
         self.generate(context, name, text)
     }
 
-    /// Generates the adjoint from PTX, of this project's or another compiler: `module` is what it was loaded as.
+    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler.
     ///
     /// # Errors
     /// As [`differentiate`](Self::differentiate).
     ///
     /// # Safety
-    /// As for [`differentiate`](Self::differentiate). `text` is the PTX that `context` runs as this kernel.
+    /// As for [`differentiate`](Self::differentiate).
     pub unsafe fn differentiate_ptx(
         self,
         context: &Context,

@@ -529,8 +529,10 @@ fn detached(device: &TestDevice) -> TestResult {
 fn no_path(device: &TestDevice) -> TestResult {
     let body = "real gap = s[0] - s[1];\nif (gap > a)\n return;\nt[0] = gap * gap;";
     let found = differentiate(device, spec::<f32>(body), &kernel::<f32>(body));
-    let Err(DifferentiateError::NotDifferentiable(error)) = found else {
-        return Err(Failure::new("it was differentiated"));
+    let error = match found {
+        Err(DifferentiateError::NotDifferentiable(error)) => error,
+        Err(other) => return Err(Failure::from(cuda_safe::Error::from(other))),
+        Ok(_) => return Err(Failure::new("it was differentiated")),
     };
     ensure_eq!(error.refusals.len(), 1, "{error}");
     let refusal = error.refusals.first().ok_or_else(|| Failure::new("no reason"))?;
