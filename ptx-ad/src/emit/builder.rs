@@ -162,7 +162,7 @@ impl Builder {
         self.push(Op::Fma { ty, mode: nearest(), d: Some(d), a, b, c });
     }
 
-    /// A quotient. Of `float`, two units in the last place are enough for a gradient, and a fraction of the time.
+    /// A quotient of this precision.
     pub(super) fn div(
         &mut self,
         real: Real,
@@ -171,10 +171,9 @@ impl Builder {
         b: Operand,
     ) -> RegId {
         let ty = type_of(real);
-        let precision = if precision == Precision::Exact { Precision::Full } else { precision };
-        let mode = match real {
-            Real::F64 => nearest(),
-            Real::F32 => Mode { precision, ..Mode::default() },
+        let mode = match (real, precision) {
+            (Real::F64, _) | (_, Precision::Exact) => nearest(),
+            (Real::F32, precision) => Mode { precision, ..Mode::default() },
         };
         let d = self.reg(ty);
         self.push(Op::Binary { op: BinaryOp::Div, ty, mode, d: Some(d), a, b });
