@@ -94,20 +94,7 @@ impl Function {
         dims: Vec<u64>,
         align: u32,
     ) -> VarId {
-        self.add_variable(Variable {
-            name: names.fresh(stem),
-            space,
-            linkage: super::module::Linkage::Internal,
-            ty,
-            vector: 1,
-            align,
-            dims,
-            unsized_array: false,
-            init: None,
-            managed: false,
-            attributes: None,
-            ptr: None,
-        })
+        self.add_variable(Variable::new(names.fresh(stem), space, ty, dims, align))
     }
 
     /// Adds a variable, whose name must be new, and returns it.

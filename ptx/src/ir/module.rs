@@ -130,6 +130,32 @@ pub struct Ptr {
 }
 
 impl Variable {
+    /// Creates a variable of this text alone, without an initial value: `dims` elements of `ty`, or one if there are no
+    /// dimensions, aligned to `align` bytes.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        space: Space,
+        ty: Type,
+        dims: Vec<u64>,
+        align: u32,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            space,
+            linkage: Linkage::Internal,
+            ty,
+            vector: 1,
+            align,
+            dims,
+            unsized_array: false,
+            init: None,
+            managed: false,
+            attributes: None,
+            ptr: None,
+        }
+    }
+
     /// Returns the size in bytes; 0 for an array without a size.
     #[must_use]
     pub fn size(&self) -> u64 {
