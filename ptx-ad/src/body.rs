@@ -120,14 +120,8 @@ impl Body {
 
     /// Returns every instruction with the index of its block.
     pub(crate) fn instrs(&self) -> impl Iterator<Item = (usize, &Instr)> {
-        let of = |(index, block)| Block::code_of(block).map(move |instr| (index, instr));
-        self.blocks.iter().enumerate().flat_map(of)
-    }
-}
-
-impl Block {
-    fn code_of(&self) -> impl Iterator<Item = &Instr> {
-        self.code.iter()
+        let blocks = self.blocks.iter().enumerate();
+        blocks.flat_map(|(index, block)| block.code.iter().map(move |instr| (index, instr)))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! [`differentiate`] takes the PTX of a kernel, as NVRTC or another compiler has written it, and a [`Spec`] that says which
 //! parameters are differentiated. It returns the PTX of the adjoint: a kernel with the parameters of the first, gradients
-//! and a frame, as `geom/tape.cuh` describes. If a gradient can't be right, it returns every reason why, with the lines of
-//! the source.
+//! and a frame, as `geom/tape.cuh` describes. If the gradient would not be right, it returns the reasons with the lines of the
+//! source: those of control and calls, and if there are none, those of values and memory.
 //!
 //! ```
 //! use ptx_ad::{Param, Pointer, Real, Reals, Spec, differentiate};
@@ -52,6 +52,7 @@
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
 #![forbid(unsafe_code)]
 
+pub mod abi;
 mod analysis;
 mod body;
 mod emit;
@@ -94,7 +95,7 @@ pub struct Adjoint {
     pub threads: u64,
 }
 
-/// Why a kernel can't be differentiated: all reasons at once.
+/// Why a kernel can't be differentiated. Reasons of values and memory are looked for once control has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotDifferentiable {
     /// The kernel.
@@ -115,7 +116,7 @@ impl std::error::Error for NotDifferentiable {}
 /// Generates the adjoint of a kernel of `module`. The same input gives the same text.
 ///
 /// # Errors
-/// Returns every reason why the gradient would be wrong.
+/// Returns the reasons why the gradient would be wrong.
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let body = prepare::prepare(module, spec).map_err(refused)?;

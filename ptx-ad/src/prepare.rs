@@ -257,7 +257,7 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
         let Some(block) = cfg.blocks.get(index as usize) else { continue };
         let code =
             function.instrs().get(block.start as usize..block.end as usize).unwrap_or_default();
-        let end = end(function, block, code, &at, Some(index) == exit, last);
+        let end = end(block, code, &at, Some(index) == exit, last);
         let branches = |instr: &&Instr| {
             matches!(instr.op, Op::Bra { .. } | Op::Ret { .. } | Op::Exit | Op::Trap)
         };
@@ -297,7 +297,6 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
 }
 
 fn end(
-    function: &Function,
     block: &ptx::cfg::Block,
     code: &[Instr],
     at: &impl Fn(u32) -> usize,
@@ -309,7 +308,6 @@ fn end(
     }
     let successors: Vec<usize> = block.successors.iter().map(|&to| at(to)).collect();
     let guard: Option<Pred> = code.last().and_then(|instr| instr.guard);
-    let _ = function;
     match (&*successors, guard) {
         ([then, otherwise], Some(pred)) => End::Branch { pred, then: *then, otherwise: *otherwise },
         // A thread that ends here does nothing more.

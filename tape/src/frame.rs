@@ -68,6 +68,16 @@ impl Frame {
     }
 }
 
+// Generated adjoints have the frame's layout from another crate.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(ABI == 1 && size_of::<Frame>() == ptx_ad::abi::FRAME_BYTES);
+    assert!(offset_of!(Frame, partials_log2) == ptx_ad::abi::PARTIALS_LOG2);
+    assert!(offset_of!(Frame, status) == ptx_ad::abi::STATUS);
+    assert!(offset_of!(Frame, assign) == ptx_ad::abi::ASSIGN);
+    assert!(offset_of!(Frame, drop) == ptx_ad::abi::DROP);
+};
+
 /// The status of a pass: `geom::tape::Status`, and the action that `tape_note` adds to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]

@@ -287,7 +287,7 @@ impl Activity {
                     }
                     Origin::Variable(_) => {}
                     Origin::Number | Origin::Unknown => {
-                        // What it points to can't be told, unless no pointer is active.
+                        // It may point to active memory, unless no pointer is active.
                         if !matches!(access.space, Space::Const)
                             && pointers.iter().any(|p| p.slot.is_some())
                         {

@@ -70,9 +70,7 @@ impl Builder {
     }
 
     pub(super) fn reg(&mut self, ty: Type) -> RegId {
-        let id = RegId(u32::try_from(self.function.registers.len()).unwrap_or(u32::MAX));
-        self.function.registers.push(ty);
-        id
+        self.function.fresh_register(ty)
     }
 
     pub(super) fn push(&mut self, op: Op) {

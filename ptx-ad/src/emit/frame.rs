@@ -7,16 +7,10 @@ use ptx::ir::{
 
 use super::Emit;
 use super::builder::{at, holds, number, param, plain, type_of};
+use crate::abi;
 use crate::analysis::{Analysis, GradientSlot, Origin};
 use crate::body::Body;
 use crate::spec::Real;
-
-/// The size of a frame in bytes, and the offsets of its members, as in `geom/tape.cuh`.
-const FRAME: u64 = 128;
-const PARTIALS_LOG2: i64 = 36;
-const STATUS: i64 = 88;
-const ASSIGN: i64 = 96;
-const DROP: i64 = 104;
 
 /// The parameters of an adjoint.
 #[derive(Debug)]
@@ -32,7 +26,7 @@ pub(super) struct Frame {
 impl Frame {
     /// The binary logarithm of the number of partial sums.
     pub(super) fn partials_log2(&self) -> Address {
-        param(self.frame, PARTIALS_LOG2)
+        member(self.frame, abi::PARTIALS_LOG2)
     }
 
     /// Gives the kernel's variables their new numbers.
@@ -77,7 +71,10 @@ pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, F
         };
         gradients.push(fresh(&mut variables, variable));
     }
-    let frame = fresh(&mut variables, bytes(Type::B8, 8, vec![FRAME]));
+    let frame = fresh(
+        &mut variables,
+        bytes(Type::B8, 8, vec![u64::try_from(abi::FRAME_BYTES).unwrap_or(0)]),
+    );
     let formals = (0..).zip(&variables).map(|(id, _)| Formal::Var(VarId(id))).collect();
     let new = u32::try_from(variables.len()).unwrap_or(u32::MAX);
     variables.extend(kernel.variables.iter().skip(params.len()).cloned());
@@ -100,21 +97,14 @@ pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, F
     (function, Frame { gradients, frame, old, new })
 }
 
+/// The address of a member of the frame.
+fn member(frame: VarId, offset: usize) -> Address {
+    param(frame, i64::try_from(offset).unwrap_or(0))
+}
+
+/// A parameter that has no name yet.
 fn bytes(ty: Type, align: u32, dims: Vec<u64>) -> Variable {
-    Variable {
-        name: String::new(),
-        space: Space::Param,
-        linkage: Linkage::Internal,
-        ty,
-        vector: 1,
-        align,
-        dims,
-        unsized_array: false,
-        init: None,
-        managed: false,
-        attributes: None,
-        ptr: None,
-    }
+    Variable::new(String::new(), Space::Param, ty, dims, align)
 }
 
 impl Emit<'_> {
@@ -124,7 +114,7 @@ impl Emit<'_> {
         self.sums_begin();
         self.shadows_begin(frame);
         // Nothing is read after an overflow, or if the recorded launches have not run.
-        let status = self.b.load(Space::Param, Type::U64, param(frame.frame, STATUS));
+        let status = self.b.load(Space::Param, Type::U64, member(frame.frame, abi::STATUS));
         let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(status), Operand::Imm(0));
         let code = self.b.moved(Type::U32, Operand::Imm(0));
         let access = Access { order: Order::Volatile, ..plain(Space::Global) };
@@ -160,8 +150,8 @@ impl Emit<'_> {
 
     /// Loads where gradients lie, relative to what they are the gradients of.
     fn shadows_begin(&mut self, frame: &Frame) {
-        let masks = [ASSIGN, DROP]
-            .map(|offset| self.b.load(Space::Param, Type::U64, param(frame.frame, offset)));
+        let masks = [abi::ASSIGN, abi::DROP]
+            .map(|offset| self.b.load(Space::Param, Type::U64, member(frame.frame, offset)));
         for (index, pointer) in self.analysis.pointers.iter().enumerate() {
             let Some(slot) = pointer.slot else { continue };
             let Some(&gradient) = frame.gradients.get(slot) else { continue };

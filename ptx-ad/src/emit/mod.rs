@@ -273,7 +273,7 @@ pub(crate) fn covers(analysis: &Analysis, pointer: usize) -> bool {
     let effect = analysis.used.get(pointer).map(|used| used.effect());
     let info = analysis.pointers.get(pointer);
     match effect {
-        // Numbers that are not loaded get zeros, which takes a size that numbers divide.
+        // Parts of the element that are not loaded get zeros, number by number, so its size is a multiple of a number's.
         Some(Effect::Reads) => {
             let step =
                 info.and_then(|info| info.spec.reals).map_or(4, |reals| reals.real().bytes());

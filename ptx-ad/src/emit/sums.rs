@@ -3,8 +3,8 @@
 //! A block's sum is a fixed tree, so it has the same bits each time. Blocks add theirs to partial sums 128 bytes apart.
 
 use ptx::ir::{
-    Address, BarOp, BinaryOp, BoolOp, Cmp, Dim, Linkage, Mode, MulPart, Op, Operand, RegId, Space,
-    Special, Symbol, Type, VarId, Variable,
+    Address, BarOp, BinaryOp, BoolOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, Space, Special,
+    Symbol, Type, VarId, Variable,
 };
 
 use super::Emit;
@@ -217,24 +217,10 @@ impl Emit<'_> {
 
     /// Adds a variable of shared memory for the sums of the warps of a block.
     fn shared_sums(&mut self, count: usize) -> VarId {
-        let id = VarId(u32::try_from(self.b.function.variables.len()).unwrap_or(u32::MAX));
         let name = format!("{}_sums", self.b.function.name);
         let dims = vec![u64::try_from(count).unwrap_or(1).saturating_mul(LANES)];
-        self.b.function.variables.push(Variable {
-            name,
-            space: Space::Shared,
-            linkage: Linkage::Internal,
-            ty: Type::B64,
-            vector: 1,
-            align: 8,
-            dims,
-            unsized_array: false,
-            init: None,
-            managed: false,
-            attributes: None,
-            ptr: None,
-        });
-        id
+        let sums = Variable::new(name, Space::Shared, Type::B64, dims, 8);
+        self.b.function.add_variable(sums)
     }
 
     /// Returns the address of an entry of shared memory.
