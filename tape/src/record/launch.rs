@@ -417,12 +417,18 @@ fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
         .with_hint("if no gradient is meant to come through: `stop_gradient` on what it reads"));
     }
     if deterministic && op.inner.settings.log.is_none() {
+        let hint = match op.derivation() {
+            Some(_) => {
+                "generated adjoints that sum over threads have no log: write this adjoint by hand"
+            }
+            None => "`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone",
+        };
         return Err(Error::invalid(format!(
             "`{}` is not made for deterministic tapes: its adjoint may add by atomics of its own, in an order \
              that is left to chance",
             op.name()
         ))
-        .with_hint("`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone"));
+        .with_hint(hint));
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub struct DerivedAccess {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DifferentiateError {
-    /// The kernel has no adjoint that would be right. All reasons, with their lines.
+    /// The kernel has no adjoint that would be right, for these reasons.
     NotDifferentiable(NotDifferentiable),
     /// What is said of a parameter contradicts the kernel.
     Contradiction {

@@ -79,13 +79,13 @@ fn spec<T: Number>() -> OpSpec {
         .param(Param::value("n"))
 }
 
-fn differentiate(
+pub(super) fn differentiate(
     device: &TestDevice,
     spec: OpSpec,
     program: &Program,
 ) -> Result<Op, DifferentiateError> {
-    // SAFETY: thread i of the kernels of this file writes element i, and adds to and reads elements below n, only if
-    // i < n.
+    // SAFETY: thread i of the kernels of this file and of `unseen` stores to element i alone, and adds to and reads
+    // elements below n, only if i < n.
     unsafe { spec.differentiate(device.context(), program) }
 }
 
@@ -146,7 +146,7 @@ fn functions(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn failure(error: DifferentiateError) -> Failure {
+pub(super) fn failure(error: DifferentiateError) -> Failure {
     Failure::from(cuda_safe::Error::from(error))
 }
 

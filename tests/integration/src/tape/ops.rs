@@ -69,7 +69,7 @@ pub(crate) fn module(device: &TestDevice) -> Result<Module> {
 #[derive(Clone, Copy)]
 enum Made<'a> {
     ByHand,
-    /// By [`OpSpec::differentiate`], which is told no effects.
+    /// By [`OpSpec::differentiate`], without effects in the specification.
     Generated(&'a TestDevice),
 }
 

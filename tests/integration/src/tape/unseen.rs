@@ -1,10 +1,11 @@
-//! Generated adjoints of kernels that were written without a look at the generator: gradients of `double` against
+//! Generated adjoints of kernels that were written without reading the generator: gradients of `double` against
 //! central differences, those of `float` against those of `double`.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream, nvrtc::Program};
 use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, FloatType, Op, OpSpec, Param, Seeds, Tape, Variable};
 
+use super::generated::{differentiate, failure};
 use super::ops::Number;
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
@@ -160,20 +161,6 @@ fn spec<T: Number>(body: &str) -> OpSpec {
         .param(active(buffer("y"), y))
         .param(active(buffer("out"), out))
         .param(Param::value("n"))
-}
-
-fn differentiate(
-    device: &TestDevice,
-    spec: OpSpec,
-    program: &Program,
-) -> Result<Op, DifferentiateError> {
-    // SAFETY: threads of the kernels of this file write element i alone, and add to and read elements below n, only if
-    // i < n.
-    unsafe { spec.differentiate(device.context(), program) }
-}
-
-fn failure(error: DifferentiateError) -> Failure {
-    Failure::from(cuda_safe::Error::from(error))
 }
 
 /// The inputs of a kernel: a, x, y, and what lies in out before.
