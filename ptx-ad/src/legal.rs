@@ -155,6 +155,10 @@ impl Check<'_> {
             }
             return;
         }
+        if let Origin::Choice(_) = form.origin {
+            self.choice(instr, access, form.origin);
+            return;
+        }
         let Origin::Pointer(index) = form.origin else { return };
         let Some(pointer) = self.analysis.pointers.get(index).filter(|p| p.slot.is_some()) else {
             return;
@@ -197,6 +201,36 @@ impl Check<'_> {
         if stores && (part || half) {
             let text = "a part of a number's bits is stored";
             self.refuse(Reason::Bits, text, instr);
+        }
+    }
+
+    /// Accesses by an address that comes from one of several pointers.
+    fn choice(&mut self, instr: &Instr, access: &Access<'_>, origin: Origin) {
+        let kinds = &self.analysis.kinds;
+        let all = self.analysis.forms.pointers(origin).iter();
+        let all: Vec<_> = all.filter_map(|&at| self.analysis.pointers.get(at)).collect();
+        let numbers = all.iter().map(|pointer| match pointer.spec.reals {
+            Some(Reals::All(real)) => Some(real),
+            _ => None,
+        });
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.dedup();
+        let active = access.registers().any(|reg| {
+            [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .any(|slot| self.analysis.activity.is_active(slot))
+        });
+        let said = |reg: RegId| {
+            [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .all(|slot| kinds.real(slot).is_none_or(|real| numbers == [Some(real)]))
+        };
+        if !matches!(instr.op, Op::Ld { .. }) {
+            let text = "memory is written by an address that comes from one of several parameters";
+            self.refuse(Reason::PointerInMemory, text, instr);
+        } else if active && (!is_global(access.space) || !access.registers().all(said)) {
+            let text = "an address comes from one of several parameters, whose elements are not of one type";
+            self.refuse(Reason::PointerInMemory, text, instr);
         }
     }
 
@@ -305,6 +339,33 @@ impl Check<'_> {
         for (index, block) in self.body.blocks.iter().enumerate() {
             let mut written = before.get(index).cloned().unwrap_or_default();
             for instr in &block.code {
+                let known = |at: usize| written.get(at).copied().unwrap_or(false);
+                let several = Access::of(instr).map_or(Origin::Number, |access| {
+                    self.analysis.forms.address(self.body, access.address).origin
+                });
+                if let Origin::Choice(_) = several {
+                    // The copy of one parameter would not be that of the other.
+                    if any_unknown || written.contains(&true) {
+                        let all = self.analysis.forms.pointers(several);
+                        let late: Vec<(usize, usize)> = all
+                            .iter()
+                            .flat_map(|&at| {
+                                (0..pointers)
+                                    .filter(move |&other| other != at)
+                                    .map(move |other| (at, other))
+                            })
+                            .filter(|&(_, other)| known(other))
+                            .filter(|pair| !self.apart.contains(pair))
+                            .collect();
+                        let again = all.iter().any(|&at| known(at));
+                        self.apart.extend(late);
+                        if again || any_unknown || known(pointers) {
+                            let text = "memory is loaded that the kernel may have stored to before";
+                            self.refuse(Reason::LoadAfterStore, text, instr);
+                        }
+                    }
+                    continue;
+                }
                 let Some(at) = self.written_place(instr, any_unknown) else { continue };
                 let Op::Ld { kind, .. } = instr.op else {
                     mark(&mut written, at);
@@ -486,7 +547,7 @@ impl Check<'_> {
                     missing.push((text, stores.first().copied().cloned()));
                 }
             } else {
-                let loads = self.loads(|origin| origin == Origin::Pointer(index));
+                let loads = self.loads(|origin| self.analysis.forms.may_be(origin, index));
                 missing.extend(self.without_path(name, &loads));
             }
         }
