@@ -64,7 +64,7 @@ pub use coverage::Coverage;
 pub use pairs::{Form, Pairs};
 pub use program::{Program, ROUND, TIMES};
 pub use reduce::reduce;
-pub use smooth::Smooth;
+pub use smooth::{Construct, Set, Smooth};
 pub use table::{Needs, Row, expand, rows};
 pub use text::{
     BLOCK, Ending, INPUTS, SCRATCH, THREADS, body, changed, instructions, kernel_name, module,
