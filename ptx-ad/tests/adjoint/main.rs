@@ -5,3 +5,4 @@ mod common;
 mod programs;
 mod reasons;
 mod robust;
+mod smooth;

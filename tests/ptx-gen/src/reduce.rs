@@ -32,6 +32,14 @@ pub(crate) fn smallest<S: Tree>(body: &[S], fails: &mut impl FnMut(&[S]) -> bool
     }
 }
 
+/// The lists with one statement less.
+pub(crate) fn smaller<S: Tree>(body: &[S]) -> impl Iterator<Item = Vec<S>> + '_ {
+    (0..).map_while(|at| {
+        let mut smaller = body.to_vec();
+        remove(&mut smaller, &mut { at }, 1).then_some(smaller)
+    })
+}
+
 /// Takes runs of statements away, in all lists, the longest first.
 fn remove_runs<S: Tree>(best: &mut Vec<S>, fails: &mut impl FnMut(&[S]) -> bool) {
     let mut length = best.len().max(1);

@@ -131,7 +131,7 @@ impl Render<'_> {
     fn goes_on(&mut self, frame: &Frame) -> String {
         let (p, Frame { counter, last, .. }) = (self.fresh('p'), frame);
         // Where the first turn always runs, the counter may be beyond the end.
-        let exact = frame.test != Test::Bottom && frame.label % 2 == 0;
+        let exact = frame.test != Test::Bottom && frame.label.is_multiple_of(2);
         let (cmp, ty) = match (exact, frame.count) {
             (true, Count::Pointer) => ("ne", "s64"),
             (true, _) => ("ne", "s32"),

@@ -9,7 +9,9 @@
 //! needs no checker.
 
 mod construct;
+mod contents;
 mod draw;
+mod fill;
 mod loops;
 mod memory;
 mod operation;
@@ -102,10 +104,16 @@ impl Smooth {
     fn of(program: Program) -> Self {
         let (text, operations) = render::render(&program);
         let mut constructs = BTreeSet::new();
-        statement::constructs(&program.body, &[], program.double, &mut |one| {
+        contents::constructs(&program.body, &[], program.double, &mut |one| {
             constructs.insert(one);
         });
         Self { text, double: program.double, constructs, operations, program }
+    }
+
+    /// Returns the programs with one statement less.
+    pub fn smaller(&self) -> impl Iterator<Item = Self> + '_ {
+        crate::reduce::smaller(&self.program.body)
+            .map(|body| Self::of(Program { body, ..self.program.clone() }))
     }
 
     /// Returns the smallest program found for which `fails` returns true, which it does for this one.

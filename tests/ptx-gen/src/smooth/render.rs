@@ -131,7 +131,7 @@ impl Render<'_> {
     /// Loads all inputs of a thread: into variables, and into a sum that is stored whatever happens to those.
     fn inputs(&mut self) {
         let size = self.size();
-        if self.program.start % 2 == 0 {
+        if self.program.start.is_multiple_of(2) {
             if self.double {
                 self.line("ld.global.v2.f64 {%v0, %v50}, [%w11]; ld.global.v2.f64 {%v51, %v1}, [%w11+16];");
             } else {
@@ -166,6 +166,9 @@ impl Render<'_> {
         for at in 0..VALUES {
             self.line(format!("add.$T %v60, %v60, %v{at};"));
         }
+        // What the rest of the program does matters more.
+        let small = self.number(0.0625);
+        self.line(format!("mul.$T %v60, %v60, {small};"));
     }
 
     /// Stores a sum of all variables.
