@@ -9,7 +9,12 @@ use test_support::Rng;
 use crate::common::{Device, Failure, doubles, floats, shape, word, words};
 
 pub(crate) fn count(otherwise: u64) -> u64 {
-    std::env::var("PTX_AD_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+    number_of("PTX_AD_PROGRAMS", otherwise)
+}
+
+/// The number in an environment variable.
+pub(crate) fn number_of(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Takes away what keeps ptxas from errors: integer operations on every number.

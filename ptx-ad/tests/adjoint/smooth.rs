@@ -1,4 +1,5 @@
-//! Random differentiable programs. `PTX_AD_PROGRAMS` is the number of each kind.
+//! Random differentiable programs. `PTX_AD_PROGRAMS` is the number of each kind, `PTX_AD_REDUCTIONS` how many failures of
+//! each class are reduced.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +12,7 @@ use test_support::Rng;
 use crate::common::{
     Arg, Device, Failure, Layout, Shape, doubles, floats, number, read, shape, word, words,
 };
-use crate::programs::count;
+use crate::programs::{count, number_of};
 
 /// Threads of the launches, of which the last block's do not all have elements.
 const N: usize = 40;
@@ -359,19 +360,21 @@ fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
         |(construct, n): (&Construct, &u64)| format!("{} {}%", construct.name(), n * 100 / total);
     println!("{}", shares.iter().map(share).collect::<Vec<_>>().join(", "));
     println!("operations: {operations:?}");
+    let reductions = number_of("PTX_AD_REDUCTIONS", 1) as usize;
     let mut classes: Vec<_> = failures.iter().collect();
     classes.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
     for (class, all) in &classes {
-        let (seed, text) = &all[0];
-        let program = Smooth::with(*seed, set);
-        let fails = |one: &Smooth| matches!(check(&device, one, *seed, bars), Err(wrong) if wrong.class == **class);
-        let reduced = program.reduce(fails);
-        let text = match check(&device, &reduced, *seed, bars) {
-            Err(wrong) => wrong.text,
-            Ok(_) => text.clone(),
-        };
-        println!("== {class}: {} programs, of {total}; reduced from seed {seed}:", all.len());
-        println!("{}\n{text}", reduced.text);
+        println!("== {class}: {} programs, of {total}", all.len());
+        for (seed, text) in all.iter().take(reductions) {
+            let program = Smooth::with(*seed, set);
+            let fails = |one: &Smooth| matches!(check(&device, one, *seed, bars), Err(wrong) if wrong.class == **class);
+            let reduced = program.reduce(fails);
+            let text = match check(&device, &reduced, *seed, bars) {
+                Err(wrong) => wrong.text,
+                Ok(_) => text.clone(),
+            };
+            println!("-- reduced from seed {seed}: {text}\n{}", reduced.text);
+        }
     }
     let most = 5 * growth[0] + 400 * usize::try_from(right).expect("a count");
     // Sums over a block of three scalars are up to 400 instructions, whatever the kernel is.
@@ -394,7 +397,7 @@ fn acyclic() {
 /// All are differentiated, and right.
 #[test]
 fn smooth() {
-    let failed = tried(Set::ALL, count(150), [1e-4, 1e-11]);
-    let refused = failed.keys().all(|class| class.starts_with("refused"));
-    assert!(refused, "{failed:?}");
+    let set = Set::ALL.without(Construct::PointerOfTwo);
+    let failed = tried(set, count(150), [1e-6, 1e-13]);
+    assert!(failed.is_empty(), "{failed:?}");
 }
