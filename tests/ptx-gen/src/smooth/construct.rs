@@ -68,7 +68,7 @@ constructs! {
     LocalReadAfter: "local read after",
     /// A copy between local arrays by 64 bits.
     LocalCopy64: "local copy b64",
-    /// A copy between local arrays by 32 bits.
+    /// A copy between local arrays by 32 bits: in programs of `float` alone, because halves of a `double` have no gradient.
     LocalCopy32: "local copy b32",
     /// An access of a local array by a generic address.
     LocalGeneric: "local generic",

@@ -17,7 +17,7 @@ pub(super) fn body(mut rng: Rng, double: bool, set: Set) -> Vec<Statement> {
     for construct in set.iter() {
         let bar = match construct {
             // Those of `float` alone.
-            Construct::Vector4 => 2 * WANTED,
+            Construct::Vector4 | Construct::LocalCopy32 => 2 * WANTED,
             Construct::NestedThree => 38,
             // A loop's body is a part of a program, so what it has of these comes by chance as well.
             Construct::Atomic | Construct::Branch => WANTED / 2,

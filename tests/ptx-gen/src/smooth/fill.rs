@@ -158,7 +158,7 @@ impl Draw {
             self.access(Where::InLoop, Local::Update { by }, array, at);
         }
         for (construct, wide) in [(Construct::LocalCopy64, true), (Construct::LocalCopy32, false)] {
-            if self.take(construct) {
+            if self.take(construct) && (wide || !self.double) {
                 let (to, at) = (self.variable(), self.place(constant, dynamic));
                 self.access(Where::Anywhere, Local::Copy { wide }, array, at);
                 // From the other array.

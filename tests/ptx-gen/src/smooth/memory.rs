@@ -240,7 +240,7 @@ impl Render<'_> {
     fn local(&mut self, local: Local, array: usize, at: Index, generic: bool) {
         let space = if generic { "" } else { ".local" };
         let base = |array: usize| format!("%w{}", 30 + array + if generic { 2 } else { 0 });
-        // Numbers of 64 bits are copied in halves, or two of 32 bits at once.
+        // By 64 bits, two floats are copied at once.
         if let Local::Copy { wide } = local {
             let at = match at {
                 Index::Constant(at) => Index::Constant(at & 6),
@@ -254,16 +254,9 @@ impl Render<'_> {
             self.line(format!("mul.wide.u32 {w}, {r}, {};", self.size()));
             self.line(format!("add.s64 {from}, {}, {w};", base(array)));
             self.line(format!("add.s64 {to}, {}, {w};", base(1 - array)));
-            if wide {
-                let q = self.fresh('w');
-                self.line(format!("ld{space}.b64 {q}, [{from}]; st{space}.b64 [{to}], {q};"));
-                return;
-            }
-            for half in (0..self.size()).step_by(4) {
-                let q = self.fresh('r');
-                self.line(format!("ld{space}.b32 {q}, [{from}+{half}];"));
-                self.line(format!("st{space}.b32 [{to}+{half}], {q};"));
-            }
+            let (kind, bits) = if wide { ('w', 64) } else { ('r', 32) };
+            let q = self.fresh(kind);
+            self.line(format!("ld{space}.b{bits} {q}, [{from}]; st{space}.b{bits} [{to}], {q};"));
             return;
         }
         let place = self.place(&base(array), at, CELLS, 0);
