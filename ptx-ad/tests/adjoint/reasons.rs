@@ -149,6 +149,19 @@ fn memory() {
         ),
         // A part of a number is overwritten.
         ("st.local.f32 [own], %f1; st.local.u8 [own+3], 0; ld.local.f32 %f2, [own];", Reason::Bits),
+        // A `double` is copied by halves.
+        (
+            "cvt.f64.f32 %d1, %f1; st.local.f64 [own], %d1; ld.local.v2.u32 {%r2, %r3}, [own]; \
+             st.local.v2.u32 [own+8], {%r2, %r3}; ld.local.f64 %d2, [own+8]; cvt.rn.f32.f64 %f2, %d2;",
+            Reason::Bits,
+        ),
+        // The halves of two numbers become one.
+        (
+            "cvt.f64.f32 %d1, %f1; mul.f64 %d2, %d1, %d1; st.local.v2.f64 [own], {%d1, %d2}; \
+             ld.local.u32 %r2, [own]; ld.local.u32 %r3, [own+12]; mov.b64 %d3, {%r2, %r3}; \
+             cvt.rn.f32.f64 %f2, %d3;",
+            Reason::Bits,
+        ),
     ] {
         refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &reason);
     }
