@@ -261,7 +261,7 @@ impl Check<'_> {
             Origin::Local(var) if activity.is_local_active(var) => {
                 let part = access.ty.bits() < 32
                     && access.parts().any(|(at, _)| kinds.may_be_local_number(var, form, at));
-                // The gradient of a `double` lies where the number does, so that a half has none of its own.
+                // Of a `double`, whose gradient is one number.
                 let half = access.ty.bits() == 32
                     && access.registers().any(|reg| {
                         matches!(kinds.get(Slot::low(reg)), Some(Kind::F64 | Kind::F64High))
