@@ -28,6 +28,8 @@ constructs! {
     Branch: "branch",
     /// A branch with two arms.
     Else: "else",
+    /// A branch by a table.
+    Switch: "switch",
     /// A guarded instruction.
     Guard: "guard",
     /// A return before the end, outside of loops.
@@ -98,6 +100,8 @@ constructs! {
     CountStep: "count by step",
     /// A pointer in place of a counter.
     CountPointer: "count pointer",
+    /// A pointer into a local array in place of a counter.
+    CountLocal: "count local pointer",
     /// A jump to the latch.
     Continue: "continue",
     /// A loop with several latches.
@@ -118,6 +122,12 @@ constructs! {
     CarriedSeveral: "carried several",
     /// Carried variables that are exchanged in a loop.
     CarriedExchange: "carried exchange",
+    /// An integer that a loop changes, and that can't be found from the counter.
+    CarriedInteger: "carried integer",
+    /// A predicate of a turn that later ones use.
+    CarriedPredicate: "carried predicate",
+    /// The bits of a number that are carried by an untyped register.
+    CarriedBits: "carried bits",
     /// A variable that a loop writes is used after it.
     UsedAfter: "used after",
     /// A variable that an inner loop writes is used in the outer one.

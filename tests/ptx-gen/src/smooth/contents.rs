@@ -51,6 +51,22 @@ pub(super) fn constructs(
                     constructs(otherwise, outer, double, has);
                 }
             }
+            Statement::Switch { arms, .. } => {
+                has(Construct::Switch);
+                arms.iter().for_each(|arm| constructs(arm, outer, double, has));
+            }
+            Statement::State { .. } if looped => has(Construct::CarriedInteger),
+            Statement::Flag { .. } if looped => has(Construct::CarriedPredicate),
+            // What an earlier turn has kept.
+            Statement::Fetch { .. }
+                if looped && after.iter().any(|one| matches!(one, Statement::Keep { .. })) =>
+            {
+                has(Construct::CarriedBits);
+            }
+            Statement::State { .. }
+            | Statement::Flag { .. }
+            | Statement::Keep { .. }
+            | Statement::Fetch { .. } => {}
             Statement::Loop(inner) => of_loop(inner, after, outer, double, has),
             Statement::Leave { how, .. } => match how {
                 Leave::Return { .. } if looped => has(Construct::ReturnFromLoop),
@@ -137,6 +153,7 @@ fn of_loop(
         Count::Down => Construct::CountDown,
         Count::Step(_) => Construct::CountStep,
         Count::Pointer => Construct::CountPointer,
+        Count::Local => Construct::CountLocal,
     });
     if inner.is_empty() {
         return;

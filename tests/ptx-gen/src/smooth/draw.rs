@@ -5,7 +5,7 @@ use test_support::Rng;
 use super::construct::{Construct, Set};
 use super::operation::Op;
 use super::statement::{
-    Carry, Condition, Count, Gather, Index, Loop, Statement, Test, Trips, VALUES,
+    Carry, Condition, Count, Gather, Index, Local, Loop, Statement, Test, Trips, VALUES,
 };
 
 /// Of a hundred programs, those for which a construct is wanted. Some come by chance, too.
@@ -55,7 +55,7 @@ pub(super) const CARRIES: [(Construct, Carry); 3] = [
 ];
 
 /// Constructs of which a loop has one each.
-const KINDS: [Construct; 10] = [
+const KINDS: [Construct; 11] = [
     Construct::TopTested,
     Construct::BottomTested,
     Construct::GuardedLoop,
@@ -66,6 +66,7 @@ const KINDS: [Construct; 10] = [
     Construct::CountDown,
     Construct::CountStep,
     Construct::CountPointer,
+    Construct::CountLocal,
 ];
 
 impl Draw {
@@ -100,11 +101,13 @@ impl Draw {
 
     pub(super) fn condition(&mut self) -> Condition {
         let (a, b) = self.two();
-        match self.rng.below(5) {
+        match self.rng.below(7) {
             0 => Condition::Greater(a, b),
             1 => Condition::Below(a),
             2 => Condition::Thread(1 << self.rng.below(4)),
             3 => Condition::Data(self.rng.below(4) as i32),
+            4 => Condition::State(1 << self.rng.below(4)),
+            5 => Condition::Flag,
             _ => Condition::Turn(self.rng.below(3) as i32),
         }
     }
@@ -123,9 +126,10 @@ impl Draw {
     /// An index that is constant or not.
     pub(super) fn index(&mut self, constant: bool) -> Index {
         let more = self.rng.below(8);
-        match (constant, self.rng.below(3)) {
+        match (constant, self.rng.below(4)) {
             (true, _) => Index::Constant(more),
             (false, 0) => Index::Data(more),
+            (false, 1) => Index::State(more),
             (false, _) => Index::Turn(more),
         }
     }
@@ -201,6 +205,7 @@ impl Draw {
             (Construct::CountDown, Count::Down),
             (Construct::CountStep, Count::Step(step)),
             (Construct::CountPointer, Count::Pointer),
+            (Construct::CountLocal, Count::Local),
         ])
     }
 
@@ -223,6 +228,11 @@ impl Draw {
         if count == Count::Pointer {
             let to = self.variable();
             body.push(Statement::Gather { to, by: Gather::Walk });
+        }
+        if count == Count::Local {
+            let local = Local::Update { by: self.variable() };
+            let at = Index::Turn(self.rng.below(8));
+            body.push(Statement::Local { local, array: 0, at, generic: false });
         }
         body.extend(self.any_carry());
         if depth > 1 {

@@ -4,7 +4,7 @@ use super::construct::Construct;
 use super::draw::{CARRIES, Draw};
 use super::operation::Op;
 use super::statement::{
-    Callee, Choice, Gather, Index, Leave, Local, Loop, Statement, Trips, VALUES,
+    Callee, Choice, Condition, Gather, Index, Leave, Local, Loop, Statement, Trips, VALUES,
 };
 
 /// Where a statement may stand.
@@ -40,6 +40,7 @@ impl Draw {
     /// Puts what is wanted into the loops.
     pub(super) fn fill(&mut self) {
         self.fill_carried();
+        self.fill_states();
         self.fill_leaves();
         self.fill_local();
         self.fill_simple();
@@ -59,6 +60,14 @@ impl Draw {
                 let when = self.condition();
                 self.put(Where::Anywhere, vec![Statement::If { when, then, otherwise }]);
             }
+        }
+        if self.take(Construct::Switch) {
+            let arms = [0; 4].map(|_| {
+                let count = self.rng.below(3);
+                self.operations(count)
+            });
+            let on = self.index(false);
+            self.put(Where::Anywhere, vec![Statement::Switch { on, arms }]);
         }
         if self.set.has(Construct::UsedAfter) && self.take(Construct::UsedAfter) {
             let (_, written) = self.turning().map_or((0, 0), |at| self.body[at].uses());
@@ -101,6 +110,29 @@ impl Draw {
                 let one = self.carry(carry);
                 self.put(Where::InLoop, vec![one]);
             }
+        }
+    }
+
+    /// What loops carry that is no number.
+    fn fill_states(&mut self) {
+        let (operation, when) = (self.operation(), self.condition());
+        if self.take(Construct::CarriedInteger) {
+            let (to, add) = (self.variable(), 1 + 2 * self.rng.below(4));
+            let by = Gather::Changed(Index::State(self.rng.below(4)));
+            let used = Statement::Gather { to, by };
+            let used = if self.set.has(Construct::Gather) { used } else { operation.clone() };
+            self.put(Where::InLoop, vec![used, Statement::State { add }]);
+        }
+        if self.take(Construct::CarriedPredicate) {
+            let then = vec![operation];
+            let used = Statement::If { when: Condition::Flag, then, otherwise: None };
+            let used = Some(used).filter(|_| self.set.has(Construct::Branch));
+            self.put(Where::InLoop, used.into_iter().chain([Statement::Flag { when }]).collect());
+        }
+        if self.take(Construct::CarriedBits) {
+            let (value, to) = self.two();
+            let pair = vec![Statement::Fetch { to }, self.operation(), Statement::Keep { value }];
+            self.put(Where::InLoop, pair);
         }
     }
 
@@ -233,8 +265,9 @@ impl Draw {
                 Statement::Swap { a, b, when }
             }
             Construct::Gather => {
-                let by = match self.rng.below(3) {
+                let by = match self.rng.below(4) {
                     0 => Gather::Loaded,
+                    1 => Gather::Value(a),
                     _ => Gather::Changed(self.index(false)),
                 };
                 Statement::Gather { to, by }
@@ -302,6 +335,9 @@ fn each_list(
             Statement::Loop(inner) if turns(inner) => {
                 each_list(&mut inner.body, true, place, visit);
             }
+            Statement::Switch { arms, .. } => {
+                arms.iter_mut().for_each(|arm| each_list(arm, looped, place, visit));
+            }
             Statement::If { then, otherwise, .. } => {
                 each_list(then, looped, place, visit);
                 if let Some(otherwise) = otherwise {
@@ -331,6 +367,9 @@ fn exits(list: &mut [Statement], operations: &mut impl FnMut() -> Vec<Statement>
                     inner.other = operations();
                 }
             }
+            Statement::Switch { arms, .. } => {
+                arms.iter_mut().for_each(|arm| exits(arm, operations));
+            }
             Statement::If { then, otherwise, .. } => {
                 exits(then, operations);
                 exits(otherwise.as_deref_mut().unwrap_or_default(), operations);
@@ -344,6 +383,7 @@ fn exits(list: &mut [Statement], operations: &mut impl FnMut() -> Vec<Statement>
 fn leaves(list: &[Statement]) -> bool {
     list.iter().any(|statement| match statement {
         Statement::Leave { how: Leave::Other, .. } => true,
+        Statement::Switch { arms, .. } => arms.iter().any(|arm| leaves(arm)),
         Statement::If { then, otherwise, .. } => {
             leaves(then) || leaves(otherwise.as_deref().unwrap_or_default())
         }

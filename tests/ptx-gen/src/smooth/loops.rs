@@ -19,9 +19,9 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The pointer that it counts with.
-    pub(super) fn pointer(&self) -> Option<&str> {
-        (self.count == Count::Pointer).then_some(&*self.counter)
+    /// The pointer that it counts with, to `x` or to a local array.
+    pub(super) fn pointer(&self, count: Count) -> Option<&str> {
+        (self.count == count).then_some(&*self.counter)
     }
 }
 
@@ -29,7 +29,7 @@ impl Render<'_> {
     /// A register with the counter of the innermost loop, or with the thread's index.
     pub(super) fn turn(&mut self) -> String {
         let Some(frame) = self.loops.last().cloned() else { return "%r3".to_owned() };
-        if frame.count != Count::Pointer {
+        if !matches!(frame.count, Count::Pointer | Count::Local) {
             return frame.counter;
         }
         let (w, r, shift) = (self.fresh('w'), self.fresh('r'), self.size().trailing_zeros());
@@ -86,11 +86,15 @@ impl Render<'_> {
                 self.line(format!("mov.u32 {r}, 0;"));
                 (r, String::new(), end)
             }
-            Count::Pointer => {
+            Count::Pointer | Count::Local => {
                 let (w, first, end, r) =
                     (self.fresh('w'), self.fresh('w'), self.fresh('w'), self.fresh('r'));
-                self.line(format!("shr.u32 {r}, %r4, 1; mul.wide.u32 {first}, {r}, {size};"));
-                self.line(format!("add.s64 {first}, %w0, {first}; mov.u32 {r}, {trips};"));
+                if inner.count == Count::Local {
+                    self.line(format!("add.s64 {first}, %w30, {size}; mov.u32 {r}, {trips};"));
+                } else {
+                    self.line(format!("shr.u32 {r}, %r4, 1; mul.wide.u32 {first}, {r}, {size};"));
+                    self.line(format!("add.s64 {first}, %w0, {first}; mov.u32 {r}, {trips};"));
+                }
                 self.line(format!(
                     "mul.wide.s32 {end}, {r}, {size}; add.s64 {end}, {first}, {end};"
                 ));
@@ -133,9 +137,9 @@ impl Render<'_> {
         // Where the first turn always runs, the counter may be beyond the end.
         let exact = frame.test != Test::Bottom && frame.label.is_multiple_of(2);
         let (cmp, ty) = match (exact, frame.count) {
-            (true, Count::Pointer) => ("ne", "s64"),
+            (true, Count::Pointer | Count::Local) => ("ne", "s64"),
             (true, _) => ("ne", "s32"),
-            (false, Count::Pointer) => ("lt", "u64"),
+            (false, Count::Pointer | Count::Local) => ("lt", "u64"),
             (false, Count::Down) => ("gt", "s32"),
             (false, _) => ("lt", "s32"),
         };
@@ -151,7 +155,9 @@ impl Render<'_> {
             Count::Up => self.line(format!("add.s32 {counter}, {counter}, 1;")),
             Count::Down => self.line(format!("add.s32 {counter}, {counter}, -1;")),
             Count::Step(step) => self.line(format!("add.s32 {counter}, {counter}, {step};")),
-            Count::Pointer => self.line(format!("add.s64 {counter}, {counter}, {size};")),
+            Count::Pointer | Count::Local => {
+                self.line(format!("add.s64 {counter}, {counter}, {size};"))
+            }
         }
         if frame.test == Test::Top {
             self.line(format!("bra.uni HEAD{label};"));

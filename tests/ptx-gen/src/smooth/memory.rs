@@ -1,7 +1,7 @@
 //! The text of accesses to memory, and of functions.
 
 use super::render::{BOUND, Render};
-use super::statement::{CELLS, Callee, Choice, Gather, Index, Local, Statement, VALUES};
+use super::statement::{CELLS, Callee, Choice, Count, Gather, Index, Local, Statement, VALUES};
 
 /// Puts types into a line.
 pub(super) fn typed(line: &str, double: bool) -> String {
@@ -98,7 +98,7 @@ impl Render<'_> {
     }
 
     /// A register with an index below a power of two.
-    fn index(&mut self, at: Index, below: usize) -> String {
+    pub(super) fn index(&mut self, at: Index, below: usize) -> String {
         let (r, mask) = (self.fresh('r'), below - 1);
         let (from, more) = match at {
             Index::Constant(at) => {
@@ -107,6 +107,7 @@ impl Render<'_> {
             }
             Index::Turn(more) => (self.turn(), more),
             Index::Data(more) => ("%r6".to_owned(), more),
+            Index::State(more) => ("%r11".to_owned(), more),
         };
         self.line(format!("add.s32 {r}, {from}, {more}; and.b32 {r}, {r}, {mask};"));
         r
@@ -226,8 +227,17 @@ impl Render<'_> {
                 self.line(format!("add.s64 {w}, %w0, {w}; ld.global.$T %v{to}, [{w}];"));
                 self.bounds[to] = 1.0;
             }
+            Gather::Value(of) => {
+                let (r, w, t) = (self.fresh('r'), self.fresh('w'), self.fresh('v'));
+                self.line(format!("add.$T {t}, %v{of}, %v{of}; cvt.rzi.s32.$T {r}, {t};"));
+                self.line(format!("and.b32 {r}, {r}, 3; xor.b32 {r}, %r4, {r};"));
+                self.line(format!("mul.wide.u32 {w}, {r}, {size}; add.s64 {w}, %w0, {w};"));
+                self.line(format!("ld.global.$T %v{to}, [{w}];"));
+                self.bounds[to] = 1.0;
+            }
             Gather::Walk => {
-                let pointer = self.loops.iter().rev().find_map(|frame| frame.pointer());
+                let pointer =
+                    self.loops.iter().rev().find_map(|frame| frame.pointer(Count::Pointer));
                 let (pointer, t) = (pointer.unwrap_or("%w11").to_owned(), self.fresh('v'));
                 let half = self.number(0.5);
                 self.line(format!("ld.global.$T {t}, [{pointer}];"));
@@ -259,7 +269,12 @@ impl Render<'_> {
             self.line(format!("ld{space}.b{bits} {q}, [{from}]; st{space}.b{bits} [{to}], {q};"));
             return;
         }
-        let place = self.place(&base(array), at, CELLS, 0);
+        // A pointer that runs over the array is used itself.
+        let pointer = self.loops.last().and_then(|frame| frame.pointer(Count::Local));
+        let place = match (at, pointer) {
+            (Index::Turn(_), Some(pointer)) if array == 0 && !generic => pointer.to_owned(),
+            _ => self.place(&base(array), at, CELLS, 0),
+        };
         match local {
             Local::Load { to } => {
                 self.line(format!("ld{space}.$T %v{to}, [{place}];"));

@@ -22,7 +22,7 @@ mod statement;
 use std::collections::BTreeSet;
 
 pub use construct::{Construct, Set};
-use statement::Statement;
+use statement::{Count, Statement};
 use test_support::Rng;
 
 /// A kernel `smooth(x, y, z, out, sums, elements, index, scalars, trips, n)` in a module of its own. With T the type of
@@ -63,7 +63,12 @@ struct Program {
 
 impl Program {
     fn has_arrays(&self) -> bool {
-        self.body.iter().any(|one| one.any(&|one| matches!(one, Statement::Local { .. })))
+        let local = |one: &Statement| match one {
+            Statement::Local { .. } => true,
+            Statement::Loop(inner) => inner.count == Count::Local,
+            _ => false,
+        };
+        self.body.iter().any(|one| one.any(&local))
     }
 }
 

@@ -7,6 +7,7 @@ impl Tree for Statement {
     fn lists(&mut self) -> Vec<&mut Vec<Self>> {
         match self {
             Self::If { then, otherwise, .. } => [then].into_iter().chain(otherwise).collect(),
+            Self::Switch { arms, .. } => arms.iter_mut().collect(),
             Self::Loop(inner) => vec![&mut inner.body, &mut inner.other],
             _ => Vec::new(),
         }
@@ -18,6 +19,11 @@ impl Tree for Statement {
                 vec![[then.clone(), otherwise.clone()].concat(), then, otherwise]
             }
             Self::If { then, .. } => vec![then],
+            Self::Switch { arms, .. } => {
+                let mut tries = vec![arms.concat()];
+                tries.extend(arms);
+                tries
+            }
             Self::Loop(inner) => {
                 let mut tries = vec![[inner.body.clone(), inner.other.clone()].concat()];
                 let mut with = |changed: Loop| {

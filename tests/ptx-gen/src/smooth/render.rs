@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 use super::loops::Frame;
 use super::memory;
-use super::statement::{CELLS, Callee, Carry, Condition, Leave, Mask, Statement, VALUES, uses};
+use super::statement::{
+    CELLS, Callee, Carry, Condition, Index, Leave, Mask, Statement, VALUES, uses,
+};
 use super::{Program, Smooth};
 
 /// Variables are kept within this.
@@ -116,7 +118,9 @@ impl Render<'_> {
         self.line(format!("mul.wide.u32 %w19, %r4, {size}; add.s64 %w20, %w0, %w19;"));
         self.line(format!("rem.u32 %r5, %r4, {};", Smooth::SUMS));
         self.line(format!("mul.wide.u32 %w21, %r5, {size}; add.s64 %w22, %w4, %w21;"));
+        self.line("and.b32 %r11, %r4, 15; and.b32 %r12, %r3, 1; setp.eq.u32 %p1, %r12, 0;");
         self.inputs();
+        self.line(format!("mov.$B {}, %v0;", self.kept()));
         let body = &self.program.body;
         if self.program.has_arrays() {
             self.arrays();
@@ -237,6 +241,17 @@ impl Render<'_> {
                 self.line(format!("setp.ne.s32 {p}, {turn}, {other};"));
                 p
             }
+            Condition::State(bit) => {
+                let (r, p) = (self.fresh('r'), self.fresh('p'));
+                self.line(format!("and.b32 {r}, %r11, {bit}; setp.ne.u32 {p}, {r}, 0;"));
+                p
+            }
+            Condition::Flag => {
+                // What uses it may come after another value of it.
+                let (r, p) = (self.fresh('r'), self.fresh('p'));
+                self.line(format!("selp.u32 {r}, 1, 0, %p1; setp.ne.u32 {p}, {r}, 0;"));
+                p
+            }
             Condition::Thread(_) | Condition::Turn(_) => {
                 let bit = if let Condition::Thread(bit) = condition { bit } else { 1 };
                 let (r, p) = (self.fresh('r'), self.fresh('p'));
@@ -274,7 +289,22 @@ impl Render<'_> {
             Statement::If { when, then, otherwise } => {
                 self.branch(*when, then, otherwise.as_deref());
             }
+            Statement::Switch { on, arms } => self.switch(*on, arms),
             Statement::Loop(inner) => self.write_loop(inner),
+            Statement::State { add } => {
+                self.line(format!("mad.lo.s32 %r11, %r11, 5, {add}; and.b32 %r11, %r11, 15;"));
+            }
+            Statement::Flag { when } => {
+                let p = self.condition(*when);
+                self.line(format!("xor.pred %p1, %p1, {p};"));
+            }
+            Statement::Keep { value } => {
+                self.line(format!("mov.$B {}, %v{value};", self.kept()));
+            }
+            Statement::Fetch { to } => {
+                self.line(format!("mov.$B %v{to}, {};", self.kept()));
+                self.bounds[*to] = BOUND;
+            }
             Statement::Leave { when, how } => {
                 if !self.loops.is_empty() || matches!(how, Leave::Return { .. }) {
                     let p = self.condition(*when);
@@ -337,6 +367,30 @@ impl Render<'_> {
                 self.bounds[to] = 1.0 + added * 0.25;
             }
         }
+    }
+
+    /// The register without a type.
+    fn kept(&self) -> &'static str {
+        if self.double { "%w23" } else { "%r13" }
+    }
+
+    fn switch(&mut self, on: Index, arms: &[Vec<Statement>]) {
+        let (r, label, before) = (self.index(on, arms.len()), self.name(), self.bounds);
+        let labels: Vec<String> = (0..arms.len()).map(|at| format!("CASE{label}_{at}")).collect();
+        let _ = writeln!(self.text, "TABLE{label}: .branchtargets {};", labels.join(", "));
+        self.line(format!("brx.idx {r}, TABLE{label};"));
+        let mut after = [0f64; VALUES];
+        for (arm, at) in arms.iter().zip(labels) {
+            self.label(at);
+            self.bounds = before;
+            self.list(arm);
+            self.line(format!("bra.uni JOIN{label};"));
+            for (bound, other) in after.iter_mut().zip(self.bounds) {
+                *bound = bound.max(other);
+            }
+        }
+        self.label(format!("JOIN{label}"));
+        self.bounds = after;
     }
 
     fn branch(&mut self, when: Condition, then: &[Statement], otherwise: Option<&[Statement]>) {

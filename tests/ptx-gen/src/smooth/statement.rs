@@ -20,6 +20,10 @@ pub(super) enum Condition {
     Data(i32),
     /// The turn of the innermost loop is another than this. Outside of loops, a bit of the thread's index.
     Turn(i32),
+    /// The program's integer has a bit.
+    State(u32),
+    /// The program's predicate.
+    Flag,
 }
 
 /// A statement. Those that belong into a loop do something else, or nothing, outside of one, so that parts of a program
@@ -50,7 +54,28 @@ pub(super) enum Statement {
         then: Vec<Statement>,
         otherwise: Option<Vec<Statement>>,
     },
+    /// One of four lists runs.
+    Switch {
+        on: Index,
+        arms: [Vec<Statement>; 4],
+    },
     Loop(Loop),
+    /// The program's integer changes.
+    State {
+        add: usize,
+    },
+    /// The program's predicate gets another value.
+    Flag {
+        when: Condition,
+    },
+    /// The bits of a variable are kept in a register without a type.
+    Keep {
+        value: usize,
+    },
+    /// A variable gets the bits that were kept.
+    Fetch {
+        to: usize,
+    },
     Leave {
         when: Condition,
         how: Leave,
@@ -156,6 +181,8 @@ pub(super) enum Count {
     Step(u32),
     /// A pointer runs over `x`.
     Pointer,
+    /// A pointer runs over a local array.
+    Local,
 }
 
 /// How control leaves a turn.
@@ -181,6 +208,8 @@ pub(super) enum Index {
     Turn(usize),
     /// The integer member of the thread's element plus a constant.
     Data(usize),
+    /// The program's integer plus a constant.
+    State(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +218,8 @@ pub(super) enum Gather {
     Changed(Index),
     /// At an index that is loaded here.
     Loaded,
+    /// At the loaded index, changed by the integral part of a variable.
+    Value(usize),
     /// At the pointer of the nearest loop that counts with one; the thread's own number if there is none.
     Walk,
 }
@@ -238,7 +269,7 @@ impl Condition {
         match self {
             Self::Greater(a, b) => 1 << a | 1 << b,
             Self::Below(a) => 1 << a,
-            Self::Thread(_) | Self::Data(_) | Self::Turn(_) => 0,
+            Self::Thread(_) | Self::Data(_) | Self::Turn(_) | Self::State(_) | Self::Flag => 0,
         }
     }
 }
@@ -255,6 +286,7 @@ impl Statement {
     pub(super) fn lists(&self) -> Vec<&Vec<Self>> {
         match self {
             Self::If { then, otherwise, .. } => [then].into_iter().chain(otherwise).collect(),
+            Self::Switch { arms, .. } => arms.iter().collect(),
             Self::Loop(inner) => vec![&inner.body, &inner.other],
             _ => Vec::new(),
         }
@@ -281,7 +313,12 @@ impl Statement {
                 let both = 1 << a | 1 << b;
                 (both | when.map_or(0, Condition::reads), both)
             }
-            Self::If { when, .. } | Self::Leave { when, .. } => (when.reads(), 0),
+            Self::If { when, .. } | Self::Leave { when, .. } | Self::Flag { when } => {
+                (when.reads(), 0)
+            }
+            Self::Switch { .. } | Self::State { .. } => (0, 0),
+            Self::Keep { value } => (1 << value, 0),
+            Self::Fetch { to } => (0, 1 << to),
             Self::Loop(inner) => match inner.trips {
                 Trips::Value(of) => (1 << of, 0),
                 _ => (0, 0),
@@ -289,6 +326,7 @@ impl Statement {
             Self::Sum { value, .. } | Self::Scatter { value, .. } => (1 << value, 0),
             // It is added to what was there.
             Self::Gather { to, by: Gather::Walk } => (1 << to, 1 << to),
+            Self::Gather { to, by: Gather::Value(of) } => (1 << of, 1 << to),
             Self::Gather { to, .. } => (0, 1 << to),
             Self::InPlace { by, to, .. } => (1 << by, 1 << to),
             Self::Choose { when, to, choice } => match choice {
