@@ -22,7 +22,8 @@ fn launched() -> Shape {
     shape(2, 24)
 }
 
-fn arguments(seed: u64, double: bool) -> Vec<Arg> {
+fn arguments(seed: u64, program: &Smooth) -> Vec<Arg> {
+    let double = program.double;
     let mut rng = Rng::new(seed ^ 0xa26);
     let real = if double { Real::F64 } else { Real::F32 };
     let mut buffer = |count: usize| {
@@ -58,7 +59,7 @@ fn arguments(seed: u64, double: bool) -> Vec<Arg> {
     let reals = (0..3).map(|at| (at * real.bytes(), real)).collect();
     let scalars = Arg::Value { bytes: scalars, reals, active: true };
     let trips = rng.below(Smooth::TRIPS as usize + 1) as u32;
-    vec![
+    let mut args = vec![
         x.len(4, 9),
         y.len(2, 9),
         z.len(2, 9),
@@ -69,7 +70,24 @@ fn arguments(seed: u64, double: bool) -> Vec<Arg> {
         scalars,
         word(trips),
         word(N as u32),
-    ]
+    ];
+    // Some have constants. What is active depends on active inputs.
+    if seed / 2 % 4 == 3 {
+        let mut constant = |at: usize| {
+            let chosen = rng.below(2) == 0;
+            if chosen {
+                args[at] = args[at].clone().constant();
+            }
+            chosen
+        };
+        constant(2);
+        // What is stored to `y` and loaded again would lose its gradient, which is refused.
+        if constant(4) && !program.constructs.contains(&Construct::InPlace) && constant(1) {
+            constant(5);
+            constant(7);
+        }
+    }
+    args
 }
 
 /// How an argument's numbers move.
@@ -175,7 +193,7 @@ fn programs_are_as_they_should_be() {
     let mut largest = 0f64;
     for seed in 0..total {
         let program = Smooth::new(seed);
-        let args = arguments(seed, program.double);
+        let args = arguments(seed, &program);
         let text = &program.text;
         let directions = directions(&args, seed);
         let loaded = device.load(text).unwrap_or_else(|error| panic!("{seed}: {error}"));
@@ -253,7 +271,7 @@ fn constructs_matter() {
     let mut tried: BTreeMap<Construct, [u32; 2]> = BTreeMap::new();
     for seed in 0..count(150).min(300) {
         let program = Smooth::new(seed);
-        let args = arguments(seed, program.double);
+        let args = arguments(seed, &program);
         let directions = directions(&args, seed);
         let tangents = |program: &Smooth| {
             let loaded = device.load(&program.text).unwrap_or_else(|error| panic!("{error}"));
@@ -300,7 +318,7 @@ fn check(
     seed: u64,
     bars: [f64; 2],
 ) -> Result<(f64, f64, String), Wrong> {
-    let args = arguments(seed, program.double);
+    let args = arguments(seed, program);
     let compare = || device.compare(&program.text, NAME, &args, launched(), seed);
     let wrong = |class: &str, text: String| Wrong { class: class.to_owned(), text };
     // A panic is reduced like any other failure.
@@ -330,7 +348,15 @@ fn check(
 /// Tries programs of a set. Prints each class of failures with its smallest program, the commonest first, and returns how
 /// many failed.
 fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
-    let device = Device::new();
+    // Scratch memory is too small at first, or for some threads, or large enough. Some gradients may be zero.
+    let devices: Vec<Device> = [(0, usize::MAX), (1 << 12, usize::MAX), (1 << 21, 2)]
+        .map(|(scratch, zeros)| {
+            let mut device = Device::new();
+            (device.scratch, device.zeros) = (scratch, zeros);
+            device
+        })
+        .into();
+    let device = |seed: u64| &devices[seed as usize / 2 % devices.len()];
     let mut shares: BTreeMap<Construct, u64> = BTreeMap::new();
     let mut operations: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut worst, mut growth, mut right) = ([0f64; 2], [0usize; 2], 0);
@@ -343,7 +369,7 @@ fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
         for name in &program.operations {
             *operations.entry(name).or_default() += 1;
         }
-        match check(&device, &program, seed, bars) {
+        match check(device(seed), &program, seed, bars) {
             Ok((error, magnitude, adjoint)) => {
                 assert!(magnitude > 1.0, "{seed}: {magnitude}\n{}", program.text);
                 let worst = &mut worst[usize::from(program.double)];
@@ -367,9 +393,9 @@ fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
         println!("== {class}: {} programs, of {total}", all.len());
         for (seed, text) in all.iter().take(reductions) {
             let program = Smooth::with(*seed, set);
-            let fails = |one: &Smooth| matches!(check(&device, one, *seed, bars), Err(wrong) if wrong.class == **class);
+            let fails = |one: &Smooth| matches!(check(device(*seed), one, *seed, bars), Err(wrong) if wrong.class == **class);
             let reduced = program.reduce(fails);
-            let text = match check(&device, &reduced, *seed, bars) {
+            let text = match check(device(*seed), &reduced, *seed, bars) {
                 Err(wrong) => wrong.text,
                 Ok(_) => text.clone(),
             };
