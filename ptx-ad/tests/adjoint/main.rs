@@ -6,3 +6,4 @@ mod loops;
 mod programs;
 mod reasons;
 mod robust;
+mod smooth;
