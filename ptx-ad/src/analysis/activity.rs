@@ -4,7 +4,7 @@ use ptx::ir::{Instr, Operand, RegId, Space};
 
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, sign_mask};
+use super::meaning::{Arithmetic, Clamped, Meaning, Slot, Smooth, meaning, sign_mask};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -346,6 +346,12 @@ impl Activity {
                         use super::meaning::Smooth::{Copysign, Max, Max3, Min, Min3};
                         let d = Slot::low(arithmetic.d);
                         let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
+                        if arithmetic.clamped != Clamped::No
+                            && let Some(place) = self.certain.get_mut(d.index())
+                        {
+                            // What is cut off has no gradient, whatever the operands are.
+                            *place = false;
+                        }
                         let certain = certain(self, d) && !chooses;
                         if self.is_useful(d) {
                             for arg in operands(&arithmetic) {

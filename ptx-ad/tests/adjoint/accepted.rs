@@ -236,6 +236,10 @@ fn strong_zeros() {
         "div.rn.f32 %f3, %f1, %f4; mul.f32 %f5, %f3, %f3; setp.gt.f32 %p1, %f4, 0f00000000; mov.f32 %f2, %f1; @!%p1 bra SKIP; mov.f32 %f2, %f5; SKIP:",
         "sqrt.rn.f32 %f2, %f4;",
         "slct.f32.f32 %f2, %f1, %f4, %f4;",
+        // What is outside is cut off.
+        "rcp.rn.f32 %f3, %f4; add.sat.f32 %f2, %f3, 0f3E800000;",
+        "rcp.rn.f32 %f3, %f4; cvt.sat.f32.f32 %f2, %f3;",
+        "rcp.rn.f32 %f3, %f4; fma.rn.sat.f32 %f2, %f3, %f1, 0f3f800000;",
     ] {
         let code = format!(
             "{START} ld.global.f32 %f1, [%w4]; abs.f32 %f4, %f1; {code} st.global.f32 [%w5], %f2; ret;"
