@@ -267,7 +267,8 @@ impl Check<'_> {
                 };
                 let at = match self.analysis.forms.address(self.body, access.address).origin {
                     Origin::Pointer(pointer) => pointer,
-                    Origin::Param(_) => continue,
+                    // Kernels can't write constant memory, by whatever address they read it.
+                    Origin::Param(_) | Origin::Variable(Space::Const) => continue,
                     Origin::Variable(Space::Local | Space::Shared) if !any_unknown => continue,
                     _ => pointers,
                 };

@@ -40,6 +40,62 @@ fn is_typed(op: &Op) -> bool {
     matches!(op, Op::Setp { .. } | Op::Set { .. } | Op::Cvt { .. } | Op::Testp { .. })
 }
 
+/// Returns which slots are computed from constants, special registers and comparisons alone.
+fn constants(body: &Body) -> Vec<bool> {
+    // The upper halves of registers of 32 bits and less are never written.
+    let halves = body.function.registers.iter().flat_map(|ty| [false, ty.bits() < 64]);
+    let mut constant: Vec<bool> = halves.collect();
+    let get = |constant: &[bool], slot: Slot| constant.get(slot.index()) == Some(&true);
+    let set = |constant: &mut [bool], slot: Slot, known: bool| {
+        if let Some(place) = constant.get_mut(slot.index()) {
+            *place = known;
+        }
+    };
+    // In topological order. What comes round a loop is not known yet, and counts as no constant.
+    for block in &body.blocks {
+        for phi in &block.phis {
+            for half in [Slot::low, Slot::high] {
+                let is_constant = |(_, arg): &(usize, Option<Operand>)| match arg {
+                    Some(Operand::Reg(reg)) => get(&constant, half(*reg)),
+                    _ => true,
+                };
+                let known = phi.args.iter().all(is_constant);
+                set(&mut constant, half(phi.reg), known);
+            }
+        }
+        for instr in &block.code {
+            let mut known = true;
+            match meaning(instr) {
+                Meaning::Copy(pairs) => {
+                    for (d, a) in pairs {
+                        let known = a.is_none_or(|a| get(&constant, a));
+                        set(&mut constant, d, known);
+                    }
+                    continue;
+                }
+                Meaning::Choice { pairs, .. } => {
+                    for (d, sources) in pairs {
+                        let known = sources.into_iter().flatten().all(|a| get(&constant, a));
+                        set(&mut constant, d, known);
+                    }
+                    continue;
+                }
+                Meaning::Constant => {}
+                Meaning::Bits => instr.for_each_use(|reg| {
+                    known &= get(&constant, Slot::low(reg)) && get(&constant, Slot::high(reg));
+                }),
+                _ => continue,
+            }
+            instr.for_each_def(|reg| {
+                for slot in [Slot::low(reg), Slot::high(reg)] {
+                    set(&mut constant, slot, known);
+                }
+            });
+        }
+    }
+    constant
+}
+
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
 #[derive(Debug)]
 pub(crate) struct Kinds {
@@ -49,6 +105,8 @@ pub(crate) struct Kinds {
     kind: Vec<Option<Kind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
+    /// Slots that depend on no number but by comparisons. Their bits may be of several types: 0 is zero in each.
+    constant: Vec<bool>,
 }
 
 impl Kinds {
@@ -56,7 +114,8 @@ impl Kinds {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
         let (size, kind) = (vec![1; slots], vec![None; slots]);
-        let mut kinds = Self { parent, size, kind, cells: HashMap::new() };
+        let constant = constants(body);
+        let mut kinds = Self { parent, size, kind, cells: HashMap::new(), constant };
         for block in &body.blocks {
             for phi in &block.phis {
                 let ty = body.function.registers.get(phi.reg.index()).copied().unwrap_or(Type::B32);
@@ -121,7 +180,7 @@ impl Kinds {
                 pairs
                     .into_iter()
                     .filter_map(|(d, a)| Some((d, a?)))
-                    .for_each(|(d, a)| self.unite(d, a));
+                    .for_each(|(d, a)| self.copy(d, a));
                 if let Op::Mov { ty, d: Some(d), a } = &instr.op
                     && let Some(real) = real(*ty)
                 {
@@ -131,7 +190,7 @@ impl Kinds {
             }
             Meaning::Choice { pairs, .. } => {
                 for (d, sources) in pairs {
-                    sources.into_iter().flatten().for_each(|a| self.unite(d, a));
+                    sources.into_iter().flatten().for_each(|a| self.copy(d, a));
                 }
             }
             Meaning::Arithmetic(arithmetic) => {
@@ -321,15 +380,18 @@ impl Kinds {
 
     fn unite_registers(&mut self, ty: Type, a: RegId, b: RegId) {
         if ty.bits() >= 32 {
-            self.unite(Slot::low(a), Slot::low(b));
+            self.copy(Slot::low(a), Slot::low(b));
         }
         if ty.bits() == 64 {
-            self.unite(Slot::high(a), Slot::high(b));
+            self.copy(Slot::high(a), Slot::high(b));
         }
     }
 
-    fn unite(&mut self, a: Slot, b: Slot) {
-        self.unite_indices(a.index(), b.index());
+    /// A slot holds what another one does.
+    fn copy(&mut self, d: Slot, a: Slot) {
+        if !self.constant.get(a.index()).copied().unwrap_or(false) {
+            self.unite_indices(d.index(), a.index());
+        }
     }
 
     fn unite_indices(&mut self, a: usize, b: usize) {

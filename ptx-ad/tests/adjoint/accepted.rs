@@ -42,6 +42,11 @@ fn constants_of_the_module() {
     ] {
         simple(before, &format!("{read} mul.f32 %f2, %f1, %f3;"));
     }
+    // By a generic address, after a store to other memory.
+    simple(
+        ".const .align 4 .f32 v[2] = {0f40000000, 0f40400000};",
+        "st.global.f32 [%w5], 0f3f800000; mov.u64 %w6, v; cvta.const.u64 %w6, %w6; ld.f32 %f3, [%w6+4]; mul.f32 %f2, %f1, %f3;",
+    );
     // What is only stored to is not in the adjoint.
     simple(".visible .global .b32 n;", "st.global.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
     simple(".visible .global .b32 n;", "red.global.add.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
@@ -82,6 +87,10 @@ fn moves() {
         "mov.b32 %r5, %f1; and.b32 %r5, %r5, 0x7fffffff; xor.b32 %r5, %r5, 0x80000000; mov.b32 %f2, %r5;",
         "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, 0x7fffffffffffffff; mov.b64 %d2, %w6; mul.f64 %d2, %d2, %d1; cvt.rn.f32.f64 %f2, %d2;",
         "mov.b32 %r5, %f1; setp.gt.s32 %p1, %r5, 0x3f800000; selp.b32 %r6, %r5, 0f40000000, %p1; mov.b32 %f3, %r6; mul.f32 %f2, %f1, %f3;",
+        // One zero for numbers of both types.
+        "mov.u32 %r5, 0; mov.b32 %f3, %r5; mov.b64 %d1, {%r5, %r5}; setp.gt.f32 %p1, %f1, 0f40000000; \
+         selp.f32 %f3, %f3, %f1, %p1; cvt.f64.f32 %d2, %f3; selp.f64 %d2, %d1, %d2, %p1; cvt.rn.f32.f64 %f3, %d2; \
+         mul.f32 %f2, %f3, %f1;",
         // The exponent is only compared.
         "mov.b32 %r5, %f1; shr.u32 %r5, %r5, 23; setp.gt.u32 %p1, %r5, 126; selp.f32 %f3, %f1, 0f3f800000, %p1; mul.f32 %f2, %f3, %f3;",
         "cvt.rzi.s32.f32 %r5, %f1; cvt.rn.f32.s32 %f3, %r5; add.f32 %f3, %f3, %f1; mul.f32 %f2, %f3, %f1;",
