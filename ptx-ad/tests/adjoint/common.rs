@@ -131,6 +131,8 @@ pub(crate) struct Compared {
     pub(crate) gradient: Vec<Vec<f64>>,
     /// The gradient of the memory after the kernel.
     pub(crate) weights: Vec<Vec<f64>>,
+    /// Whether no number in memory is infinite, or none, after the kernel.
+    pub(crate) finite: bool,
 }
 
 /// Why there is nothing to compare.
@@ -279,6 +281,7 @@ impl Device {
         }
         let result = self.launch(&program, kernel, shape, &values);
         let mut outputs = Vec::new();
+        let mut finite = true;
         for (arg, start) in args.iter().zip(&memory) {
             let Some(start) = *start else {
                 outputs.push(Vec::new());
@@ -288,6 +291,11 @@ impl Device {
                 tangents.get(start + at as u64, number(real), 1).expect("memory")[0]
             });
             outputs.push(got.collect::<Vec<f64>>());
+            if let Arg::Buffer { bytes, .. } = arg {
+                let image = self.download(start, bytes.len());
+                let numbers = arg.numbers();
+                finite &= numbers.iter().all(|(at, real)| read(&image, *at, *real).is_finite());
+            }
         }
         let lost = tangents.lost();
         tangents.clear_arguments();
@@ -413,7 +421,7 @@ impl Device {
         let difference = (sum(&forward) - sum(&backward)).abs();
         // Not a number counts as wrong.
         let error = if difference == 0.0 { 0.0 } else { difference / magnitude };
-        Ok(Compared { error, magnitude, gradient, weights })
+        Ok(Compared { error, magnitude, gradient, weights, finite })
     }
 }
 

@@ -5,3 +5,5 @@ mod common;
 mod programs;
 mod reasons;
 mod robust;
+mod scan;
+mod table;
