@@ -409,11 +409,6 @@ fn refused(device: &TestDevice) -> TestResult {
     };
     // The body's first line is the sixth of the program.
     line(
-        "real s = 0;\nfor (unsigned k = 0; k < n; k++)\n s += a * x[k];\nout[i] = s;",
-        Reason::Loop,
-        8,
-    )?;
-    line(
         "__shared__ real s[32];\ns[threadIdx.x % 32] = a * x[i];\n__syncthreads();\nout[i] = s[0];",
         Reason::Barrier,
         8,
