@@ -75,6 +75,24 @@ impl LocalCells {
         self.found.iter().map(|&(slot, var, at)| (slot, self.cell(var, at)))
     }
 
+    /// Returns the words that bytes of a variable may lie in.
+    fn words(&self, var: VarId, at: i64, bytes: u32) -> impl Iterator<Item = (VarId, i64)> {
+        let modulus = self.moduli.get(&var).copied().unwrap_or(1);
+        let modulus = i64::try_from(modulus).unwrap_or(1);
+        let (first, last) = match modulus {
+            0 => (at, at.saturating_add(i64::from(bytes) - 1)),
+            _ if modulus % 4 == 0 => {
+                let first = at.rem_euclid(modulus);
+                (first, first.saturating_add(i64::from(bytes) - 1))
+            }
+            // Of which words is not known.
+            _ => (0, 0),
+        };
+        let wrap = if modulus > 0 && modulus % 4 == 0 { modulus / 4 } else { i64::MAX };
+        let words = first.div_euclid(4)..=last.div_euclid(4);
+        words.map(move |word| (var, if wrap < i64::MAX { word.rem_euclid(wrap) } else { word }))
+    }
+
     fn cell(&self, var: VarId, at: i64) -> (VarId, i64) {
         let modulus = self.moduli.get(&var).and_then(|&modulus| i64::try_from(modulus).ok());
         (var, modulus.filter(|&modulus| modulus > 0).map_or(at, |modulus| at.rem_euclid(modulus)))
@@ -143,7 +161,10 @@ impl Kinds {
 
     /// What is copied through local memory stays what it is, although copies of bits do not say what they copy.
     fn locals(&mut self) -> bool {
-        let cells: Vec<(Slot, (VarId, i64))> = self.locals.halves().collect();
+        // A zero may be stored over all of an array, whatever is in its parts.
+        let constant = |slot: Slot| self.constant.get(slot.index()) == Some(&true);
+        let halves = self.locals.halves().filter(|(slot, _)| !constant(*slot));
+        let cells: Vec<(Slot, (VarId, i64))> = halves.collect();
         let mut changed = false;
         loop {
             let mut kinds: HashMap<(VarId, i64), Kind> = HashMap::new();
@@ -172,12 +193,25 @@ impl Kinds {
         }
     }
 
+    /// Returns the words of local memory that bytes at an offset from an address may lie in: names that are the same for
+    /// accesses that may meet.
+    pub(crate) fn local_words(
+        &self,
+        var: VarId,
+        form: &Form,
+        at: i64,
+        bytes: u32,
+    ) -> impl Iterator<Item = (VarId, i64)> {
+        self.locals.words(var, form.residue().1.wrapping_add(at), bytes)
+    }
+
     /// Returns whether a float may lie where less than 32 bits at an offset from an address do, in local memory.
     pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
         let (_, at) = self.locals.cell(var, form.residue().1.wrapping_add(at));
         self.locals.halves().any(|(slot, (of, start))| {
             let within = (start..start.saturating_add(4)).contains(&at);
-            of == var && within && self.get(slot).is_some()
+            let constant = self.constant.get(slot.index()) == Some(&true);
+            of == var && within && !constant && self.get(slot).is_some()
         })
     }
 
