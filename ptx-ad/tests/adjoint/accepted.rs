@@ -152,6 +152,29 @@ fn local_memory_of_integers() {
     );
 }
 
+/// A structure of the thread with integers beside numbers: by constant addresses, and by an index.
+#[test]
+fn local_memory_of_both() {
+    for (store, load) in [
+        ("mov.u64 %w6, own;", "mov.u64 %w7, own; add.s64 %w7, %w7, 16;"),
+        // { float; int; } own[4]
+        (
+            "and.b32 %r5, %r1, 3; mov.u64 %w6, own; mul.wide.u32 %w8, %r5, 8; add.s64 %w6, %w6, %w8;",
+            "mov.u64 %w7, own; add.s64 %w7, %w7, %w8;",
+        ),
+    ] {
+        simple(
+            "",
+            &format!(
+                ".local .align 16 .b8 own[32]; mov.b64 %w9, 0; st.local.v2.b64 [own], {{%w9, %w9}};\n\
+                 st.local.v2.b64 [own+16], {{%w9, %w9}}; {store} {load}\n\
+                 st.local.f32 [%w6], %f1; st.local.u32 [%w7+4], 3; ld.local.u32 %r6, [%w7+4]; cvt.rn.f32.u32 %f3, %r6;\n\
+                 ld.local.f32 %f4, [%w6]; mul.f32 %f3, %f3, %f4; mul.f32 %f2, %f3, %f1;"
+            ),
+        );
+    }
+}
+
 /// The carry is read by the next instruction only.
 #[test]
 fn carries() {

@@ -31,7 +31,7 @@ pub(crate) struct Taken {
 }
 
 /// What is taken now.
-pub(crate) const TAKEN: Taken = Taken { loops: false, local: false, reloads: false, tables: false };
+pub(crate) const TAKEN: Taken = Taken { loops: true, local: true, reloads: true, tables: true };
 
 /// Why a kernel is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

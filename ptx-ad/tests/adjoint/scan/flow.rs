@@ -24,6 +24,8 @@ pub(super) struct Flow<'a> {
     pub(super) loaded: BTreeSet<usize>,
     pub(super) stored: BTreeSet<usize>,
     pub(super) added: BTreeSet<usize>,
+    /// Parameters that are changed by atomic operations of any kind.
+    pub(super) atomic: BTreeSet<usize>,
     /// Parameters that outputs depend on, as a mask, and outputs that depend on any.
     pub(super) reaching: u32,
     pub(super) depending: BTreeSet<usize>,
@@ -58,6 +60,7 @@ impl<'a> Flow<'a> {
             loaded: BTreeSet::new(),
             stored: BTreeSet::new(),
             added: BTreeSet::new(),
+            atomic: BTreeSet::new(),
             reaching: 0,
             depending: BTreeSet::new(),
             depth: 0,
@@ -67,6 +70,10 @@ impl<'a> Flow<'a> {
 
     /// Returns the reasons for which the kernel is refused.
     pub(super) fn finish(mut self) -> BTreeSet<Why> {
+        if self.atomic.iter().any(|index| self.loaded.contains(index)) {
+            // What other threads have added by then is not known.
+            self.found.insert(Why::MixedAtomics);
+        }
         let mut missing = false;
         for (index, memory) in self.params.iter().enumerate() {
             if memory.active.is_none() {
@@ -79,8 +86,7 @@ impl<'a> Flow<'a> {
                 self.reaching & (1 << index) != 0
             };
             missing |= !has_path;
-            let both = self.stored.contains(&index) || self.loaded.contains(&index);
-            if self.added.contains(&index) && both {
+            if self.added.contains(&index) && self.stored.contains(&index) {
                 self.found.insert(Why::MixedAtomics);
             }
         }

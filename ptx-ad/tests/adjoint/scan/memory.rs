@@ -254,6 +254,7 @@ impl Flow<'_> {
             Target::Memory((Origin::Shared, _)) => self.refuse(Why::Shared),
             Target::Memory((Origin::Param(index), _)) => {
                 state.stored.insert(index);
+                self.atomic.insert(index);
                 let Some(of) = self.params[index].active else { return };
                 match (op == AtomOp::Add, real(ty)) {
                     (true, Some(ty)) if ty == of => {
