@@ -47,6 +47,12 @@ fn constants_of_the_module() {
         ".const .align 4 .f32 v[2] = {0f40000000, 0f40400000};",
         "st.global.f32 [%w5], 0f3f800000; mov.u64 %w6, v; cvta.const.u64 %w6, %w6; ld.f32 %f3, [%w6+4]; mul.f32 %f2, %f1, %f3;",
     );
+    // Its address is compared, and the result stored.
+    simple(
+        ".const .f32 v = 0f40000000; .visible .global .b32 n;",
+        "mov.u64 %w6, v; cvta.const.u64 %w6, %w6; setp.eq.u64 %p1, %w6, %w1; selp.b32 %r5, 1, 0, %p1; \
+         st.global.u32 [n], %r5; ld.f32 %f3, [%w6]; mul.f32 %f2, %f1, %f3;",
+    );
     // What is only stored to is not in the adjoint.
     simple(".visible .global .b32 n;", "st.global.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
     simple(".visible .global .b32 n;", "red.global.add.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
