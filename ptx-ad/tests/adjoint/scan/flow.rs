@@ -403,6 +403,9 @@ impl<'a> Flow<'a> {
                 self.store(function, state, access.space, *ty, addr, &parts, instr.guard.is_some());
             }
             Op::Atom { op, access, ty, d, addr, a, .. } => {
+                if let Some(of) = real(*ty) {
+                    let _ = self.numbers(state, a, of);
+                }
                 let parts: Vec<Value> = a.iter().map(|a| self.value(state, a)).collect();
                 self.atomic(function, state, access.space, *op, *ty, addr, &parts);
                 for d in d {
