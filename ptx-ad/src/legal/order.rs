@@ -90,7 +90,8 @@ impl Check<'_> {
         let access = Access::of(instr).filter(|access| is_global(access.space))?;
         match self.analysis.forms.address(self.body, access.address).origin {
             Origin::Pointer(pointer) => Some(pointer),
-            Origin::Param(_) => None,
+            // Kernels can't write constant memory, by whatever address they read it.
+            Origin::Param(_) | Origin::Variable(Space::Const) => None,
             Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
             _ => Some(self.analysis.pointers.iter().count()),
         }

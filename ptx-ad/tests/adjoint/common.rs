@@ -131,6 +131,8 @@ pub(crate) struct Compared {
     pub(crate) gradient: Vec<Vec<f64>>,
     /// The gradient of the memory after the kernel.
     pub(crate) weights: Vec<Vec<f64>>,
+    /// Whether no number in memory is infinite, or none, after the kernel.
+    pub(crate) finite: bool,
 }
 
 /// Why there is nothing to compare.
@@ -343,15 +345,22 @@ impl Device {
         }
         let result = self.launch(&program, kernel, shape, &values);
         let mut outputs = Vec::new();
+        // Whether each number is finite after the kernel.
+        let mut finite: Vec<Vec<bool>> = Vec::new();
         for (arg, start) in args.iter().zip(&memory) {
             let Some(start) = *start else {
                 outputs.push(Vec::new());
+                finite.push(Vec::new());
                 continue;
             };
             let got = arg.numbers().into_iter().map(|(at, real)| {
                 tangents.get(start + at as u64, number(real), 1).expect("memory")[0]
             });
             outputs.push(got.collect::<Vec<f64>>());
+            let Arg::Buffer { bytes, .. } = arg else { unreachable!("it has memory") };
+            let image = self.download(start, bytes.len());
+            let is_finite = |(at, real)| read(&image, at, real).is_finite();
+            finite.push(arg.numbers().into_iter().map(is_finite).collect());
         }
         let lost = tangents.lost();
         tangents.clear_arguments();
@@ -401,13 +410,17 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        for arg in args {
+        for (arg, finite) in args.iter().zip(&finite) {
             let numbers = arg.numbers();
             match arg {
                 Arg::Buffer { bytes, active: true, .. } => {
-                    let chosen: Vec<f64> = (1..=numbers.len())
-                        .map(|at| {
-                            f64::from(rng.float()) * f64::from(u8::from(at % self.zeros != 0))
+                    // What is not finite has no derivative.
+                    let wanted = |at: usize, finite: bool| finite && (at + 1) % self.zeros != 0;
+                    let chosen: Vec<f64> = finite
+                        .iter()
+                        .enumerate()
+                        .map(|(at, finite)| {
+                            f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
                     let mut image = vec![0; bytes.len()];
@@ -492,7 +505,8 @@ impl Device {
         let difference = (sum(&forward) - sum(&backward)).abs();
         // Not a number counts as wrong.
         let error = if difference == 0.0 { 0.0 } else { difference / magnitude };
-        Ok(Compared { error, magnitude, gradient, weights })
+        let finite = finite.iter().flatten().all(|finite| *finite);
+        Ok(Compared { error, magnitude, gradient, weights, finite })
     }
 }
 

@@ -53,6 +53,7 @@
 //! ptxas is wrong; else a device is wrong, and the run fails.
 
 mod coverage;
+mod numbers;
 mod pairs;
 mod program;
 mod reduce;
@@ -62,6 +63,7 @@ mod text;
 mod universe;
 
 pub use coverage::Coverage;
+pub use numbers::{Profile, Scratch};
 pub use pairs::{Form, Pairs};
 pub use program::{Program, ROUND, TIMES};
 pub use reduce::reduce;
