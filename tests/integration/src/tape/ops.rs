@@ -131,6 +131,25 @@ pub(crate) fn generate(
     unsafe { spec.differentiate(device.context(), &program) }
 }
 
+/// Which adjoints the operations of a test have.
+pub(crate) trait Adjoints {
+    const GENERATED: bool;
+
+    fn ops<T: Number>(device: &TestDevice) -> std::result::Result<Ops, Failure> {
+        if Self::GENERATED { Ops::generated::<T>(device) } else { Ops::of::<T>(device) }
+    }
+}
+
+pub(crate) enum ByHand {}
+pub(crate) enum Generated {}
+
+impl Adjoints for ByHand {
+    const GENERATED: bool = false;
+}
+impl Adjoints for Generated {
+    const GENERATED: bool = true;
+}
+
 impl Ops {
     pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::in_module::<T>(&module(device)?)
