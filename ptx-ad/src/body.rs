@@ -1,10 +1,17 @@
 //! The kernel as the passes see it: blocks in topological order, each register with one definition.
+//!
+//! A region is the whole kernel or a loop. The blocks of a loop are together, its header first. A *turn* is one run of a
+//! loop's blocks; in a turn each block that is in no inner loop runs at most once.
+
+use std::ops::Range;
 
 use ptx::ir::{Dim, Formal, Function, Instr, Op, Operand, Pred, RegId, Space, Special, VarId};
 
-/// A block. It runs at most once in a thread.
+/// A block. It runs at most once in a turn of its region.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
+    /// The innermost loop around it, or the kernel: position in [`Body::regions`].
+    pub(crate) region: usize,
     /// Values that depend on the block that control comes from.
     pub(crate) phis: Vec<Phi>,
     /// Instructions without branches.
@@ -20,6 +27,24 @@ pub(crate) struct Phi {
     pub(crate) reg: RegId,
     /// The block and the value that comes from it; `None` where the register was never written.
     pub(crate) args: Vec<(usize, Option<Operand>)>,
+}
+
+/// The kernel, or a loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Region {
+    /// The region around it; `None` for the kernel.
+    pub(crate) parent: Option<usize>,
+    /// Its blocks, with those of the loops in it.
+    pub(crate) blocks: Range<usize>,
+    /// How many loops its blocks are in.
+    pub(crate) depth: usize,
+}
+
+/// A part of a region: a block, or a loop in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Block(usize),
+    Loop(usize),
 }
 
 /// Where control goes after a block. Blocks behind a branch have one predecessor.
@@ -46,24 +71,42 @@ impl End {
     }
 }
 
-/// A kernel without loops. Control flows from lower to higher indices of blocks, from the first to the last.
+/// A kernel. Control flows from lower to higher indices of blocks, from the first to the last, and from the blocks of
+/// loops back to their headers. A register that is defined in a loop is read outside by phis of one argument alone, in
+/// the blocks behind the loop's exits.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     /// Tables of registers, variables and source places. Its body is empty.
     pub(crate) function: Function,
     pub(crate) blocks: Vec<Block>,
+    /// The kernel, then its loops, each before those in it.
+    pub(crate) regions: Vec<Region>,
     /// The space of each variable of the module.
     pub(crate) globals: Vec<Space>,
     /// The block in which each register is defined.
     pub(crate) defined: Vec<Option<usize>>,
-    /// The nearest block after each that every thread comes to.
-    after: Vec<usize>,
+    /// The nearest part of the same region after each block, then after each region, that every thread comes to in the
+    /// same turn; `None` if the turn may end before.
+    after: Vec<Option<usize>>,
 }
 
 impl Body {
-    pub(crate) fn new(function: Function, blocks: Vec<Block>, globals: Vec<Space>) -> Self {
-        let mut defined = vec![None; function.registers.len()];
-        for (index, block) in blocks.iter().enumerate() {
+    pub(crate) fn new(
+        function: Function,
+        blocks: Vec<Block>,
+        regions: Vec<Region>,
+        globals: Vec<Space>,
+    ) -> Self {
+        let mut body =
+            Self { function, blocks, regions, globals, defined: Vec::new(), after: Vec::new() };
+        body.index();
+        body
+    }
+
+    /// Finds out where registers are defined, and where control meets again.
+    pub(crate) fn index(&mut self) {
+        let mut defined = vec![None; self.function.registers.len()];
+        for (index, block) in self.blocks.iter().enumerate() {
             let mut define = |reg: RegId| {
                 if let Some(place) = defined.get_mut(reg.index()) {
                     *place = Some(index);
@@ -74,25 +117,116 @@ impl Body {
                 instr.for_each_def(&mut define);
             }
         }
-        let after = after(&blocks);
-        Self { function, blocks, globals, defined, after }
+        self.defined = defined;
+        self.after = after(self);
     }
 
-    /// Returns whether each thread that comes to block `from` comes to block `to`, which is the same or a later one.
-    pub(crate) fn always_reaches(&self, from: usize, to: usize) -> bool {
-        let mut at = from;
-        while at < to {
-            match self.after.get(at) {
-                Some(&next) if next > at => at = next,
-                _ => return false,
+    /// Returns the region of a block.
+    pub(crate) fn region_of(&self, block: usize) -> usize {
+        self.blocks.get(block).map_or(0, |block| block.region)
+    }
+
+    /// Returns the block in which a register is defined.
+    pub(crate) fn definition(&self, reg: RegId) -> Option<usize> {
+        self.defined.get(reg.index()).copied().flatten()
+    }
+
+    /// Returns in how many loops a region's blocks are.
+    pub(crate) fn depth(&self, region: usize) -> usize {
+        self.regions.get(region).map_or(0, |region| region.depth)
+    }
+
+    /// Returns a region's blocks, with those of the loops in it.
+    pub(crate) fn range(&self, region: usize) -> Range<usize> {
+        self.regions.get(region).map_or(0..0, |region| region.blocks.clone())
+    }
+
+    /// Returns whether a block is in a region or a loop in it.
+    pub(crate) fn contains(&self, region: usize, block: usize) -> bool {
+        self.range(region).contains(&block)
+    }
+
+    /// Returns the loop that a block is the header of.
+    pub(crate) fn loop_at(&self, header: usize) -> Option<usize> {
+        let region = self.region_of(header);
+        (region > 0 && self.range(region).start == header).then_some(region)
+    }
+
+    /// Returns the loop around a block that is directly in a region; `None` if the block itself is directly in it, or
+    /// not in it at all.
+    pub(crate) fn loop_in(&self, region: usize, block: usize) -> Option<usize> {
+        let mut at = self.region_of(block);
+        while at > 0 {
+            let parent = self.regions.get(at)?.parent?;
+            if parent == region {
+                return Some(at);
+            }
+            at = parent;
+        }
+        None
+    }
+
+    /// Returns the edges that leave a region: the block inside and the block outside.
+    pub(crate) fn exits(&self, region: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let range = self.range(region);
+        let edges = range.clone().flat_map(|from| {
+            let targets = self.blocks.get(from).map(|block| block.end.targets());
+            targets.into_iter().flatten().map(move |to| (from, to))
+        });
+        edges.filter(move |(_, to)| !range.contains(to))
+    }
+
+    /// Returns the parts of a region, in order.
+    pub(crate) fn parts(&self, region: usize) -> Vec<Part> {
+        let range = self.range(region);
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            match self.loop_in(region, at) {
+                Some(inner) => {
+                    parts.push(Part::Loop(inner));
+                    at = self.range(inner).end.max(at + 1);
+                }
+                None => {
+                    parts.push(Part::Block(at));
+                    at += 1;
+                }
             }
         }
-        at == to
+        parts
     }
 
-    /// Returns whether each thread comes to a block.
+    /// Returns whether each thread that comes to block `from` comes to block `to` in the same turn: the same block or a
+    /// later one of the same region.
+    pub(crate) fn always_reaches(&self, from: usize, to: usize) -> bool {
+        if self.region_of(from) != self.region_of(to) {
+            return false;
+        }
+        let count = self.blocks.len();
+        let mut at = from;
+        loop {
+            if at == to {
+                return true;
+            }
+            let place = if at < count { at } else { self.range(at - count).start };
+            if place > to {
+                return false;
+            }
+            match self.after.get(at).copied().flatten() {
+                Some(next) => at = next,
+                None => return false,
+            }
+        }
+    }
+
+    /// Returns whether each thread comes to a block, once.
     pub(crate) fn unconditional(&self, block: usize) -> bool {
         self.always_reaches(0, block)
+    }
+
+    /// Returns whether each thread comes to a block in each turn of its region.
+    pub(crate) fn in_each_turn(&self, block: usize) -> bool {
+        self.always_reaches(self.range(self.region_of(block)).start, block)
     }
 
     /// Returns the variables of the parameters, in order.
@@ -150,26 +284,41 @@ pub(crate) fn specials(op: &Op) -> Vec<Special> {
     operands.iter().filter_map(of).collect()
 }
 
-/// Returns the immediate post-dominator of each block; of the last, itself.
-fn after(blocks: &[Block]) -> Vec<usize> {
-    let last = blocks.len().saturating_sub(1);
-    let mut after = vec![last; blocks.len()];
-    // Targets have higher indices, so theirs are known.
-    for (index, block) in blocks.iter().enumerate().rev() {
-        let meet = |a: usize, b: usize| {
-            let (mut a, mut b) = (a, b);
-            while a != b {
-                if a < b {
-                    a = after.get(a).copied().filter(|&next| next > a).unwrap_or(last);
-                } else {
-                    b = after.get(b).copied().filter(|&next| next > b).unwrap_or(last);
-                }
+/// Returns the immediate post-dominators of all blocks, then of all regions, among the parts of their regions: positions
+/// of blocks, or of regions behind those.
+fn after(body: &Body) -> Vec<Option<usize>> {
+    let count = body.blocks.len();
+    let mut after = vec![None; count + body.regions.len()];
+    // Where a part begins orders the parts of a region.
+    let start = |part: usize| if part < count { part } else { body.range(part - count).start };
+    for region in 0..body.regions.len() {
+        let range = body.range(region);
+        // The part of this region that control comes to; `None` if the turn ends.
+        let part = |to: usize| {
+            if !range.contains(&to) || (region > 0 && to == range.start) {
+                return None;
             }
-            a
+            Some(body.loop_in(region, to).map_or(to, |inner| count + inner))
         };
-        let met = block.end.targets().reduce(meet);
-        if let (Some(place), Some(met)) = (after.get_mut(index), met) {
-            *place = met;
+        for of in body.parts(region).into_iter().rev() {
+            let (own, targets): (usize, Vec<usize>) = match of {
+                Part::Block(at) => {
+                    (at, body.blocks.get(at).into_iter().flat_map(|b| b.end.targets()).collect())
+                }
+                Part::Loop(inner) => (count + inner, body.exits(inner).map(|(_, to)| to).collect()),
+            };
+            let meet = |a: Option<usize>, b: Option<usize>| {
+                let (mut a, mut b) = (a?, b?);
+                while a != b {
+                    let behind = if start(a) < start(b) { &mut a } else { &mut b };
+                    *behind = after.get(*behind).copied().flatten()?;
+                }
+                Some(a)
+            };
+            let met = targets.into_iter().map(part).reduce(meet).flatten();
+            if let Some(place) = after.get_mut(own) {
+                *place = met;
+            }
         }
     }
     after

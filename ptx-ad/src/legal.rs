@@ -9,15 +9,23 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::{Reals, Spec};
 
-/// Returns all reasons why a kernel can't be differentiated, and pairs of pointers that must not lead to the same memory:
-/// the kernel loads through the first after it may have stored through the second.
-pub(crate) fn check(
-    module: &Module,
-    spec: &Spec,
-    body: &Body,
-    analysis: &Analysis,
-) -> (Vec<Refusal>, Vec<(usize, usize)>) {
-    let mut check = Check { module, body, analysis, found: Vec::new(), apart: Vec::new() };
+/// What was found out of a kernel's accesses.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// All reasons why it can't be differentiated.
+    pub(crate) refusals: Vec<Refusal>,
+    /// Pairs of pointers that must not lead to the same memory: the kernel loads through the first after it may have
+    /// stored through the second.
+    pub(crate) apart: Vec<(usize, usize)>,
+    /// Whether the kernel may load through each pointer what it has stored through it, so that the adjoint needs a copy
+    /// to store to.
+    pub(crate) private: Vec<bool>,
+}
+
+/// Checks whether the adjoint of a kernel would be right.
+pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analysis) -> Checked {
+    let private = vec![false; analysis.pointers.iter().count()];
+    let mut check = Check { module, body, analysis, found: Vec::new(), apart: Vec::new(), private };
     check.lost();
     check.mixed();
     check.accesses();
@@ -27,7 +35,7 @@ pub(crate) fn check(
     if check.found.is_empty() {
         check.paths(spec);
     }
-    (check.found, check.apart)
+    Checked { refusals: check.found, apart: check.apart, private: check.private }
 }
 
 struct Check<'a> {
@@ -36,6 +44,7 @@ struct Check<'a> {
     analysis: &'a Analysis,
     found: Vec<Refusal>,
     apart: Vec<(usize, usize)>,
+    private: Vec<bool>,
 }
 
 impl Check<'_> {
@@ -62,7 +71,9 @@ impl Check<'_> {
                         .to_owned()
                 }
                 Reason::LocalMemory => {
-                    "a local array holds numbers that depend on active inputs".to_owned()
+                    "local memory holds numbers that depend on active inputs, and this reads it by an unknown address or \
+                     as other than numbers"
+                        .to_owned()
                 }
                 Reason::Warp => {
                     "an exchange between the threads of a warp depends on active inputs".to_owned()
@@ -213,7 +224,11 @@ impl Check<'_> {
             {
                 self.refuse(Reason::SharedMemory, "shared memory can't be differentiated", instr);
             }
-            if matches!(instr.op, Op::Ld { .. }) || !is_global(access.space) {
+            if matches!(instr.op, Op::Ld { .. }) {
+                continue;
+            }
+            self.local_store(instr, &access, &form);
+            if !is_global(access.space) {
                 continue;
             }
             let varied = access.registers().any(|reg| {
@@ -239,63 +254,124 @@ impl Check<'_> {
         }
     }
 
-    /// Loads of what the kernel may have stored to before, which the adjoint does not repeat.
+    /// Stores to local memory whose reverse is not known.
+    fn local_store(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
+        let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
+        match form.origin {
+            Origin::Local(var) if activity.is_local_active(var) => {
+                let part = access.ty.bits() < 32
+                    && access.parts().any(|(at, _)| kinds.may_be_local_number(var, form, at));
+                if part {
+                    let text = "a part of a number's bits is stored";
+                    self.refuse(Reason::Bits, text, instr);
+                }
+            }
+            Origin::Local(_) => {}
+            _ if access.space == Space::Local => {
+                let varied = access.registers().any(|reg| {
+                    activity.is_varied(Slot::low(reg)) || activity.is_varied(Slot::high(reg))
+                });
+                if varied || self.analysis.has_active_locals(self.body) {
+                    let text = "local memory is stored to by an address that is not known";
+                    self.refuse(Reason::LocalMemory, text, instr);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Loads of what the kernel may have stored to before.
     fn order(&mut self) {
-        let count = self.body.blocks.len();
-        // The pointers that were written to before each block; the last position stands for unknown memory.
         let pointers = self.analysis.pointers.iter().count();
         // Of unknown memory there is no copy from before the launch: a load that is repeated would see the stores.
         let unknown = |this: &Self, instr: &Instr| {
             !matches!(instr.op, Op::Ld { .. })
                 && Access::of(instr).is_some_and(|access| is_global(access.space))
-                && this.origin(instr).is_some_and(|origin| {
-                    !matches!(origin, Origin::Pointer(_) | Origin::Param(_) | Origin::Variable(_))
-                })
+                && this
+                    .origin(instr)
+                    .is_some_and(|origin| matches!(origin, Origin::Unknown | Origin::Number))
         };
         let any_unknown = self.body.instrs().any(|(_, instr)| unknown(self, instr));
         let any_variable = self.body.instrs().any(|(_, instr)| {
             !matches!(instr.op, Op::Ld { .. })
                 && self.origin(instr) == Some(Origin::Variable(Space::Global))
         });
-        let mut before = vec![vec![false; pointers + 1]; count];
+        let before = self.written_before(any_unknown);
         for (index, block) in self.body.blocks.iter().enumerate() {
             let mut written = before.get(index).cloned().unwrap_or_default();
             for instr in &block.code {
-                let Some(access) = Access::of(instr).filter(|access| is_global(access.space))
-                else {
+                let Some(at) = self.written_place(instr, any_unknown) else { continue };
+                let Op::Ld { kind, .. } = instr.op else {
+                    mark(&mut written, at);
                     continue;
                 };
-                let at = match self.analysis.forms.address(self.body, access.address).origin {
-                    Origin::Pointer(pointer) => pointer,
-                    Origin::Param(_) => continue,
-                    Origin::Variable(Space::Local | Space::Shared) if !any_unknown => continue,
-                    _ => pointers,
-                };
-                if let Op::Ld { kind, .. } = instr.op {
-                    if kind == LdKind::NonCoherent {
-                        // The compiler promises that nobody writes there.
-                        continue;
-                    }
-                    let known = |at: usize| written.get(at).copied().unwrap_or(false);
-                    let unknown = at == pointers && (any_variable || written.contains(&true));
-                    let late = (0..pointers).filter(|&other| other != at && known(other));
-                    let late = late.map(|other| (at, other)).filter(|_| at < pointers);
-                    let late: Vec<_> = late.filter(|pair| !self.apart.contains(pair)).collect();
-                    self.apart.extend(late);
-                    if any_unknown || known(at) || unknown {
-                        let text = "memory is loaded that the kernel may have stored to before";
-                        self.refuse(Reason::LoadAfterStore, text, instr);
-                    }
-                } else if let Some(place) = written.get_mut(at) {
-                    *place = true;
+                if kind == LdKind::NonCoherent {
+                    // The compiler promises that nobody writes there.
+                    continue;
                 }
-            }
-            for to in block.end.targets() {
-                for (place, was) in before.get_mut(to).into_iter().flatten().zip(&written) {
-                    *place |= was;
+                let known = |at: usize| written.get(at).copied().unwrap_or(false);
+                let unknown = at == pointers && (any_variable || written.contains(&true));
+                let late = (0..pointers).filter(|&other| other != at && known(other));
+                let late = late.map(|other| (at, other)).filter(|_| at < pointers);
+                let late: Vec<_> = late.filter(|pair| !self.apart.contains(pair)).collect();
+                self.apart.extend(late);
+                let again = known(at) && at < pointers;
+                if any_unknown || unknown || again && self.has_atomics(at) {
+                    let text = "memory is loaded that the kernel may have stored to before";
+                    self.refuse(Reason::LoadAfterStore, text, instr);
+                } else if again {
+                    mark(&mut self.private, at);
                 }
             }
         }
+    }
+
+    /// Returns the position in lists of pointers of what an instruction accesses; the last stands for unknown memory.
+    /// `None` for memory that only the thread itself writes.
+    fn written_place(&self, instr: &Instr, any_unknown: bool) -> Option<usize> {
+        let access = Access::of(instr).filter(|access| is_global(access.space))?;
+        match self.analysis.forms.address(self.body, access.address).origin {
+            Origin::Pointer(pointer) => Some(pointer),
+            Origin::Param(_) => None,
+            Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
+            _ => Some(self.analysis.pointers.iter().count()),
+        }
+    }
+
+    /// Returns for each block the pointers that may have been stored through before it.
+    fn written_before(&self, any_unknown: bool) -> Vec<Vec<bool>> {
+        let none = vec![false; self.analysis.pointers.iter().count() + 1];
+        let mut before = vec![none; self.body.blocks.len()];
+        loop {
+            let mut changed = false;
+            for (index, block) in self.body.blocks.iter().enumerate() {
+                let mut written = before.get(index).cloned().unwrap_or_default();
+                for instr in &block.code {
+                    if !matches!(instr.op, Op::Ld { .. })
+                        && let Some(at) = self.written_place(instr, any_unknown)
+                    {
+                        mark(&mut written, at);
+                    }
+                }
+                for to in block.end.targets() {
+                    for (place, was) in before.get_mut(to).into_iter().flatten().zip(&written) {
+                        changed |= *was && !*place;
+                        *place |= was;
+                    }
+                }
+            }
+            if !changed {
+                return before;
+            }
+        }
+    }
+
+    /// Returns whether the kernel adds through a pointer: what it loads depends on other threads then.
+    fn has_atomics(&self, pointer: usize) -> bool {
+        self.body.instrs().any(|(_, instr)| {
+            matches!(instr.op, Op::Atom { .. })
+                && self.origin(instr) == Some(Origin::Pointer(pointer))
+        })
     }
 
     /// Returns for each register whether it is read.
@@ -456,5 +532,11 @@ impl Check<'_> {
             })
         });
         Some((text, used.or(loads.first().copied()).cloned()))
+    }
+}
+
+fn mark(list: &mut [bool], at: usize) {
+    if let Some(place) = list.get_mut(at) {
+        *place = true;
     }
 }

@@ -46,15 +46,23 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels without loops, barriers and shared memory, of `float` and `double`. Comparisons, conversions to integers and
+//! Kernels of `float` and `double` without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
 //! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//!
+//! # Loops
+//! The adjoint first repeats the kernel. Each turn of an outermost loop keeps the values that the loop carries, as far as
+//! the reverse needs them: counters and what is linear in what is carried are not kept. Then turns are reversed from the
+//! last to the first: each is repeated from what it has kept, which the loops in it do likewise, and reversed. So code in n
+//! nested loops runs n + 1 times, and memory grows with the sum of the numbers of turns, not with their product. See
+//! [`Adjoint::kept`] and [`Adjoint::scratch`].
 #![forbid(unsafe_code)]
 
 pub mod abi;
 mod analysis;
 mod body;
+mod closed;
 mod emit;
 mod globals;
 mod legal;
@@ -93,6 +101,23 @@ pub struct Adjoint {
     pub apart: Vec<(usize, usize)>,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
+    /// What loops keep for their reverse. Loops that keep nothing are not among them.
+    pub kept: Vec<Kept>,
+    /// Whether the adjoint takes scratch memory: a header, a mark for each thread, and for each thread the words that its
+    /// loops keep. Threads that have too little report [`abi::SCRATCH_OVERFLOW`] and touch no gradient; they run again with
+    /// [`abi::RESUME`], and private copies that are as they were before.
+    pub scratch: bool,
+}
+
+/// What a loop keeps in scratch memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The loop's first line in the kernel's source.
+    pub place: Option<Place>,
+    /// How many words of 32 bits it keeps for each turn.
+    pub words: u32,
+    /// How many loops it is in, itself among them. An inner loop keeps them for the turns of one turn of the loop around.
+    pub depth: u32,
 }
 
 /// Why a kernel can't be differentiated. Reasons of values and memory are looked for once control has none.
@@ -121,35 +146,51 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let body = prepare::prepare(module, spec).map_err(refused)?;
     let analysis = Analysis::new(&body, spec);
-    let (refusals, apart) = legal::check(module, spec, &body, &analysis);
+    let legal::Checked { refusals, apart, private } = legal::check(module, spec, &body, &analysis);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
     let name = format!("{}_adjoint", spec.kernel);
-    let (function, loaded) = emit::adjoint(&body, &analysis, &name);
-    let kept = globals::check(module, &body, &function).map_err(refused)?;
+    let emit::Written { function, loaded, private, kept, scratch } =
+        emit::adjoint(&body, &analysis, &private, &name);
+    let globals = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,
         offset: pointer.spec.offset,
         effect: analysis.used.get(index).copied().unwrap_or_default().effect(),
         loaded: loaded.get(index).copied().unwrap_or(true),
+        private: private.get(index).copied().unwrap_or(false),
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
     });
     let accesses = accesses.collect();
-    let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { .. });
+    let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());
     let shares = function.instrs().iter().any(is_sum);
     let dimensions = body.dimensions();
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
     Ok(Adjoint {
-        text: text(module, &kept, function),
+        text: text(module, &globals, function),
         name,
         accesses,
         dimensions,
         shares,
         apart,
         threads,
+        kept: kept
+            .into_iter()
+            .map(|(region, words)| kept_of(module, &body, region, words))
+            .collect(),
+        scratch,
     })
+}
+
+/// Returns the place of a loop, with what it keeps.
+fn kept_of(module: &Module, body: &body::Body, region: usize, words: u32) -> Kept {
+    let blocks = body.range(region).filter_map(|at| body.blocks.get(at));
+    let instr = blocks.flat_map(|block| &block.code).find(|instr| instr.loc.is_some());
+    let place = instr
+        .and_then(|instr| Refusal::new(Reason::Loop, "").at(module, &body.function, instr).user);
+    Kept { place, words, depth: u32::try_from(body.depth(region)).unwrap_or(u32::MAX) }
 }
 
 /// Returns the text of a module with this function, and the variables that it uses.

@@ -1,6 +1,6 @@
 //! From a kernel's PTX to its blocks.
 
-use ptx::cfg::Loops;
+use ptx::cfg::{Cfg, Loop, Loops};
 use ptx::inline::{InlineError, inline};
 use ptx::ir::{
     Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
@@ -8,9 +8,13 @@ use ptx::ir::{
 use ptx::simplify::single_exit;
 use ptx::ssa::{Ssa, SsaError};
 
-use crate::body::{Block, Body, End, Phi};
+use crate::body::{Block, Body, End, Phi, Region};
+use crate::closed;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::Spec;
+
+/// More loops than these within each other are refused: each repeats what is in it.
+const MOST_NESTED: u32 = 12;
 
 /// Returns the kernel as blocks in topological order.
 pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>> {
@@ -55,14 +59,38 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         let text = "control enters a cycle in several ways";
         return Err(vec![place(Refusal::new(Reason::Irreducible, text), *from)]);
     }
-    let found = loops.all.iter().map(|found| {
-        place(Refusal::new(Reason::Loop, "adjoints of loops are not generated yet"), found.header)
+    let found = loops.all.iter().filter_map(|found| {
+        let text = if found.depth > MOST_NESTED {
+            format!("more than {MOST_NESTED} loops are nested")
+        } else if loops.exits(&ssa.cfg, found).is_empty() && !leaves(&ssa, &loops, found) {
+            "a loop has no end".to_owned()
+        } else if carries_wide(&ssa, found.header) {
+            "a loop carries a value of 128 bits".to_owned()
+        } else {
+            return None;
+        };
+        Some(place(Refusal::new(Reason::Loop, text), found.header))
     });
     let found: Vec<Refusal> = found.collect();
     if !found.is_empty() {
         return Err(found);
     }
-    Ok(blocks(module, &ssa))
+    let mut body = blocks(module, &ssa, &loops);
+    closed::close(&mut body);
+    Ok(body)
+}
+
+/// Returns whether threads leave the kernel in a loop.
+fn leaves(ssa: &Ssa, loops: &Loops, of: &Loop) -> bool {
+    let exits = |&block: &u32| ssa.cfg.blocks.get(block as usize).is_some_and(|block| block.exits);
+    loops.blocks(of).iter().any(exits)
+}
+
+/// Returns whether a block joins values that no stack takes.
+fn carries_wide(ssa: &Ssa, block: u32) -> bool {
+    let params = ssa.params.get(block as usize).into_iter().flatten();
+    let bits = |reg: RegId| ssa.function.registers.get(reg.index()).map_or(0, |ty| ty.bits());
+    params.into_iter().any(|param| bits(param.reg) > 64)
 }
 
 /// Checks whether the parameters that are specified fit the kernel's.
@@ -229,8 +257,8 @@ fn drop_results(ssa: &mut Ssa) {
     }
 }
 
-/// Returns the blocks of a function without loops.
-fn blocks(module: &Module, ssa: &Ssa) -> Body {
+/// Returns the blocks of a function: those of each loop together.
+fn blocks(module: &Module, ssa: &Ssa, loops: &Loops) -> Body {
     let (cfg, function) = (&ssa.cfg, &ssa.function);
     let is_exit = |block: u32| {
         let last = cfg
@@ -241,8 +269,7 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
     };
     // The one that returns comes last.
     let exit = cfg.order.iter().copied().find(|&block| is_exit(block));
-    let order: Vec<u32> =
-        cfg.order.iter().copied().filter(|&block| Some(block) != exit).chain(exit).collect();
+    let (order, region_of, mut regions) = ordered(cfg, loops, exit);
     let mut position = vec![usize::MAX; cfg.blocks.len()];
     for (at, &block) in order.iter().enumerate() {
         if let Some(place) = position.get_mut(block as usize) {
@@ -253,7 +280,7 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
     // Where no thread returns, an empty block takes its place.
     let last = if exit.is_some() { order.len() - 1 } else { order.len() };
     let mut blocks: Vec<Block> = Vec::with_capacity(last + 1);
-    for &index in &order {
+    for (&index, region) in order.iter().zip(region_of) {
         let Some(block) = cfg.blocks.get(index as usize) else { continue };
         let code =
             function.instrs().get(block.start as usize..block.end as usize).unwrap_or_default();
@@ -271,15 +298,19 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
                 .collect(),
         };
         let phis = ssa.params.get(index as usize).into_iter().flatten().map(phi).collect();
-        blocks.push(Block { phis, code, end, preds: Vec::new() });
+        blocks.push(Block { region, phis, code, end, preds: Vec::new() });
     }
     if exit.is_none() {
         blocks.push(Block {
+            region: 0,
             phis: Vec::new(),
             code: Vec::new(),
             end: End::Exit,
             preds: Vec::new(),
         });
+    }
+    if let Some(kernel) = regions.first_mut() {
+        kernel.blocks = 0..blocks.len();
     }
     for index in 0..blocks.len() {
         let targets: Vec<usize> =
@@ -293,7 +324,59 @@ fn blocks(module: &Module, ssa: &Ssa) -> Body {
     let mut function = function.clone();
     function.body = None;
     let globals = module.globals.iter().map(|variable| variable.space).collect();
-    Body::new(function, blocks, globals)
+    Body::new(function, blocks, regions, globals)
+}
+
+/// Returns the blocks in an order in which those of each loop are together, the region of each, and the regions.
+fn ordered(cfg: &Cfg, loops: &Loops, exit: Option<u32>) -> (Vec<u32>, Vec<usize>, Vec<Region>) {
+    // Parts of the kernel and of each loop. A header dominates its loop, so its place in the order of all blocks is
+    // behind all that leads to the loop, and before all that follows.
+    let mut parts: Vec<Vec<Node>> = vec![Vec::new(); loops.all.len() + 1];
+    let region = |id: Option<u32>| id.map_or(0, |id| id as usize + 1);
+    for &block in cfg.order.iter().filter(|&&block| Some(block) != exit).chain(&exit) {
+        let innermost = region(loops.innermost(block));
+        let found = loops.all.get(innermost.wrapping_sub(1)).filter(|one| one.header == block);
+        if let Some(one) = found {
+            let around = region(one.parent);
+            parts.get_mut(around).into_iter().for_each(|list| list.push(Node::Loop(innermost)));
+        }
+        parts.get_mut(innermost).into_iter().for_each(|list| list.push(Node::Block(block)));
+    }
+    let (mut order, mut of) = (Vec::new(), Vec::new());
+    let parents = std::iter::once(None).chain(loops.all.iter().map(|one| Some(region(one.parent))));
+    let depths = std::iter::once(0).chain(loops.all.iter().map(|one| one.depth as usize));
+    let mut regions: Vec<Region> =
+        parents.zip(depths).map(|(parent, depth)| Region { parent, blocks: 0..0, depth }).collect();
+    let mut work = vec![(0, parts.first().cloned().unwrap_or_default().into_iter())];
+    while let Some((region, rest)) = work.last_mut() {
+        let region = *region;
+        match rest.next() {
+            Some(Node::Block(block)) => {
+                order.push(block);
+                of.push(region);
+            }
+            Some(Node::Loop(inner)) => {
+                if let Some(place) = regions.get_mut(inner) {
+                    place.blocks.start = order.len();
+                }
+                work.push((inner, parts.get(inner).cloned().unwrap_or_default().into_iter()));
+            }
+            None => {
+                if let Some(place) = regions.get_mut(region) {
+                    place.blocks.end = order.len();
+                }
+                work.pop();
+            }
+        }
+    }
+    (order, of, regions)
+}
+
+/// A part of a region: a block of the graph, or the region that a loop is.
+#[derive(Debug, Clone, Copy)]
+enum Node {
+    Block(u32),
+    Loop(usize),
 }
 
 fn end(

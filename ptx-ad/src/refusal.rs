@@ -25,18 +25,20 @@ pub enum Reason {
     AtomicOther,
     /// The same memory is loaded from and added to by atomics.
     MixedAtomics,
-    /// Memory is loaded that the kernel may have stored to before; or, where it stores to unknown memory, any.
+    /// Memory is loaded that the kernel may have stored to before, where a copy for the adjoint does not help: it also adds
+    /// there, or the memory is not known.
     LoadAfterStore,
     /// A volatile or ordered access: it waits for other threads.
     Volatile,
     /// A variable of the module that depends on active inputs, or that the host or another kernel may write: the adjoint
     /// is a module of its own. Private variables with an initial value that nothing stores to are constants.
     ModuleGlobal,
-    /// A loop.
+    /// A loop without an end, too many loops within each other, or one that carries 128 bits.
     Loop,
     /// Blocks that can be entered in several ways without being a loop.
     Irreducible,
-    /// A local array, or a parameter with an index that is not constant, that depends on active inputs.
+    /// Local memory that depends on active inputs, read as other than numbers or by an address that is not known; or a
+    /// parameter with an index that is not constant.
     LocalMemory,
     /// Shared memory.
     SharedMemory,

@@ -102,6 +102,8 @@ pub struct Access {
     pub effect: Effect,
     /// Whether the adjoint loads from the memory, as it was before the launch.
     pub loaded: bool,
+    /// Whether the adjoint also stores to it, so that it needs a copy.
+    pub private: bool,
     /// Whether each thread accesses an element of its own, so that gradients are added without atomics.
     pub own: bool,
     /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.

@@ -1,7 +1,10 @@
 //! Which numbers depend on active inputs, and which of them active outputs depend on.
 
-use ptx::ir::{Instr, Operand, RegId, Space};
+use std::collections::HashMap;
 
+use ptx::ir::{Instr, Operand, RegId, Space, VarId};
+
+use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
 use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, sign_mask};
@@ -30,6 +33,16 @@ pub(crate) struct Activity {
     source: Vec<Option<Slot>>,
     /// Slots whose value reaches an output whatever is chosen.
     certain: Vec<bool>,
+    /// Variables of local memory.
+    locals: HashMap<VarId, Local>,
+}
+
+/// What a variable of local memory holds somewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Local {
+    varied: bool,
+    useful: bool,
+    lost: Option<usize>,
 }
 
 impl Activity {
@@ -43,18 +56,38 @@ impl Activity {
             source: vec![None; slots],
             ..Self::default()
         };
-        let local = this.forward(body, pointers, forms, kinds);
-        if local {
-            // Values depend on the local memory, which holds numbers that depend on inputs.
+        // Loops and local memory lead back to code that has been read: until nothing is new.
+        loop {
+            let before = (this.varied.clone(), this.lost.clone(), this.locals.clone());
             this.forward(body, pointers, forms, kinds);
+            if before == (this.varied.clone(), this.lost.clone(), this.locals.clone()) {
+                break;
+            }
         }
-        this.backward(body, pointers, forms, kinds);
+        loop {
+            let before = (this.useful.clone(), this.locals.clone());
+            this.backward(body, pointers, forms, kinds);
+            if before == (this.useful.clone(), this.locals.clone()) {
+                break;
+            }
+        }
+        this.certain = certain(body, pointers, forms, kinds, &this);
         this
+    }
+
+    /// Returns whether a variable of local memory holds numbers with gradients.
+    pub(crate) fn is_local_active(&self, var: VarId) -> bool {
+        self.locals.get(&var).is_some_and(|local| local.varied && local.useful)
     }
 
     /// Returns whether a number depends on active inputs.
     pub(crate) fn is_varied(&self, slot: Slot) -> bool {
         self.varied.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns how many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.useful.len()
     }
 
     /// Returns whether active outputs depend on a number.
@@ -107,9 +140,7 @@ impl Activity {
         }
     }
 
-    /// Returns whether local or shared memory holds numbers that depend on inputs.
-    fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) -> bool {
-        let mut local = false;
+    fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
         for (index, block) in body.blocks.iter().enumerate() {
             for phi in &block.phis {
                 for half in [Slot::low, Slot::high] {
@@ -172,27 +203,26 @@ impl Activity {
                     }
                     Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
                     Meaning::Load => {
-                        self.load(body, pointers, forms, kinds, instr, &mut lose, &mut local);
+                        self.load(body, pointers, forms, kinds, instr, &mut lose);
                     }
                     Meaning::Store => {
                         let Some(access) = Access::of(instr) else { continue };
                         let origin = forms.address(body, access.address).origin;
-                        let private = matches!(origin, Origin::Variable(_))
-                            || matches!(access.space, Space::Local | Space::Shared);
-                        let depends = |slot: Slot| {
-                            self.is_varied(slot)
-                                || self.lost.get(slot.index()).copied().flatten().is_some()
-                        };
-                        local |= private
-                            && access
-                                .registers()
-                                .any(|reg| depends(Slot::low(reg)) || depends(Slot::high(reg)));
+                        let Origin::Local(var) = origin else { continue };
+                        for reg in access.registers() {
+                            for slot in [Slot::low(reg), Slot::high(reg)] {
+                                let lost = self.lost.get(slot.index()).copied().flatten();
+                                let varied = self.is_varied(slot);
+                                let local = self.locals.entry(var).or_default();
+                                local.varied |= varied;
+                                local.lost = local.lost.or(lost);
+                            }
+                        }
                     }
                     Meaning::Constant | Meaning::Accumulate | Meaning::Nothing => {}
                 }
             }
         }
-        local
     }
 
     /// The results of an instruction have no derivative that is known. That matters if an operand had one.
@@ -232,7 +262,6 @@ impl Activity {
         kinds: &Kinds,
         instr: &Instr,
         lose: &mut impl FnMut(&mut Self, Reason) -> usize,
-        local: &mut bool,
     ) {
         let Some(access) = Access::of(instr) else { return };
         let form = forms.address(body, access.address);
@@ -243,10 +272,20 @@ impl Activity {
         for (at, reg) in access.parts() {
             let Some(reg) = reg else { continue };
             for (slot, more) in halves(reg) {
-                let private = matches!(form.origin, Origin::Variable(_))
-                    || matches!(access.space, Space::Local | Space::Shared);
-                if private {
-                    if *local {
+                if let Origin::Local(var) = form.origin {
+                    let local = self.locals.get(&var).copied().unwrap_or_default();
+                    let number = access.ty.bits() >= 32 && kinds.get(slot).is_some();
+                    self.set(slot, local.varied && number, local.lost);
+                    if local.varied && !number && local.lost.is_none() {
+                        // It may be the bits of a number; of an integer it does no harm.
+                        let lost = lose(self, Reason::LocalMemory);
+                        self.set(slot, false, Some(lost));
+                    }
+                    continue;
+                }
+                if matches!(access.space, Space::Local | Space::Shared) {
+                    // Of which variable is not known.
+                    if kinds.get(slot).is_some() && !self.locals.is_empty() {
                         let lost = lose(self, Reason::LocalMemory);
                         self.set(slot, false, Some(lost));
                     }
@@ -285,7 +324,7 @@ impl Activity {
                             pointers.get(index).is_some_and(|pointer| pointer.slot.is_some());
                         self.set(slot, active, None);
                     }
-                    Origin::Variable(_) => {}
+                    Origin::Variable(_) | Origin::Local(_) => {}
                     Origin::Number | Origin::Unknown => {
                         // It may point to active memory, unless no pointer is active.
                         if !matches!(access.space, Space::Const)
@@ -301,74 +340,24 @@ impl Activity {
     }
 
     fn backward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
-        for (index, block) in body.blocks.iter().enumerate().rev() {
+        for block in body.blocks.iter().rev() {
             for instr in block.code.iter().rev() {
-                let certain = |this: &Self, d: Slot| this.is_certain(d);
-                match meaning(instr) {
-                    Meaning::Store | Meaning::Accumulate => {
-                        let Some(access) = Access::of(instr) else { continue };
-                        let Origin::Pointer(pointer) = forms.address(body, access.address).origin
-                        else {
-                            continue;
-                        };
-                        if pointers.get(pointer).is_none_or(|pointer| pointer.slot.is_none()) {
-                            continue;
-                        }
-                        for reg in access.registers() {
-                            let high = (access.ty.bits() == 64).then(|| Slot::high(reg));
-                            for slot in [Some(Slot::low(reg)), high].into_iter().flatten() {
-                                if kinds.get(slot).is_some() {
-                                    // The upper half of a `double` has no gradient of its own.
-                                    self.reach(body, index, slot, true);
-                                }
-                            }
-                        }
+                if let (Meaning::Load, Some(access)) = (meaning(instr), Access::of(instr))
+                    && let Origin::Local(var) = forms.address(body, access.address).origin
+                    && access.registers().any(|reg| {
+                        self.is_useful(Slot::low(reg)) || self.is_useful(Slot::high(reg))
+                    })
+                {
+                    self.locals.entry(var).or_default().useful = true;
+                }
+                let stores = |var: VarId| self.locals.get(&var).is_some_and(|local| local.useful);
+                let found = passes(body, pointers, forms, kinds, &stores, instr);
+                for Passed { to, from, .. } in found {
+                    if to.is_none_or(|to| self.is_useful(to))
+                        && let Some(place) = self.useful.get_mut(from.index())
+                    {
+                        *place = true;
                     }
-                    Meaning::Copy(pairs) => {
-                        for (d, a) in pairs {
-                            let certain = certain(self, d);
-                            if self.is_useful(d) {
-                                a.into_iter().for_each(|a| self.reach(body, index, a, certain));
-                            }
-                        }
-                    }
-                    Meaning::Choice { pairs, .. } => {
-                        for (d, sources) in pairs {
-                            if self.is_useful(d) {
-                                sources
-                                    .into_iter()
-                                    .flatten()
-                                    .for_each(|a| self.reach(body, index, a, false));
-                            }
-                        }
-                    }
-                    Meaning::Arithmetic(arithmetic) => {
-                        use super::meaning::Smooth::{Copysign, Max, Max3, Min, Min3};
-                        let d = Slot::low(arithmetic.d);
-                        let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
-                        let certain = certain(self, d) && !chooses;
-                        if self.is_useful(d) {
-                            for arg in operands(&arithmetic) {
-                                self.reach(body, index, arg, certain);
-                            }
-                        }
-                    }
-                    Meaning::Rule { real, d, terms, .. } => {
-                        let certain = certain(self, Slot::low(d));
-                        if self.is_useful(Slot::low(d)) {
-                            for by in terms.iter().flat_map(|(by, _)| slots(by, real)) {
-                                self.reach(body, index, by, certain);
-                            }
-                        }
-                    }
-                    Meaning::Bits => {
-                        let Some((_, real, d, a)) = sign_mask(instr) else { continue };
-                        if kinds.real(Slot::low(d)) == Some(real) && self.is_useful(Slot::low(d)) {
-                            let certain = certain(self, Slot::low(d));
-                            slots(&a, real).for_each(|a| self.reach(body, index, a, certain));
-                        }
-                    }
-                    Meaning::Load | Meaning::Opaque(_) | Meaning::Constant | Meaning::Nothing => {}
                 }
             }
             for phi in &block.phis {
@@ -376,10 +365,11 @@ impl Activity {
                     if !self.is_useful(half(phi.reg)) {
                         continue;
                     }
-                    let certain = self.is_certain(half(phi.reg));
-                    for (from, arg) in &phi.args {
-                        if let Some(Operand::Reg(reg)) = arg {
-                            self.reach(body, *from, half(*reg), certain);
+                    for (_, arg) in &phi.args {
+                        if let Some(Operand::Reg(reg)) = arg
+                            && let Some(place) = self.useful.get_mut(half(*reg).index())
+                        {
+                            *place = true;
                         }
                     }
                 }
@@ -400,21 +390,84 @@ impl Activity {
             _ => false,
         }
     }
+}
 
-    /// An output depends on a slot, by an instruction of block `at`.
-    fn reach(&mut self, body: &Body, at: usize, slot: Slot, certain: bool) {
-        if let Some(place) = self.useful.get_mut(slot.index()) {
-            *place = true;
+/// A slot that another depends on, or memory.
+pub(super) struct Passed {
+    /// `None` for memory that outputs depend on.
+    pub(super) to: Option<Slot>,
+    pub(super) from: Slot,
+    /// Whether the value of `to` depends on that of `from` whatever is chosen.
+    pub(super) certain: bool,
+}
+
+/// Returns the slots that an instruction's results depend on. `stores` says whether outputs depend on local memory.
+pub(super) fn passes(
+    body: &Body,
+    pointers: &Pointers,
+    forms: &Forms,
+    kinds: &Kinds,
+    stores: &dyn Fn(VarId) -> bool,
+    instr: &Instr,
+) -> Vec<Passed> {
+    let mut found = Vec::new();
+    let mut pass = |to: Option<Slot>, from: Slot, certain: bool| {
+        found.push(Passed { to, from, certain });
+    };
+    match meaning(instr) {
+        Meaning::Store | Meaning::Accumulate => {
+            let Some(access) = Access::of(instr) else { return found };
+            let certain = match forms.address(body, access.address).origin {
+                Origin::Pointer(pointer)
+                    if pointers.get(pointer).is_some_and(|pointer| pointer.slot.is_some()) =>
+                {
+                    true
+                }
+                Origin::Local(var) if stores(var) => false,
+                _ => return found,
+            };
+            for reg in access.registers() {
+                let high = (access.ty.bits() == 64).then(|| Slot::high(reg));
+                for slot in [Some(Slot::low(reg)), high].into_iter().flatten() {
+                    if kinds.get(slot).is_some() {
+                        // The upper half of a `double` has no gradient of its own.
+                        pass(None, slot, certain);
+                    }
+                }
+            }
         }
-        let defined = body.defined.get(slot.reg().index()).copied().flatten();
-        let always = defined.is_some_and(|defined| body.always_reaches(defined, at));
-        if certain
-            && always
-            && let Some(place) = self.certain.get_mut(slot.index())
-        {
-            *place = true;
+        Meaning::Copy(pairs) => {
+            for (d, a) in pairs {
+                a.into_iter().for_each(|a| pass(Some(d), a, true));
+            }
         }
+        Meaning::Choice { pairs, .. } => {
+            for (d, sources) in pairs {
+                sources.into_iter().flatten().for_each(|a| pass(Some(d), a, false));
+            }
+        }
+        Meaning::Arithmetic(arithmetic) => {
+            use super::meaning::Smooth::{Copysign, Max, Max3, Min, Min3};
+            let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
+            for arg in operands(&arithmetic) {
+                pass(Some(Slot::low(arithmetic.d)), arg, !chooses);
+            }
+        }
+        Meaning::Rule { real, d, terms, .. } => {
+            for by in terms.iter().flat_map(|(by, _)| slots(by, real)) {
+                pass(Some(Slot::low(d)), by, true);
+            }
+        }
+        Meaning::Bits => {
+            if let Some((_, real, d, a)) = sign_mask(instr)
+                && kinds.real(Slot::low(d)) == Some(real)
+            {
+                slots(&a, real).for_each(|a| pass(Some(Slot::low(d)), a, true));
+            }
+        }
+        Meaning::Load | Meaning::Opaque(_) | Meaning::Constant | Meaning::Nothing => {}
     }
+    found
 }
 
 /// Returns the slots of an operand: a `double` lies in two.

@@ -1,15 +1,17 @@
 //! What integers and addresses are: which pointer an address comes from, and how it depends on the thread.
 
+use std::collections::HashMap;
+
 use ptx::ir::{
     Address, Base as AddressBase, BinaryOp, Dim, Instr, MulPart, Op, Operand, RegId, Space,
-    Special, Symbol, Type,
+    Special, Symbol, Type, VarId,
 };
 
 use super::Pointers;
 use crate::body::Body;
 
 /// The origin of an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Origin {
     /// It is a number: nothing that is known to be an address was added to it.
     #[default]
@@ -18,6 +20,8 @@ pub(crate) enum Origin {
     Pointer(usize),
     /// The memory of this parameter itself.
     Param(usize),
+    /// This variable of the function, in local memory.
+    Local(VarId),
     /// A variable of the module or the function, or the stack.
     Variable(Space),
     /// Something else: it was loaded, or comes from several of these.
@@ -47,7 +51,7 @@ struct Linear {
 }
 
 /// A value: `origin + linear`, or `origin + residue` up to multiples of `modulus`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) origin: Origin,
     linear: Option<Linear>,
@@ -103,6 +107,11 @@ impl Form {
         let size = i128::from(size.max(1));
         let at = i128::from(self.residue) + i128::from(more);
         known.then(|| u64::try_from(at.rem_euclid(size)).unwrap_or(0))
+    }
+
+    /// Returns the modulus and the residue of the offset from the origin.
+    pub(crate) fn residue(&self) -> (u64, i64) {
+        (self.modulus, self.residue)
     }
 
     /// The constant that it is.
@@ -217,7 +226,8 @@ fn residue(modulus: u64, value: i128, bits: u32) -> Form {
     Form { modulus, residue, ..Form::UNKNOWN }
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+/// Returns the greatest common divisor; of 0 and another number, that.
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
     while b > 0 {
         (a, b) = (b, a % b);
@@ -231,6 +241,9 @@ fn is_integer(ty: Type) -> bool {
     matches!(ty, B32 | B64 | S32 | S64 | U32 | U64)
 }
 
+/// After so many passes over the code, what a loop carries is taken for unknown: residues shrink at each pass.
+const MOST_PASSES: u32 = 64;
+
 /// The forms of a kernel's registers.
 #[derive(Debug)]
 pub(crate) struct Forms(Vec<Form>);
@@ -238,17 +251,35 @@ pub(crate) struct Forms(Vec<Form>);
 impl Forms {
     pub(crate) fn new(body: &Body, pointers: &Pointers) -> Self {
         let mut forms = Self(vec![Form::UNKNOWN; body.function.registers.len()]);
-        for block in &body.blocks {
-            for phi in &block.phis {
-                let args = phi
-                    .args
-                    .iter()
-                    .map(|(_, arg)| arg.map_or(Form::UNKNOWN, |arg| forms.operand(&arg)));
-                let joined = args.reduce(Form::join).unwrap_or(Form::UNKNOWN);
-                forms.set(phi.reg, joined);
+        // What a loop carries is first taken for what it enters with.
+        let mut joins: HashMap<RegId, Form> = HashMap::new();
+        for pass in 0.. {
+            let mut changed = false;
+            for (index, block) in body.blocks.iter().enumerate() {
+                for phi in &block.phis {
+                    let mut joined = joins.get(&phi.reg).copied();
+                    for (from, arg) in &phi.args {
+                        if pass == 0 && *from >= index {
+                            continue;
+                        }
+                        let form = arg.map_or(Form::UNKNOWN, |arg| forms.operand(&arg));
+                        joined = Some(joined.map_or(form, |joined| joined.join(form)));
+                    }
+                    let mut joined = joined.unwrap_or(Form::UNKNOWN);
+                    if joins.get(&phi.reg) != Some(&joined) {
+                        if pass > MOST_PASSES {
+                            joined = Form { origin: Origin::Unknown, ..Form::UNKNOWN };
+                        }
+                        changed |= joins.insert(phi.reg, joined) != Some(joined);
+                    }
+                    forms.set(phi.reg, joined);
+                }
+                for instr in &block.code {
+                    forms.instr(body, pointers, instr);
+                }
             }
-            for instr in &block.code {
-                forms.instr(body, pointers, instr);
+            if !changed {
+                break;
             }
         }
         forms
@@ -397,6 +428,7 @@ fn symbol_form(body: &Body, symbol: Symbol) -> Form {
         Symbol::Var(var) => match body.params().position(|known| known == var) {
             Some(param) => Origin::Param(param),
             None => match body.function.variables.get(var.index()) {
+                Some(variable) if variable.space == Space::Local => Origin::Local(var),
                 Some(variable) => Origin::Variable(variable.space),
                 None => Origin::Unknown,
             },

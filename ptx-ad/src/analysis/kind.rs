@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use ptx::ir::{Address, Instr, Op, Operand, RegId, Type};
+use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
-use super::form::{Forms, Origin};
+use super::form::{Form, Forms, Origin, gcd};
 use super::meaning::{Meaning, Slot, meaning, real, sign_mask};
 use super::{Access, Pointers};
 use crate::body::Body;
@@ -40,6 +40,46 @@ fn is_typed(op: &Op) -> bool {
     matches!(op, Op::Setp { .. } | Op::Set { .. } | Op::Cvt { .. } | Op::Testp { .. })
 }
 
+/// The 32 bits of local memory that loads and stores of registers go to, up to a modulus for each variable.
+#[derive(Debug, Default)]
+struct LocalCells {
+    moduli: HashMap<VarId, u64>,
+    /// A register's half, the variable and the offset.
+    found: Vec<(Slot, VarId, i64)>,
+}
+
+impl LocalCells {
+    fn new(body: &Body, forms: &Forms) -> Self {
+        let mut this = Self::default();
+        for (_, instr) in body.instrs() {
+            let Some(access) = Access::of(instr) else { continue };
+            let form = forms.address(body, access.address);
+            let Origin::Local(var) = form.origin else { continue };
+            let (modulus, residue) = form.residue();
+            let known = this.moduli.entry(var).or_insert(0);
+            *known = gcd(*known, modulus);
+            for (at, reg) in access.parts() {
+                let Some(reg) = reg.filter(|_| access.ty.bits() >= 32) else { continue };
+                this.found.push((Slot::low(reg), var, residue.wrapping_add(at)));
+                if access.ty.bits() == 64 {
+                    this.found.push((Slot::high(reg), var, residue.wrapping_add(at + 4)));
+                }
+            }
+        }
+        this
+    }
+
+    /// Returns the halves of registers with what they are loaded from or stored to.
+    fn halves(&self) -> impl Iterator<Item = (Slot, (VarId, i64))> + '_ {
+        self.found.iter().map(|&(slot, var, at)| (slot, self.cell(var, at)))
+    }
+
+    fn cell(&self, var: VarId, at: i64) -> (VarId, i64) {
+        let modulus = self.moduli.get(&var).and_then(|&modulus| i64::try_from(modulus).ok());
+        (var, modulus.filter(|&modulus| modulus > 0).map_or(at, |modulus| at.rem_euclid(modulus)))
+    }
+}
+
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
 #[derive(Debug)]
 pub(crate) struct Kinds {
@@ -49,6 +89,7 @@ pub(crate) struct Kinds {
     kind: Vec<Option<Kind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
+    locals: LocalCells,
 }
 
 impl Kinds {
@@ -56,7 +97,8 @@ impl Kinds {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
         let (size, kind) = (vec![1; slots], vec![None; slots]);
-        let mut kinds = Self { parent, size, kind, cells: HashMap::new() };
+        let locals = LocalCells::new(body, forms);
+        let mut kinds = Self { parent, size, kind, cells: HashMap::new(), locals };
         for block in &body.blocks {
             for phi in &block.phis {
                 let ty = body.function.registers.get(phi.reg.index()).copied().unwrap_or(Type::B32);
@@ -89,10 +131,51 @@ impl Kinds {
                 kinds.number(source, *real);
                 false
             });
-            if open.len() == before {
+            let changed = kinds.locals();
+            if open.len() == before && !changed {
                 return kinds;
             }
         }
+    }
+
+    /// What is copied through local memory stays what it is, although copies of bits do not say what they copy.
+    fn locals(&mut self) -> bool {
+        let cells: Vec<(Slot, (VarId, i64))> = self.locals.halves().collect();
+        let mut changed = false;
+        loop {
+            let mut kinds: HashMap<(VarId, i64), Kind> = HashMap::new();
+            for &(slot, cell) in &cells {
+                if let Some(kind) = self.get(slot) {
+                    let known = kinds.entry(cell).or_insert(kind);
+                    if *known != kind {
+                        *known = Kind::Mixed;
+                    }
+                }
+            }
+            let mut again = false;
+            for &(slot, cell) in &cells {
+                if let Some(kind) = kinds.get(&cell)
+                    && *kind != Kind::Mixed
+                    && self.get(slot).is_none()
+                {
+                    self.set(slot, *kind);
+                    again = true;
+                }
+            }
+            changed |= again;
+            if !again {
+                return changed;
+            }
+        }
+    }
+
+    /// Returns whether a float may lie where less than 32 bits at an offset from an address do, in local memory.
+    pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
+        let (_, at) = self.locals.cell(var, form.residue().1.wrapping_add(at));
+        self.locals.halves().any(|(slot, (of, start))| {
+            let within = (start..start.saturating_add(4)).contains(&at);
+            of == var && within && self.get(slot).is_some()
+        })
     }
 
     /// Returns what a slot holds; `None` if it is no number.

@@ -1,12 +1,13 @@
 //! What is known of a kernel before its adjoint is written.
 
 mod activity;
+mod certain;
 mod form;
 mod kind;
 mod meaning;
 mod own;
 
-use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type};
+use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
 pub(crate) use activity::{Activity, Lost, is_part_of_number};
 pub(crate) use form::{Form, Forms, Origin};
@@ -217,6 +218,12 @@ impl Analysis {
         let used = used(body, &pointers, &forms);
         let own = Own::new(body, &pointers, &forms, &used);
         Self { pointers, slots, forms, kinds, activity, used, own }
+    }
+
+    /// Returns whether some variable of local memory holds numbers with gradients.
+    pub(crate) fn has_active_locals(&self, body: &Body) -> bool {
+        let count = u32::try_from(body.function.variables.len()).unwrap_or(u32::MAX);
+        (0..count).any(|var| self.activity.is_local_active(VarId(var)))
     }
 }
 

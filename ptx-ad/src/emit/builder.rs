@@ -53,11 +53,33 @@ pub(super) fn fails(reg: RegId) -> Pred {
     Pred { reg, negated: true }
 }
 
+/// Memory that the adjoint itself writes and reads: what is written there is needed if it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Link {
+    /// A value that a loop keeps for each turn: the loop, and the number among its values.
+    Kept(usize, usize),
+    /// The results of an instruction that is not repeated: block and position.
+    Logged(usize, usize),
+    /// The adjoint's own copy of the memory behind a pointer.
+    Private(usize),
+    /// A variable of the kernel in local memory.
+    Local(VarId),
+}
+
+/// A line of the adjoint's text.
+#[derive(Debug, Clone)]
+pub(super) enum Line {
+    Instr(Instr, Option<Link>),
+    Label(LabelId),
+}
+
 /// Instructions for a function, with its tables of registers and labels.
 #[derive(Debug)]
 pub(super) struct Builder {
     pub(super) function: Function,
-    pub(super) code: Vec<Instr>,
+    pub(super) code: Vec<Line>,
+    /// What is loaded or stored next.
+    pub(super) link: Option<Link>,
     /// The source place of what is written next.
     pub(super) loc: Option<LocId>,
     labels: u32,
@@ -66,7 +88,7 @@ pub(super) struct Builder {
 impl Builder {
     /// Writes into a function with these tables and without labels.
     pub(super) fn new(function: Function) -> Self {
-        Self { function, code: Vec::new(), loc: None, labels: 0 }
+        Self { function, code: Vec::new(), link: None, loc: None, labels: 0 }
     }
 
     pub(super) fn reg(&mut self, ty: Type) -> RegId {
@@ -74,11 +96,17 @@ impl Builder {
     }
 
     pub(super) fn push(&mut self, op: Op) {
-        self.code.push(Instr { guard: None, op, line: 0, loc: self.loc });
+        self.instr(Instr { guard: None, op, line: 0, loc: self.loc });
     }
 
     pub(super) fn push_if(&mut self, guard: Pred, op: Op) {
-        self.code.push(Instr { guard: Some(guard), op, line: 0, loc: self.loc });
+        self.instr(Instr { guard: Some(guard), op, line: 0, loc: self.loc });
+    }
+
+    pub(super) fn instr(&mut self, instr: Instr) {
+        let memory = matches!(instr.op, Op::Ld { .. } | Op::St { .. });
+        let link = self.link.filter(|_| memory);
+        self.code.push(Line::Instr(instr, link));
     }
 
     /// Makes a label, to be placed later.
@@ -92,10 +120,7 @@ impl Builder {
 
     /// Places a label before what is written next.
     pub(super) fn place(&mut self, label: LabelId) {
-        let here = u32::try_from(self.code.len()).unwrap_or(u32::MAX);
-        if let Some(label) = self.function.labels.get_mut(label.index()) {
-            label.at = here;
-        }
+        self.code.push(Line::Label(label));
     }
 
     pub(super) fn jump(&mut self, target: LabelId) {
@@ -226,7 +251,7 @@ impl Builder {
         addr: Address,
     ) {
         let op = Op::Ld { kind: LdKind::Plain, access: plain(space), ty, d: d.into(), addr };
-        self.code.push(Instr { guard, op, line: 0, loc: self.loc });
+        self.instr(Instr { guard, op, line: 0, loc: self.loc });
     }
 
     pub(super) fn store(
@@ -238,7 +263,7 @@ impl Builder {
         a: &[Operand],
     ) {
         let op = Op::St { access: plain(space), ty, addr, a: a.into() };
-        self.code.push(Instr { guard, op, line: 0, loc: self.loc });
+        self.instr(Instr { guard, op, line: 0, loc: self.loc });
     }
 
     /// `red.add`

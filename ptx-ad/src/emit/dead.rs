@@ -1,51 +1,80 @@
 //! Removes instructions whose results nobody reads: of the kernel that is repeated, the adjoint needs a part.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Function, Instr, Op, RegId};
 
-/// Removes what has no effect, and returns for each register whether it is still written.
-pub(super) fn remove(function: &mut Function) -> Vec<bool> {
-    let code = function.body.take().unwrap_or_default();
+use super::builder::{Line, Link};
+
+/// What is left of a text.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Whether each register is still written.
+    pub(super) written: Vec<bool>,
+    /// What is still read.
+    pub(super) links: HashSet<Link>,
+}
+
+/// Makes the body of a function of the lines that have an effect.
+pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> Left {
     let mut writers: HashMap<RegId, Vec<usize>> = HashMap::new();
-    for (at, instr) in code.iter().enumerate() {
+    let mut stores: HashMap<Link, Vec<usize>> = HashMap::new();
+    let mut needed = vec![false; code.len()];
+    let mut open = Vec::new();
+    for (at, line) in code.iter().enumerate() {
+        let Line::Instr(instr, link) = line else { continue };
         instr.for_each_def(|reg| writers.entry(reg).or_default().push(at));
+        match link.filter(|_| matches!(instr.op, Op::St { .. })) {
+            Some(link) => stores.entry(link).or_default().push(at),
+            None if has_effect(instr) => {
+                if let Some(place) = needed.get_mut(at) {
+                    *place = true;
+                }
+                open.push(at);
+            }
+            None => {}
+        }
     }
-    let mut needed: Vec<bool> = code.iter().map(has_effect).collect();
-    let mut open: Vec<usize> =
-        (0..code.len()).filter(|&at| needed.get(at) == Some(&true)).collect();
+    let mut left = Left { written: vec![false; function.registers.len()], ..Left::default() };
     while let Some(at) = open.pop() {
-        let Some(instr) = code.get(at) else { continue };
-        instr.for_each_use(|reg| {
-            // Each register is looked up once: its writers are all needed then.
-            for writer in writers.remove(&reg).into_iter().flatten() {
+        let Some(Line::Instr(instr, link)) = code.get(at) else { continue };
+        let mut need = |list: Option<Vec<usize>>| {
+            for writer in list.into_iter().flatten() {
                 if let Some(place) = needed.get_mut(writer).filter(|place| !**place) {
                     *place = true;
                     open.push(writer);
                 }
             }
-        });
-    }
-    let mut places = Vec::with_capacity(code.len() + 1);
-    let mut body = Vec::new();
-    let mut written = vec![false; function.registers.len()];
-    for (instr, needed) in code.into_iter().zip(&needed) {
-        places.push(u32::try_from(body.len()).unwrap_or(u32::MAX));
-        if *needed {
-            instr.for_each_def(|reg| {
-                if let Some(place) = written.get_mut(reg.index()) {
-                    *place = true;
-                }
-            });
-            body.push(instr);
+        };
+        // Each register is looked up once: its writers are all needed then.
+        instr.for_each_use(|reg| need(writers.remove(&reg)));
+        if let Some(link) = link.filter(|_| matches!(instr.op, Op::Ld { .. })) {
+            left.links.insert(link);
+            need(stores.remove(&link));
         }
     }
-    let end = u32::try_from(body.len()).unwrap_or(u32::MAX);
-    for label in &mut function.labels {
-        label.at = places.get(label.at as usize).copied().unwrap_or(end);
+    let mut body = Vec::new();
+    for (line, needed) in code.into_iter().zip(&needed) {
+        match line {
+            Line::Label(label) => {
+                let here = u32::try_from(body.len()).unwrap_or(u32::MAX);
+                if let Some(label) = function.labels.get_mut(label.index()) {
+                    label.at = here;
+                }
+            }
+            Line::Instr(instr, _) if *needed => {
+                instr.for_each_def(|reg| {
+                    if let Some(place) = left.written.get_mut(reg.index()) {
+                        *place = true;
+                    }
+                });
+                body.push(instr);
+            }
+            Line::Instr(..) => {}
+        }
     }
     function.body = Some(body);
-    written
+    left
 }
 
 /// Returns whether an instruction does more than to write registers.

@@ -17,7 +17,7 @@ use crate::spec::Real;
 pub(super) struct Frame {
     /// The gradient parameters.
     pub(super) gradients: Vec<VarId>,
-    frame: VarId,
+    pub(super) frame: VarId,
     /// Where the kernel's own variables were and are, behind the parameters.
     old: u32,
     new: u32,
@@ -29,14 +29,16 @@ impl Frame {
         member(self.frame, abi::PARTIALS_LOG2)
     }
 
+    /// Returns the new number of one of the kernel's variables.
+    pub(super) fn variable(&self, var: VarId) -> VarId {
+        if var.0 < self.old { var } else { VarId(var.0 - self.old + self.new) }
+    }
+
     /// Gives the kernel's variables their new numbers.
     pub(super) fn renumber(&self, instr: &mut Instr) {
-        let (old, new) = (self.old, self.new);
         instr.for_each_place_mut(|place| {
-            if let PlaceMut::Symbol(Symbol::Var(var)) = place
-                && var.0 >= old
-            {
-                var.0 = var.0 - old + new;
+            if let PlaceMut::Symbol(Symbol::Var(var)) = place {
+                *var = self.variable(*var);
             }
         });
     }
@@ -98,7 +100,7 @@ pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, F
 }
 
 /// The address of a member of the frame.
-fn member(frame: VarId, offset: usize) -> Address {
+pub(super) fn member(frame: VarId, offset: usize) -> Address {
     param(frame, i64::try_from(offset).unwrap_or(0))
 }
 
@@ -122,6 +124,7 @@ impl Emit<'_> {
         self.b.push_if(holds(some), Op::Ld { kind, access, ty, d, addr });
         let stop = self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(code), Operand::Imm(0));
         self.b.jump_if(holds(stop), end);
+        self.stack_begin(frame, status, end);
         end
     }
 
@@ -198,6 +201,9 @@ impl Emit<'_> {
     fn obeys_drop(&self, pointer: usize) -> bool {
         let mut spans: Vec<(i64, i64)> = Vec::new();
         let Some(own) = self.analysis.own.get(pointer) else { return self.stores(pointer) == 1 };
+        if own.sites.iter().any(|site| self.body.region_of(site.block) > 0) {
+            return false;
+        }
         for site in &own.sites {
             spans.push((site.at, site.at.saturating_add(i64::from(site.bytes))));
         }
@@ -212,7 +218,9 @@ impl Emit<'_> {
             }
             _ => false,
         };
-        self.body.instrs().filter(|(_, instr)| to(instr)).count()
+        // In a loop it may store to one place many times.
+        let times = |block: usize| if self.body.region_of(block) > 0 { 2 } else { 1 };
+        self.body.instrs().filter(|(_, instr)| to(instr)).map(|(block, _)| times(block)).sum()
     }
 
     /// Writes what every thread does at last.

@@ -12,10 +12,10 @@ use crate::spec::{Real, Reals};
 
 /// Numbers of one type that are loaded or stored together.
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     /// Bytes from the instruction's address.
     offset: i64,
-    real: Real,
+    pub(super) real: Real,
     /// The slot of each; `None` for a constant, or what is not wanted.
     slots: Vec<Option<Slot>>,
 }
@@ -41,10 +41,14 @@ impl Emit<'_> {
                     self.reverse_number(&access, param, place, reg);
                 }
             }
+            Origin::Local(var) if self.analysis.activity.is_local_active(var) => {
+                let groups = self.groups(&access, None);
+                self.reverse_local(var, instr, &access, &groups);
+            }
             Origin::Pointer(pointer)
                 if self.analysis.pointers.get(pointer).is_some_and(|p| p.slot.is_some()) =>
             {
-                let groups = self.groups(&access, pointer);
+                let groups = self.groups(&access, Some(pointer));
                 match instr.op {
                     Op::Ld { .. } => self.reverse_load(pointer, position, &access, groups),
                     Op::St { .. } => {
@@ -76,8 +80,9 @@ impl Emit<'_> {
     }
 
     /// Returns the numbers that an access consists of.
-    fn groups(&self, access: &Access<'_>, pointer: usize) -> Vec<Group> {
-        let reals = self.analysis.pointers.get(pointer).and_then(|pointer| pointer.spec.reals);
+    fn groups(&self, access: &Access<'_>, pointer: Option<usize>) -> Vec<Group> {
+        let pointer = pointer.and_then(|pointer| self.analysis.pointers.get(pointer));
+        let reals = pointer.and_then(|pointer| pointer.spec.reals);
         let declared = real(access.ty);
         let assumed = match (declared, reals) {
             (Some(real), _) => Some(real),
@@ -129,7 +134,7 @@ impl Emit<'_> {
         offset: i64,
     ) -> Option<(RegId, i64, RegId)> {
         let (delta, some) = self.shadows.get(pointer).copied().flatten()?;
-        let key = (pointer, address.base);
+        let key = (Origin::Pointer(pointer), address.base);
         let base = match self.addresses.get(&key) {
             Some(base) => *base,
             None => {
@@ -151,7 +156,9 @@ impl Emit<'_> {
         groups: Vec<Group>,
     ) {
         let own = self.analysis.own.get(pointer);
-        if let Some(own) = own.filter(|own| own.together) {
+        // A store between loads takes the gradients of those behind it.
+        let private = self.plan.private.get(pointer) == Some(&true);
+        if let Some(own) = own.filter(|own| own.together && !private) {
             let Some(site) =
                 own.sites.iter().find(|site| (site.block, site.instr) == (self.block, position))
             else {
@@ -360,7 +367,7 @@ impl Emit<'_> {
 }
 
 impl Group {
-    fn places(&self) -> impl Iterator<Item = (i64, Option<Slot>)> {
+    pub(super) fn places(&self) -> impl Iterator<Item = (i64, Option<Slot>)> {
         let step = i64::from(self.real.bytes());
         (0i64..).zip(&self.slots).map(move |(at, slot)| (self.offset + at * step, *slot))
     }

@@ -290,6 +290,9 @@ impl Emit<'_> {
         let Some(real) = self.analysis.kinds.real(slot) else { return };
         let ty = type_of(real);
         let reg = Operand::Reg;
+        if self.gradient(slot).is_none() {
+            self.across_regions(slot);
+        }
         if let Some(sum) = self.gradient(slot) {
             match term {
                 Term::Plus(g) => self.b.binary_to(BinaryOp::Add, ty, sum, reg(sum), reg(g)),
@@ -328,7 +331,7 @@ impl Emit<'_> {
         if let Some(place) = self.gradients.get_mut(slot.index()) {
             *place = Some(sum);
         }
-        let defined = self.body.defined.get(slot.reg().index()).copied().flatten();
+        let defined = self.body.definition(slot.reg());
         if !defined.is_some_and(|defined| self.body.always_reaches(defined, self.block)) {
             self.zeros.push((sum, ty));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, differentiate};
+use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
 use test_support::Rng;
 
 /// An argument of a kernel.
@@ -151,6 +151,8 @@ pub(crate) struct Device {
     heap: Heap,
     /// Every so many gradients of outputs are zero.
     pub(crate) zeros: usize,
+    /// How many bytes of scratch memory adjoints get at first.
+    pub(crate) scratch: usize,
 }
 
 const PARTIALS: usize = 8;
@@ -163,7 +165,7 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX }
+        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
     }
 
     fn tangents(&self) -> Tangents<'_> {
@@ -180,6 +182,11 @@ impl Device {
         // SAFETY: the allocation has room for the bytes, and no kernel runs.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
         start
+    }
+
+    fn overwrite(&self, start: u64, bytes: &[u8]) {
+        // SAFETY: so many bytes were uploaded there, and no kernel runs.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
     }
 
     fn download(&self, start: u64, count: usize) -> Vec<u8> {
@@ -211,6 +218,63 @@ impl Device {
             printf: &|_| {},
         };
         run(program, &launch, &env).map(|_| ()).map_err(|fault| fault.to_string())
+    }
+
+    /// Runs an adjoint, and again with more scratch memory as long as it has too little.
+    fn reverse(
+        &self,
+        program: &Program,
+        adjoint: &Adjoint,
+        shape: Shape,
+        arguments: &mut Vec<Vec<u8>>,
+        copies: &[(u64, &[u8])],
+        used: &mut Vec<u64>,
+    ) -> Result<(), String> {
+        let threads: u32 = shape.grid.iter().chain(&shape.block).product();
+        let marks = (abi::SCRATCH_HEADER as usize + threads as usize).next_multiple_of(16);
+        let mut frame = vec![0; abi::FRAME_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
+        put(abi::PARTIALS_LOG2, &PARTIALS.ilog2().to_le_bytes());
+        let status = self.upload(&[0; 8]);
+        used.push(status);
+        let mut bytes = marks + self.scratch;
+        let mut scratch = self.upload(&vec![0; bytes]);
+        used.push(scratch);
+        if adjoint.scratch {
+            put(abi::STATUS, &status.to_le_bytes());
+            put(abi::SCRATCH, &scratch.to_le_bytes());
+            put(abi::SCRATCH_BYTES, &(bytes as u64).to_le_bytes());
+        }
+        arguments.push(frame);
+        loop {
+            self.launch(program, &adjoint.name, shape, arguments)?;
+            let raised = self.download(status, 8);
+            let [code, need] = [0, 4].map(|at: usize| {
+                u32::from_le_bytes(raised[at..at + 4].try_into().expect("4 bytes"))
+            });
+            if code == 0 {
+                return Ok(());
+            }
+            assert_eq!(code, abi::SCRATCH_OVERFLOW);
+            let needed = need as usize * 1024;
+            if needed <= bytes {
+                return Err(format!("{needed} bytes were asked for, there are {bytes}"));
+            }
+            let marked = self.download(scratch, marks);
+            bytes = needed;
+            scratch = self.upload(&[marked, vec![0xa5; bytes - marks]].concat());
+            used.push(scratch);
+            for (start, image) in copies {
+                self.overwrite(*start, image);
+            }
+            self.overwrite(status, &[0; 8]);
+            let frame = arguments.last_mut().expect("a frame");
+            let mut put =
+                |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
+            put(abi::FLAGS, &abi::RESUME.to_le_bytes());
+            put(abi::SCRATCH, &scratch.to_le_bytes());
+            put(abi::SCRATCH_BYTES, &(bytes as u64).to_le_bytes());
+        }
     }
 
     /// Differentiates, runs and compares.
@@ -369,10 +433,23 @@ impl Device {
                 }
             }
         }
-        let mut frame = vec![0; 128];
-        frame[36..40].copy_from_slice(&PARTIALS.ilog2().to_le_bytes());
-        arguments.push(frame);
-        let result = self.launch(&reverse, &adjoint.name, shape, &arguments);
+        let private: Vec<bool> = (0..args.len())
+            .map(|at| adjoint.accesses.iter().any(|access| access.param == at && access.private))
+            .collect();
+        let copies: Vec<(u64, &[u8])> = args
+            .iter()
+            .zip(&arguments)
+            .zip(&private)
+            .filter(|(_, private)| **private)
+            .filter_map(|((arg, start), _)| match arg {
+                Arg::Buffer { bytes, .. } => {
+                    let start = u64::from_le_bytes(start[..].try_into().expect("an address"));
+                    Some((start, &bytes[..]))
+                }
+                Arg::Value { .. } => None,
+            })
+            .collect();
+        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, &mut used);
         let mut gradient: Vec<Vec<f64>> = Vec::new();
         for (arg, start) in args.iter().zip(&gradients) {
             let numbers = arg.numbers();
@@ -392,8 +469,10 @@ impl Device {
             };
             gradient.push(got);
         }
-        let untouched =
-            before.iter().all(|(start, bytes)| self.download(*start, bytes.len()) == **bytes);
+        let untouched = before.iter().all(|(start, bytes)| {
+            copies.iter().any(|(copy, _)| copy == start)
+                || self.download(*start, bytes.len()) == **bytes
+        });
         free(used);
         result.map_err(|fault| Failure::Wrong(format!("{fault}\n{}", adjoint.text)))?;
         if !untouched {

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod common;
+mod loops;
 mod programs;
 mod reasons;
 mod robust;

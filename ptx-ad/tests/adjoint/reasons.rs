@@ -112,11 +112,12 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",
         &Reason::PointerInMemory,
     );
-    refused("st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w5]; // !", &Reason::LoadAfterStore);
-    // A predicate from memory that the kernel has written.
-    refused(
-        "st.global.u32 [%w5], %r1;\nld.global.u32 %r2, [%w5]; // !\n\
+    // What other threads have added is loaded.
+    refused_with(
+        "",
+        "mov.f32 %f2, %f1; ld.param.u64 %w8, [n]; red.global.add.u32 [%w8], 1;\nld.global.u32 %r2, [%w8]; // !\n\
          setp.gt.u32 %p1, %r2, 1; selp.f32 %f2, %f1, 0f00000000, %p1;",
+        &[two().to_vec(), vec![words(&[0; 8])]].concat(),
         &Reason::LoadAfterStore,
     );
     // Memory that is not known is written after it is read: the adjoint would read what was written.
@@ -128,15 +129,28 @@ fn memory() {
     for access in ["ld.volatile.global.f32", "ld.relaxed.gpu.global.f32", "ld.acquire.gpu.f32"] {
         refused(&format!("{access} %f2, [%w4]; // !"), &Reason::Volatile);
     }
-    for access in [
-        "st.local.f32 [own], %f1; ld.local.f32 %f2, [own];",
-        // By generic addresses, and as integers.
-        "mov.u64 %w6, own; cvta.local.u64 %w6, %w6; st.f32 [%w6], %f1; ld.f32 %f2, [%w6];",
-        "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; mov.b32 %f2, %r2;",
-        "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; cvt.rn.f32.s32 %f2, %r2;",
-        "mov.b64 %w7, {%r1, %f1}; st.local.b64 [own], %w7; ld.local.f32 %f2, [own+4];",
+    for (access, reason) in [
+        (
+            "st.local.f32 [own], %f1; ld.local.u16 %h1, [own]; cvt.rn.f32.u16 %f2, %h1;",
+            Reason::LocalMemory,
+        ),
+        (
+            "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; cvt.rn.f32.s32 %f2, %r2;",
+            Reason::Bits,
+        ),
+        // By an address from memory.
+        (
+            "st.local.f32 [own], %f1; ld.local.u64 %w8, [own+8]; ld.local.f32 %f2, [%w8];",
+            Reason::LocalMemory,
+        ),
+        (
+            "mov.f32 %f2, %f1; ld.local.u64 %w8, [own+8]; st.local.f32 [%w8], %f1;",
+            Reason::LocalMemory,
+        ),
+        // A part of a number is overwritten.
+        ("st.local.f32 [own], %f1; st.local.u8 [own+3], 0; ld.local.f32 %f2, [own];", Reason::Bits),
     ] {
-        refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &Reason::LocalMemory);
+        refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &reason);
     }
     refused(
         ".shared .b32 s;\nst.shared.f32 [s], %f1; // !\nmov.f32 %f2, %f1;",
@@ -215,7 +229,17 @@ fn atomics() {
 #[test]
 fn control() {
     refused(
-        "mov.u32 %r2, 0; mov.f32 %f2, %f1;\nAGAIN: mul.f32 %f2, %f2, %f1; // !\nadd.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra AGAIN;",
+        "mov.f32 %f2, %f1; setp.gt.u32 %p1, %r1, 1000; @!%p1 bra ON;\nAGAIN: mul.f32 %f2, %f2, %f1; // !\nbra AGAIN; ON:",
+        &Reason::Loop,
+    );
+    let nested: String =
+        (0..13).map(|at| format!("L{at}: add.f32 %f2, %f2, %f1; // !\n")).collect();
+    let ends: String = (0..13).rev().map(|at| format!("@%p1 bra L{at};")).collect();
+    refused(
+        &format!(
+            "mov.f32 %f2, %f1; setp.gt.u32 %p1, %r1, 1000;\n{}{ends}",
+            nested.replacen(" // !", "", 12)
+        ),
         &Reason::Loop,
     );
     refused(
@@ -403,7 +427,7 @@ fn specifications_that_do_not_fit() {
 fn places() {
     let code = ".loc 1 14 3\nshfl.sync.down.b32 %f2, %f1, 1, 31, -1;\n\
         .loc 2 7 1, function_name $n, inlined_at 1 21 5\n\
-        st.global.f32 [%w5+4], %f2;\nld.global.f32 %f3, [%w5+4];\n.loc 1 22 1\nadd.f32 %f2, %f2, %f3;";
+        ld.volatile.global.f32 %f3, [%w5+4];\n.loc 1 22 1\nadd.f32 %f2, %f2, %f3;";
     let text = module(".file 1 \"fluid.cu\" .file 2 \"head.cuh\"", ".param .u64 x, .param .u64 out", &format!(
         "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %w3, %r1, 4;
          add.s64 %w4, %w1, %w3; add.s64 %w5, %w2, %w3; ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;"));
@@ -421,7 +445,7 @@ fn places() {
         found,
         [
             (Reason::Warp, place("fluid.cu", 14), None),
-            (Reason::LoadAfterStore, place("fluid.cu", 21), place("head.cuh", 7)),
+            (Reason::Volatile, place("fluid.cu", 21), place("head.cuh", 7)),
         ]
     );
     let shown = error.to_string();

@@ -73,7 +73,8 @@ impl Pass<'_> {
         let Some(kernel) = &op.inner.kernels.adjoint else { return Ok(()) };
         let uses = known.uses.start as usize..known.uses.end as usize;
         let shape = op.shape(&launch);
-        if !resume {
+        // A generated adjoint repeats the kernel's stores before it knows that its memory is too small.
+        if !resume || op.derivation().is_some() {
             self.private_values(uses.clone())?;
         }
         let mut frame = Frame::of(&launch);

@@ -15,6 +15,7 @@ use crate::store::Work;
 
 /// `geom::tape::ScratchHeader`.
 const HEADER: usize = 32;
+const _: () = assert!(HEADER as u64 == ptx_ad::abi::SCRATCH_HEADER);
 
 /// The part before the memory for threads: a mark for each thread.
 fn marks(shape: &LaunchConfig) -> Result<usize> {
@@ -46,7 +47,7 @@ impl Pass<'_> {
 
     /// Bytes of scratch memory that a launch gets first.
     fn scratch_size(&self, op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> Result<usize> {
-        let guess = op.inner.settings.scratch.map_or(0, |guess| guess(launch));
+        let guess = op.inner.settings.scratch.map_or(0, |scratch| scratch.guess(launch));
         Ok(marks(shape)?.saturating_add(self.scratch_bytes.unwrap_or(guess)))
     }
 

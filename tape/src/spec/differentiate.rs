@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
-use ptx_ad::{NotDifferentiable, Real, Reals, Spec};
+use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 
 use super::param::{Param, Pointer, Shape};
-use super::{Effect, Kernels, Op, OpSpec, Primal, Settings, register};
+use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
+
+/// For so many turns of each loop there is scratch memory at first.
+const TURNS: usize = 32;
 
 /// How an adjoint was generated; see [`Op::derivation`].
 #[derive(Debug, Clone)]
@@ -19,6 +22,8 @@ pub struct Derivation {
     pub accesses: Vec<DerivedAccess>,
     /// The number of dimensions of a launch that the kernel's indices depend on.
     pub dimensions: u32,
+    /// What each loop keeps in scratch memory for each of its turns.
+    pub kept: Vec<Kept>,
     /// Pointers that must not lead to the same memory, see [`ptx_ad::Adjoint::apart`].
     pub(crate) apart: Vec<(usize, usize)>,
 }
@@ -216,7 +221,11 @@ impl OpSpec {
                 Effect::Updates | Effect::Accumulates => false,
             };
             pointer.effect = effect;
-            pointer.value = if access.loaded { Primal::Entry } else { Primal::None };
+            pointer.value = match (access.private, access.loaded) {
+                (true, _) => Primal::EntryPrivate,
+                (false, true) => Primal::Entry,
+                (false, false) => Primal::None,
+            };
             pointer.covers = covers;
             accesses.push(DerivedAccess {
                 param: param.into_owned(),
@@ -231,13 +240,17 @@ impl OpSpec {
             // Nothing is summed that a deterministic tape has to log.
             self.settings.log = Some(|_| 0);
         }
+        if adjoint.scratch {
+            let words: u32 = adjoint.kept.iter().map(|kept| kept.words).sum();
+            self.settings.scratch = Some(Scratch::EachThread(words.max(1) as usize * 4 * TURNS));
+        }
         self.settings.dimensions = adjoint.dimensions;
         self.settings.most_threads = adjoint.threads;
         let module = Module::from_ptx(context, &adjoint.text)?;
         let kernels =
             Kernels { forward, adjoint: Some(module.kernel(&adjoint.name)?), primal: None };
-        let ptx_ad::Adjoint { text, dimensions, apart, .. } = adjoint;
-        let derivation = Derivation { text, accesses, dimensions, apart };
+        let ptx_ad::Adjoint { text, dimensions, apart, kept, .. } = adjoint;
+        let derivation = Derivation { text, accesses, dimensions, kept, apart };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
     }
 

@@ -54,11 +54,36 @@ pub struct OpSpec {
     pub(crate) settings: Settings,
 }
 
+/// How much scratch memory the threads of a launch take, about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scratch {
+    /// As many bytes as this returns.
+    Guess(fn(&LaunchConfig) -> usize),
+    /// So many bytes for each thread.
+    EachThread(usize),
+}
+
+/// At first the stacks of generated adjoints get no more memory than this.
+const MOST_FIRST: usize = 256 << 20;
+
+impl Scratch {
+    /// Returns the bytes that a launch gets first.
+    pub(crate) fn guess(self, launch: &LaunchConfig) -> usize {
+        match self {
+            Self::Guess(guess) => guess(launch),
+            Self::EachThread(bytes) => {
+                let threads = usize::try_from(launch.threads()).unwrap_or(usize::MAX);
+                threads.saturating_mul(bytes).min(MOST_FIRST)
+            }
+        }
+    }
+}
+
 /// The part of the specification that an [`Op`] takes over unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) shape: Option<fn(&LaunchConfig) -> LaunchConfig>,
-    pub(crate) scratch: Option<fn(&LaunchConfig) -> usize>,
+    pub(crate) scratch: Option<Scratch>,
     pub(crate) log: Option<fn(&LaunchConfig) -> usize>,
     pub(crate) dimensions: u32,
     /// Whether threads go on to further elements.
@@ -140,7 +165,7 @@ impl OpSpec {
     /// status: then the pass fails): the kernel traps, which the context does not survive.
     #[must_use]
     pub fn scratch(mut self, guess: fn(&LaunchConfig) -> usize) -> Self {
-        self.settings.scratch = Some(guess);
+        self.settings.scratch = Some(Scratch::Guess(guess));
         self
     }
 

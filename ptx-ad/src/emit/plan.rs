@@ -1,0 +1,235 @@
+//! What loops keep for their reverse, and which instructions are not repeated in it.
+
+use std::collections::{HashMap, HashSet};
+
+use ptx::ir::{BinaryOp, Instr, Op, Operand, RegId, Type, VarId};
+
+use super::builder::Link;
+use super::dead::Left;
+use crate::analysis::{Access, Analysis, Origin};
+use crate::body::Body;
+
+/// Memory that the replay stores to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Memory {
+    Private(usize),
+    Local(VarId),
+}
+
+impl Memory {
+    pub(super) fn link(self) -> Link {
+        match self {
+            Self::Private(pointer) => Link::Private(pointer),
+            Self::Local(var) => Link::Local(var),
+        }
+    }
+}
+
+/// A value that a loop carries, and that changes by the same in each turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steady {
+    pub(super) first: Operand,
+    pub(super) step: Operand,
+    pub(super) negated: bool,
+}
+
+/// How the reverse of loops gets at values.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// By the register that a loop carries.
+    pub(super) steady: HashMap<RegId, Steady>,
+    /// Instructions whose results are logged: block and position.
+    pub(super) logged: HashSet<(usize, usize)>,
+    /// Whether the adjoint stores to the memory behind each pointer, a copy of its own.
+    pub(super) private: Vec<bool>,
+    /// What is read; `None` as long as that is not known.
+    needed: Option<HashSet<Link>>,
+    /// Whether there are loops.
+    loops: bool,
+}
+
+impl Plan {
+    pub(super) fn new(body: &Body, analysis: &Analysis, private: &[bool]) -> Self {
+        let mut plan = Self {
+            steady: HashMap::new(),
+            logged: HashSet::new(),
+            private: private.to_vec(),
+            needed: None,
+            loops: body.regions.len() > 1,
+        };
+        for region in 1..body.regions.len() {
+            plan.find_steady(body, region);
+        }
+        plan.find_logged(body, analysis);
+        plan
+    }
+
+    /// From now on what nobody reads is not kept.
+    pub(super) fn needs(&mut self, left: &Left) {
+        self.needed = Some(left.links.clone());
+    }
+
+    pub(super) fn is_needed(&self, link: Link) -> bool {
+        self.needed.as_ref().is_none_or(|needed| needed.contains(&link))
+    }
+
+    /// Returns whether anything is kept in scratch memory.
+    pub(super) fn has_stack(&self) -> bool {
+        let keeps = |link: &Link| matches!(link, Link::Kept(..) | Link::Logged(..));
+        self.loops && self.needed.as_ref().is_none_or(|needed| needed.iter().any(keeps))
+    }
+
+    /// Returns the memory of an access that the replay stores to.
+    pub(super) fn memory(
+        &self,
+        body: &Body,
+        analysis: &Analysis,
+        access: &Access<'_>,
+    ) -> Option<Memory> {
+        match analysis.forms.address(body, access.address).origin {
+            Origin::Local(var) => Some(Memory::Local(var)),
+            Origin::Pointer(pointer) if self.private.get(pointer) == Some(&true) => {
+                Some(Memory::Private(pointer))
+            }
+            _ => None,
+        }
+    }
+
+    /// Finds what a loop carries by `i += step`, with a step that does not change in the loop.
+    fn find_steady(&mut self, body: &Body, region: usize) {
+        let header = body.range(region).start;
+        let Some(block) = body.blocks.get(header) else { return };
+        for phi in &block.phis {
+            let inside =
+                |reg: RegId| body.definition(reg).is_some_and(|at| body.contains(region, at));
+            let (mut first, mut next) = (None, None);
+            let mut single = true;
+            for (from, arg) in &phi.args {
+                let place = if body.contains(region, *from) { &mut next } else { &mut first };
+                single &= place.is_none_or(|known| Some(known) == *arg);
+                *place = *arg;
+            }
+            let (Some(first), Some(Operand::Reg(next)), true) = (first, next, single) else {
+                continue;
+            };
+            let Some((a, b, negated)) = sum(body, next) else { continue };
+            let own = Operand::Reg(phi.reg);
+            let step = match (a == own, b == own) {
+                (true, false) => b,
+                (false, true) if !negated => a,
+                _ => continue,
+            };
+            let stays = match step {
+                Operand::Reg(step) => !inside(step),
+                Operand::Imm(_) => true,
+                _ => false,
+            };
+            let bits = body.function.registers.get(phi.reg.index()).map_or(0, |ty| ty.bits());
+            if stays && (bits == 32 || bits == 64) {
+                self.steady.insert(phi.reg, Steady { first, step, negated });
+            }
+        }
+    }
+
+    /// Finds what must not be repeated: loads of what is stored to later, and what depends on the other threads that
+    /// are in the same turn.
+    fn find_logged(&mut self, body: &Body, analysis: &Analysis) {
+        let mut stores: HashMap<Memory, Vec<usize>> = HashMap::new();
+        for (block, instr) in body.instrs() {
+            if matches!(instr.op, Op::St { .. } | Op::Atom { .. })
+                && let Some(access) = Access::of(instr)
+                && let Some(memory) = self.memory(body, analysis, &access)
+            {
+                stores.entry(memory).or_default().push(block);
+            }
+        }
+        let changes: HashMap<Memory, Vec<bool>> =
+            stores.into_iter().map(|(memory, blocks)| (memory, come_to(body, &blocks))).collect();
+        for (index, block) in body.blocks.iter().enumerate() {
+            if block.region == 0 {
+                continue;
+            }
+            for (at, instr) in block.code.iter().enumerate() {
+                let changed = matches!(instr.op, Op::Ld { .. })
+                    && Access::of(instr)
+                        .and_then(|access| self.memory(body, analysis, &access))
+                        .and_then(|memory| changes.get(&memory)?.get(index).copied())
+                        .unwrap_or(false);
+                if changed || is_shared(instr) {
+                    self.logged.insert((index, at));
+                }
+            }
+        }
+    }
+
+    /// Returns whether an instruction of a region or a loop in it is logged, and needed.
+    pub(super) fn logs(&self, body: &Body, region: usize) -> bool {
+        self.logged.iter().any(|&(block, at)| {
+            body.contains(region, block) && self.is_needed(Link::Logged(block, at))
+        })
+    }
+
+    /// Returns the values that a loop keeps for each turn: their numbers and registers.
+    pub(super) fn kept(&self, body: &Body, region: usize) -> Vec<(usize, RegId)> {
+        let header = body.range(region).start;
+        let phis = body.blocks.get(header).map_or(&[][..], |block| &block.phis);
+        let kept = phis.iter().enumerate().map(|(at, phi)| (at, phi.reg));
+        kept.filter(|(at, reg)| {
+            !self.steady.contains_key(reg) && self.is_needed(Link::Kept(region, *at))
+        })
+        .collect()
+    }
+
+    /// Returns how many words of 32 bits a loop keeps for each turn.
+    pub(super) fn words(&self, body: &Body, region: usize) -> u32 {
+        let of = |reg: RegId| body.function.registers.get(reg.index()).map_or(1, |ty| words(*ty));
+        let kept: u32 = self.kept(body, region).into_iter().map(|(_, reg)| of(reg)).sum();
+        kept + u32::from(self.logs(body, region))
+    }
+}
+
+/// Returns how many words of 32 bits a register takes.
+pub(super) fn words(ty: Type) -> u32 {
+    if ty.bits() > 32 { 2 } else { 1 }
+}
+
+/// Returns the operands of the sum or difference that a register is.
+fn sum(body: &Body, reg: RegId) -> Option<(Operand, Operand, bool)> {
+    let block = body.blocks.get(body.definition(reg)?)?;
+    let defines = |instr: &&Instr| matches!(&instr.op, Op::Binary { d, .. } if *d == Some(reg));
+    match &block.code.iter().find(defines)?.op {
+        Op::Binary { op: BinaryOp::Add, ty, mode, a, b, .. } if !ty.is_float() && !mode.sat => {
+            Some((*a, *b, false))
+        }
+        Op::Binary { op: BinaryOp::Sub, ty, mode, a, b, .. } if !ty.is_float() && !mode.sat => {
+            Some((*a, *b, true))
+        }
+        _ => None,
+    }
+}
+
+/// Returns for each block whether control may come from it, or from its start, to one of these.
+fn come_to(body: &Body, blocks: &[usize]) -> Vec<bool> {
+    let mut found = vec![false; body.blocks.len()];
+    let mut open = blocks.to_vec();
+    while let Some(at) = open.pop() {
+        if let Some(place) = found.get_mut(at).filter(|place| !**place) {
+            *place = true;
+            open.extend(body.blocks.get(at).into_iter().flat_map(|block| &block.preds));
+        }
+    }
+    found
+}
+
+/// Returns whether the result depends on the threads that come to an instruction together.
+fn is_shared(instr: &Instr) -> bool {
+    matches!(
+        instr.op,
+        Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Activemask { .. }
+            | Op::Elect { .. }
+            | Op::Shfl { .. }
+            | Op::Redux { .. }
+    )
+}
