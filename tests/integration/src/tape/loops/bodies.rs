@@ -45,7 +45,7 @@ pub(super) const DYNAMIC: [(&str, &str); 17] = [
     (
         "a while loop that swaps two variables",
         "real p = s[0], q = s[1]; unsigned k = trips;
-         while (k) { real next = p + q * a; p = q; q = next; --k; }
+         while (k) { real next = p * real(0.5) + q * a; p = q; q = next; --k; }
          t[0] = p * q; t[1] = q;",
     ),
     (
@@ -66,7 +66,9 @@ pub(super) const DYNAMIC: [(&str, &str); 17] = [
     ),
     (
         "a number as the counter",
-        "real v = 0; for (real z = 0; z < real(1.9); z += real(0.375)) v += z * s[0] * s[0] + a * s[1]; t[0] = v;",
+        "real v = 0;
+         #pragma unroll 1
+         for (real z = 0; z < real(1.9); z += real(0.375)) v += z * s[0] * s[0] + a * s[1]; t[0] = v;",
     ),
     (
         "an active counter",
@@ -381,7 +383,7 @@ pub(super) const MEMORY: [(&str, &str); 15] = [
     ),
     (
         "a quotient in place",
-        "for (unsigned k = 0; k < trips; ++k) own[k & 3] /= 2 + s[k & 3] * own[(k + 1) & 3];",
+        "for (unsigned k = 0; k < trips; ++k) own[k & 3] /= 2 + s[k & 3] * s[k & 3] * own[(k + 1) & 3] * own[(k + 1) & 3];",
     ),
     (
         "products in place before and behind a loop",
@@ -409,7 +411,7 @@ pub(super) const MEMORY: [(&str, &str); 15] = [
     ),
     (
         "partial sums in place",
-        "for (unsigned k = 1; k < (trips & 3) + 1; ++k) own[k] += own[k - 1] * a;",
+        "for (unsigned k = 1; k < (trips & 3) + 1; ++k) own[k] += own[k - 1] * s[k] * a;",
     ),
     (
         "springs",

@@ -64,12 +64,17 @@ fn spec<T: Number>(first: Option<Param>) -> OpSpec {
 /// Positions and velocities of a block half in the ground, that shears; four numbers for each.
 fn block() -> Vec<f64> {
     let mut rng = Rng::new(2370);
-    let mut place = |i: usize| f64::from(0.2 * i as f32 + 0.005 * rng.float());
+    let place = |i: usize, rng: &mut Rng| f64::from(0.2 * i as f32 + 0.005 * rng.float());
     let mut grains = Vec::new();
     for i in 0..N {
-        grains.extend([place(i % 6), place(i / 36) - 0.01, place(i / 6 % 6), 0.0]);
+        let [x, y, z] = [i % 6, i / 36, i / 6 % 6].map(|i| place(i, &mut rng));
+        grains.extend([x, y - 0.01, z, 0.0]);
     }
-    grains.extend((0..N).flat_map(|i| [0.125, -1.0, (i / 36) as f64 - 2.0, 0.25]));
+    // No two velocities are the same: the direction in which grains rub would have no derivative.
+    for i in 0..N {
+        let mut speed = |mean: usize| mean as f64 + 0.25 * f64::from(rng.float());
+        grains.extend([speed(0), speed(0) - 1.0, speed(i / 36) - 2.0, 0.25]);
+    }
     grains
 }
 

@@ -177,9 +177,7 @@ impl<T: Number> State<T> {
                 t.watch(&*a)?;
             }
             t.watch(&*x)?;
-            for (buffer, before, used) in
-                [(&mut *y, &*y0, uses.y), (&mut *out, &*out0, uses.out)]
-            {
+            for (buffer, before, used) in [(&mut *y, &*y0, uses.y), (&mut *out, &*out0, uses.out)] {
                 if used {
                     t.watch(before)?;
                 }
@@ -280,8 +278,7 @@ fn along(
         }
         value(stream, forward, inputs, &numbers, uses)
     };
-    let slope =
-        |step: f64| -> Result<f64> { Ok((side(step)? - side(-step)?) / (2.0 * step)) };
+    let slope = |step: f64| -> Result<f64> { Ok((side(step)? - side(-step)?) / (2.0 * step)) };
     Ok((4.0 * slope(step)? - slope(2.0 * step)?) / 3.0)
 }
 
@@ -360,8 +357,7 @@ fn one(device: &TestDevice, body: &str) -> TestResult {
     let forward = Module::compile(device.context(), kernel::<f64>(body))?.kernel("f")?;
     for n in [0, 1, 31, 32, 33, 1000] {
         let inputs = Inputs::new(&mut rng, n);
-        let doubles =
-            gradients::<f64>(&stream, &wide, &inputs, LaunchConfig::cover(n, 32), uses)?;
+        let doubles = gradients::<f64>(&stream, &wide, &inputs, LaunchConfig::cover(n, 32), uses)?;
         for block in [1, 33, 1024] {
             let launch = LaunchConfig::cover(n, block);
             let again = gradients::<f64>(&stream, &wide, &inputs, launch, uses)?;

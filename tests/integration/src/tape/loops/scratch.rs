@@ -74,17 +74,17 @@ fn several_steps(device: &TestDevice) -> TestResult {
     for bytes in [None, Some(1), Some(5000)] {
         let State { a, x, mut y, mut out, before: [y0, _], index, seeds, .. } =
             State::<f64>::new(&stream, &inputs)?;
-        let mut middle = out.try_clone(&stream)?;
+        let (mut middle, mut unused) = (out.try_clone(&stream)?, out.try_clone(&stream)?);
         let mut tape = Tape::new(&stream)?;
         tape.set_scratch_bytes(bytes);
         tape.record_again(&stream, |t| {
             t.watch(&a)?;
             t.watch(&x)?;
             t.copy(&y0, &mut y)?;
-            t.launch(&registers, launch, (&a, &x, &mut y, &mut middle, &index, count))?;
-            t.launch(&sums, launch, (&a, &middle, &mut y, &mut out, &index, count))?;
-            t.launch(&array, launch, (&a, &middle, &mut y, &mut out, &index, count))?;
-            t.launch(&sums, launch, (&a, &out, &mut y, &mut middle, &index, count))
+            t.launch(&registers, launch, (&a, &x, &mut unused, &mut middle, &index, count))?;
+            t.launch(&sums, launch, (&a, &middle, &mut y, &mut unused, &index, count))?;
+            t.launch(&array, launch, (&a, &middle, &mut unused, &mut out, &index, count))?;
+            t.launch(&sums, launch, (&a, &out, &mut y, &mut unused, &index, count))
         })?;
         let of_both = Seeds::new().with(&y, &seeds[0])?.with(&out, &seeds[1])?;
         tape.backward_with(&stream, &of_both)?;
