@@ -261,7 +261,12 @@ impl Check<'_> {
             Origin::Local(var) if activity.is_local_active(var) => {
                 let part = access.ty.bits() < 32
                     && access.parts().any(|(at, _)| kinds.may_be_local_number(var, form, at));
-                if part {
+                // Of a `double`, whose gradient is one number.
+                let half = access.ty.bits() == 32
+                    && access.registers().any(|reg| {
+                        matches!(kinds.get(Slot::low(reg)), Some(Kind::F64 | Kind::F64High))
+                    });
+                if part || half {
                     let text = "a part of a number's bits is stored";
                     self.refuse(Reason::Bits, text, instr);
                 }

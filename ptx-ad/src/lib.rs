@@ -97,7 +97,8 @@ pub struct Adjoint {
     /// Whether several threads may add to one gradient: by atomics, or by sums over blocks.
     pub shares: bool,
     /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
-    /// first after it has stored through the second, and the adjoint loads what was there before.
+    /// first after it has stored through the second, and the adjoint loads what was there before; or it stores through
+    /// both, and the adjoint loads both gradients before it clears one.
     pub apart: Vec<(usize, usize)>,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
@@ -146,13 +147,15 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let body = prepare::prepare(module, spec).map_err(refused)?;
     let analysis = Analysis::new(&body, spec);
-    let legal::Checked { refusals, apart, private } = legal::check(module, spec, &body, &analysis);
+    let legal::Checked { refusals, mut apart, private } =
+        legal::check(module, spec, &body, &analysis);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
     let name = format!("{}_adjoint", spec.kernel);
-    let emit::Written { function, loaded, private, kept, scratch } =
+    let emit::Written { function, loaded, private, apart: stored, kept, scratch } =
         emit::adjoint(&body, &analysis, &private, &name);
+    apart.extend(stored);
     let globals = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,

@@ -5,7 +5,7 @@ use ptx::inline::{InlineError, inline};
 use ptx::ir::{
     Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
 };
-use ptx::simplify::single_exit;
+use ptx::simplify::{branch_guards, branch_tables, single_exit};
 use ptx::ssa::{Ssa, SsaError};
 
 use crate::body::{Block, Body, End, Phi, Region};
@@ -42,6 +42,7 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         }
     }
     refuse(module, &kernel, unknown(module, &kernel))?;
+    let kernel = branch_tables(module, &branch_guards(module, &kernel));
     let kernel = single_exit(module, &kernel);
     let mut ssa = Ssa::new(module, &kernel).map_err(|error| vec![no_form(&error)])?;
     drop_results(&mut ssa);
@@ -154,9 +155,6 @@ fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'
     for instr in kernel.instrs() {
         let (reason, text) = match &instr.op {
             Op::Bar { .. } | Op::BarWarp { .. } => (Reason::Barrier, "a barrier".to_owned()),
-            Op::BrxIdx { .. } => {
-                (Reason::Unknown("brx.idx".to_owned()), "a branch by a table".to_owned())
-            }
             Op::Alloca { .. } | Op::Stacksave { .. } | Op::Stackrestore { .. } => {
                 (Reason::LocalMemory, "memory of the stack".to_owned())
             }

@@ -20,6 +20,9 @@ pub(super) struct Group {
     slots: Vec<Option<Slot>>,
 }
 
+/// Gradients that were loaded: where, the numbers, and whether there are any.
+pub(super) type Taken = (Address, Vec<RegId>, RegId);
+
 /// The sums of a thread's own element.
 #[derive(Debug, Default)]
 pub(super) struct OwnSums {
@@ -52,7 +55,11 @@ impl Emit<'_> {
                 match instr.op {
                     Op::Ld { .. } => self.reverse_load(pointer, position, &access, groups),
                     Op::St { .. } => {
-                        groups.iter().for_each(|group| self.reverse_store(pointer, &access, group));
+                        let taken = self.taken.remove(&position).unwrap_or_default();
+                        let mut taken = taken.into_iter();
+                        for group in &groups {
+                            self.reverse_store(pointer, &access, group, taken.next());
+                        }
                     }
                     _ => groups.iter().for_each(|group| self.reverse_add(pointer, &access, group)),
                 }
@@ -306,8 +313,15 @@ impl Emit<'_> {
     }
 
     /// The gradient of what was stored, which is zero before it was.
-    fn reverse_store(&mut self, pointer: usize, access: &Access<'_>, group: &Group) {
-        let Some((addr, taken, some)) = self.shadow_load(pointer, access, group) else { return };
+    fn reverse_store(
+        &mut self,
+        pointer: usize,
+        access: &Access<'_>,
+        group: &Group,
+        taken: Option<Taken>,
+    ) {
+        let taken = taken.or_else(|| self.shadow_load(pointer, access, group));
+        let Some((addr, taken, some)) = taken else { return };
         let ty = type_of(group.real);
         let mut any: Option<RegId> = None;
         for g in &taken {
@@ -343,13 +357,49 @@ impl Emit<'_> {
         }
     }
 
+    /// Loads what the block's stores take before anything is stored, where nothing else is accessed through the same
+    /// pointers: loads that wait for no store overlap.
+    pub(super) fn take_first(&mut self, index: usize) {
+        let Some(block) = self.body.blocks.get(index) else { return };
+        let origin = |this: &Self, instr: &Instr| {
+            let access = Access::of(instr)?;
+            Some(this.analysis.forms.address(this.body, access.address).origin)
+        };
+        let mut found = Vec::new();
+        for (position, instr) in block.code.iter().enumerate().rev() {
+            let Some(Origin::Pointer(pointer)) = origin(self, instr) else { continue };
+            let active = self.analysis.pointers.get(pointer).is_some_and(|p| p.slot.is_some());
+            if !active || !matches!(instr.op, Op::St { .. }) {
+                continue;
+            }
+            let same = |(_, instr): &(usize, &Instr)| {
+                origin(self, instr) == Some(Origin::Pointer(pointer))
+            };
+            if self.body.instrs().filter(same).count() == 1 {
+                found.push((position, instr, pointer));
+            }
+        }
+        if found.len() < 2 {
+            return;
+        }
+        let pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
+        for (at, a) in pointers.iter().enumerate() {
+            self.apart.extend(pointers.iter().skip(at + 1).map(|b| (*a, *b)));
+        }
+        for (position, instr, pointer) in found {
+            let Some(access) = Access::of(instr) else { continue };
+            let groups = self.groups(&access, Some(pointer));
+            self.b.loc = instr.loc;
+            let loads = groups.iter().map(|group| self.shadow_load(pointer, &access, group));
+            if let Some(loads) = loads.collect::<Option<Vec<_>>>() {
+                self.taken.insert(position, loads);
+            }
+        }
+        self.b.loc = None;
+    }
+
     /// Loads gradients, which are zero where there are none.
-    fn shadow_load(
-        &mut self,
-        pointer: usize,
-        access: &Access<'_>,
-        group: &Group,
-    ) -> Option<(Address, Vec<RegId>, RegId)> {
+    fn shadow_load(&mut self, pointer: usize, access: &Access<'_>, group: &Group) -> Option<Taken> {
         let (base, offset, some) = self.shadow(pointer, access.address, group.offset)?;
         let ty = type_of(group.real);
         let taken: Vec<RegId> =

@@ -24,7 +24,7 @@ use crate::analysis::{Analysis, Origin, Slot};
 use crate::body::Body;
 use crate::spec::Effect;
 use builder::{Builder, Link};
-use memory::OwnSums;
+use memory::{OwnSums, Taken};
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
@@ -68,6 +68,11 @@ struct Emit<'a> {
     /// Addresses of gradients in the block, by what they are the gradients of and register.
     addresses: HashMap<(Origin, Base), RegId>,
     own: HashMap<usize, OwnSums>,
+    /// What the stores of the block take, by their positions, where that was loaded first.
+    taken: HashMap<usize, Vec<Taken>>,
+    /// Pairs of pointers whose gradients are loaded in another order than the kernel stores: they must not lead to the same
+    /// memory.
+    apart: Vec<(usize, usize)>,
 }
 
 /// An adjoint, and what is known of it.
@@ -78,6 +83,8 @@ pub(crate) struct Written {
     pub(crate) loaded: Vec<bool>,
     /// Whether it stores to it: then that must be a copy.
     pub(crate) private: Vec<bool>,
+    /// Pairs of pointers that it takes to lead to different memory.
+    pub(crate) apart: Vec<(usize, usize)>,
     /// For each loop that keeps something, its region and how many words it keeps for each turn.
     pub(crate) kept: Vec<(usize, u32)>,
     /// Whether it takes scratch memory.
@@ -87,21 +94,27 @@ pub(crate) struct Written {
 /// Writes the adjoint of a kernel.
 pub(crate) fn adjoint(body: &Body, analysis: &Analysis, private: &[bool], name: &str) -> Written {
     let mut plan = Plan::new(body, analysis, private);
-    let (mut function, mut left) = write(body, analysis, &plan, name);
+    let (mut function, mut left, mut apart) = write(body, analysis, &plan, name);
     plan.needs(&left);
     if body.regions.len() > 1 || private.contains(&true) {
         // Now without what nobody reads.
-        (function, left) = write(body, analysis, &plan, name);
+        (function, left, apart) = write(body, analysis, &plan, name);
     }
     let private: Vec<bool> =
         (0..private.len()).map(|pointer| left.links.contains(&Link::Private(pointer))).collect();
     let kept = (1..body.regions.len()).map(|region| (region, plan.words(body, region)));
     let kept = kept.filter(|(_, words)| *words > 0).collect();
     let loaded = loaded(body, analysis, &left.written, &private);
-    Written { function, loaded, private, kept, scratch: plan.has_stack() }
+    Written { function, loaded, private, apart, kept, scratch: plan.has_stack() }
 }
 
-fn write(body: &Body, analysis: &Analysis, plan: &Plan, name: &str) -> (Function, dead::Left) {
+/// Writes the adjoint, and returns what is read in it, and the pointers that it takes to be apart.
+fn write(
+    body: &Body,
+    analysis: &Analysis,
+    plan: &Plan,
+    name: &str,
+) -> (Function, dead::Left, Vec<(usize, usize)>) {
     let slots = body.function.registers.len() * 2;
     let pointers = analysis.pointers.iter().count();
     let (function, frame) = frame::head(body, analysis, name);
@@ -127,6 +140,8 @@ fn write(body: &Body, analysis: &Analysis, plan: &Plan, name: &str) -> (Function
         scalars: HashMap::new(),
         addresses: HashMap::new(),
         own: HashMap::new(),
+        taken: HashMap::new(),
+        apart: Vec::new(),
     };
     emit.came = emit.predicates();
     let end = emit.begin(&frame);
@@ -139,7 +154,7 @@ fn write(body: &Body, analysis: &Analysis, plan: &Plan, name: &str) -> (Function
     emit.finish(&frame);
     let Builder { mut function, code, .. } = emit.b;
     let left = dead::remove(&mut function, code);
-    (function, left)
+    (function, left, emit.apart)
 }
 
 impl Emit<'_> {

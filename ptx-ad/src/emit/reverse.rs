@@ -105,6 +105,8 @@ impl Emit<'_> {
         for to in block.end.targets() {
             self.reverse_phis(index, to);
         }
+        self.taken.clear();
+        self.take_first(index);
         for (position, instr) in block.code.iter().enumerate().rev() {
             self.b.loc = instr.loc;
             self.reverse_value(instr);

@@ -246,3 +246,21 @@ fn carried_types() {
     // The double, the predicate, and 16 bits.
     assert_eq!(adjoint.kept[0].words, 4);
 }
+
+/// A `switch` in a loop.
+#[test]
+fn branches_by_tables() {
+    simple(
+        "",
+        "mov.f32 %f2, %f1; mov.u32 %r4, 0;
+         TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
+         setp.gt.u32 %p2, %r4, 3; @%p2 bra OTHER;
+         TABLE: .branchtargets ZERO, OTHER, TWO, OTHER;
+         brx.idx %r4, TABLE;
+         ZERO: mul.f32 %f2, %f2, %f1; bra NEXT;
+         TWO: add.f32 %f2, %f2, %f9; bra NEXT;
+         OTHER: mul.f32 %f2, %f2, %f9;
+         NEXT: add.u32 %r4, %r4, 1; bra TOP;
+         DONE:",
+    );
+}

@@ -149,6 +149,11 @@ fn memory() {
         ),
         // A part of a number is overwritten.
         ("st.local.f32 [own], %f1; st.local.u8 [own+3], 0; ld.local.f32 %f2, [own];", Reason::Bits),
+        (
+            "cvt.f64.f32 %d1, %f1; st.local.f64 [own], %d1; ld.local.b32 %r2, [own]; st.local.b32 [own+8], %r2;\
+             ld.local.b32 %r2, [own+4]; st.local.b32 [own+12], %r2; ld.local.f64 %d2, [own+8]; cvt.rn.f32.f64 %f2, %d2;",
+            Reason::Bits,
+        ),
     ] {
         refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &reason);
     }
@@ -250,10 +255,6 @@ fn control() {
     for code in ["bar.sync 0;", "barrier.sync 1, 32;", "bar.warp.sync -1;", "bar.arrive 1, 64;"] {
         refused(&format!("mov.f32 %f2, %f1;\n{code} // !"), &Reason::Barrier);
     }
-    refused(
-        "mov.f32 %f2, %f1; T: .branchtargets A, B;\nbrx.idx %r1, T; // !\nA: mul.f32 %f2, %f2, %f1;\nB:",
-        &unknown("brx.idx"),
-    );
     refused_with(
         ".extern .func (.param .b32 r) f(.param .b32 a);",
         "{ .param .b32 a; .param .b32 b; st.param.f32 [a], %f1;\ncall (b), f, (a); // !\nld.param.f32 %f2, [b]; }",

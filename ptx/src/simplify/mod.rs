@@ -10,7 +10,9 @@ pub(crate) use edit::{Edit, Origin, copy};
 use std::collections::HashMap;
 
 use crate::cfg::Cfg;
-use crate::ir::{Function, FunctionKind, Instr, LabelId, Module, Op, Pred, TableId};
+use crate::ir::{
+    Cmp, Function, FunctionKind, Instr, LabelId, Module, Op, Operand, Pred, TableId, Type,
+};
 
 /// Returns `function`, a function of `module`, with branches around instructions in place of guards.
 ///
@@ -61,6 +63,50 @@ pub fn branch_guards(module: &Module, function: &Function) -> Function {
 /// Returns whether an instruction's guard is part of the flow of control, which can stay.
 fn keeps_guard(op: &Op) -> bool {
     matches!(op, Op::Bra { .. } | Op::Ret { .. } | Op::Exit | Op::Trap)
+}
+
+/// Returns `function`, a function of `module`, with comparisons and branches in place of `brx.idx`.
+///
+/// The targets are compared in the order of the table, those that it names most often last. An index outside the table is
+/// undefined behaviour in PTX; here it leads to the target of the last comparison. A `brx.idx` with a guard, and a
+/// declaration, stay as they are; see [`branch_guards`].
+#[must_use]
+pub fn branch_tables(module: &Module, function: &Function) -> Function {
+    let by_table = |instr: &Instr| matches!(instr.op, Op::BrxIdx { .. }) && instr.guard.is_none();
+    if !function.instrs().iter().any(by_table) {
+        return function.clone();
+    }
+    let (mut edit, old) = Edit::new(module, function);
+    let end = old.len();
+    for (at, instr) in old.into_iter().enumerate() {
+        edit.begin(at);
+        let origin = Origin::of(&instr);
+        let (Op::BrxIdx { index, table, .. }, None) = (&instr.op, instr.guard) else {
+            edit.push(instr);
+            continue;
+        };
+        let targets = function.tables.get(table.index()).cloned().unwrap_or_default();
+        let count = |label: LabelId| targets.iter().filter(|&&other| other == label).count();
+        // Of several that are named as often, the last.
+        let Some(rest) = targets.iter().copied().max_by_key(|&label| count(label)) else {
+            edit.push(instr);
+            continue;
+        };
+        for (number, &target) in (0u64..).zip(&targets) {
+            if target == rest {
+                continue;
+            }
+            let p = edit.function.fresh_register(Type::Pred);
+            let (cmp, ty, b) = (Cmp::Eq, Type::U32, Operand::Imm(number));
+            let (ftz, combine, q, a) = (false, None, None, *index);
+            let op = Op::Setp { cmp, ty, ftz, combine, p: Some(p), q, a, b };
+            edit.push(Instr { guard: None, op, line: origin.line, loc: origin.loc });
+            edit.branch(Some(Pred { reg: p, negated: false }), target, origin);
+        }
+        edit.branch(None, rest, origin);
+    }
+    edit.begin(end);
+    edit.finish()
 }
 
 /// Returns `function`, a function of `module`, without the instructions that cannot be reached, and with a `ret` at the end
