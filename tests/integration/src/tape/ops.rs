@@ -160,7 +160,7 @@ impl Ops {
         Self::made::<T>(module, Made::ByHand)
     }
 
-    /// Those with generated adjoints, except `power` and `power_times`, which have loops.
+    /// Those with generated adjoints.
     pub(crate) fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::made::<T>(&module(device)?, Made::Generated(device))
     }
@@ -173,7 +173,6 @@ impl Ops {
         let read = |param: Param| param.reads(Primal::Entry);
         let shared = |name| how.says(Param::buffer(name, element).len("n").active(), read);
         let updates = |param: Param| param.updates(Primal::Entry).covers_all();
-        let [x, power_out] = [Made::ByHand.reads::<T>("x"), Made::ByHand.written::<T>("out")];
         let n = || Param::value("n");
         Ok(Self {
             scale: how.op::<T>(
@@ -226,20 +225,16 @@ impl Ops {
                 ),
                 |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
-            power: register(
-                module,
-                spec::<T>("power", vec![x.clone(), power_out.clone(), n()])
-                    .scratch(|launch| launch.threads() as usize * 32)
-                    .log(|_| 0),
-            )?,
-            power_times: register(
+            power: how.make(module, spec::<T>("power", vec![reads("x"), out(), n()]), |spec| {
+                spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0)
+            })?,
+            power_times: how.make(
                 module,
                 spec::<T>(
                     "power_times",
-                    vec![Param::scalar("a", element).active(), x, power_out, n()],
-                )
-                .scratch(|launch| launch.threads() as usize * 32)
-                .log(|_| 0),
+                    vec![Param::scalar("a", element).active(), reads("x"), out(), n()],
+                ),
+                |spec| spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0),
             )?,
             split: how.op::<T>(
                 module,

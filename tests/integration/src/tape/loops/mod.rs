@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("tape::loops::over_local_arrays", arrays),
         Case::device("tape::loops::that_store", memory),
         Case::device("tape::loops::of_whole_kernels", whole),
+        Case::device("tape::loops::experiment", experiment),
     ];
     [kernels, warp::cases(), scratch::cases(), shapes::cases(), dem::cases()].concat()
 }
@@ -355,7 +356,10 @@ fn one(device: &TestDevice, body: &str) -> TestResult {
     let wide = differentiate(device, spec::<f64>(uses), &kernel::<f64>(body)).map_err(failure)?;
     let narrow = differentiate(device, spec::<f32>(uses), &kernel::<f32>(body)).map_err(failure)?;
     let forward = Module::compile(device.context(), kernel::<f64>(body))?.kernel("f")?;
-    for n in [0, 1, 31, 32, 33, 1000] {
+    // Under a checker all takes a hundred times as long.
+    let is_checked = device.is_instrumented() || std::env::var_os("CUDA_EMU_CHECK").is_some();
+    let sizes: &[usize] = if is_checked { &[33] } else { &[0, 1, 31, 32, 33, 1000] };
+    for &n in sizes {
         let inputs = Inputs::new(&mut rng, n);
         let doubles = gradients::<f64>(&stream, &wide, &inputs, LaunchConfig::cover(n, 32), uses)?;
         for block in [1, 33, 1024] {
@@ -405,4 +409,31 @@ fn memory(device: &TestDevice) -> TestResult {
 
 fn whole(device: &TestDevice) -> TestResult {
     each(device, &bodies::WHOLE)
+}
+
+fn experiment(device: &TestDevice) -> TestResult {
+    let Some(file) = std::env::var_os("LOOPS_FILE") else { return Ok(()) };
+    let body = std::fs::read_to_string(file)?;
+    let uses = Uses::of(&body);
+    for wide in [false, true] {
+        let op = if wide {
+            differentiate(device, spec::<f64>(uses), &kernel::<f64>(&body))
+        } else {
+            differentiate(device, spec::<f32>(uses), &kernel::<f32>(&body))
+        };
+        match op {
+            Ok(op) => {
+                let d = op.derivation().unwrap();
+                println!("{:?}", d.accesses);
+                std::fs::write(if wide { "/tmp/exp64.ptx" } else { "/tmp/exp32.ptx" }, &d.text)
+                    .unwrap();
+            }
+            Err(e) => println!("{e}"),
+        }
+    }
+    match one(device, &body) {
+        Ok(()) => println!("RIGHT"),
+        Err(e) => println!("WRONG {e}"),
+    }
+    Ok(())
 }
