@@ -178,8 +178,7 @@ fn time_and_size() {
     assert!(after <= 5 * before, "{before} became {after}");
     let (time, before, after) = measured(&chain(500), 10);
     println!("{before} instructions: {time:?}, {after} instructions");
-    // Where a value may not be chosen, each product is checked for a gradient of zero.
-    assert!(2 * after <= 13 * before, "{before} became {after}");
+    assert!(after <= 5 * before, "{before} became {after}");
     // The bar is 5 ms; other processes may use the machine.
     assert!(time < Duration::from_millis(20), "{time:?}");
 }
