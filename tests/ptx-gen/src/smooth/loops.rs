@@ -156,7 +156,7 @@ impl Render<'_> {
             Count::Down => self.line(format!("add.s32 {counter}, {counter}, -1;")),
             Count::Step(step) => self.line(format!("add.s32 {counter}, {counter}, {step};")),
             Count::Pointer | Count::Local => {
-                self.line(format!("add.s64 {counter}, {counter}, {size};"))
+                self.line(format!("add.s64 {counter}, {counter}, {size};"));
             }
         }
         if frame.test == Test::Top {
