@@ -111,6 +111,24 @@ pub struct Adjoint {
     pub scratch: bool,
 }
 
+impl Adjoint {
+    /// Returns the text for blocks of up to so many threads: the driver's compiler gives a kernel no more registers than
+    /// there are for its threads. Without that, it may give adjoints more than their kernels, and large blocks can't be
+    /// launched.
+    #[must_use]
+    pub fn text_for_blocks_of(&self, threads: u32) -> String {
+        let head = format!(".entry {}(", self.name);
+        let body = self.text.find(&head).and_then(|entry| {
+            let body = self.text.get(entry..)?.find("\n{")?;
+            entry.checked_add(body)
+        });
+        match body.and_then(|at| self.text.split_at_checked(at)) {
+            Some((before, after)) => format!("{before}\n.maxntid {threads}, 1, 1{after}"),
+            None => self.text.clone(),
+        }
+    }
+}
+
 /// What a loop keeps in scratch memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {

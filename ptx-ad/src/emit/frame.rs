@@ -92,7 +92,8 @@ pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, F
         tables: Vec::new(),
         prototypes: Vec::new(),
         locs: kernel.locs.clone(),
-        directives: kernel.directives.clone(),
+        // Pragmas of the body speak of its instructions.
+        directives: ptx::ir::Directives { pragmas: Vec::new(), ..kernel.directives.clone() },
         body: None,
         line: 0,
     };

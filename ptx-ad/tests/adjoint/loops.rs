@@ -284,3 +284,13 @@ fn one_of_two_pointers() {
          DONE:",
     );
 }
+
+/// What is said of a body's instructions does not hold for the adjoint's, and large blocks have a text.
+#[test]
+fn pragmas_and_large_blocks() {
+    let (_, adjoint) = simple("", ".pragma \"used_bytes_mask 255\"; mul.f32 %f2, %f1, %f1;");
+    assert!(!adjoint.text.contains(".pragma"));
+    let wide = adjoint.text_for_blocks_of(1024);
+    let entry = &ptx_ad::parse(&wide).expect("valid").functions[0];
+    assert!(entry.directives.maxntid.is_some(), "{wide}");
+}

@@ -70,9 +70,9 @@ impl Pass<'_> {
         let Some(known) = self.recording.steps.get(step as usize) else { return Ok(()) };
         let Kind::Launch { op, launch, bytes, primal } = &known.kind else { return Ok(()) };
         let (op, launch, base, primal) = (op.clone(), *launch, *bytes, *primal);
-        let Some(kernel) = &op.inner.kernels.adjoint else { return Ok(()) };
         let uses = known.uses.start as usize..known.uses.end as usize;
         let shape = op.shape(&launch);
+        let Some(kernel) = op.inner.kernels.adjoint_for(&shape) else { return Ok(()) };
         // A generated adjoint repeats the kernel's stores before it knows that its memory is too small.
         if !resume || op.derivation().is_some() {
             self.private_values(uses.clone())?;

@@ -247,8 +247,16 @@ impl OpSpec {
         self.settings.dimensions = adjoint.dimensions;
         self.settings.most_threads = adjoint.threads;
         let module = Module::from_ptx(context, &adjoint.text)?;
-        let kernels =
-            Kernels { forward, adjoint: Some(module.kernel(&adjoint.name)?), primal: None };
+        let made = module.kernel(&adjoint.name)?;
+        let most = made.attributes()?.max_threads_per_block;
+        let wanted = forward.attributes()?.max_threads_per_block;
+        let wide = if most < wanted {
+            let module = Module::from_ptx(context, &adjoint.text_for_blocks_of(wanted))?;
+            Some((u64::from(most), module.kernel(&adjoint.name)?))
+        } else {
+            None
+        };
+        let kernels = Kernels { forward, adjoint: Some(made), wide, primal: None };
         let ptx_ad::Adjoint { text, dimensions, apart, kept, .. } = adjoint;
         let derivation = Derivation { text, accesses, dimensions, kept, apart };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)

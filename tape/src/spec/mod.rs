@@ -216,7 +216,7 @@ impl OpSpec {
         let forward = module.kernel(&self.name)?;
         let adjoint = self.adjoint.as_ref().map(|name| module.kernel(name)).transpose()?;
         let primal = self.primal.as_ref().map(|(name, _)| module.kernel(name)).transpose()?;
-        register::compile(self, Kernels { forward, adjoint, primal }, None)
+        register::compile(self, Kernels { forward, adjoint, wide: None, primal }, None)
     }
 }
 
@@ -225,5 +225,15 @@ impl OpSpec {
 pub(crate) struct Kernels {
     pub(crate) forward: Kernel,
     pub(crate) adjoint: Option<Kernel>,
+    /// The adjoint for blocks of more threads than this, where the first takes no larger ones.
+    pub(crate) wide: Option<(u64, Kernel)>,
     pub(crate) primal: Option<Kernel>,
+}
+
+impl Kernels {
+    /// Returns the adjoint for a launch of this shape.
+    pub(crate) fn adjoint_for(&self, shape: &LaunchConfig) -> Option<&Kernel> {
+        let wide = self.wide.as_ref().filter(|(most, _)| shape.block.count() > *most);
+        wide.map(|(_, kernel)| kernel).or(self.adjoint.as_ref())
+    }
 }
