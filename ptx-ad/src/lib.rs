@@ -63,6 +63,7 @@ pub mod abi;
 mod analysis;
 mod body;
 mod closed;
+mod doubles;
 mod emit;
 mod globals;
 mod legal;
@@ -145,8 +146,11 @@ impl std::error::Error for NotDifferentiable {}
 /// Returns the reasons why the gradient would be wrong.
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
-    let body = prepare::prepare(module, spec).map_err(refused)?;
-    let analysis = Analysis::new(&body, spec);
+    let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    let mut analysis = Analysis::new(&body, spec);
+    if doubles::widen(&mut body, &analysis.kinds) {
+        analysis = Analysis::new(&body, spec);
+    }
     let legal::Checked { refusals, mut apart, private } =
         legal::check(module, spec, &body, &analysis);
     if !refusals.is_empty() {
@@ -156,6 +160,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let emit::Written { function, loaded, private, apart: stored, kept, scratch } =
         emit::adjoint(&body, &analysis, &private, &name);
     apart.extend(stored);
+    let function = emit::shorten(module, function);
     let globals = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,

@@ -257,6 +257,47 @@ fn structures() {
     right(&text, &[elements(), elements()], shape(1, 33));
 }
 
+/// Compilers copy structures of doubles as vectors of 32 bits.
+#[test]
+fn copies_of_doubles() {
+    let start = format!(
+        "{START} shl.b32 %r4, %r1, 4; cvt.u64.u32 %w6, %r4; add.s64 %w4, %w1, %w6; add.s64 %w5, %w2, %w6;"
+    );
+    let two = |n: u32| doubles(&(0..2 * n).map(|at| 0.5 + f64::from(at) / 8.0).collect::<Vec<_>>());
+    for code in [
+        // From memory to memory.
+        "ld.global.v4.b32 {%r5, %r6, %r7, %r8}, [%w4]; st.global.v4.b32 [%w5], {%r5, %r6, %r7, %r8};",
+        "ld.global.v2.b32 {%r5, %r6}, [%w4]; st.global.v2.b32 [%w5+8], {%r5, %r6};\
+         ld.global.v2.b32 {%r5, %r6}, [%w4+8]; st.global.v2.b32 [%w5], {%r5, %r6};",
+        // With a number that was computed.
+        "ld.global.v4.b32 {%r5, %r6, %r7, %r8}, [%w4]; mov.b64 %d1, {%r7, %r8}; mul.f64 %d1, %d1, %d1;\
+         mov.b64 {%r7, %r8}, %d1; st.global.v4.b32 [%w5], {%r7, %r8, %r5, %r6};",
+        // By way of local memory.
+        "ld.global.v4.b32 {%r5, %r6, %r7, %r8}, [%w4]; st.local.v4.b32 [own], {%r5, %r6, %r7, %r8};\
+         ld.local.f64 %d1, [own]; mul.f64 %d1, %d1, %d1; st.local.f64 [own], %d1;\
+         ld.local.v4.b32 {%r5, %r6, %r7, %r8}, [own]; st.global.v4.b32 [%w5], {%r5, %r6, %r7, %r8};",
+    ] {
+        let local = ".local .align 16 .b8 own[16];";
+        let text =
+            kernel(".param .u64 x, .param .u64 out", &format!("{local} {start}\n{code} ret;"));
+        right(&text, &[two(33), two(33)], shape(1, 33));
+    }
+    // { double v; int a, b; }
+    let code = format!(
+        "{start} ld.global.v4.b32 {{%r5, %r6, %r7, %r8}}, [%w4]; st.global.v4.b32 [%w5], {{%r5, %r6, %r8, %r7}};\
+         ld.global.f64 %d1, [%w4]; setp.gt.f64 %p1, %d1, 0d4010000000000000; mul.f64 %d1, %d1, %d1;\
+         @%p1 st.global.f64 [%w5], %d1; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let elements = || {
+        let each = |at: i32| [(0.5 + f64::from(at)).to_le_bytes(), [at as u8; 8]].concat();
+        let layout = Layout::Some(Real::F64, vec![0]);
+        let bytes = (0..33).flat_map(each).collect();
+        Arg::Buffer { bytes, size: 16, layout, active: true, length: None }
+    };
+    right(&text, &[elements(), elements()], shape(1, 33));
+}
+
 /// Where a kernel stores a constant, what was there has no gradient.
 #[test]
 fn what_is_overwritten_has_no_gradient() {

@@ -67,7 +67,7 @@ impl Arg {
     }
 
     /// Offsets and types of the numbers whose gradients are wanted.
-    fn numbers(&self) -> Vec<(usize, Real)> {
+    pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
         match self {
             Self::Value { reals, active: true, .. } => {
                 reals.iter().map(|(at, real)| (*at as usize, *real)).collect()
@@ -148,7 +148,7 @@ pub(crate) enum Failure {
 /// A device that tracks tangents, without a driver.
 pub(crate) struct Device {
     pub(crate) space: Arc<Space>,
-    info: DeviceInfo,
+    pub(crate) info: DeviceInfo,
     config: ExecConfig,
     heap: Heap,
     /// Every so many gradients of outputs are zero.
@@ -170,7 +170,7 @@ impl Device {
         Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
     }
 
-    fn tangents(&self) -> Tangents<'_> {
+    pub(crate) fn tangents(&self) -> Tangents<'_> {
         Tangents::of(&self.space).expect("they are tracked")
     }
 
@@ -178,7 +178,7 @@ impl Device {
         Program::load(text, &self.space, &self.info).map_err(|error| format!("{error}\n{text}"))
     }
 
-    fn upload(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn upload(&self, bytes: &[u8]) -> u64 {
         let count = bytes.len().max(1) as u64;
         let start = self.space.allocate(count, 256, Kind::Device, 0).expect("memory");
         // SAFETY: the allocation has room for the bytes, and no kernel runs.
@@ -191,12 +191,12 @@ impl Device {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
     }
 
-    fn download(&self, start: u64, count: usize) -> Vec<u8> {
+    pub(crate) fn download(&self, start: u64, count: usize) -> Vec<u8> {
         // SAFETY: so many bytes were uploaded there, and no kernel runs.
         unsafe { std::slice::from_raw_parts(start as *const u8, count) }.to_vec()
     }
 
-    fn launch(
+    pub(crate) fn launch(
         &self,
         program: &Program,
         name: &str,
@@ -510,7 +510,7 @@ impl Device {
     }
 }
 
-fn number(real: Real) -> Number {
+pub(crate) fn number(real: Real) -> Number {
     match real {
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
@@ -524,7 +524,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     }
 }
 
-fn read(image: &[u8], at: usize, real: Real) -> f64 {
+pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),

@@ -7,4 +7,5 @@ mod programs;
 mod reasons;
 mod robust;
 mod scan;
+mod smooth;
 mod table;

@@ -31,7 +31,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 12] = [
     Program { package: INTEGRATION, folder: "tests/integration", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
@@ -53,6 +53,7 @@ const PROGRAMS: [Program; 11] = [
         test: false,
     },
     Program { package: "fit", folder: "examples/fit", place: "examples", test: false },
+    Program { package: "push", folder: "examples/push", place: "examples", test: false },
 ];
 
 /// Builds and packs `target/gpu-bundle.tar.xz`, and leaves it unpacked beside it.

@@ -33,6 +33,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
         "isosurface",
         "trajectory",
         "fit",
+        "push",
     ] {
         run.args(["--package", package]);
     }
@@ -79,6 +80,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
         ("isosurface", "the surface in a sparse volume as a mesh, checked, saved and drawn"),
         ("trajectory", "how to throw a ball that bounces, by gradients through its flight"),
         ("fit", "a ball that becomes a bear, by gradients through a volume of distances"),
+        ("push", "how fast grains were pushed, by gradients through the steps of dem"),
     ] {
         println!("\n{name}: {what}");
         let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));

@@ -408,20 +408,26 @@ fn refused(device: &TestDevice) -> TestResult {
         Ok(())
     };
     // The body's first line is the sixth of the program.
+    // Said of the first instruction of the thirteenth.
+    let nested: String =
+        (0..13).map(|k| format!("for (unsigned k{k} = i; k{k} < n; k{k}++) ")).collect();
+    let nested = format!("real s = x[i];\n{nested}\n s = s * a + x[k0 ^ k12];\nout[i] = s;");
+    line(&nested, Reason::Loop, 8)?;
+    let cycle = "unsigned k = 0;\nif (x[i] > a) goto middle;\ntop: out[i] *= x[k];\nmiddle: if (++k < n) goto top;";
+    line(cycle, Reason::Irreducible, 9).or_else(|_| line(cycle, Reason::Irreducible, 8))?;
+    let added = "atomicAdd(out + i, a * x[i]);\nout[i] = 2 * out[i];";
+    line(added, Reason::MixedAtomics, 6)?;
+    line(added, Reason::LoadAfterStore, 7)?;
     line(
         "__shared__ real s[32];\ns[threadIdx.x % 32] = a * x[i];\n__syncthreads();\nout[i] = s[0];",
         Reason::Barrier,
         8,
     )?;
     line("out[i] = x[i];\nif (a > 1)\n out[i] = 2 * x[i];", Reason::NoPath, 7)?;
-    line("out[i] = a * x[i];\nout[i] = out[i] * x[i];", Reason::LoadAfterStore, 7).or_else(
-        |_| {
-            line(
-                "out[i] = a * x[i];\n__threadfence();\nout[i] = ((volatile real*)out)[i];",
-                Reason::Volatile,
-                8,
-            )
-        },
+    line(
+        "out[i] = a * x[i];\n__threadfence();\nout[i] = ((volatile real*)out)[i];",
+        Reason::Volatile,
+        8,
     )?;
     line(
         "real y = a * x[i];\nout[i] = y + __int_as_float(__float_as_int(y) + 5);",

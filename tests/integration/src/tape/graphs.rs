@@ -5,7 +5,7 @@ use tape::{Tape, Variable};
 
 use super::awkward::refused;
 use super::basics::{close, near, tolerance};
-use super::ops::{Number, Ops, numbers, threads};
+use super::ops::{Adjoints, ByHand, Generated, Number, Ops, numbers, threads};
 use crate::harness::{Case, TestDevice, TestResult, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -24,7 +24,11 @@ pub(super) fn cases() -> Vec<Case> {
             two_graphs::<f64>(device, &Ops::generated::<f64>(device)?)?;
             backward_alone::<f64>(device, &Ops::generated::<f64>(device)?)
         }),
-        Case::device("tape::graphs::scratch_overflow_is_told", overflow::<f64>),
+        Case::device("tape::graphs::scratch_overflow_is_told", overflow::<f64, ByHand>),
+        Case::device(
+            "tape::graphs::generated_scratch_overflow_is_told",
+            overflow::<f64, Generated>,
+        ),
         Case::device("tape::graphs::gradients_of_a_pass_that_never_ran", never_ran::<f32>),
     ]
 }
@@ -157,8 +161,8 @@ fn backward_alone<T: Number>(device: &TestDevice, ops: &Ops) -> TestResult {
 }
 
 /// A captured pass can't make more memory: it says how much it needs.
-fn overflow<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn overflow<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(844), N);
     let mut wanted: Option<Vec<T>> = None;
     for scratch in [None, Some(0)] {

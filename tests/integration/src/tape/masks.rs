@@ -5,7 +5,8 @@ use cuda_safe::DeviceBuffer;
 use tape::{Element, Op, OpSpec, Param, Primal, Seeds, Tape};
 
 use super::basics::{close, tolerance};
-use super::ops::{Number, Ops, module, numbers, register, spec, threads};
+use super::generated::failure;
+use super::ops::{Number, Ops, generate, module, numbers, register, spec, threads};
 use crate::harness::{Case, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -14,6 +15,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("tape::masks::values_at_exit_f32", at_exit::<f32>),
         Case::device("tape::masks::values_at_exit_f64", at_exit::<f64>),
         Case::device("tape::masks::private_values", private::<f64>),
+        Case::device("tape::masks::generated_assign_and_drop", generated::<f32>),
+        Case::device("tape::masks::generated_values_at_entry_f32", at_entry::<f32>),
+        Case::device("tape::masks::generated_values_at_entry_f64", at_entry::<f64>),
     ]
 }
 
@@ -181,6 +185,99 @@ fn private<T: Number>(device: &TestDevice) -> TestResult {
         })
         .collect();
     for _ in 0..3 {
+        tape.backward(&stream, &loss)?;
+        close(&tape.gradient(&x)?.to_vec(&stream)?, &wanted, tolerance::<T>())?;
+    }
+    Ok(())
+}
+
+/// A generated adjoint that is given the same masks as in `assign_and_drop`: gradients are stored where nobody was
+/// before, added to otherwise, and left as zeros where they are needed.
+fn generated<T: Number>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, Ops::generated::<T>(device)?);
+    let zeros = || DeviceBuffer::<T>::zeroed(&stream, N);
+    let (x, c, mut y, mut z, mut w) = (zeros()?, zeros()?, zeros()?, zeros()?, zeros()?);
+    let seed = DeviceBuffer::from_slice(&stream, &[T::of(1.0); N])?;
+    let (two, three, five) = (T::of(2.0), T::of(3.0), T::of(5.0));
+    let (n, all) = (N as u32, threads(N));
+    let gradient = |tape: &Tape, wanted: [f64; 2]| -> TestResult {
+        // The first 40 elements, and the others.
+        let wanted: Vec<f64> = (0..N).map(|i| wanted[usize::from(i >= 40)]).collect();
+        close(&tape.gradient(&x)?.to_vec(&stream)?, &wanted, tolerance::<T>())
+    };
+
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        t.launch(&ops.scale, all, (two, &x, &mut y, n))?;
+        t.launch(&ops.scale, all, (three, &y, &mut z, n))?;
+        t.launch(&ops.scale, all, (five, &y, &mut w, n))
+    })?;
+    let of_both = Seeds::new().with(&z, &seed)?.with(&w, &seed)?;
+    let (of_z, of_w) = (Seeds::new().with(&z, &seed)?, Seeds::new().with(&w, &seed)?);
+    for (seeds, wanted) in [(&of_both, 16.0), (&of_z, 6.0), (&of_w, 10.0), (&of_both, 16.0)] {
+        tape.backward_with(&stream, seeds)?;
+        gradient(&tape, [wanted; 2])?;
+    }
+
+    // y is written twice, the second time in part.
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        t.launch(&ops.scale, all, (two, &x, &mut y, n))?;
+        t.launch(&ops.scale, all, (three, &x, &mut y, 40u32))?;
+        t.launch(&ops.scale, all, (five, &y, &mut z, n))
+    })?;
+    for _ in 0..2 {
+        tape.backward_with(&stream, &Seeds::new().with(&z, &seed)?)?;
+        gradient(&tape, [15.0, 10.0])?;
+    }
+
+    // What is not watched has no gradient: null.
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        t.launch(&ops.scale, all, (two, &x, &mut y, n))?;
+        t.launch(&ops.multiply, all, (&c, &c, &mut y, 40u32))?;
+        t.launch(&ops.scale, all, (five, &y, &mut z, n))
+    })?;
+    for _ in 0..2 {
+        tape.backward_with(&stream, &Seeds::new().with(&z, &seed)?)?;
+        gradient(&tape, [0.0, 10.0])?;
+    }
+    Ok(())
+}
+
+/// A generated adjoint looks at what was read, where the one by hand looks at what was written.
+fn at_entry<T: Number>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, Ops::generated::<T>(device)?);
+    let element = <T as Number>::ELEMENT;
+    let buffer = |name| Param::buffer(name, element).len("n").active();
+    let params = vec![buffer("x"), buffer("out"), Param::value("n")];
+    let invert = generate(device, spec::<T>("invert", params)).map_err(failure)?;
+    let host: Vec<T> = numbers(&mut device.rng(863), N);
+    let x = DeviceBuffer::from_slice(&stream, &host)?;
+    let mut y = DeviceBuffer::<T>::zeroed(&stream, N)?;
+    let mut loss = DeviceBuffer::<T>::zeroed(&stream, 1)?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        t.copy(&x, &mut y)?;
+        for _ in 0..2 {
+            let memory = y.allocation().clone();
+            // SAFETY: a second view of y, for reading: thread i reads element i before it writes it.
+            let read = unsafe { memory.view::<T>(y.byte_range()) }?;
+            t.launch(&invert, threads(N), (read, &mut y, N as u32))?;
+        }
+        t.launch(&ops.energy, threads(N), (&y, &mut loss, N as u32))?;
+        // What adjoints look at is kept.
+        t.fill(&mut y, T::of(5.0))
+    })?;
+    let wanted: Vec<f64> = host
+        .iter()
+        .map(|x| {
+            let once = 1.0 / (2.0 + x.to());
+            let twice = 1.0 / (2.0 + once);
+            2.0 * twice * twice * twice * once * once
+        })
+        .collect();
+    for _ in 0..2 {
         tape.backward(&stream, &loss)?;
         close(&tape.gradient(&x)?.to_vec(&stream)?, &wanted, tolerance::<T>())?;
     }

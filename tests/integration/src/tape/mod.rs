@@ -8,6 +8,7 @@ mod custom;
 mod fresh;
 mod generated;
 mod graphs;
+mod loops;
 mod masks;
 pub(crate) mod ops;
 mod outputs;
@@ -52,6 +53,7 @@ pub(crate) fn cases() -> Vec<Case> {
         generated::cases(),
         twins::cases(),
         unseen::cases(),
+        loops::cases(),
     ]
     .concat()
 }

@@ -131,6 +131,25 @@ pub(crate) fn generate(
     unsafe { spec.differentiate(device.context(), &program) }
 }
 
+/// Which adjoints the operations of a test have.
+pub(crate) trait Adjoints {
+    const GENERATED: bool;
+
+    fn ops<T: Number>(device: &TestDevice) -> std::result::Result<Ops, Failure> {
+        if Self::GENERATED { Ops::generated::<T>(device) } else { Ops::of::<T>(device) }
+    }
+}
+
+pub(crate) enum ByHand {}
+pub(crate) enum Generated {}
+
+impl Adjoints for ByHand {
+    const GENERATED: bool = false;
+}
+impl Adjoints for Generated {
+    const GENERATED: bool = true;
+}
+
 impl Ops {
     pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::in_module::<T>(&module(device)?)
@@ -141,7 +160,7 @@ impl Ops {
         Self::made::<T>(module, Made::ByHand)
     }
 
-    /// Those with generated adjoints, except `power` and `power_times`, which have loops.
+    /// Those with generated adjoints.
     pub(crate) fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::made::<T>(&module(device)?, Made::Generated(device))
     }
@@ -154,7 +173,6 @@ impl Ops {
         let read = |param: Param| param.reads(Primal::Entry);
         let shared = |name| how.says(Param::buffer(name, element).len("n").active(), read);
         let updates = |param: Param| param.updates(Primal::Entry).covers_all();
-        let [x, power_out] = [Made::ByHand.reads::<T>("x"), Made::ByHand.written::<T>("out")];
         let n = || Param::value("n");
         Ok(Self {
             scale: how.op::<T>(
@@ -207,20 +225,16 @@ impl Ops {
                 ),
                 |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
-            power: register(
-                module,
-                spec::<T>("power", vec![x.clone(), power_out.clone(), n()])
-                    .scratch(|launch| launch.threads() as usize * 32)
-                    .log(|_| 0),
-            )?,
-            power_times: register(
+            power: how.make(module, spec::<T>("power", vec![reads("x"), out(), n()]), |spec| {
+                spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0)
+            })?,
+            power_times: how.make(
                 module,
                 spec::<T>(
                     "power_times",
-                    vec![Param::scalar("a", element).active(), x, power_out, n()],
-                )
-                .scratch(|launch| launch.threads() as usize * 32)
-                .log(|_| 0),
+                    vec![Param::scalar("a", element).active(), reads("x"), out(), n()],
+                ),
+                |spec| spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0),
             )?,
             split: how.op::<T>(
                 module,

@@ -11,17 +11,41 @@ use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
-use super::ops::{Number, Ops, numbers, threads};
+use super::ops::{Adjoints, ByHand, Generated, Number, numbers, threads};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::device("tape::stale::written_before_it_is_used", before_use::<f32>),
-        Case::device("tape::stale::parts_of_what_a_launch_is_given", parts::<f64>),
-        Case::device("tape::stale::written_by_the_host", by_host::<f32>),
-        Case::device("tape::stale::two_arguments_that_write", two_writers::<f32>),
-        Case::device("tape::stale::asked_for_as_another_type", other_type::<f32>),
-        Case::device("tape::stale::launches_that_fail_leave_nothing", failed_launches::<f64>),
+        Case::device("tape::stale::written_before_it_is_used", before_use::<f32, ByHand>),
+        Case::device(
+            "tape::stale::generated_written_before_it_is_used",
+            before_use::<f32, Generated>,
+        ),
+        Case::device("tape::stale::parts_of_what_a_launch_is_given", parts::<f64, ByHand>),
+        Case::device(
+            "tape::stale::generated_parts_of_what_a_launch_is_given",
+            parts::<f64, Generated>,
+        ),
+        Case::device("tape::stale::written_by_the_host", by_host::<f32, ByHand>),
+        Case::device("tape::stale::generated_written_by_the_host", by_host::<f32, Generated>),
+        Case::device("tape::stale::two_arguments_that_write", two_writers::<f32, ByHand>),
+        Case::device(
+            "tape::stale::generated_two_arguments_that_write",
+            two_writers::<f32, Generated>,
+        ),
+        Case::device("tape::stale::asked_for_as_another_type", other_type::<f32, ByHand>),
+        Case::device(
+            "tape::stale::generated_asked_for_as_another_type",
+            other_type::<f32, Generated>,
+        ),
+        Case::device(
+            "tape::stale::launches_that_fail_leave_nothing",
+            failed_launches::<f64, ByHand>,
+        ),
+        Case::device(
+            "tape::stale::generated_launches_that_fail_leave_nothing",
+            failed_launches::<f64, Generated>,
+        ),
         Case::device("tape::stale::handles_of_another_operation", other_handles),
         Case::device("tape::stale::an_adjoint_that_panics", panics),
     ]
@@ -30,8 +54,8 @@ pub(super) fn cases() -> Vec<Case> {
 const N: usize = 50;
 const UNRECORDED: &str = "was written since by something that is not recorded";
 
-fn before_use<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn before_use<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(871), N);
     let mut x = DeviceBuffer::from_slice(&stream, &host)?;
     let buffer = |n| DeviceBuffer::<T>::zeroed(&stream, n);
@@ -115,8 +139,8 @@ fn before_use<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// A launch may be given more than it writes: what lies beside is as fresh, or stale, as before.
-fn parts<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn parts<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(872), N);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let buffer = |n| DeviceBuffer::<T>::zeroed(&stream, n);
@@ -150,8 +174,8 @@ fn parts<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// A host's guard for writing is a write; so is what raw calls tell of.
-fn by_host<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn by_host<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(873), N);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let mut k = UnifiedBuffer::<T>::pinned(&stream, N)?;
@@ -195,8 +219,8 @@ unsafe impl<T: Number> KernelArg for Shared<'_, T> {
     }
 }
 
-fn two_writers<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn two_writers<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let x = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut tape = Tape::new(&stream)?;
     let (read, write) = (|| Shared(&x, Access::Read), || Shared(&x, Access::Write));
@@ -209,8 +233,8 @@ fn two_writers<T: Number>(device: &TestDevice) -> TestResult {
     refused(scale(read(), read()), "its argument reports that it is read")
 }
 
-fn other_type<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn other_type<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let x = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut y = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut tape = Tape::record(&stream, |t| {
@@ -234,12 +258,12 @@ fn other_type<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// A launch that fails leaves no type of memory and no size behind.
-fn failed_launches<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn failed_launches<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(874), N);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let floats = DeviceBuffer::<f32>::zeroed(&stream, 2 * N)?;
-    let on_floats = Ops::of::<f32>(device)?;
+    let on_floats = A::ops::<f32>(device)?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 2 * N * size_of::<T>())?;
     let mut z = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<T>::zeroed(&stream, 1)?;

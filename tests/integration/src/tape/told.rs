@@ -5,18 +5,33 @@ use tape::{Op, Param, Primal, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
-use super::ops::{Number, Ops, SOURCE, module, numbers, register, spec, threads};
+use super::ops::{
+    Adjoints, ByHand, Generated, Number, Ops, SOURCE, module, numbers, register, spec, threads,
+};
 use crate::harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::fault("tape::told::another_abi_at_registration", other_abi),
         Case::device("tape::told::a_primal_without_room", primal::<f32>),
-        Case::device("tape::told::an_overflow_before_an_eager_pass", before_a_pass::<f32>),
+        Case::device("tape::told::an_overflow_before_an_eager_pass", before_a_pass::<f32, ByHand>),
+        Case::device(
+            "tape::told::generated_an_overflow_before_an_eager_pass",
+            before_a_pass::<f32, Generated>,
+        ),
         Case::device("tape::told::an_overflow_before_a_count", before_a_count::<f64>),
-        Case::device("tape::told::an_overflow_after_trim", after_trim::<f32>),
-        Case::device("tape::told::an_overflow_after_a_failed_pass", after_failure::<f32>),
-        Case::device("tape::told::sums_are_clean_after_an_overflow", clean_sums::<f64>),
+        Case::device("tape::told::an_overflow_after_trim", after_trim::<f32, ByHand>),
+        Case::device("tape::told::generated_an_overflow_after_trim", after_trim::<f32, Generated>),
+        Case::device("tape::told::an_overflow_after_a_failed_pass", after_failure::<f32, ByHand>),
+        Case::device(
+            "tape::told::generated_an_overflow_after_a_failed_pass",
+            after_failure::<f32, Generated>,
+        ),
+        Case::device("tape::told::sums_are_clean_after_an_overflow", clean_sums::<f64, ByHand>),
+        Case::device(
+            "tape::told::generated_sums_are_clean_after_an_overflow",
+            clean_sums::<f64, Generated>,
+        ),
         Case::device("tape::told::copies_of_a_captured_pass_stay", copies_stay::<f64>),
         Case::device("tape::told::a_recording_that_never_ran", never_ran::<f32>),
     ]
@@ -158,8 +173,8 @@ fn overflowing<'env, T: Number>(
 
 /// Nobody has asked how the captured pass went. The next one that is not captured tells it, and is not
 /// done; the one after it is.
-fn before_a_pass<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn before_a_pass<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let mut graph = overflowing::<T>(device, &stream, &ops)?;
     for _ in 0..2 {
         graph.launch(&stream)?;
@@ -194,8 +209,8 @@ fn before_a_count<T: Number>(device: &TestDevice) -> TestResult {
     tape.check(&stream).map_err(Into::into)
 }
 
-fn after_trim<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn after_trim<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let mut graph = overflowing::<T>(device, &stream, &ops)?;
     graph.launch(&stream)?;
     let tape = &mut graph.state_mut().tape;
@@ -207,8 +222,8 @@ fn after_trim<T: Number>(device: &TestDevice) -> TestResult {
     refused(graph.state_mut().tape.check(&stream), "bytes of scratch memory")
 }
 
-fn after_failure<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn after_failure<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let mut graph = overflowing::<T>(device, &stream, &ops)?;
     let state = graph.state_mut();
     state.plain(&stream, &ops)?;
@@ -220,8 +235,8 @@ fn after_failure<T: Number>(device: &TestDevice) -> TestResult {
 
 /// Threads that had memory have left sums of their own behind, which are no part of the next run's; even if
 /// the tape has other working memory by then.
-fn clean_sums<T: Number>(device: &TestDevice) -> TestResult {
-    let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
+fn clean_sums<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
+    let (stream, ops) = (device.stream()?, A::ops::<T>(device)?);
     let host: Vec<T> = numbers(&mut device.rng(893), N);
     let state = (State::<T>::new(&stream, &host)?, tape::Variable::new(&stream, T::of(0.75))?);
     let mut graph = device.context().capture(state, |stream, (state, a)| {

@@ -134,6 +134,18 @@ pub(super) fn of_both<T: Number>() -> Vec<Twin<T>> {
             |t, op, d| t.launch(op, threads(d.n), (&mut d.x, d.count)),
         ),
         Twin::new(
+            File::Ops,
+            name("triple"),
+            vec![
+                (each("x", one), |x| x.reads(Primal::None).covers_all()),
+                (each("out", one), writes),
+                value("n"),
+            ],
+            // Fewer threads than elements: they go on.
+            |t, op, d| t.launch(op, LaunchConfig::new(2, 33), (&d.x, &mut d.one, d.count)),
+        ),
+        closest::<T>(),
+        Twin::new(
             File::Compositions,
             name("follow"),
             vec![
@@ -171,6 +183,37 @@ pub(super) fn of_both<T: Number>() -> Vec<Twin<T>> {
             |t, op, d| t.launch(op, threads(d.n), (&mut d.x, &d.y, T::of(0.3), d.count)),
         ),
     ]
+}
+
+/// The closest point of some triangles.
+fn closest<T: Number>() -> Twin<T> {
+    let float = if T::SUFFIX == "f32" { FloatType::F32 } else { FloatType::F64 };
+    let point = Element::vector(float, 3);
+    let mut twin = Twin::new(
+        File::Compositions,
+        format!("closest_{}", T::SUFFIX),
+        vec![
+            (Param::buffer("vertices", point).len("count").active(), reads),
+            value("count"),
+            (each("x", point), reads_all),
+            (each("p", point), writes),
+            (Param::buffer("answers", Element::bytes(4)).len("n"), |answers| {
+                answers.overwrites().with_value(Primal::Exit)
+            }),
+            value("n"),
+        ],
+        |t, op, d| {
+            if d.n < 2 {
+                // There is no triangle.
+                return t.copy(&d.x, &mut d.one);
+            }
+            let count = 3 * (d.count / 2).min(5);
+            let (n, answers) = (d.count, &mut d.index);
+            t.launch(op, threads(d.n), (&d.x, count, &d.y, &mut d.one, answers, n))
+        },
+    );
+    twin.log = |launch| 9 * launch.threads() as usize;
+    twin
 }
 
 /// The kernels of floats.

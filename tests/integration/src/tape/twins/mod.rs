@@ -139,7 +139,7 @@ type OfOps = fn(&Ops) -> &Op;
 fn of_operations<T: Number>(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let (by_hand, generated) = (Ops::of::<T>(device)?, Ops::generated::<T>(device)?);
-    let all: [(&str, OfOps, Record<T>); 11] = [
+    let all: [(&str, OfOps, Record<T>); 13] = [
         (
             "scale",
             |ops| &ops.scale,
@@ -178,6 +178,16 @@ fn of_operations<T: Number>(device: &TestDevice) -> TestResult {
             "gather",
             |ops| &ops.gather,
             |t, op, d| t.launch(op, threads(d.n), (&d.x, &d.index, &mut d.one, d.count)),
+        ),
+        (
+            "power",
+            |ops| &ops.power,
+            |t, op, d| t.launch(op, threads(d.n), (&d.x, &mut d.one, d.count)),
+        ),
+        (
+            "power_times",
+            |ops| &ops.power_times,
+            |t, op, d| t.launch(op, threads(d.n), (&d.a, &d.x, &mut d.one, d.count)),
         ),
         (
             "split",
@@ -227,7 +237,7 @@ fn each_twin<T: Number>(device: &TestDevice, twins: Vec<Twin<T>>) -> TestResult 
         let Some((_, module)) = known.iter().find(|(file, _)| *file == twin.file) else { continue };
         // SAFETY: thread i of these kernels and adjoints touches element i of each buffer, and only if i < n, except
         // the rows of `transform`, the sums, and the points of `middles`, which it checks.
-        let by_hand = unsafe { twin.spec(true).log(twin.log).register(module) }?;
+        let by_hand = unsafe { twin.spec(true).log(twin.log).grid_stride().register(module) }?;
         let generated = differentiate(device, &twin.file.program(), twin.spec(false))
             .map_err(cuda_safe::Error::from)?;
         let name = format!("{:?}: {}", twin.file, twin.kernel);
@@ -252,29 +262,14 @@ fn refused(device: &TestDevice) -> TestResult {
     let mut all: Vec<(File, String, Vec<Param>, Vec<Reason>)> = Vec::new();
     for double in [false, true] {
         let name = |name: &str| format!("{name}_{}", if double { "f64" } else { "f32" });
-        let (one, three, n) = (one(double), three(double), || Param::value("n"));
-        let out = || each("out", one);
-        let x = || each("x", one);
-        all.push((File::Ops, name("power"), vec![x(), out(), n()], vec![Reason::Loop]));
-        let a = Param::scalar("a", one).active();
-        all.push((File::Ops, name("power_times"), vec![a, x(), out(), n()], vec![Reason::Loop]));
-        all.push((File::Ops, name("triple"), vec![x(), out(), n()], vec![Reason::Loop]));
-        let closest = vec![
-            Param::buffer("vertices", three).len("count").active(),
-            Param::value("count"),
-            each("x", three),
-            each("p", three),
-            Param::buffer("answers", Element::bytes(4)).len("n"),
-            n(),
-        ];
-        all.push((File::Compositions, name("closest"), closest, vec![Reason::Loop]));
+        let (one, three) = (one(double), three(double));
         let density = vec![
             Param::value("grid"),
             each("x", three),
             each("mass", one),
             Param::scalar("h", one).active(),
             each("density", one),
-            n(),
+            Param::value("n"),
         ];
         all.push((File::Neighbors, name("density"), density, vec![Reason::Loop]));
     }
