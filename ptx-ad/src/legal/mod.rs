@@ -9,7 +9,7 @@ use crate::analysis::{
 };
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
-use crate::spec::{Reals, Spec};
+use crate::spec::{Real, Reals, Spec};
 
 /// What was found out of a kernel's accesses.
 #[derive(Debug, Default)]
@@ -170,10 +170,14 @@ impl Check<'_> {
             self.refuse(Reason::Parameter, text, instr);
             return;
         };
+        let stores = !matches!(instr.op, Op::Ld { .. });
+        let is_half = said == Real::F64 && access.ty.bits() == 32;
         let other = |reg: RegId| {
             [Slot::low(reg), Slot::high(reg)].into_iter().any(|slot| {
+                // Halves that only decide may be of several numbers.
+                let matters = stores || !is_half || activity.is_useful(slot);
                 matches!(kinds.real(slot), Some(real) if real != said)
-                    || matches!(kinds.get(slot), Some(Kind::Mixed))
+                    || matches!(kinds.get(slot), Some(Kind::Mixed)) && matters
             })
         };
         if real(access.ty).is_some_and(|real| real != said) || access.registers().any(other) {
@@ -186,7 +190,6 @@ impl Check<'_> {
             self.refuse(Reason::PointerInMemory, text, instr);
             return;
         }
-        let stores = !matches!(instr.op, Op::Ld { .. });
         let bytes = access.ty.bytes();
         let part = access.ty.bits() < 32
             && access.parts().any(|(at, _)| {

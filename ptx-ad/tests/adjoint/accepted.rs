@@ -230,6 +230,17 @@ fn structures() {
     };
     right(&text, &[elements(33), elements(33)], shape(1, 33));
 
+    // Halves of doubles that only decide.
+    let code = format!(
+        "{START} shl.b32 %r4, %r1, 3; cvt.u64.u32 %w6, %r4; add.s64 %w4, %w1, %w6; add.s64 %w5, %w2, %w6;\n\
+         ld.global.f64 %d1, [%w4]; ld.global.b32 %r5, [%w4]; setp.gt.f64 %p1, %d1, 0d4000000000000000;\n\
+         @%p1 ld.global.b32 %r5, [%w4+4]; and.b32 %r6, %r5, 1; setp.eq.u32 %p2, %r6, 0;\n\
+         mul.f64 %d2, %d1, %d1; @%p2 mul.f64 %d2, %d2, %d1; st.global.f64 [%w5], %d2; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let values: Vec<f64> = (0..33).map(|at| 1.0 + f64::from(at) / 10.0).collect();
+    right(&text, &[doubles(&values), doubles(&[0.0; 33])], shape(1, 33));
+
     // { int a, b; double v; }: constants beside a double.
     let code = format!(
         "{START} shl.b32 %r4, %r1, 4; cvt.u64.u32 %w6, %r4; add.s64 %w4, %w1, %w6; add.s64 %w5, %w2, %w6;\n\

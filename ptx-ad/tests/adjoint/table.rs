@@ -14,8 +14,9 @@ use crate::common::{Arg, Device, Failure, doubles, floats, kernel, shape, spec, 
 use crate::programs::count;
 use crate::scan::{Scan, TAKEN, Why, scan};
 
-/// How many findings are printed.
-const SHOWN: usize = 8;
+/// How many findings are reduced and printed, and behind how many no further program is tried.
+const SHOWN: usize = 2;
+const ENOUGH: usize = 10;
 
 /// How often other inputs are tried where a derivative is infinite, or all are zero.
 const TRIES: u64 = 6;
@@ -241,6 +242,10 @@ impl Tally {
         self.wrong.iter().take(SHOWN).for_each(|wrong| println!("{wrong}"));
     }
 
+    fn findings(&self) -> usize {
+        self.wrong.len() + self.refused.len()
+    }
+
     /// Of programs that the scan passes, all are differentiated and right.
     fn check(&self) {
         self.refused.iter().take(SHOWN).for_each(|refused| println!("{refused}"));
@@ -281,7 +286,7 @@ fn what_the_scan_passes() {
     let mut tally = Tally::default();
     let mut scanned = Scanned::default();
     let mut seeds = 0..;
-    while tally.tried < total {
+    while tally.tried < total && tally.findings() < ENOUGH {
         let seed = seeds.next().expect("endless");
         let case = Case::numbers(seed);
         let found = scanned.scan(&case);
@@ -306,7 +311,7 @@ fn others() {
     let [mut passed, mut others] = [(); 2].map(|()| Tally::default());
     let mut scanned = Scanned::default();
     let mut seeds = 0..;
-    while others.tried < total {
+    while others.tried < total && passed.findings() + others.wrong.len() < ENOUGH {
         let case = Case::any(seeds.next().expect("endless"));
         let found = scanned.scan(&case);
         let passes = found.reasons.is_empty();
