@@ -324,6 +324,12 @@ impl Activity {
                             pointers.get(index).is_some_and(|pointer| pointer.slot.is_some());
                         self.set(slot, active, None);
                     }
+                    Origin::Choice(_) => {
+                        let all = forms.pointers(form.origin).iter();
+                        let active =
+                            |&at: &usize| pointers.get(at).is_some_and(|p| p.slot.is_some());
+                        self.set(slot, all.into_iter().any(active), None);
+                    }
                     Origin::Variable(_) | Origin::Local(_) => {}
                     Origin::Number | Origin::Unknown => {
                         // It may point to active memory, unless no pointer is active.

@@ -18,6 +18,8 @@ pub(crate) enum Origin {
     Number,
     /// The pointer of this index in [`Pointers`].
     Pointer(usize),
+    /// One of several pointers, chosen by `selp`: position in [`Forms::choices`].
+    Choice(usize),
     /// The memory of this parameter itself.
     Param(usize),
     /// This variable of the function, in local memory.
@@ -246,11 +248,16 @@ const MOST_PASSES: u32 = 64;
 
 /// The forms of a kernel's registers.
 #[derive(Debug)]
-pub(crate) struct Forms(Vec<Form>);
+pub(crate) struct Forms {
+    list: Vec<Form>,
+    /// Sets of pointers of which one is chosen, in ascending order.
+    choices: Vec<Vec<usize>>,
+}
 
 impl Forms {
     pub(crate) fn new(body: &Body, pointers: &Pointers) -> Self {
-        let mut forms = Self(vec![Form::UNKNOWN; body.function.registers.len()]);
+        let list = vec![Form::UNKNOWN; body.function.registers.len()];
+        let mut forms = Self { list, choices: Vec::new() };
         // What a loop carries is first taken for what it enters with.
         let mut joins: HashMap<RegId, Form> = HashMap::new();
         for pass in 0.. {
@@ -286,7 +293,7 @@ impl Forms {
     }
 
     pub(crate) fn reg(&self, reg: RegId) -> Form {
-        self.0.get(reg.index()).copied().unwrap_or_default()
+        self.list.get(reg.index()).copied().unwrap_or_default()
     }
 
     pub(crate) fn operand(&self, operand: &Operand) -> Form {
@@ -322,8 +329,43 @@ impl Forms {
         base.add(Form::constant(address.offset), false, 64)
     }
 
+    /// Returns the pointers that an address may come from.
+    pub(crate) fn pointers(&self, origin: Origin) -> &[usize] {
+        match origin {
+            Origin::Choice(at) => self.choices.get(at).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+
+    /// Returns whether an address comes from a pointer, or may come from it.
+    pub(crate) fn may_be(&self, origin: Origin, pointer: usize) -> bool {
+        origin == Origin::Pointer(pointer) || self.pointers(origin).contains(&pointer)
+    }
+
+    /// Returns the origin of an address that comes from one of two different ones, if both are pointers.
+    fn choice(&mut self, a: Origin, b: Origin) -> Option<Origin> {
+        if a == b {
+            return None;
+        }
+        let mut all = Vec::new();
+        for origin in [a, b] {
+            match origin {
+                Origin::Pointer(pointer) => all.push(pointer),
+                Origin::Choice(_) => all.extend(self.pointers(origin)),
+                _ => return None,
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        let known = self.choices.iter().position(|known| *known == all);
+        Some(Origin::Choice(known.unwrap_or_else(|| {
+            self.choices.push(all);
+            self.choices.len() - 1
+        })))
+    }
+
     fn set(&mut self, reg: RegId, form: Form) {
-        if let Some(place) = self.0.get_mut(reg.index()) {
+        if let Some(place) = self.list.get_mut(reg.index()) {
             *place = form;
         }
     }
@@ -388,7 +430,12 @@ impl Forms {
                     _ => return,
                 }
             }
-            Op::Selp { d, a, b, .. } => (*d, self.operand(a).join(self.operand(b))),
+            Op::Selp { d, a, b, .. } => {
+                let (a, b) = (self.operand(a), self.operand(b));
+                let joined = a.join(b);
+                let origin = self.choice(a.origin, b.origin).unwrap_or(joined.origin);
+                (*d, Form { origin, ..joined })
+            }
             Op::Ld { ty, d, addr, .. } => {
                 let address = self.address(body, addr);
                 for (at, d) in (0u64..).zip(d) {

@@ -334,6 +334,12 @@ impl Kinds {
                     self.part(slot, real, true);
                 }
             }
+            Origin::Choice(_) => {
+                let all = forms.pointers(form.origin).iter().filter_map(|&at| pointers.get(at));
+                if all.into_iter().any(|one| one.spec.reals == Some(Reals::All(Real::F32))) {
+                    self.part(slot, Real::F32, false);
+                }
+            }
             Origin::Pointer(index) => {
                 let Some(pointer) = pointers.get(index) else { return };
                 let size = u64::from(pointer.spec.size);

@@ -234,7 +234,13 @@ fn used(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
             Op::Ld { addr, .. } | Op::St { addr, .. } | Op::Atom { addr, .. } => addr,
             _ => continue,
         };
-        let Origin::Pointer(index) = forms.address(body, address).origin else { continue };
+        let origin = forms.address(body, address).origin;
+        for &index in forms.pointers(origin) {
+            if let Some(used) = used.get_mut(index) {
+                used.loaded = true;
+            }
+        }
+        let Origin::Pointer(index) = origin else { continue };
         let Some(used) = used.get_mut(index) else { continue };
         match (&instr.op, meaning(instr)) {
             (Op::Ld { .. }, _) => used.loaded = true,

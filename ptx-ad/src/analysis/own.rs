@@ -113,6 +113,9 @@ fn accesses(
         for (instr, what) in code.code.iter().enumerate() {
             let Some(access) = Access::of(what) else { continue };
             let form = forms.address(body, access.address);
+            if forms.pointers(form.origin).contains(&pointer) {
+                return None;
+            }
             if form.origin != Origin::Pointer(pointer) {
                 continue;
             }

@@ -182,6 +182,9 @@ impl Emit<'_> {
         self.b.link = memory.map(Memory::link);
         self.b.instr(repeated);
         self.b.link = None;
+        if self.level == self.body.depth(self.body.region_of(block)) {
+            self.choose(instr);
+        }
         if logged && self.plan.is_needed(link) {
             self.b.loc = instr.loc;
             self.log(link, instr);

@@ -44,6 +44,7 @@ impl Emit<'_> {
                     self.reverse_number(&access, param, place, reg);
                 }
             }
+            Origin::Choice(_) => self.reverse_choice_of(&access, form.origin),
             Origin::Local(var) if self.analysis.activity.is_local_active(var) => {
                 let groups = self.groups(&access, None);
                 self.reverse_local(var, instr, &access, &groups);
@@ -65,6 +66,66 @@ impl Emit<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Behind an instruction that makes one of several addresses: where gradients lie relative to it.
+    pub(super) fn choose(&mut self, instr: &Instr) {
+        let mut defined = None;
+        instr.for_each_def(|reg| defined = Some(reg));
+        let forms = &self.analysis.forms;
+        let several = |reg: &RegId| matches!(forms.reg(*reg).origin, Origin::Choice(_));
+        let Some(d) = defined.filter(several) else { return };
+        let chosen = if let Op::Selp { a, b, p, .. } = &instr.op {
+            let (a, b) = (self.chosen_of(a), self.chosen_of(b));
+            let delta = self.b.selp(Type::B64, Operand::Reg(a.0), Operand::Reg(b.0), *p);
+            let first = self.both(*p, holds(a.1));
+            let second = self.both(Pred { negated: !p.negated, ..*p }, holds(b.1));
+            let (a, b) = (Operand::Reg(first), Operand::Reg(second));
+            Some((delta, self.b.binary(BinaryOp::Or, Type::Pred, a, b)))
+        } else {
+            // A sum of an address and a number.
+            let mut from = None;
+            instr.for_each_use(|reg| from = from.or(Some(reg).filter(several)));
+            from.and_then(|reg| self.chosen.get(&reg).copied())
+        };
+        if let Some(chosen) = chosen {
+            self.chosen.insert(d, chosen);
+        }
+    }
+
+    /// Returns where the gradient of an address lies relative to it, and whether there is one.
+    fn chosen_of(&mut self, address: &Operand) -> (RegId, RegId) {
+        let known = match (self.analysis.forms.operand(address).origin, address) {
+            (Origin::Pointer(pointer), _) => self.shadows.get(pointer).copied().flatten(),
+            (_, Operand::Reg(reg)) => self.chosen.get(reg).copied(),
+            _ => None,
+        };
+        known.unwrap_or_else(|| {
+            let zero = self.b.moved(Type::U64, Operand::Imm(0));
+            (zero, self.b.moved(Type::Pred, Operand::Imm(0)))
+        })
+    }
+
+    /// Adds to gradients of what was loaded from one of several addresses.
+    fn reverse_choice_of(&mut self, access: &Access<'_>, origin: Origin) {
+        let Base::Reg(reg) = access.address.base else { return };
+        let Some((delta, some)) = self.chosen.get(&reg).copied() else { return };
+        let first = self.analysis.forms.pointers(origin).first().copied();
+        let groups = self.groups(access, first);
+        let places: Vec<_> = groups
+            .iter()
+            .flat_map(|group| group.places().map(|(place, slot)| (group.real, place, slot)))
+            .filter_map(|(real, place, slot)| Some((real, place, self.gradient(slot?)?)))
+            .collect();
+        if places.is_empty() {
+            return;
+        }
+        let (a, b) = (Operand::Reg(reg), Operand::Reg(delta));
+        let base = self.b.binary(BinaryOp::Add, Type::S64, a, b);
+        for (real, place, g) in places {
+            let offset = access.address.offset.saturating_add(place);
+            self.sum_add(access.space, real, at(base, offset), g, some);
         }
     }
 

@@ -57,6 +57,8 @@ struct Emit<'a> {
     zeros: Vec<(RegId, Type)>,
     /// From values to gradients in bytes, and whether there are gradients, for each pointer.
     shadows: Vec<Option<(RegId, RegId)>>,
+    /// For registers with one of several addresses: from the value to its gradient in bytes, and whether there is one.
+    chosen: HashMap<RegId, (RegId, RegId)>,
     /// From variables of local memory to their gradients, in bytes, and their numbers in the adjoint.
     local_shadows: HashMap<VarId, (RegId, VarId)>,
     /// Whether gradients are stored instead of added to, for each pointer of which the adjoint says that it covers it.
@@ -134,6 +136,7 @@ fn write(
         open: Vec::new(),
         zeros: Vec::new(),
         shadows: vec![None; pointers],
+        chosen: HashMap::new(),
         local_shadows: HashMap::new(),
         assigns: vec![None; pointers],
         drops: vec![None; pointers],
@@ -186,12 +189,12 @@ fn loaded(body: &Body, analysis: &Analysis, written: &[bool], private: &[bool]) 
     let mut loaded = private.to_vec();
     for (_, instr) in body.instrs() {
         let Op::Ld { addr, .. } = &instr.op else { continue };
-        let Origin::Pointer(pointer) = analysis.forms.address(body, addr).origin else { continue };
+        let origin = analysis.forms.address(body, addr).origin;
         let mut stays = false;
         // If no copy of a loop needs what is loaded, neither does its own, from which all gradients come.
         instr.for_each_def(|reg| stays |= written.get(reg.index()).copied().unwrap_or(false));
-        if let Some(place) = loaded.get_mut(pointer) {
-            *place |= stays;
+        for (pointer, place) in loaded.iter_mut().enumerate() {
+            *place |= stays && analysis.forms.may_be(origin, pointer);
         }
     }
     loaded

@@ -264,3 +264,23 @@ fn branches_by_tables() {
          DONE:",
     );
 }
+
+/// An address that comes from one of two parameters, in a loop and outside.
+#[test]
+fn one_of_two_pointers() {
+    let (_, adjoint) = simple(
+        "",
+        "and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0; ld.global.f32 %f3, [%w5];
+         selp.b64 %w8, %w4, %w5, %p1; ld.global.f32 %f4, [%w8]; mul.f32 %f2, %f4, %f3;",
+    );
+    assert!(!adjoint.accesses[0].own && adjoint.shares);
+    simple(
+        "",
+        "and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0; mov.f32 %f2, %f1; mov.u32 %r4, 0;
+         TOP: setp.ge.u32 %p2, %r4, %r8; @%p2 bra DONE;
+         selp.b64 %w8, %w4, %w5, %p1; add.s64 %w8, %w8, 4;
+         ld.global.f32 %f3, [%w8+-4]; fma.rn.f32 %f2, %f2, %f3, %f9; not.pred %p1, %p1;
+         add.u32 %r4, %r4, 2; bra TOP;
+         DONE:",
+    );
+}

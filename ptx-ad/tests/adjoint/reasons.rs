@@ -2,7 +2,7 @@
 
 use ptx_ad::{Param, Place, Reals, Reason, Refusal, Spec, differentiate, parse};
 
-use crate::common::{Arg, Layout, floats, module, scalar, spec, word, words};
+use crate::common::{Arg, Layout, doubles, floats, module, scalar, spec, word, words};
 
 /// `out[i] = f(x[i])`: loads %f1, and stores %f2 after the code. The line with a `!` is where it is refused.
 fn refusals(before: &str, code: &str, args: &[Arg]) -> (Vec<Refusal>, u32) {
@@ -103,10 +103,20 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; ld.global.f32 %f3, [%w6]; add.f32 %f2, %f3, %f1; // !",
         &Reason::PointerInMemory,
     );
-    // It is one of two.
+    // One of two is stored to, or holds numbers of another type.
     refused(
-        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; ld.global.f32 %f2, [%w6]; // !",
+        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f2; // !",
         &Reason::PointerInMemory,
+    );
+    refused_with(
+        "",
+        "ld.param.u64 %w7, [n]; setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w7, %p1;\nld.global.f32 %f2, [%w6]; // !",
+        &[two().to_vec(), vec![doubles(&[1.0; 8])]].concat(),
+        &Reason::PointerInMemory,
+    );
+    refused(
+        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w6]; // !",
+        &Reason::LoadAfterStore,
     );
     refused(
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",

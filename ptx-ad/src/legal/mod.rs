@@ -1,6 +1,8 @@
 //! Kernels whose adjoint would be wrong, by name.
 
-use ptx::ir::{AtomOp, Instr, LdKind, Module, Op, Order, RegId, Space};
+mod order;
+
+use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
 
 use crate::analysis::{
     Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
@@ -155,6 +157,10 @@ impl Check<'_> {
             }
             return;
         }
+        if let Origin::Choice(_) = form.origin {
+            self.choice(instr, access, form.origin);
+            return;
+        }
         let Origin::Pointer(index) = form.origin else { return };
         let Some(pointer) = self.analysis.pointers.get(index).filter(|p| p.slot.is_some()) else {
             return;
@@ -197,6 +203,36 @@ impl Check<'_> {
         if stores && (part || half) {
             let text = "a part of a number's bits is stored";
             self.refuse(Reason::Bits, text, instr);
+        }
+    }
+
+    /// Accesses by an address that comes from one of several pointers.
+    fn choice(&mut self, instr: &Instr, access: &Access<'_>, origin: Origin) {
+        let kinds = &self.analysis.kinds;
+        let all = self.analysis.forms.pointers(origin).iter();
+        let all: Vec<_> = all.filter_map(|&at| self.analysis.pointers.get(at)).collect();
+        let numbers = all.iter().map(|pointer| match pointer.spec.reals {
+            Some(Reals::All(real)) => Some(real),
+            _ => None,
+        });
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.dedup();
+        let active = access.registers().any(|reg| {
+            [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .any(|slot| self.analysis.activity.is_active(slot))
+        });
+        let said = |reg: RegId| {
+            [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .all(|slot| kinds.real(slot).is_none_or(|real| numbers == [Some(real)]))
+        };
+        if !matches!(instr.op, Op::Ld { .. }) {
+            let text = "memory is written by an address that comes from one of several parameters";
+            self.refuse(Reason::PointerInMemory, text, instr);
+        } else if active && (!is_global(access.space) || !access.registers().all(said)) {
+            let text = "an address comes from one of several parameters, whose elements are not of one type";
+            self.refuse(Reason::PointerInMemory, text, instr);
         }
     }
 
@@ -283,100 +319,6 @@ impl Check<'_> {
             }
             _ => {}
         }
-    }
-
-    /// Loads of what the kernel may have stored to before.
-    fn order(&mut self) {
-        let pointers = self.analysis.pointers.iter().count();
-        // Of unknown memory there is no copy from before the launch: a load that is repeated would see the stores.
-        let unknown = |this: &Self, instr: &Instr| {
-            !matches!(instr.op, Op::Ld { .. })
-                && Access::of(instr).is_some_and(|access| is_global(access.space))
-                && this
-                    .origin(instr)
-                    .is_some_and(|origin| matches!(origin, Origin::Unknown | Origin::Number))
-        };
-        let any_unknown = self.body.instrs().any(|(_, instr)| unknown(self, instr));
-        let any_variable = self.body.instrs().any(|(_, instr)| {
-            !matches!(instr.op, Op::Ld { .. })
-                && self.origin(instr) == Some(Origin::Variable(Space::Global))
-        });
-        let before = self.written_before(any_unknown);
-        for (index, block) in self.body.blocks.iter().enumerate() {
-            let mut written = before.get(index).cloned().unwrap_or_default();
-            for instr in &block.code {
-                let Some(at) = self.written_place(instr, any_unknown) else { continue };
-                let Op::Ld { kind, .. } = instr.op else {
-                    mark(&mut written, at);
-                    continue;
-                };
-                if kind == LdKind::NonCoherent {
-                    // The compiler promises that nobody writes there.
-                    continue;
-                }
-                let known = |at: usize| written.get(at).copied().unwrap_or(false);
-                let unknown = at == pointers && (any_variable || written.contains(&true));
-                let late = (0..pointers).filter(|&other| other != at && known(other));
-                let late = late.map(|other| (at, other)).filter(|_| at < pointers);
-                let late: Vec<_> = late.filter(|pair| !self.apart.contains(pair)).collect();
-                self.apart.extend(late);
-                let again = known(at) && at < pointers;
-                if any_unknown || unknown || again && self.has_atomics(at) {
-                    let text = "memory is loaded that the kernel may have stored to before";
-                    self.refuse(Reason::LoadAfterStore, text, instr);
-                } else if again {
-                    mark(&mut self.private, at);
-                }
-            }
-        }
-    }
-
-    /// Returns the position in lists of pointers of what an instruction accesses; the last stands for unknown memory.
-    /// `None` for memory that only the thread itself writes.
-    fn written_place(&self, instr: &Instr, any_unknown: bool) -> Option<usize> {
-        let access = Access::of(instr).filter(|access| is_global(access.space))?;
-        match self.analysis.forms.address(self.body, access.address).origin {
-            Origin::Pointer(pointer) => Some(pointer),
-            Origin::Param(_) => None,
-            Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
-            _ => Some(self.analysis.pointers.iter().count()),
-        }
-    }
-
-    /// Returns for each block the pointers that may have been stored through before it.
-    fn written_before(&self, any_unknown: bool) -> Vec<Vec<bool>> {
-        let none = vec![false; self.analysis.pointers.iter().count() + 1];
-        let mut before = vec![none; self.body.blocks.len()];
-        loop {
-            let mut changed = false;
-            for (index, block) in self.body.blocks.iter().enumerate() {
-                let mut written = before.get(index).cloned().unwrap_or_default();
-                for instr in &block.code {
-                    if !matches!(instr.op, Op::Ld { .. })
-                        && let Some(at) = self.written_place(instr, any_unknown)
-                    {
-                        mark(&mut written, at);
-                    }
-                }
-                for to in block.end.targets() {
-                    for (place, was) in before.get_mut(to).into_iter().flatten().zip(&written) {
-                        changed |= *was && !*place;
-                        *place |= was;
-                    }
-                }
-            }
-            if !changed {
-                return before;
-            }
-        }
-    }
-
-    /// Returns whether the kernel adds through a pointer: what it loads depends on other threads then.
-    fn has_atomics(&self, pointer: usize) -> bool {
-        self.body.instrs().any(|(_, instr)| {
-            matches!(instr.op, Op::Atom { .. })
-                && self.origin(instr) == Some(Origin::Pointer(pointer))
-        })
     }
 
     /// Returns for each register whether it is read.
@@ -486,7 +428,7 @@ impl Check<'_> {
                     missing.push((text, stores.first().copied().cloned()));
                 }
             } else {
-                let loads = self.loads(|origin| origin == Origin::Pointer(index));
+                let loads = self.loads(|origin| self.analysis.forms.may_be(origin, index));
                 missing.extend(self.without_path(name, &loads));
             }
         }
@@ -537,11 +479,5 @@ impl Check<'_> {
             })
         });
         Some((text, used.or(loads.first().copied()).cloned()))
-    }
-}
-
-fn mark(list: &mut [bool], at: usize) {
-    if let Some(place) = list.get_mut(at) {
-        *place = true;
     }
 }

@@ -1,0 +1,136 @@
+//! Loads behind stores: the adjoint repeats loads, and needs what the kernel has loaded.
+
+use ptx::ir::{Instr, LdKind, Op, Space};
+
+use super::Check;
+use crate::analysis::{Access, Origin, is_global};
+use crate::refusal::Reason;
+
+impl Check<'_> {
+    /// Loads of what the kernel may have stored to before.
+    pub(super) fn order(&mut self) {
+        let pointers = self.analysis.pointers.iter().count();
+        // Of unknown memory there is no copy from before the launch: a load that is repeated would see the stores.
+        let unknown = |this: &Self, instr: &Instr| {
+            !matches!(instr.op, Op::Ld { .. })
+                && Access::of(instr).is_some_and(|access| is_global(access.space))
+                && this
+                    .origin(instr)
+                    .is_some_and(|origin| matches!(origin, Origin::Unknown | Origin::Number))
+        };
+        let any_unknown = self.body.instrs().any(|(_, instr)| unknown(self, instr));
+        let any_variable = self.body.instrs().any(|(_, instr)| {
+            !matches!(instr.op, Op::Ld { .. })
+                && self.origin(instr) == Some(Origin::Variable(Space::Global))
+        });
+        let before = self.written_before(any_unknown);
+        for (index, block) in self.body.blocks.iter().enumerate() {
+            let mut written = before.get(index).cloned().unwrap_or_default();
+            for instr in &block.code {
+                let known = |at: usize| written.get(at).copied().unwrap_or(false);
+                let several = Access::of(instr).map_or(Origin::Number, |access| {
+                    self.analysis.forms.address(self.body, access.address).origin
+                });
+                if let Origin::Choice(_) = several {
+                    // The copy of one parameter would not be that of the other.
+                    if any_unknown || written.contains(&true) {
+                        let all = self.analysis.forms.pointers(several);
+                        let late: Vec<(usize, usize)> = all
+                            .iter()
+                            .flat_map(|&at| {
+                                (0..pointers)
+                                    .filter(move |&other| other != at)
+                                    .map(move |other| (at, other))
+                            })
+                            .filter(|&(_, other)| known(other))
+                            .filter(|pair| !self.apart.contains(pair))
+                            .collect();
+                        let again = all.iter().any(|&at| known(at));
+                        self.apart.extend(late);
+                        if again || any_unknown || known(pointers) {
+                            let text = "memory is loaded that the kernel may have stored to before";
+                            self.refuse(Reason::LoadAfterStore, text, instr);
+                        }
+                    }
+                    continue;
+                }
+                let Some(at) = self.written_place(instr, any_unknown) else { continue };
+                let Op::Ld { kind, .. } = instr.op else {
+                    mark(&mut written, at);
+                    continue;
+                };
+                if kind == LdKind::NonCoherent {
+                    // The compiler promises that nobody writes there.
+                    continue;
+                }
+                let known = |at: usize| written.get(at).copied().unwrap_or(false);
+                let unknown = at == pointers && (any_variable || written.contains(&true));
+                let late = (0..pointers).filter(|&other| other != at && known(other));
+                let late = late.map(|other| (at, other)).filter(|_| at < pointers);
+                let late: Vec<_> = late.filter(|pair| !self.apart.contains(pair)).collect();
+                self.apart.extend(late);
+                let again = known(at) && at < pointers;
+                if any_unknown || unknown || again && self.has_atomics(at) {
+                    let text = "memory is loaded that the kernel may have stored to before";
+                    self.refuse(Reason::LoadAfterStore, text, instr);
+                } else if again {
+                    mark(&mut self.private, at);
+                }
+            }
+        }
+    }
+
+    /// Returns the position in lists of pointers of what an instruction accesses; the last stands for unknown memory.
+    /// `None` for memory that only the thread itself writes.
+    fn written_place(&self, instr: &Instr, any_unknown: bool) -> Option<usize> {
+        let access = Access::of(instr).filter(|access| is_global(access.space))?;
+        match self.analysis.forms.address(self.body, access.address).origin {
+            Origin::Pointer(pointer) => Some(pointer),
+            Origin::Param(_) => None,
+            Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
+            _ => Some(self.analysis.pointers.iter().count()),
+        }
+    }
+
+    /// Returns for each block the pointers that may have been stored through before it.
+    fn written_before(&self, any_unknown: bool) -> Vec<Vec<bool>> {
+        let none = vec![false; self.analysis.pointers.iter().count() + 1];
+        let mut before = vec![none; self.body.blocks.len()];
+        loop {
+            let mut changed = false;
+            for (index, block) in self.body.blocks.iter().enumerate() {
+                let mut written = before.get(index).cloned().unwrap_or_default();
+                for instr in &block.code {
+                    if !matches!(instr.op, Op::Ld { .. })
+                        && let Some(at) = self.written_place(instr, any_unknown)
+                    {
+                        mark(&mut written, at);
+                    }
+                }
+                for to in block.end.targets() {
+                    for (place, was) in before.get_mut(to).into_iter().flatten().zip(&written) {
+                        changed |= *was && !*place;
+                        *place |= was;
+                    }
+                }
+            }
+            if !changed {
+                return before;
+            }
+        }
+    }
+
+    /// Returns whether the kernel adds through a pointer: what it loads depends on other threads then.
+    fn has_atomics(&self, pointer: usize) -> bool {
+        self.body.instrs().any(|(_, instr)| {
+            matches!(instr.op, Op::Atom { .. })
+                && self.origin(instr) == Some(Origin::Pointer(pointer))
+        })
+    }
+}
+
+fn mark(list: &mut [bool], at: usize) {
+    if let Some(place) = list.get_mut(at) {
+        *place = true;
+    }
+}
