@@ -110,7 +110,11 @@ fn may_store(function: &Function, id: GlobalId) -> bool {
     loop {
         let before = addresses.len();
         for instr in function.instrs() {
-            if matches!(instr.op, Op::Ld { .. }) {
+            // What is loaded by an address, or found out about it, is none.
+            if matches!(
+                instr.op,
+                Op::Ld { .. } | Op::Setp { .. } | Op::Set { .. } | Op::Isspacep { .. }
+            ) {
                 continue;
             }
             let mut touches = names(instr);

@@ -26,7 +26,7 @@ pub enum Reason {
     /// The same memory is loaded from and added to by atomics.
     MixedAtomics,
     /// Memory is loaded that the kernel may have stored to before, where a copy for the adjoint does not help: it also adds
-    /// there, or the memory is not known.
+    /// there, the memory is not known, or it has no gradient and took a number that depends on active inputs.
     LoadAfterStore,
     /// A volatile or ordered access: it waits for other threads.
     Volatile,

@@ -1,6 +1,6 @@
 //! Which numbers depend on active inputs, and which of them active outputs depend on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
@@ -33,11 +33,13 @@ pub(crate) struct Activity {
     source: Vec<Option<Slot>>,
     /// Slots whose value reaches an output whatever is chosen.
     certain: Vec<bool>,
-    /// Variables of local memory.
-    locals: HashMap<VarId, Local>,
+    /// Words of local memory.
+    locals: HashMap<(VarId, i64), Local>,
+    /// Variables with words that have gradients.
+    active_locals: HashSet<VarId>,
 }
 
-/// What a variable of local memory holds somewhere.
+/// What a word of local memory holds at some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Local {
     varied: bool,
@@ -71,13 +73,15 @@ impl Activity {
                 break;
             }
         }
+        let active = this.locals.iter().filter(|(_, local)| local.varied && local.useful);
+        this.active_locals = active.map(|((var, _), _)| *var).collect();
         this.certain = certain(body, pointers, forms, kinds, &this);
         this
     }
 
     /// Returns whether a variable of local memory holds numbers with gradients.
     pub(crate) fn is_local_active(&self, var: VarId) -> bool {
-        self.locals.get(&var).is_some_and(|local| local.varied && local.useful)
+        self.active_locals.contains(&var)
     }
 
     /// Returns whether a number depends on active inputs.
@@ -207,16 +211,12 @@ impl Activity {
                     }
                     Meaning::Store => {
                         let Some(access) = Access::of(instr) else { continue };
-                        let origin = forms.address(body, access.address).origin;
-                        let Origin::Local(var) = origin else { continue };
-                        for reg in access.registers() {
-                            for slot in [Slot::low(reg), Slot::high(reg)] {
-                                let lost = self.lost.get(slot.index()).copied().flatten();
-                                let varied = self.is_varied(slot);
-                                let local = self.locals.entry(var).or_default();
-                                local.varied |= varied;
-                                local.lost = local.lost.or(lost);
-                            }
+                        for (slot, word) in local_slots(body, forms, kinds, &access) {
+                            let lost = self.lost.get(slot.index()).copied().flatten();
+                            let varied = self.is_varied(slot);
+                            let local = self.locals.entry(word).or_default();
+                            local.varied |= varied;
+                            local.lost = local.lost.or(lost);
                         }
                     }
                     Meaning::Constant | Meaning::Accumulate | Meaning::Nothing => {}
@@ -273,7 +273,13 @@ impl Activity {
             let Some(reg) = reg else { continue };
             for (slot, more) in halves(reg) {
                 if let Origin::Local(var) = form.origin {
-                    let local = self.locals.get(&var).copied().unwrap_or_default();
+                    let bytes = access.ty.bytes().min(4);
+                    let mut local = Local::default();
+                    for word in kinds.local_words(var, &form, at + more, bytes) {
+                        let more = self.locals.get(&word).copied().unwrap_or_default();
+                        local.varied |= more.varied;
+                        local.lost = local.lost.or(more.lost);
+                    }
                     let number = access.ty.bits() >= 32 && kinds.get(slot).is_some();
                     self.set(slot, local.varied && number, local.lost);
                     if local.varied && !number && local.lost.is_none() {
@@ -348,15 +354,14 @@ impl Activity {
     fn backward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
         for block in body.blocks.iter().rev() {
             for instr in block.code.iter().rev() {
-                if let (Meaning::Load, Some(access)) = (meaning(instr), Access::of(instr))
-                    && let Origin::Local(var) = forms.address(body, access.address).origin
-                    && access.registers().any(|reg| {
-                        self.is_useful(Slot::low(reg)) || self.is_useful(Slot::high(reg))
-                    })
-                {
-                    self.locals.entry(var).or_default().useful = true;
+                if let (Meaning::Load, Some(access)) = (meaning(instr), Access::of(instr)) {
+                    for (slot, word) in local_slots(body, forms, kinds, &access) {
+                        if self.is_useful(slot) {
+                            self.locals.entry(word).or_default().useful = true;
+                        }
+                    }
                 }
-                let stores = |var: VarId| self.locals.get(&var).is_some_and(|local| local.useful);
+                let stores = |word| self.locals.get(&word).is_some_and(|local| local.useful);
                 let found = passes(body, pointers, forms, kinds, &stores, instr);
                 for Passed { to, from, .. } in found {
                     if to.is_none_or(|to| self.is_useful(to))
@@ -407,13 +412,35 @@ pub(super) struct Passed {
     pub(super) certain: bool,
 }
 
-/// Returns the slots that an instruction's results depend on. `stores` says whether outputs depend on local memory.
+/// Returns the halves of registers that an access to local memory loads or stores, each with the words that it may be in.
+fn local_slots(
+    body: &Body,
+    forms: &Forms,
+    kinds: &Kinds,
+    access: &Access<'_>,
+) -> Vec<(Slot, (VarId, i64))> {
+    let form = forms.address(body, access.address);
+    let Origin::Local(var) = form.origin else { return Vec::new() };
+    let bytes = access.ty.bytes().min(4);
+    let mut found = Vec::new();
+    for (at, reg) in access.parts() {
+        let Some(reg) = reg else { continue };
+        let high = (access.ty.bits() == 64).then(|| (Slot::high(reg), 4));
+        for (slot, more) in [Some((Slot::low(reg), 0)), high].into_iter().flatten() {
+            let words = kinds.local_words(var, &form, at + more, bytes);
+            found.extend(words.map(|word| (slot, word)));
+        }
+    }
+    found
+}
+
+/// Returns the slots that an instruction's results depend on. `stores` says whether outputs depend on a word of local memory.
 pub(super) fn passes(
     body: &Body,
     pointers: &Pointers,
     forms: &Forms,
     kinds: &Kinds,
-    stores: &dyn Fn(VarId) -> bool,
+    stores: &dyn Fn((VarId, i64)) -> bool,
     instr: &Instr,
 ) -> Vec<Passed> {
     let mut found = Vec::new();
@@ -429,7 +456,14 @@ pub(super) fn passes(
                 {
                     true
                 }
-                Origin::Local(var) if stores(var) => false,
+                Origin::Local(_) => {
+                    for (slot, word) in local_slots(body, forms, kinds, &access) {
+                        if kinds.get(slot).is_some() && stores(word) {
+                            pass(None, slot, false);
+                        }
+                    }
+                    return found;
+                }
                 _ => return found,
             };
             for reg in access.registers() {

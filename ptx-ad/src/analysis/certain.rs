@@ -9,7 +9,7 @@ use super::Pointers;
 use super::activity::{Activity, Passed, passes};
 use super::form::Forms;
 use super::kind::Kinds;
-use super::meaning::Slot;
+use super::meaning::{Arithmetic, Clamped, Meaning, Slot, meaning};
 use crate::body::{Body, End};
 
 /// Returns for each slot whether its value reaches an output whatever is chosen.
@@ -42,6 +42,14 @@ pub(super) fn certain(
                     }
                 }
             }
+        }
+    }
+    for (_, instr) in body.instrs() {
+        // What is cut off has no gradient, whatever the operands are.
+        if let Meaning::Arithmetic(Arithmetic { clamped, d, .. }) = meaning(instr)
+            && clamped != Clamped::No
+        {
+            uses.remove(&Slot::low(d));
         }
     }
     // All that have such a use are taken for certain; then those are dropped that some way does not come to.

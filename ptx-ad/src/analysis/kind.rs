@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
+use super::constant::constants;
 use super::form::{Form, Forms, Origin, gcd};
 use super::meaning::{Meaning, Slot, meaning, real, sign_mask};
 use super::{Access, Pointers};
@@ -74,6 +75,24 @@ impl LocalCells {
         self.found.iter().map(|&(slot, var, at)| (slot, self.cell(var, at)))
     }
 
+    /// Returns the words that bytes of a variable may lie in.
+    fn words(&self, var: VarId, at: i64, bytes: u32) -> impl Iterator<Item = (VarId, i64)> {
+        let modulus = self.moduli.get(&var).copied().unwrap_or(1);
+        let modulus = i64::try_from(modulus).unwrap_or(1);
+        let (first, last) = match modulus {
+            0 => (at, at.saturating_add(i64::from(bytes) - 1)),
+            _ if modulus % 4 == 0 => {
+                let first = at.rem_euclid(modulus);
+                (first, first.saturating_add(i64::from(bytes) - 1))
+            }
+            // Of which words is not known.
+            _ => (0, 0),
+        };
+        let wrap = if modulus > 0 && modulus % 4 == 0 { modulus / 4 } else { i64::MAX };
+        let words = first.div_euclid(4)..=last.div_euclid(4);
+        words.map(move |word| (var, if wrap < i64::MAX { word.rem_euclid(wrap) } else { word }))
+    }
+
     fn cell(&self, var: VarId, at: i64) -> (VarId, i64) {
         let modulus = self.moduli.get(&var).and_then(|&modulus| i64::try_from(modulus).ok());
         (var, modulus.filter(|&modulus| modulus > 0).map_or(at, |modulus| at.rem_euclid(modulus)))
@@ -89,6 +108,8 @@ pub(crate) struct Kinds {
     kind: Vec<Option<Kind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
+    /// Slots that depend on no number but by comparisons. Their bits may be of several types: 0 is zero in each.
+    constant: Vec<bool>,
     locals: LocalCells,
 }
 
@@ -97,8 +118,8 @@ impl Kinds {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
         let (size, kind) = (vec![1; slots], vec![None; slots]);
-        let locals = LocalCells::new(body, forms);
-        let mut kinds = Self { parent, size, kind, cells: HashMap::new(), locals };
+        let (constant, locals) = (constants(body), LocalCells::new(body, forms));
+        let mut kinds = Self { parent, size, kind, cells: HashMap::new(), constant, locals };
         for block in &body.blocks {
             for phi in &block.phis {
                 let ty = body.function.registers.get(phi.reg.index()).copied().unwrap_or(Type::B32);
@@ -140,7 +161,10 @@ impl Kinds {
 
     /// What is copied through local memory stays what it is, although copies of bits do not say what they copy.
     fn locals(&mut self) -> bool {
-        let cells: Vec<(Slot, (VarId, i64))> = self.locals.halves().collect();
+        // A zero may be stored over all of an array, whatever is in its parts.
+        let constant = |slot: Slot| self.constant.get(slot.index()) == Some(&true);
+        let halves = self.locals.halves().filter(|(slot, _)| !constant(*slot));
+        let cells: Vec<(Slot, (VarId, i64))> = halves.collect();
         let mut changed = false;
         loop {
             let mut kinds: HashMap<(VarId, i64), Kind> = HashMap::new();
@@ -169,12 +193,25 @@ impl Kinds {
         }
     }
 
+    /// Returns the words of local memory that bytes at an offset from an address may lie in: names that are the same for
+    /// accesses that may meet.
+    pub(crate) fn local_words(
+        &self,
+        var: VarId,
+        form: &Form,
+        at: i64,
+        bytes: u32,
+    ) -> impl Iterator<Item = (VarId, i64)> {
+        self.locals.words(var, form.residue().1.wrapping_add(at), bytes)
+    }
+
     /// Returns whether a float may lie where less than 32 bits at an offset from an address do, in local memory.
     pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
         let (_, at) = self.locals.cell(var, form.residue().1.wrapping_add(at));
         self.locals.halves().any(|(slot, (of, start))| {
             let within = (start..start.saturating_add(4)).contains(&at);
-            of == var && within && self.get(slot).is_some()
+            let constant = self.constant.get(slot.index()) == Some(&true);
+            of == var && within && !constant && self.get(slot).is_some()
         })
     }
 
@@ -204,7 +241,7 @@ impl Kinds {
                 pairs
                     .into_iter()
                     .filter_map(|(d, a)| Some((d, a?)))
-                    .for_each(|(d, a)| self.unite(d, a));
+                    .for_each(|(d, a)| self.copy(d, a));
                 if let Op::Mov { ty, d: Some(d), a } = &instr.op
                     && let Some(real) = real(*ty)
                 {
@@ -214,7 +251,7 @@ impl Kinds {
             }
             Meaning::Choice { pairs, .. } => {
                 for (d, sources) in pairs {
-                    sources.into_iter().flatten().for_each(|a| self.unite(d, a));
+                    sources.into_iter().flatten().for_each(|a| self.copy(d, a));
                 }
             }
             Meaning::Arithmetic(arithmetic) => {
@@ -410,15 +447,18 @@ impl Kinds {
 
     fn unite_registers(&mut self, ty: Type, a: RegId, b: RegId) {
         if ty.bits() >= 32 {
-            self.unite(Slot::low(a), Slot::low(b));
+            self.copy(Slot::low(a), Slot::low(b));
         }
         if ty.bits() == 64 {
-            self.unite(Slot::high(a), Slot::high(b));
+            self.copy(Slot::high(a), Slot::high(b));
         }
     }
 
-    fn unite(&mut self, a: Slot, b: Slot) {
-        self.unite_indices(a.index(), b.index());
+    /// A slot holds what another one does.
+    fn copy(&mut self, d: Slot, a: Slot) {
+        if !self.constant.get(a.index()).copied().unwrap_or(false) {
+            self.unite_indices(d.index(), a.index());
+        }
     }
 
     fn unite_indices(&mut self, a: usize, b: usize) {

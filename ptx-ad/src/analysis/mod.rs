@@ -2,6 +2,7 @@
 
 mod activity;
 mod certain;
+mod constant;
 mod form;
 mod kind;
 mod meaning;

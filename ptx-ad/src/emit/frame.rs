@@ -184,7 +184,7 @@ impl Emit<'_> {
             let reads =
                 self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
             let assign = (covers && reads).then(|| bit(self, masks[0]));
-            let drop = self.obeys_drop(index).then(|| bit(self, masks[1]));
+            let drop = self.stores_once(index).then(|| bit(self, masks[1]));
             for (list, found) in [(&mut self.assigns, assign), (&mut self.drops, drop)] {
                 if let Some(place) = list.get_mut(index) {
                     *place = found;
@@ -196,9 +196,9 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns whether gradients of stores need not be cleared where the frame says so: if each byte is stored to
-    /// once, since the reverse of a second store has to read zero.
-    fn obeys_drop(&self, pointer: usize) -> bool {
+    /// Returns whether each byte is stored to once. Then gradients of stores need not be cleared where the frame says so: the
+    /// reverse of a second store has to read zero.
+    pub(super) fn stores_once(&self, pointer: usize) -> bool {
         let mut spans: Vec<(i64, i64)> = Vec::new();
         let Some(own) = self.analysis.own.get(pointer) else { return self.stores(pointer) == 1 };
         if own.sites.iter().any(|site| self.body.region_of(site.block) > 0) {

@@ -418,8 +418,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Loads what the block's stores take before anything is stored, where nothing else is accessed through the same
-    /// pointers: loads that wait for no store overlap.
+    /// Loads what the block's stores take before anything is stored, where nothing is loaded through the same pointers and
+    /// each byte is stored to once: loads that wait for no store overlap.
     pub(super) fn take_first(&mut self, index: usize) {
         let Some(block) = self.body.blocks.get(index) else { return };
         let origin = |this: &Self, instr: &Instr| {
@@ -433,10 +433,9 @@ impl Emit<'_> {
             if !active || !matches!(instr.op, Op::St { .. }) {
                 continue;
             }
-            let same = |(_, instr): &(usize, &Instr)| {
-                origin(self, instr) == Some(Origin::Pointer(pointer))
-            };
-            if self.body.instrs().filter(same).count() == 1 {
+            let stores =
+                self.analysis.used.get(pointer).is_some_and(|used| !used.loaded && !used.added);
+            if stores && self.stores_once(pointer) {
                 found.push((position, instr, pointer));
             }
         }
@@ -445,7 +444,9 @@ impl Emit<'_> {
         }
         let pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
         for (at, a) in pointers.iter().enumerate() {
-            self.apart.extend(pointers.iter().skip(at + 1).map(|b| (*a, *b)));
+            let pairs = pointers.iter().skip(at + 1).filter(|b| *b != a).map(|b| (*a, *b));
+            let new: Vec<_> = pairs.filter(|pair| !self.apart.contains(pair)).collect();
+            self.apart.extend(new);
         }
         for (position, instr, pointer) in found {
             let Some(access) = Access::of(instr) else { continue };

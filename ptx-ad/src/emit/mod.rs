@@ -15,6 +15,7 @@ mod reverse;
 mod rules;
 mod stack;
 mod sums;
+mod thread;
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,6 +29,8 @@ use memory::{OwnSums, Taken};
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
+
+pub(crate) use thread::shorten;
 
 /// What is needed to write an adjoint.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use ptx::ir::{Instr, LdKind, Op, Space};
 
 use super::Check;
-use crate::analysis::{Access, Origin, is_global};
+use crate::analysis::{Access, Origin, Slot, is_global};
 use crate::refusal::Reason;
 
 impl Check<'_> {
@@ -73,6 +73,10 @@ impl Check<'_> {
                 if any_unknown || unknown || again && self.has_atomics(at) {
                     let text = "memory is loaded that the kernel may have stored to before";
                     self.refuse(Reason::LoadAfterStore, text, instr);
+                } else if again && self.loses(at, instr) {
+                    let text = "memory without a gradient is loaded after numbers that depend on active inputs \
+                                were stored to it";
+                    self.refuse(Reason::LoadAfterStore, text, instr);
                 } else if again {
                     mark(&mut self.private, at);
                 }
@@ -86,7 +90,8 @@ impl Check<'_> {
         let access = Access::of(instr).filter(|access| is_global(access.space))?;
         match self.analysis.forms.address(self.body, access.address).origin {
             Origin::Pointer(pointer) => Some(pointer),
-            Origin::Param(_) => None,
+            // Kernels can't write constant memory, by whatever address they read it.
+            Origin::Param(_) | Origin::Variable(Space::Const) => None,
             Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
             _ => Some(self.analysis.pointers.iter().count()),
         }
@@ -118,6 +123,26 @@ impl Check<'_> {
                 return before;
             }
         }
+    }
+
+    /// Returns whether a load behind a store through a pointer without a gradient may lose the gradient of what was stored.
+    fn loses(&self, pointer: usize, load: &Instr) -> bool {
+        let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
+        if self.analysis.pointers.get(pointer).is_none_or(|known| known.slot.is_some()) {
+            return false;
+        }
+        let any = |instr: &Instr, is: &dyn Fn(Slot) -> bool| {
+            Access::of(instr).is_some_and(|access| {
+                let slots = access.registers().flat_map(|reg| [Slot::low(reg), Slot::high(reg)]);
+                slots.into_iter().any(|slot| kinds.get(slot).is_some() && is(slot))
+            })
+        };
+        any(load, &|slot| activity.is_useful(slot))
+            && self.body.instrs().any(|(_, instr)| {
+                matches!(instr.op, Op::St { .. })
+                    && self.origin(instr) == Some(Origin::Pointer(pointer))
+                    && any(instr, &|slot| activity.is_varied(slot))
+            })
     }
 
     /// Returns whether the kernel adds through a pointer: what it loads depends on other threads then.

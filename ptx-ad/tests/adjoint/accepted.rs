@@ -42,6 +42,17 @@ fn constants_of_the_module() {
     ] {
         simple(before, &format!("{read} mul.f32 %f2, %f1, %f3;"));
     }
+    // By a generic address, after a store to other memory.
+    simple(
+        ".const .align 4 .f32 v[2] = {0f40000000, 0f40400000};",
+        "st.global.f32 [%w5], 0f3f800000; mov.u64 %w6, v; cvta.const.u64 %w6, %w6; ld.f32 %f3, [%w6+4]; mul.f32 %f2, %f1, %f3;",
+    );
+    // Its address is compared, and the result stored.
+    simple(
+        ".const .f32 v = 0f40000000; .visible .global .b32 n;",
+        "mov.u64 %w6, v; cvta.const.u64 %w6, %w6; setp.eq.u64 %p1, %w6, %w1; selp.b32 %r5, 1, 0, %p1; \
+         st.global.u32 [n], %r5; ld.f32 %f3, [%w6]; mul.f32 %f2, %f1, %f3;",
+    );
     // What is only stored to is not in the adjoint.
     simple(".visible .global .b32 n;", "st.global.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
     simple(".visible .global .b32 n;", "red.global.add.u32 [n], 1; mul.f32 %f2, %f1, %f1;");
@@ -82,6 +93,10 @@ fn moves() {
         "mov.b32 %r5, %f1; and.b32 %r5, %r5, 0x7fffffff; xor.b32 %r5, %r5, 0x80000000; mov.b32 %f2, %r5;",
         "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, 0x7fffffffffffffff; mov.b64 %d2, %w6; mul.f64 %d2, %d2, %d1; cvt.rn.f32.f64 %f2, %d2;",
         "mov.b32 %r5, %f1; setp.gt.s32 %p1, %r5, 0x3f800000; selp.b32 %r6, %r5, 0f40000000, %p1; mov.b32 %f3, %r6; mul.f32 %f2, %f1, %f3;",
+        // One zero for numbers of both types.
+        "mov.u32 %r5, 0; mov.b32 %f3, %r5; mov.b64 %d1, {%r5, %r5}; setp.gt.f32 %p1, %f1, 0f40000000; \
+         selp.f32 %f3, %f3, %f1, %p1; cvt.f64.f32 %d2, %f3; selp.f64 %d2, %d1, %d2, %p1; cvt.rn.f32.f64 %f3, %d2; \
+         mul.f32 %f2, %f3, %f1;",
         // The exponent is only compared.
         "mov.b32 %r5, %f1; shr.u32 %r5, %r5, 23; setp.gt.u32 %p1, %r5, 126; selp.f32 %f3, %f1, 0f3f800000, %p1; mul.f32 %f2, %f3, %f3;",
         "cvt.rzi.s32.f32 %r5, %f1; cvt.rn.f32.s32 %f3, %r5; add.f32 %f3, %f3, %f1; mul.f32 %f2, %f3, %f1;",
@@ -141,6 +156,29 @@ fn local_memory_of_integers() {
          mul.wide.u32 %w7, %r5, 4; add.s64 %w7, %w6, %w7; ld.u32 %r6, [%w7];\n\
          mul.wide.u32 %w8, %r6, 4; add.s64 %w8, %w1, %w8; ld.global.f32 %f3, [%w8]; mul.f32 %f2, %f1, %f3;",
     );
+}
+
+/// A structure of the thread with integers beside numbers: by constant addresses, and by an index.
+#[test]
+fn local_memory_of_both() {
+    for (store, load) in [
+        ("mov.u64 %w6, own;", "mov.u64 %w7, own; add.s64 %w7, %w7, 16;"),
+        // { float; int; } own[4]
+        (
+            "and.b32 %r5, %r1, 3; mov.u64 %w6, own; mul.wide.u32 %w8, %r5, 8; add.s64 %w6, %w6, %w8;",
+            "mov.u64 %w7, own; add.s64 %w7, %w7, %w8;",
+        ),
+    ] {
+        simple(
+            "",
+            &format!(
+                ".local .align 16 .b8 own[32]; mov.b64 %w9, 0; st.local.v2.b64 [own], {{%w9, %w9}};\n\
+                 st.local.v2.b64 [own+16], {{%w9, %w9}}; {store} {load}\n\
+                 st.local.f32 [%w6], %f1; st.local.u32 [%w7+4], 3; ld.local.u32 %r6, [%w7+4]; cvt.rn.f32.u32 %f3, %r6;\n\
+                 ld.local.f32 %f4, [%w6]; mul.f32 %f3, %f3, %f4; mul.f32 %f2, %f3, %f1;"
+            ),
+        );
+    }
 }
 
 /// The carry is read by the next instruction only.
@@ -277,6 +315,10 @@ fn strong_zeros() {
         "div.rn.f32 %f3, %f1, %f4; mul.f32 %f5, %f3, %f3; setp.gt.f32 %p1, %f4, 0f00000000; mov.f32 %f2, %f1; @!%p1 bra SKIP; mov.f32 %f2, %f5; SKIP:",
         "sqrt.rn.f32 %f2, %f4;",
         "slct.f32.f32 %f2, %f1, %f4, %f4;",
+        // What is outside is cut off.
+        "rcp.rn.f32 %f3, %f4; add.sat.f32 %f2, %f3, 0f3E800000;",
+        "rcp.rn.f32 %f3, %f4; cvt.sat.f32.f32 %f2, %f3;",
+        "rcp.rn.f32 %f3, %f4; fma.rn.sat.f32 %f2, %f3, %f1, 0f3f800000;",
     ] {
         let code = format!(
             "{START} ld.global.f32 %f1, [%w4]; abs.f32 %f4, %f1; {code} st.global.f32 [%w5], %f2; ret;"

@@ -67,7 +67,7 @@ impl Arg {
     }
 
     /// Offsets and types of the numbers whose gradients are wanted.
-    fn numbers(&self) -> Vec<(usize, Real)> {
+    pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
         match self {
             Self::Value { reals, active: true, .. } => {
                 reals.iter().map(|(at, real)| (*at as usize, *real)).collect()
@@ -131,6 +131,8 @@ pub(crate) struct Compared {
     pub(crate) gradient: Vec<Vec<f64>>,
     /// The gradient of the memory after the kernel.
     pub(crate) weights: Vec<Vec<f64>>,
+    /// Whether no number in memory is infinite, or none, after the kernel.
+    pub(crate) finite: bool,
 }
 
 /// Why there is nothing to compare.
@@ -146,7 +148,7 @@ pub(crate) enum Failure {
 /// A device that tracks tangents, without a driver.
 pub(crate) struct Device {
     pub(crate) space: Arc<Space>,
-    info: DeviceInfo,
+    pub(crate) info: DeviceInfo,
     config: ExecConfig,
     heap: Heap,
     /// Every so many gradients of outputs are zero.
@@ -168,7 +170,7 @@ impl Device {
         Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
     }
 
-    fn tangents(&self) -> Tangents<'_> {
+    pub(crate) fn tangents(&self) -> Tangents<'_> {
         Tangents::of(&self.space).expect("they are tracked")
     }
 
@@ -176,7 +178,7 @@ impl Device {
         Program::load(text, &self.space, &self.info).map_err(|error| format!("{error}\n{text}"))
     }
 
-    fn upload(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn upload(&self, bytes: &[u8]) -> u64 {
         let count = bytes.len().max(1) as u64;
         let start = self.space.allocate(count, 256, Kind::Device, 0).expect("memory");
         // SAFETY: the allocation has room for the bytes, and no kernel runs.
@@ -189,12 +191,12 @@ impl Device {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
     }
 
-    fn download(&self, start: u64, count: usize) -> Vec<u8> {
+    pub(crate) fn download(&self, start: u64, count: usize) -> Vec<u8> {
         // SAFETY: so many bytes were uploaded there, and no kernel runs.
         unsafe { std::slice::from_raw_parts(start as *const u8, count) }.to_vec()
     }
 
-    fn launch(
+    pub(crate) fn launch(
         &self,
         program: &Program,
         name: &str,
@@ -343,15 +345,22 @@ impl Device {
         }
         let result = self.launch(&program, kernel, shape, &values);
         let mut outputs = Vec::new();
+        // Whether each number is finite after the kernel.
+        let mut finite: Vec<Vec<bool>> = Vec::new();
         for (arg, start) in args.iter().zip(&memory) {
             let Some(start) = *start else {
                 outputs.push(Vec::new());
+                finite.push(Vec::new());
                 continue;
             };
             let got = arg.numbers().into_iter().map(|(at, real)| {
                 tangents.get(start + at as u64, number(real), 1).expect("memory")[0]
             });
             outputs.push(got.collect::<Vec<f64>>());
+            let Arg::Buffer { bytes, .. } = arg else { unreachable!("it has memory") };
+            let image = self.download(start, bytes.len());
+            let is_finite = |(at, real)| read(&image, at, real).is_finite();
+            finite.push(arg.numbers().into_iter().map(is_finite).collect());
         }
         let lost = tangents.lost();
         tangents.clear_arguments();
@@ -401,13 +410,17 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        for arg in args {
+        for (arg, finite) in args.iter().zip(&finite) {
             let numbers = arg.numbers();
             match arg {
                 Arg::Buffer { bytes, active: true, .. } => {
-                    let chosen: Vec<f64> = (1..=numbers.len())
-                        .map(|at| {
-                            f64::from(rng.float()) * f64::from(u8::from(at % self.zeros != 0))
+                    // What is not finite has no derivative.
+                    let wanted = |at: usize, finite: bool| finite && (at + 1) % self.zeros != 0;
+                    let chosen: Vec<f64> = finite
+                        .iter()
+                        .enumerate()
+                        .map(|(at, finite)| {
+                            f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
                     let mut image = vec![0; bytes.len()];
@@ -492,11 +505,12 @@ impl Device {
         let difference = (sum(&forward) - sum(&backward)).abs();
         // Not a number counts as wrong.
         let error = if difference == 0.0 { 0.0 } else { difference / magnitude };
-        Ok(Compared { error, magnitude, gradient, weights })
+        let finite = finite.iter().flatten().all(|finite| *finite);
+        Ok(Compared { error, magnitude, gradient, weights, finite })
     }
 }
 
-fn number(real: Real) -> Number {
+pub(crate) fn number(real: Real) -> Number {
     match real {
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
@@ -510,7 +524,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     }
 }
 
-fn read(image: &[u8], at: usize, real: Real) -> f64 {
+pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),

@@ -6,3 +6,6 @@ mod loops;
 mod programs;
 mod reasons;
 mod robust;
+mod scan;
+mod smooth;
+mod table;

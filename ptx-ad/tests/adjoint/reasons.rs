@@ -122,6 +122,17 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",
         &Reason::PointerInMemory,
     );
+    // Memory without a gradient holds a number that depends on active inputs, and is loaded again.
+    let three = [two().to_vec(), vec![floats(&[1.0; 8]).constant()]].concat();
+    for code in [
+        "st.global.f32 [%w9], %f1;\nld.global.f32 %f2, [%w9]; // !",
+        "st.global.f32 [%w9], %f1;\nld.global.u32 %r2, [%w9]; // !\nmov.b32 %f2, %r2;",
+        "mov.f32 %f2, %f1; mov.u32 %r4, 0;\nTOP: ld.global.f32 %f3, [%w9]; // !\n\
+         mul.f32 %f2, %f2, %f3; st.global.f32 [%w9], %f2; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 3; @%p1 bra TOP;",
+    ] {
+        let code = format!("ld.param.u64 %w8, [n]; add.s64 %w9, %w8, %w3; {code}");
+        refused_with("", &code, &three, &Reason::LoadAfterStore);
+    }
     // What other threads have added is loaded.
     refused_with(
         "",

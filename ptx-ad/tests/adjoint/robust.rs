@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use ptx_ad::{Param, Pointer, Real, Reals, Reason, Spec, differentiate, parse};
-use ptx_gen::Smooth;
+use ptx_gen::{Set, Smooth};
 use test_support::Rng;
 
 use crate::common::{Device, floats, kernel, spec};
@@ -42,7 +42,7 @@ fn check(text: &str, seed: u64, device: &Device) {
     let Ok(module) = parse(text) else { return };
     let mut rng = Rng::new(seed);
     let Some(guess) = guessed(&module, &mut rng) else { return };
-    let args = if guess.params.len() == 8 { Some(smooth_spec(seed % 2 == 1)) } else { None };
+    let args = if guess.params.len() == 10 { Some(smooth_spec(seed % 2 == 1)) } else { None };
     for spec in [Some(guess), args].into_iter().flatten() {
         match differentiate(&module, &spec) {
             Err(error) => {
@@ -61,6 +61,12 @@ fn check(text: &str, seed: u64, device: &Device) {
     }
 }
 
+/// The program of a seed: every other one without loops, which other refusals may hide.
+fn smooth(seed: u64) -> String {
+    let set = if (seed / 2).is_multiple_of(2) { Set::ACYCLIC } else { Set::ALL };
+    Smooth::with(seed, set).text
+}
+
 fn smooth_spec(double: bool) -> Spec {
     let real = if double { Real::F64 } else { Real::F32 };
     let bytes = real.bytes();
@@ -75,8 +81,10 @@ fn smooth_spec(double: bool) -> Spec {
         ..Param::default()
     };
     let elements = pointer(bytes * 4, Some(Reals::Some(real)));
-    let params =
-        vec![all(), all(), all(), all(), elements, pointer(4, None), scalars, Param::default()];
+    let word = Param::default();
+    let index = pointer(4, None);
+    let mut params: Vec<Param> = (0..5).map(|_| all()).collect();
+    params.extend([elements, index, scalars, word.clone(), word]);
     Spec { kernel: "smooth".to_owned(), params }
 }
 
@@ -87,7 +95,7 @@ proptest! {
     #[test]
     fn mutated_programs(seed in any::<u64>(), changes in prop::collection::vec((0u8..6, any::<u32>(), any::<u32>()), 1..6)) {
         thread_local!(static DEVICE: Device = Device::new());
-        let text = Smooth::new(seed).text;
+        let text = smooth(seed);
         let mut lines: Vec<String> = text.split_inclusive('\n').flat_map(|line| {
             // Several instructions may stand on a line.
             line.split_inclusive("; ").map(str::to_owned).collect::<Vec<_>>()
@@ -117,7 +125,7 @@ proptest! {
     #[test]
     fn truncated_programs(seed in any::<u64>(), at in any::<prop::sample::Index>()) {
         thread_local!(static DEVICE: Device = Device::new());
-        let text = Smooth::new(seed).text;
+        let text = smooth(seed);
         let cut = at.index(text.len());
         let end = format!("{}\nret; }}", &text[..cut]);
         DEVICE.with(|device| {
@@ -170,8 +178,7 @@ fn time_and_size() {
     assert!(after <= 5 * before, "{before} became {after}");
     let (time, before, after) = measured(&chain(500), 10);
     println!("{before} instructions: {time:?}, {after} instructions");
-    // Where a value may not be chosen, each product is checked for a gradient of zero.
-    assert!(2 * after <= 13 * before, "{before} became {after}");
+    assert!(after <= 5 * before, "{before} became {after}");
     // The bar is 5 ms; other processes may use the machine.
     assert!(time < Duration::from_millis(20), "{time:?}");
 }

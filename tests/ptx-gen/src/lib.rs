@@ -7,9 +7,10 @@
 //! Each thread leaves a hash of all registers and memory that it changed, so that any wrong bit shows.
 //!
 //! [`Pairs`] are programs of multiplications and additions that do not name their rounding, which ptxas
-//! may fuse; [`reduce`] takes from a program what it can while something still fails.
+//! may fuse; [`reduce`] takes from a program what it can while something still fails. [`Smooth`] are differentiable
+//! programs, with chosen constructs.
 //!
-//! The binary prints programs: `cargo run -p ptx-gen -- 17` prints the one of seed 17.
+//! The binary prints programs: `cargo run -p ptx-gen -- 17` prints the one of seed 17, with `--smooth` the differentiable one.
 //!
 //! # Programs
 //! Registers begin with inputs, memory belongs to one thread, loops count, and operations of several threads stand where
@@ -52,6 +53,7 @@
 //! ptxas is wrong; else a device is wrong, and the run fails.
 
 mod coverage;
+mod numbers;
 mod pairs;
 mod program;
 mod reduce;
@@ -61,10 +63,11 @@ mod text;
 mod universe;
 
 pub use coverage::Coverage;
+pub use numbers::{Profile, Scratch};
 pub use pairs::{Form, Pairs};
 pub use program::{Program, ROUND, TIMES};
 pub use reduce::reduce;
-pub use smooth::Smooth;
+pub use smooth::{Construct, Set, Smooth};
 pub use table::{Needs, Row, expand, rows};
 pub use text::{
     BLOCK, Ending, INPUTS, SCRATCH, THREADS, body, changed, instructions, kernel_name, module,

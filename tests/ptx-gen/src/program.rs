@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::numbers::Kinds;
 use crate::table::{Needs, Part, rows};
 use test_support::Rng;
 
@@ -110,6 +111,8 @@ pub struct Program {
     pub seed: u64,
     /// Its statements.
     pub(crate) body: Vec<Statement>,
+    /// The contents of its registers at the end, if it is one of numbers.
+    pub(crate) kinds: Option<Kinds>,
 }
 
 /// Where a statement stands.
@@ -152,7 +155,7 @@ fn dealt(seed: u64) -> Vec<usize> {
 }
 
 /// The hand of one of `players`, where each card is there [`TIMES`] times, never twice in one hand.
-fn deal(cards: &[usize], round: u64, player: usize, players: usize) -> Vec<usize> {
+pub(crate) fn deal(cards: &[usize], round: u64, player: usize, players: usize) -> Vec<usize> {
     let mut shuffled = cards.to_vec();
     let mut rng = Rng::new(0x0dea_1000 + round);
     for at in (1..shuffled.len()).rev() {
@@ -188,7 +191,7 @@ impl Program {
             let row = draw.any_row(place);
             body.push(draw.op(row));
         }
-        Self { seed, body }
+        Self { seed, body, kinds: None }
     }
 }
 
@@ -210,7 +213,7 @@ impl Program {
             }
             body.push(draw.op(row));
         }
-        Self { seed, body }
+        Self { seed, body, kinds: None }
     }
 
     /// The names of the rows that it has instructions of, each once.

@@ -2,31 +2,54 @@
 
 use crate::program::{Program, Statement, Trips};
 
+/// A statement that may have lists of statements in it.
+pub(crate) trait Tree: Clone + PartialEq {
+    /// The lists of statements in a statement.
+    fn lists(&mut self) -> Vec<&mut Vec<Self>>;
+
+    /// What a statement can be replaced by: something simpler each.
+    fn simpler(&self) -> Vec<Vec<Self>>;
+}
+
 /// The smallest program found that `fails` says true of, which it does of `program`: delta debugging on
 /// the statements. First runs of statements are taken away, halves before quarters; then blocks give
 /// way to what is in them, loops run once, and guards go; and all again until nothing helps.
 pub fn reduce(program: &Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
-    let mut best = program.clone();
+    let with = |body: &[Statement]| Program { body: body.to_vec(), ..program.clone() };
+    with(&smallest(&program.body, &mut |body| fails(&with(body))))
+}
+
+/// The smallest list of statements found for which `fails` returns true.
+pub(crate) fn smallest<S: Tree>(body: &[S], fails: &mut impl FnMut(&[S]) -> bool) -> Vec<S> {
+    let mut best = body.to_vec();
     loop {
         let before = best.clone();
-        remove_runs(&mut best, &mut fails);
-        simplify(&mut best, &mut fails);
+        remove_runs(&mut best, fails);
+        simplify(&mut best, fails);
         if best == before {
             return best;
         }
     }
 }
 
+/// The lists with one statement less.
+pub(crate) fn smaller<S: Tree>(body: &[S]) -> impl Iterator<Item = Vec<S>> + '_ {
+    (0..).map_while(|at| {
+        let mut smaller = body.to_vec();
+        remove(&mut smaller, &mut { at }, 1).then_some(smaller)
+    })
+}
+
 /// Takes runs of statements away, in all lists, the longest first.
-fn remove_runs(best: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
-    let mut length = best.body.len().max(1);
+fn remove_runs<S: Tree>(best: &mut Vec<S>, fails: &mut impl FnMut(&[S]) -> bool) {
+    let mut length = best.len().max(1);
     loop {
         let mut at = 0;
         loop {
             let mut smaller = best.clone();
             // Runs are counted through all lists, outer ones first.
             let mut skip = at;
-            match remove(&mut smaller.body, &mut skip, length) {
+            match remove(&mut smaller, &mut skip, length) {
                 false => break,
                 true if fails(&smaller) => *best = smaller,
                 true => at += length,
@@ -41,7 +64,7 @@ fn remove_runs(best: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
 
 /// Takes `length` statements away after `skip` of those of this list and then of the lists in it;
 /// false if there are none left.
-fn remove(list: &mut Vec<Statement>, skip: &mut usize, length: usize) -> bool {
+fn remove<S: Tree>(list: &mut Vec<S>, skip: &mut usize, length: usize) -> bool {
     if *skip < list.len() {
         let end = (*skip + length).min(list.len());
         list.drain(*skip..end);
@@ -49,30 +72,17 @@ fn remove(list: &mut Vec<Statement>, skip: &mut usize, length: usize) -> bool {
     }
     *skip -= list.len();
     list.iter_mut()
-        .any(|statement| lists(statement).into_iter().any(|inner| remove(inner, skip, length)))
-}
-
-/// The lists of statements in a statement.
-fn lists(statement: &mut Statement) -> Vec<&mut Vec<Statement>> {
-    match statement {
-        Statement::If { then, otherwise, .. } => vec![then, otherwise],
-        Statement::Switch { arms, .. } => arms.iter_mut().collect(),
-        Statement::Loop { body, .. } => vec![body],
-        Statement::Op(_)
-        | Statement::Exchange { .. }
-        | Statement::Gather(_)
-        | Statement::Call { .. } => Vec::new(),
-    }
+        .any(|statement| statement.lists().into_iter().any(|inner| remove(inner, skip, length)))
 }
 
 /// Makes single statements simpler, each while that still fails.
-fn simplify(best: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
+fn simplify<S: Tree>(best: &mut Vec<S>, fails: &mut impl FnMut(&[S]) -> bool) {
     let mut at = 0;
-    while let Some(tries) = simpler(&best.body, at) {
+    while let Some(tries) = find(&mut best.clone(), &mut { at }).map(|found| found.simpler()) {
         let mut helped = false;
         for statements in tries {
             let mut smaller = best.clone();
-            if replace(&mut smaller.body, &mut { at }, &statements) && fails(&smaller) {
+            if replace(&mut smaller, &mut { at }, &statements) && fails(&smaller) {
                 *best = smaller;
                 helped = true;
                 break;
@@ -84,43 +94,50 @@ fn simplify(best: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
     }
 }
 
-/// Returns the replacements of the statement with this number, counted as they are written.
-fn simpler(list: &[Statement], at: usize) -> Option<Vec<Vec<Statement>>> {
-    let mut left = at;
-    let mut copy = list.to_vec();
-    let statement = find(&mut copy, &mut left)?;
-    Some(match statement.clone() {
-        Statement::Op(mut op) if op.guard.is_some() => {
-            op.guard = None;
-            vec![vec![Statement::Op(op)]]
+impl Tree for Statement {
+    fn lists(&mut self) -> Vec<&mut Vec<Self>> {
+        match self {
+            Self::If { then, otherwise, .. } => vec![then, otherwise],
+            Self::Switch { arms, .. } => arms.iter_mut().collect(),
+            Self::Loop { body, .. } => vec![body],
+            Self::Op(_) | Self::Exchange { .. } | Self::Gather(_) | Self::Call { .. } => Vec::new(),
         }
-        Statement::If { then, otherwise, .. } => {
-            vec![[then.clone(), otherwise.clone()].concat(), then, otherwise]
-        }
-        Statement::Switch { arms, .. } => {
-            let mut tries = vec![arms.concat()];
-            tries.extend(arms);
-            tries
-        }
-        Statement::Loop { trips, body } => {
-            let mut tries = vec![body.clone()];
-            if trips != Trips::Constant(0) {
-                tries.push(vec![Statement::Loop { trips: Trips::Constant(0), body }]);
+    }
+
+    fn simpler(&self) -> Vec<Vec<Self>> {
+        match self.clone() {
+            Self::Op(mut op) if op.guard.is_some() => {
+                op.guard = None;
+                vec![vec![Self::Op(op)]]
             }
-            tries
+            Self::If { then, otherwise, .. } => {
+                vec![[then.clone(), otherwise.clone()].concat(), then, otherwise]
+            }
+            Self::Switch { arms, .. } => {
+                let mut tries = vec![arms.concat()];
+                tries.extend(arms);
+                tries
+            }
+            Self::Loop { trips, body } => {
+                let mut tries = vec![body.clone()];
+                if trips != Trips::Constant(0) {
+                    tries.push(vec![Self::Loop { trips: Trips::Constant(0), body }]);
+                }
+                tries
+            }
+            _ => Vec::new(),
         }
-        _ => Vec::new(),
-    })
+    }
 }
 
-/// The statement with a number: each list's own come before those inside of them.
-fn find<'l>(list: &'l mut [Statement], left: &mut usize) -> Option<&'l mut Statement> {
+/// A copy of the statement with a number: each list's own come before those inside of them.
+fn find<S: Tree>(list: &mut [S], left: &mut usize) -> Option<S> {
     for statement in list {
         if *left == 0 {
-            return Some(statement);
+            return Some(statement.clone());
         }
         *left -= 1;
-        let inner = lists(statement).into_iter().find_map(|inner| find(inner, left));
+        let inner = statement.lists().into_iter().find_map(|inner| find(inner, left));
         if inner.is_some() {
             return inner;
         }
@@ -129,14 +146,14 @@ fn find<'l>(list: &'l mut [Statement], left: &mut usize) -> Option<&'l mut State
 }
 
 /// Replaces the statement that `find` finds.
-fn replace(list: &mut Vec<Statement>, left: &mut usize, by: &[Statement]) -> bool {
+fn replace<S: Tree>(list: &mut Vec<S>, left: &mut usize, by: &[S]) -> bool {
     for at in 0..list.len() {
         if *left == 0 {
             list.splice(at..=at, by.iter().cloned());
             return true;
         }
         *left -= 1;
-        if lists(&mut list[at]).into_iter().any(|inner| replace(inner, left, by)) {
+        if list[at].lists().into_iter().any(|inner| replace(inner, left, by)) {
             return true;
         }
     }
@@ -152,7 +169,7 @@ mod tests {
     fn has(list: &[Statement], opcode: &str) -> bool {
         list.iter().any(|statement| match statement {
             Statement::Op(op) => rows()[op.row].opcode() == opcode,
-            other => lists(&mut other.clone()).into_iter().any(|inner| has(inner, opcode)),
+            other => other.clone().lists().into_iter().any(|inner| has(inner, opcode)),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The text around the statements: the module's beginning, and a kernel's first and last instructions.
 
 use super::{Ending, OWN, SCRATCH, THREADS, Writer, register};
+use crate::numbers::Kind;
 
 /// The text before the programs of a module.
 pub(super) const HEAD: &str = ".version 8.0
@@ -122,7 +123,18 @@ impl Writer {
         self.line("mov.b64 %hash, 0x9e3779b97f4a7c15");
         for (at, (kind, number)) in self.written.clone().into_iter().enumerate() {
             let register = register(kind, number);
+            let number = self.kinds.as_ref().map(|kinds| (kinds.get(kind, number), kinds.double));
             match kind {
+                // As parts of another number they would be bits.
+                _ if matches!(number, Some((Kind::Loose, _) | (Kind::Pair, true))) => continue,
+                'r' if number == Some((Kind::Single, true)) => {
+                    self.line(format!("cvt.f64.f32 %next, {register}"));
+                }
+                'w' if number == Some((Kind::Double, false)) => {
+                    self.line(format!("cvt.rn.f32.f64 %t0, {register}"));
+                    self.line(format!("st.global.f32 [%out+{}], %t0", at * 8));
+                    continue;
+                }
                 'h' => self.line(format!("cvt.u64.u16 %next, {register}")),
                 'r' => self.line(format!("cvt.u64.u32 %next, {register}")),
                 'w' => self.line(format!("mov.b64 %next, {register}")),

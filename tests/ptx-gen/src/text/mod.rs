@@ -7,6 +7,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::numbers::Kinds;
 use crate::program::{GATHERS, Gather, Op, Pick, Program, Statement, Trips};
 use crate::table::{Part, rows};
 use frame::{BEGIN, HEAD, REGISTERS};
@@ -26,7 +27,8 @@ const OWN: usize = 64;
 pub enum Ending {
     /// A hash of all that it changed.
     Hash,
-    /// The registers that it changed, one after the other.
+    /// The registers that it changed, one after the other. A program of numbers converts them to the type of its inputs,
+    /// and leaves those out that hold parts of numbers.
     Registers,
 }
 
@@ -48,7 +50,7 @@ pub fn kernel_name(program: &Program) -> String {
 
 /// The kernel.
 fn kernel(program: &Program, ending: Ending) -> String {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new(program);
     writer.statements(&program.body, Where::OUTSIDE);
     let body = std::mem::take(&mut writer.text);
     let mut text = format!(
@@ -76,7 +78,7 @@ fn kernel(program: &Program, ending: Ending) -> String {
 /// The names of the registers that a program changes, in the order of [`Ending::Registers`].
 #[must_use]
 pub fn changed(program: &Program) -> Vec<String> {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new(program);
     writer.statements(&program.body, Where::OUTSIDE);
     writer.written.iter().map(|&(kind, number)| register(kind, number)).collect()
 }
@@ -84,7 +86,7 @@ pub fn changed(program: &Program) -> Vec<String> {
 /// The statements of a program, without what stands around them.
 #[must_use]
 pub fn body(program: &Program) -> String {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new(program);
     writer.statements(&program.body, Where::OUTSIDE);
     writer.text
 }
@@ -92,7 +94,7 @@ pub fn body(program: &Program) -> String {
 /// How many instructions a program is, without what comes before and after its statements.
 #[must_use]
 pub fn instructions(program: &Program) -> usize {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new(program);
     writer.statements(&program.body, Where::OUTSIDE);
     writer.instructions
 }
@@ -146,9 +148,15 @@ struct Writer {
     written: BTreeSet<(char, u8)>,
     /// Kinds of memory.
     uses: BTreeSet<&'static str>,
+    /// The contents of registers at the end, of a program of numbers.
+    kinds: Option<Kinds>,
 }
 
 impl Writer {
+    fn new(program: &Program) -> Self {
+        Self { kinds: program.kinds.clone(), ..Self::default() }
+    }
+
     fn has(&self, what: &str) -> bool {
         self.uses.contains(what)
     }
@@ -185,9 +193,9 @@ impl Writer {
     }
 
     /// After what not all threads have run alike: some instructions want the lanes of a warp side by
-    /// side.
+    /// side. Programs of numbers have none of these.
     fn meet(&mut self, place: Where<'_>) {
-        if place.together {
+        if place.together && self.kinds.is_none() {
             self.line(format!("bar.warp.sync {ALL}"));
         }
     }
