@@ -204,7 +204,8 @@ impl Builder {
     }
 
     pub(super) fn convert(&mut self, to: Type, from: Type, d: RegId, a: RegId) {
-        let rounding = (to.bits() < from.bits()).then_some(Rounding::Rn);
+        let narrows = from.is_float() && to.bits() < from.bits();
+        let rounding = narrows.then_some(Rounding::Rn);
         let (ftz, sat, satfinite, relu) = (false, false, false, false);
         let (d, a, b) = (Some(d), Operand::Reg(a), None);
         self.push(Op::Cvt { to, from, rounding, ftz, sat, satfinite, relu, d, a, b });

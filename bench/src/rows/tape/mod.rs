@@ -34,6 +34,8 @@ struct Ops {
     step_accumulating: Op,
     /// As `step`, with an adjoint that was generated.
     step_generated: Op,
+    /// All steps in one kernel, with an adjoint that was generated.
+    steps: Op,
     energy: Op,
     saxpy: Op,
 }
@@ -69,6 +71,8 @@ impl Ops {
             LaunchConfig::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK)
         };
         let generated = ["x", "v", "x1", "v1"].map(vector).into_iter().chain([n.clone()]);
+        let steps = ["x", "v", "x1", "v1"].map(vector).into_iter();
+        let steps = spec("steps", steps.chain([Param::value("count"), n.clone()]));
         let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
         // SAFETY: each element of each buffer below n is touched by one thread of a kernel or adjoint,
         // others are not; `energy`, by blocks of at most 256 threads, adds to the loss by atomics. Gradients
@@ -78,6 +82,7 @@ impl Ops {
                 step: step(each_x, each_v).register(&module)?,
                 step_accumulating: step(x, v).register(&module)?,
                 step_generated: spec("step", generated).differentiate(&gpu.context, &source)?,
+                steps: steps.differentiate(&gpu.context, &source)?,
                 energy: energy.register(&module)?,
                 saxpy: saxpy.register(&module)?,
                 module,

@@ -15,7 +15,7 @@ use crate::stats::median;
 use crate::stop::Stop;
 use crate::timing::once;
 
-pub(super) const NAMES: [&str; 7] = [
+pub(super) const NAMES: [&str; 9] = [
     "tape_forward_graph/1000000x64",
     "loss_reduce/1000000",
     "tape_backward_graph/1000000x64",
@@ -23,6 +23,8 @@ pub(super) const NAMES: [&str; 7] = [
     "tape_backward_graph/1000000x64/generated",
     "tape_forward_uncaptured/1000000x64",
     "tape_backward_uncaptured/1000000x64",
+    "tape_forward_one_kernel/1000000x64",
+    "tape_backward_one_kernel/1000000x64",
 ];
 
 const PARTICLES: usize = 1_000_000;
@@ -81,6 +83,28 @@ impl Set {
             if let (Some(energy), Some([x, _])) = (energy, path.last()) {
                 t.fill(&mut *loss, 0.0)?;
                 t.launch(energy, LaunchConfig::new(BLOCKS, BLOCK), (x, &mut *loss, n))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records all steps as one launch, and, with a loss operation, the loss of their end positions.
+    fn forward_at_once(
+        &mut self,
+        stream: &Stream,
+        steps: &Op,
+        energy: Option<&Op>,
+    ) -> cuda_safe::Result<()> {
+        let Self { x, path, loss, tape, .. } = self;
+        let (n, launch) = (x.len() as u32, LaunchConfig::cover(x.len(), BLOCK));
+        tape.record_again(stream, |t| {
+            let [[x, v], .., [x1, v1]] = path.as_mut_slice() else { return Ok(()) };
+            t.watch(&*x)?;
+            t.watch(&*v)?;
+            t.launch(steps, launch, (&*x, &*v, &mut *x1, &mut *v1, STEPS as u32, n))?;
+            if let Some(energy) = energy {
+                t.fill(&mut *loss, 0.0)?;
+                t.launch(energy, LaunchConfig::new(BLOCKS, BLOCK), (&*x1, &mut *loss, n))?;
             }
             Ok(())
         })
@@ -179,6 +203,21 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         let row = row(name, &times, check).figure("gradient_bytes", memory as f64);
         rows.push(row.at_most("ms", median, most));
     }
+
+    let (times, mut sets) = replays.run(sets, |stream, sets: &mut Vec<Set>, number| {
+        sets[number].forward_at_once(stream, &ops.steps, None)
+    })?;
+    rows.push(row(NAMES[7], &times, ends(&sets)?));
+    for set in &mut sets {
+        set.forward_at_once(stream, &ops.steps, Some(&ops.energy))?;
+        // So that the pass that is captured has enough scratch memory.
+        set.backward(stream)?;
+    }
+    let (times, mut sets) = replays
+        .run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;
+    let check = gradients(&sets)?;
+    let once_median = median(&times);
+    rows.push(row(NAMES[8], &times, check).at_most("ms", once_median, 0.40));
 
     let (mut there, mut back) = (Vec::new(), Vec::new());
     // The same launches by the driver alone, which no recorder can be faster than.
