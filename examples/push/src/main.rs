@@ -97,10 +97,9 @@ impl Block {
     /// Pushes the block, and searches the speed from where the grains are then: by secants of the loss's slope.
     fn find(&mut self, truth: f32, first: f32) -> Result<f32, Box<dyn std::error::Error>> {
         let (mut seen, stream) = (self.start.try_clone(&self.stream)?, self.stream.clone());
-        let mut speed = Variable::new(&stream, truth)?;
-        self.record(&speed, &seen)?;
+        self.record(&Variable::new(&stream, truth)?, &seen)?;
         seen.copy_from(&stream, self.path.slice(2 * N * STEPS..)?)?;
-        speed.set(first);
+        let mut speed = Variable::new(&stream, first)?;
         // At first, that of grains that touch nothing.
         let (mut curvature, mut last) = (N as f32 * (STEPS as f32 / 3840.0).powi(2), None);
         for _ in 0..20 {
@@ -109,15 +108,16 @@ impl Block {
             let loss: f32 = self.loss.to_vec(&stream)?.iter().sum();
             let slope: f32 = self.tape.gradient(&speed)?.to_vec(&stream)?.iter().sum();
             println!("{:7.4} m/s: loss {loss:10.3e}, slope {slope:10.3e}", speed.get());
-            if loss <= 1e-9 && self.trouble.to_vec(&stream)? == [0] {
-                return Ok(speed.get());
+            if loss <= 1e-9 {
+                let found = (self.trouble.to_vec(&stream)? == [0]).then(|| speed.get());
+                return found.ok_or("grains are too fast or too dense for their lists".into());
             }
             if let Some((other, of_other)) = last.replace((speed.get(), slope)) {
                 curvature = (slope - of_other) / (speed.get() - other);
             }
             speed.set(speed.get() - slope / curvature);
         }
-        Err("no speed was found, or one at which grains leave the reach of their lists".into())
+        Err("no speed was found".into())
     }
 }
 

@@ -180,6 +180,26 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
         Op::Mad { ty, part: None, mode, d, a, b, c } | Op::Fma { ty, mode, d, a, b, c } => {
             arithmetic(Smooth::Fma, *ty, mode, *d, &[*a, *b, *c])
         }
+        Op::Cvt { to, from, sat: false, d: Some(d), a, b: None, .. }
+            if is_integer(*to) && is_integer(*from) && moves_halves(*to, *from) =>
+        {
+            let mut pairs = copies(Type::B32, *d, a);
+            // Zeros are above.
+            pairs.extend((to.bits() == 64).then(|| (Slot::high(*d), None)));
+            Meaning::Copy(pairs)
+        }
+        // Compilers take the upper half of 64 bits so.
+        Op::Binary { op: BinaryOp::Shr, ty, d: Some(d), a, b: Operand::Imm(32), .. }
+            if matches!(ty, Type::U64 | Type::B64) =>
+        {
+            let high = Slot::of(a).map(|low| Slot::high(low.reg()));
+            Meaning::Copy(vec![(Slot::low(*d), high), (Slot::high(*d), None)])
+        }
+        Op::Binary { op: BinaryOp::Shl, ty, d: Some(d), a, b: Operand::Imm(32), .. }
+            if ty.bits() == 64 =>
+        {
+            Meaning::Copy(vec![(Slot::low(*d), None), (Slot::high(*d), Slot::of(a))])
+        }
         Op::Cvt { to, from, rounding, sat, relu, d, a, b: None, .. } => {
             let integral = matches!(
                 rounding,
@@ -303,6 +323,15 @@ fn smooth_binary(op: BinaryOp) -> Option<Smooth> {
         BinaryOp::Copysign => Smooth::Copysign,
         _ => return None,
     })
+}
+
+/// Returns whether a conversion of integers takes the lower half of 64 bits, or adds zeros above 32.
+fn moves_halves(to: Type, from: Type) -> bool {
+    match (to.bits(), from.bits()) {
+        (32, 64 | 32) => true,
+        (64, 32) => !matches!(from, Type::S32),
+        _ => false,
+    }
 }
 
 fn halves(ty: Type, d: RegId, a: &Operand) -> impl Iterator<Item = Copy32> {

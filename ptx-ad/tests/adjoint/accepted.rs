@@ -93,6 +93,12 @@ fn moves() {
         "mov.b32 %r5, %f1; and.b32 %r5, %r5, 0x7fffffff; xor.b32 %r5, %r5, 0x80000000; mov.b32 %f2, %r5;",
         "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, 0x7fffffffffffffff; mov.b64 %d2, %w6; mul.f64 %d2, %d2, %d1; cvt.rn.f32.f64 %f2, %d2;",
         "mov.b32 %r5, %f1; setp.gt.s32 %p1, %r5, 0x3f800000; selp.b32 %r6, %r5, 0f40000000, %p1; mov.b32 %f3, %r6; mul.f32 %f2, %f1, %f3;",
+        // Halves of 64 bits, as compilers take them from structures.
+        "mov.b32 %r5, %f1; cvt.u64.u32 %w6, %r5; cvt.u32.u64 %r6, %w6; mov.b32 %f3, %r6; mul.f32 %f2, %f1, %f3;",
+        "mov.b32 %r5, %f1; mul.f32 %f3, %f1, %f1; mov.b32 %r6, %f3; mov.b64 %w6, {%r5, %r6}; shr.u64 %w7, %w6, 32; \
+         cvt.u32.u64 %r7, %w7; cvt.u32.u64 %r8, %w6; mov.b32 %f4, %r7; mov.b32 %f5, %r8; fma.rn.f32 %f2, %f4, %f5, %f4;",
+        "mov.b32 %r5, %f1; cvt.u64.u32 %w6, %r5; shl.b64 %w6, %w6, 32; shr.u64 %w6, %w6, 32; cvt.u32.u64 %r6, %w6; \
+         mov.b32 %f3, %r6; mul.f32 %f2, %f1, %f3;",
         // One zero for numbers of both types.
         "mov.u32 %r5, 0; mov.b32 %f3, %r5; mov.b64 %d1, {%r5, %r5}; setp.gt.f32 %p1, %f1, 0f40000000; \
          selp.f32 %f3, %f3, %f1, %p1; cvt.f64.f32 %d2, %f3; selp.f64 %d2, %d1, %d2, %p1; cvt.rn.f32.f64 %f3, %d2; \

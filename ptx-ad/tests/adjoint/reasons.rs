@@ -56,7 +56,8 @@ fn bits_of_numbers() {
         "mov.b32 %r2, %f1; add.u32 %r2, %r2, 5; mov.b32 %f2, %r2;",
         // A logarithm by the bits, as a number.
         "mov.b32 %r2, %f1; cvt.rn.f32.s32 %f2, %r2;",
-        "mov.b32 %r2, %f1; cvt.u64.u32 %w6, %r2; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
+        "mov.b32 %r2, %f1; cvt.s64.s32 %w6, %r2; shr.u64 %w6, %w6, 31; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
+        "mov.b32 %r2, %f1; mov.b64 %w6, {%r2, %r2}; shr.u64 %w6, %w6, 16; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
         // Halves of 16 bits.
         "mov.b32 {%h1, %h2}, %f1; mov.b32 %f2, {%h2, %h1};",
         "mov.b32 {%h1, %h2}, %f1; setp.gt.u32 %p1, %r1, 3; selp.b16 %h3, %h1, %h2, %p1; mov.b16 %h4, %h3; mov.b32 %f2, {%h4, %h2};",

@@ -34,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.push(Case::host("checkers::summaries_are_read", sanitizer::summaries_are_read));
     cases.push(Case::host("checkers::enough_programs", table::enough_programs));
     cases.push(Case::host("checkers::own_kernels", own::kernels).long());
+    cases.push(Case::host("checkers::generated_adjoints", own::generated_adjoints).long());
     cases
 }
 

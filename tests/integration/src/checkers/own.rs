@@ -80,6 +80,25 @@ pub(crate) const CASES: [&str; 69] = [
     "gradients::volume::every_kernel",
 ];
 
+/// Cases that launch generated adjoints: of all constructs, with sums that threads share, private copies, and scratch
+/// memory that does not suffice.
+const OF_GENERATED_ADJOINTS: [&str; 14] = [
+    "tape::generated::gathers_and_scatters",
+    "tape::generated::vectors",
+    "tape::loops::that_store",
+    "tape::loops::that_are_left_in_the_middle",
+    "tape::loops::of_threads_that_go_on_by_the_grid",
+    "tape::loops::too_little_scratch_in_several_steps",
+    "tape::loops::too_little_scratch_in_a_captured_pass",
+    "tape::loops::over_local_arrays",
+    "tape::loops::that_end_by_their_condition",
+    "tape::loops::of_whole_kernels",
+    "tape::loops::matrix_products_in_two_dimensions",
+    "tape::loops::dem_is_differentiated",
+    "tape::awkward::generated_scattered_sums_f32",
+    "tape::awkward::generated_in_place_through_two_arguments",
+];
+
 /// Seconds that all of it may take.
 const LIMIT: u64 = 300;
 const DEEP_LIMIT: u64 = 4 * 3600;
@@ -143,21 +162,30 @@ fn run(cases: &[&str]) -> Result<BTreeSet<String>, Failure> {
     checked(&fs::read_to_string(report)?)
 }
 
+/// Runs cases in two processes for two cores: under the checkers a launch has one worker.
+fn run_halves(cases: &[&str]) -> Result<BTreeSet<String>, Failure> {
+    let (first, second) = thread::scope(|scope| {
+        let (left, right) = cases.split_at(cases.len() / 2);
+        let left = scope.spawn(|| run(left));
+        let right = run(right);
+        (left.join(), right)
+    });
+    let first = first.unwrap_or_else(|_| Err(Failure::new("a process could not be run")))?;
+    Ok(&first | &second?)
+}
+
+/// Nothing is found in generated adjoints, which ran.
+pub(super) fn generated_adjoints() -> TestResult {
+    let checked = run_halves(&OF_GENERATED_ADJOINTS)?;
+    for name in ["f_adjoint", "step_adjoint", "scale_f32_adjoint", "multiply_f64_adjoint"] {
+        ensure!(checked.contains(name), "`{name}` was not checked");
+    }
+    Ok(())
+}
+
 /// Nothing is found, and no kernel was left out.
 pub(super) fn kernels() -> TestResult {
-    let checked = if deep() {
-        run(&[])?
-    } else {
-        // Under the checkers a launch has one worker: two processes for two cores.
-        let (first, second) = thread::scope(|scope| {
-            let (left, right) = CASES.split_at(CASES.len() / 2);
-            let left = scope.spawn(|| run(left));
-            let right = run(right);
-            (left.join(), right)
-        });
-        let first = first.unwrap_or_else(|_| Err(Failure::new("a process could not be run")))?;
-        &first | &second?
-    };
+    let checked = if deep() { run(&[])? } else { run_halves(&CASES)? };
     let all = all()?;
     let missed: Vec<_> = all.difference(&checked).collect();
     ensure!(missed.is_empty(), "of {} kernels {missed:?} were not checked", all.len());

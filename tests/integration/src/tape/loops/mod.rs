@@ -21,7 +21,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("tape::loops::over_local_arrays", arrays),
         Case::device("tape::loops::that_store", memory),
         Case::device("tape::loops::of_whole_kernels", whole),
-        Case::device("tape::loops::experiment", experiment),
     ];
     [kernels, warp::cases(), scratch::cases(), shapes::cases(), dem::cases()].concat()
 }
@@ -409,31 +408,4 @@ fn memory(device: &TestDevice) -> TestResult {
 
 fn whole(device: &TestDevice) -> TestResult {
     each(device, &bodies::WHOLE)
-}
-
-fn experiment(device: &TestDevice) -> TestResult {
-    let Some(file) = std::env::var_os("LOOPS_FILE") else { return Ok(()) };
-    let body = std::fs::read_to_string(file)?;
-    let uses = Uses::of(&body);
-    for wide in [false, true] {
-        let op = if wide {
-            differentiate(device, spec::<f64>(uses), &kernel::<f64>(&body))
-        } else {
-            differentiate(device, spec::<f32>(uses), &kernel::<f32>(&body))
-        };
-        match op {
-            Ok(op) => {
-                let d = op.derivation().unwrap();
-                println!("{:?}", d.accesses);
-                std::fs::write(if wide { "/tmp/exp64.ptx" } else { "/tmp/exp32.ptx" }, &d.text)
-                    .unwrap();
-            }
-            Err(e) => println!("{e}"),
-        }
-    }
-    match one(device, &body) {
-        Ok(()) => println!("RIGHT"),
-        Err(e) => println!("WRONG {e}"),
-    }
-    Ok(())
 }
