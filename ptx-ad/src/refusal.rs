@@ -103,8 +103,25 @@ impl Refusal {
         if let Some(loc) = instr.loc {
             (self.user, self.inner) = places(module, function, loc);
         }
+        if self.user.as_ref().is_some_and(|user| user.line == 0)
+            && let Some((function, loc)) = before(module, instr.line)
+        {
+            (self.user, self.inner) = places(module, function, loc);
+        }
         self
     }
+}
+
+/// Returns the place of the last instruction up to a line of the text that has a line in a source. Compilers give what they
+/// merged the line 0.
+fn before(module: &Module, line: u32) -> Option<(&Function, LocId)> {
+    module.functions.iter().find_map(|function| {
+        let instrs = function.instrs();
+        let at = instrs.iter().position(|instr| instr.line == line && line > 0)?;
+        let has_line = |loc: &LocId| function.locs.get(loc.index()).is_some_and(|loc| loc.line > 0);
+        let loc = instrs.iter().take(at).rev().filter_map(|instr| instr.loc).find(has_line)?;
+        Some((function, loc))
+    })
 }
 
 impl fmt::Display for Refusal {

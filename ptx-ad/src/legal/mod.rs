@@ -52,7 +52,14 @@ struct Check<'a> {
 impl Check<'_> {
     fn refuse(&mut self, reason: Reason, text: impl Into<String>, instr: &Instr) {
         let refusal = Refusal::new(reason, text).at(self.module, &self.body.function, instr);
-        if !self.found.contains(&refusal) {
+        // Unrolled loops have a line many times.
+        let is_known = |known: &Refusal| {
+            let (one, other) = (known, &refusal);
+            let places = (&one.user, &one.inner) == (&other.user, &other.inner);
+            let text = (&one.reason, &one.message) == (&other.reason, &other.message);
+            places && text && (one.user.is_some() || one.ptx_line == other.ptx_line)
+        };
+        if !self.found.iter().any(is_known) {
             self.found.push(refusal);
         }
     }

@@ -450,7 +450,8 @@ fn specifications_that_do_not_fit() {
 fn places() {
     let code = ".loc 1 14 3\nshfl.sync.down.b32 %f2, %f1, 1, 31, -1;\n\
         .loc 2 7 1, function_name $n, inlined_at 1 21 5\n\
-        ld.volatile.global.f32 %f3, [%w5+4];\n.loc 1 22 1\nadd.f32 %f2, %f2, %f3;";
+        ld.volatile.global.f32 %f3, [%w5+4]; ld.volatile.global.f32 %f3, [%w5+8];\n.loc 1 22 1\nadd.f32 %f2, %f2, %f3;\n\
+        .loc 1 0 3\nld.volatile.global.f32 %f3, [%w5+12];";
     let text = module(".file 1 \"fluid.cu\" .file 2 \"head.cuh\"", ".param .u64 x, .param .u64 out", &format!(
         "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %w3, %r1, 4;
          add.s64 %w4, %w1, %w3; add.s64 %w5, %w2, %w3; ld.global.f32 %f1, [%w4];\n{code}\nst.global.f32 [%w5], %f2;\nret;"));
@@ -468,10 +469,13 @@ fn places() {
         found,
         [
             (Reason::Warp, place("fluid.cu", 14), None),
+            // Two on one line are told once.
             (Reason::Volatile, place("fluid.cu", 21), place("head.cuh", 7)),
+            // A line 0 is that of merged code: the line before it is told.
+            (Reason::Volatile, place("fluid.cu", 22), None),
         ]
     );
     let shown = error.to_string();
     assert!(shown.starts_with("`k` can't be differentiated:\n  fluid.cu:14  "), "{shown}");
-    assert!(shown.ends_with("(inlined from head.cuh:7)"), "{shown}");
+    assert!(shown.contains("(inlined from head.cuh:7)\n"), "{shown}");
 }
