@@ -85,7 +85,7 @@ pub enum Effect {
     Reads,
     /// It is only stored to.
     Overwrites,
-    /// It is loaded from and stored to.
+    /// It is loaded from and stored to. Its gradient must not be null where another's is wanted: it is that of an input, too.
     Updates,
     /// It is only added to, by `red.add` or `atomicAdd`.
     Accumulates,

@@ -264,8 +264,9 @@ impl Planner<'_> {
         let mut apart = Vec::new();
         for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.active) {
             let range = used.range();
-            if used.effect != Effect::Reads && !self.is_valid(used.memory, &range) {
-                // Zero: no gradient has come to this output.
+            let only_written = matches!(used.effect, Effect::Overwrites | Effect::Accumulates);
+            if only_written && !self.is_valid(used.memory, &range) {
+                // Zero: no gradient has come to this output. What is updated is also an input.
                 continue;
             }
             let place = if op.is_some_and(|op| op.inner.meet(uses, at)) {

@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::device("tape::generated::gradients_are_the_differences", functions),
         Case::device("tape::generated::gradients_of_numbers_are_summed", numbers),
         Case::device("tape::generated::kernels_in_place", in_place),
+        Case::device("tape::generated::what_is_updated_without_a_gradient", updates),
         Case::device("tape::generated::gathers_and_scatters", scatters),
         Case::device("tape::generated::vectors", vectors),
         Case::device("tape::generated::what_is_not_chosen_has_no_gradient", not_chosen),
@@ -355,6 +356,47 @@ fn vectors(device: &TestDevice) -> TestResult {
             for (given, wanted) in given.iter().zip(wanted) {
                 ensure!((f64::from(*given) - wanted).abs() <= 2e-6 * 20.0, "{given}, not {wanted}");
             }
+        }
+    }
+    Ok(())
+}
+
+/// A second result depends on what is updated, and nothing on what it is updated to.
+fn updates(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(237));
+    let spec = || {
+        OpSpec::new("f")
+            .param(Param::buffer("x", Element::F64).len("n").active())
+            .param(Param::buffer("out", Element::F64).len("n").active())
+            .param(Param::value("n"))
+    };
+    // Of what was there before, and of what the kernel has stored there.
+    for (body, factor) in [
+        ("real y = x[i]; out[i] = y * y; x[i] = y / 2;", 2.0),
+        ("x[i] = x[i] / 2; __threadfence(); out[i] = x[i] * x[i];", 0.5),
+    ] {
+        let program = source::<f64>(&format!(
+            "extern \"C\" __global__ void f(real* x, real* out, unsigned n) {{
+                 unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+                 if (i < n) {{ {body} }}
+             }}"
+        ));
+        let op = differentiate(device, spec(), &program).map_err(failure)?;
+        let start = random(&mut rng, 40);
+        let before = DeviceBuffer::from_slice(&stream, &start)?;
+        let mut x = DeviceBuffer::<f64>::zeroed(&stream, 40)?;
+        let mut out = DeviceBuffer::<f64>::zeroed(&stream, 40)?;
+        let mut tape = Tape::record(&stream, |t| {
+            t.watch(&before)?;
+            t.copy(&before, &mut x)?;
+            t.launch(&op, LaunchConfig::cover(40, 32), (&mut x, &mut out, 40u32))
+        })?;
+        let ones = DeviceBuffer::from_slice(&stream, &[1.0f64; 40])?;
+        tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
+        let given = tape.gradient(&before)?.to_vec(&stream)?;
+        for (x, g) in start.iter().zip(&given) {
+            let wanted = factor * x;
+            ensure!((g - wanted).abs() <= 1e-13, "{body}: {g}, not {wanted}");
         }
     }
     Ok(())
