@@ -7,6 +7,7 @@ mod chains;
 mod custom;
 mod fresh;
 mod generated;
+mod gradcheck;
 mod graphs;
 mod masks;
 pub(crate) mod ops;
@@ -52,6 +53,7 @@ pub(crate) fn cases() -> Vec<Case> {
         generated::cases(),
         twins::cases(),
         unseen::cases(),
+        gradcheck::cases(),
     ]
     .concat()
 }
